@@ -1,0 +1,45 @@
+# `make run` and `make test` are all a new machine needs; every target sets up what it needs by itself.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+WORKERS ?= 2
+
+.PHONY: setup run test lint faults bench format constraints clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Sylva needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint constraints.txt
+	touch $(READY)
+
+run: $(READY)
+	$(BIN)/sylva run sample_pipelines/first_pipeline.json
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest -n $(WORKERS) -m "not slow"
+
+faults: $(READY)
+	$(BIN)/pytest tests/faults
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks.engine
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# The versions a fresh install gets; renew them by hand, then run the tests.
+constraints: $(READY)
+	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==' > constraints.txt
+
+clean:
+	rm -rf .venv build dist *.egg-info artifacts

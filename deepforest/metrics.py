@@ -1,0 +1,323 @@
+"""Measures that judge a classifier, by name, from true classes and predicted probabilities.
+
+Every measure takes ``truth`` (class numbers, 0 to s - 1), ``probabilities`` (rows × s) and, where given, a weight a
+row; it returns a float, or ``None`` where it has no value. With two classes the second is the positive one. With more,
+``auc``, ``ks``, ``average_precision`` and ``recall_at_rate`` are the plain mean of one class against the rest.
+
+When there is no value: no rows at all; for the ranking measures, a class that has no row, or every row, in the truth
+(in a mean over classes such a class is left out, and only if none remains there is no value); for ``recall_at_rate``
+also a share of less than one row.
+
+- ``METRICS``, ``metric``     measures by name, so that anything can be driven by any of them
+- ``accuracy`` … ``recall_at_rate``  the measures themselves
+- ``best_f1``                 the threshold with the highest F1
+- ``roc_curve``, ``precision_recall_curve``  points to draw, thinned without losing the shape
+- ``confusion_matrix``        how often which class was taken for which
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.floating[Any]]
+Codes = npt.NDArray[np.integer[Any]]
+Measure = Callable[[Codes, Floats, Floats | None], float | None]
+
+CURVE_POINTS = 300
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A measure with its name, and which way is up."""
+
+    name: str
+    title: str
+    greater_is_better: bool
+    measure: Measure
+
+    def __call__(self, truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
+        """The value, or ``None`` where there is none."""
+        return self.measure(truth, probabilities, sample_weight)
+
+    def improves(self, value: float, on: float, tolerance: float = 0.0) -> bool:
+        """Whether ``value`` is better than ``on`` by more than ``tolerance``."""
+        gain = value - on if self.greater_is_better else on - value
+        return gain > tolerance
+
+
+class Curve(NamedTuple):
+    """Points of a curve in order of falling threshold; a row counts as positive at ``score >= threshold``."""
+
+    x: Floats
+    y: Floats
+    threshold: Floats
+
+
+def accuracy(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
+    """Share of rows whose most probable class is the true one."""
+    truth, probabilities, weight = _checked(truth, probabilities, sample_weight)
+    total = weight.sum()
+    return float(weight[probabilities.argmax(axis=1) == truth].sum() / total) if total > 0 else None
+
+
+def balanced_accuracy(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
+    """Mean of the classes' recalls, over the classes that occur in the truth."""
+    matrix = confusion_matrix(truth, probabilities, sample_weight)
+    rows = matrix.sum(axis=1)
+    present = rows > 0
+    return float((matrix.diagonal()[present] / rows[present]).mean()) if present.any() else None
+
+
+def auc(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
+    """Area under the ROC curve: the chance that a positive row scores above a negative one, a tie counting half."""
+    return _per_class(_auc, truth, probabilities, sample_weight)
+
+
+def ks(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
+    """Kolmogorov–Smirnov distance: the highest true-positive rate minus false-positive rate over all thresholds."""
+    return _per_class(_ks, truth, probabilities, sample_weight)
+
+
+def average_precision(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
+    """Precision averaged over the steps of recall: the area under the stepwise precision-recall curve."""
+    return _per_class(_average_precision, truth, probabilities, sample_weight)
+
+
+def recall_at_rate(
+    truth: Codes, probabilities: Floats, sample_weight: Floats | None = None, *, rate: float = 0.01
+) -> float | None:
+    """Share of the positive rows found when the top-scored fraction ``rate`` of ALL rows is looked at.
+
+    Rows of equal score at the border count by expectation, as if drawn at random, so the order of the rows does not
+    matter; a part of a row counts as that part. When ``rate`` times the number of rows is below one, not a single row
+    may be looked at, and there is no value.
+    """
+    if not 0 < rate <= 1:
+        raise ValueError(f"rate is {rate}; give a share above 0 and at most 1")
+    return _per_class(partial(_recall_at_rate, rate=rate), truth, probabilities, sample_weight)
+
+
+def f1(
+    truth: Codes, probabilities: Floats, sample_weight: Floats | None = None, *, threshold: float | None = None
+) -> float | None:
+    """Harmonic mean of precision and recall.
+
+    Two classes: of the positive class, at ``threshold``, or at the threshold that makes it highest. More: the mean
+    over classes that occur in the truth or among the predictions, each row predicted as its most probable class.
+    """
+    if np.ndim(probabilities) == 2 and np.shape(probabilities)[1] == 2:
+        if threshold is None:
+            best = best_f1(truth, probabilities, sample_weight)
+            return None if best is None else best[0]
+        matrix = confusion_matrix(truth, probabilities, sample_weight, threshold=threshold)
+        return float(_f1_per_class(matrix)[1]) if matrix[1].sum() > 0 else None
+    matrix = confusion_matrix(truth, probabilities, sample_weight)
+    occurs = (matrix.sum(axis=0) + matrix.sum(axis=1)) > 0
+    return float(_f1_per_class(matrix)[occurs].mean()) if occurs.any() else None
+
+
+def best_f1(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> tuple[float, float] | None:
+    """The highest F1 of the second of two classes, and the (highest) threshold that gives it."""
+    truth, probabilities, weight = _checked(truth, probabilities, sample_weight)
+    sweep = _sweep(truth == 1, probabilities[:, 1], weight)
+    if sweep.positives == 0:
+        return None
+    scores = 2 * sweep.tp / (sweep.tp + sweep.fp + sweep.positives)
+    best = int(scores.argmax())
+    return float(scores[best]), float(sweep.threshold[best])
+
+
+def log_loss(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
+    """Mean of -log of the true class's probability, which counts as at least the smallest step above zero."""
+    truth, probabilities, weight = _checked(truth, probabilities, sample_weight)
+    total = weight.sum()
+    if total == 0:
+        return None
+    smallest = np.finfo(probabilities.dtype).eps
+    given = np.clip(probabilities[np.arange(len(truth)), truth], smallest, 1 - smallest)
+    return float(-(weight * np.log(given)).sum() / total)
+
+
+def confusion_matrix(
+    truth: Codes,
+    probabilities: Floats,
+    sample_weight: Floats | None = None,
+    *,
+    threshold: float | None = None,
+) -> Floats:
+    """Weight of the rows of each true class (line) that were given each class (column).
+
+    A row is given its most probable class, or with a ``threshold`` (two classes only) the second class from there on.
+    """
+    truth, probabilities, weight = _checked(truth, probabilities, sample_weight)
+    classes = probabilities.shape[1]
+    if threshold is None:
+        given = probabilities.argmax(axis=1)
+    elif classes == 2:
+        given = (probabilities[:, 1] >= threshold).astype(np.intp)
+    else:
+        raise ValueError("a threshold needs two classes")
+    cells: Floats = np.bincount(truth * classes + given, weights=weight, minlength=classes * classes).astype(np.float64)
+    return cells.reshape(classes, classes)
+
+
+def roc_curve(
+    positive: npt.NDArray[np.bool_], score: Floats, sample_weight: Floats | None = None, *, points: int = CURVE_POINTS
+) -> Curve | None:
+    """False-positive rate (x) against true-positive rate (y), from (0, 0) to (1, 1)."""
+    sweep = _sweep(np.asarray(positive, bool), np.asarray(score), sample_weight)
+    if sweep.positives == 0 or sweep.negatives == 0:
+        return None
+    rates = (sweep.fp / sweep.negatives, sweep.tp / sweep.positives, sweep.threshold)
+    x, y, threshold = (np.concatenate(([start], rate)) for start, rate in zip((0.0, 0.0, np.inf), rates, strict=True))
+    return _thinned(Curve(x, y, threshold), points, keep=int((y - x).argmax()))
+
+
+def precision_recall_curve(
+    positive: npt.NDArray[np.bool_], score: Floats, sample_weight: Floats | None = None, *, points: int = CURVE_POINTS
+) -> Curve | None:
+    """Recall (x) against precision (y); the first point is the highest score's, none is made up at recall 0."""
+    sweep = _sweep(np.asarray(positive, bool), np.asarray(score), sample_weight)
+    if sweep.positives == 0:
+        return None
+    shown = sweep.tp + sweep.fp
+    recall, precision = (
+        sweep.tp / sweep.positives,
+        np.divide(sweep.tp, shown, out=np.zeros_like(shown), where=shown > 0),
+    )
+    best = int((sweep.tp / (shown + sweep.positives)).argmax())
+    return _thinned(Curve(recall, precision, sweep.threshold), points, keep=best)
+
+
+def metric(name: str) -> Metric:
+    """The measure of that name; ``recall_at_rate(0.001)`` names its rate."""
+    if name in METRICS:
+        return METRICS[name]
+    rate = re.fullmatch(r"recall_at_rate\((\d*\.?\d+(?:e-?\d+)?)\)", name)
+    if rate is None or not 0 < float(rate[1]) <= 1:
+        raise ValueError(f"there is no metric '{name}'; known are {', '.join(METRICS)} and recall_at_rate(share)")
+    share = float(rate[1])
+    return Metric(name, f"Recall at rate {share:g}", True, partial(recall_at_rate, rate=share))
+
+
+METRICS: dict[str, Metric] = {
+    entry.name: entry
+    for entry in (
+        Metric("accuracy", "Accuracy", True, accuracy),
+        Metric("balanced_accuracy", "Balanced accuracy", True, balanced_accuracy),
+        Metric("auc", "AUC", True, auc),
+        Metric("f1", "F1", True, f1),
+        Metric("ks", "KS", True, ks),
+        Metric("log_loss", "Log loss", False, log_loss),
+        Metric("average_precision", "Average precision", True, average_precision),
+        Metric("recall_at_rate", "Recall at rate 0.01", True, recall_at_rate),
+    )
+}
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    """Weight of the true and false positives at every distinct score, from the highest down."""
+
+    threshold: Floats
+    tp: Floats
+    fp: Floats
+    rows: int
+
+    @property
+    def positives(self) -> float:
+        return float(self.tp[-1]) if len(self.tp) else 0.0
+
+    @property
+    def negatives(self) -> float:
+        return float(self.fp[-1]) if len(self.fp) else 0.0
+
+
+def _sweep(positive: npt.NDArray[np.bool_], score: Floats, weight: Floats | None) -> _Sweep:
+    order = np.argsort(-score, kind="stable")
+    score, positive = score[order], positive[order]
+    weight = np.ones(len(score)) if weight is None else np.asarray(weight, np.float64)[order]
+    # rows of one score stand or fall together: only the last of each group is a threshold
+    last = np.append(np.flatnonzero(np.diff(score)), len(score) - 1) if len(score) else np.zeros(0, np.intp)
+    tp, fp = np.cumsum(weight * positive)[last], np.cumsum(weight * ~positive)[last]
+    return _Sweep(score[last], tp, fp, len(score))
+
+
+def _auc(sweep: _Sweep) -> float | None:
+    if sweep.positives == 0 or sweep.negatives == 0:
+        return None
+    heights = sweep.tp + np.concatenate(([0.0], sweep.tp[:-1]))
+    return float((np.diff(sweep.fp, prepend=0.0) * heights).sum() / 2 / sweep.positives / sweep.negatives)
+
+
+def _ks(sweep: _Sweep) -> float | None:
+    if sweep.positives == 0 or sweep.negatives == 0:
+        return None
+    return float(max((sweep.tp / sweep.positives - sweep.fp / sweep.negatives).max(), 0.0))
+
+
+def _average_precision(sweep: _Sweep) -> float | None:
+    if sweep.positives == 0:
+        return None
+    shown = sweep.tp + sweep.fp
+    precision = np.divide(sweep.tp, shown, out=np.zeros_like(shown), where=shown > 0)
+    return float((np.diff(sweep.tp, prepend=0.0) * precision).sum() / sweep.positives)
+
+
+def _recall_at_rate(sweep: _Sweep, rate: float) -> float | None:
+    if sweep.positives == 0 or rate * sweep.rows < 1 - 1e-9:
+        return None
+    shown = np.concatenate(([0.0], sweep.tp + sweep.fp))
+    found = np.concatenate(([0.0], sweep.tp))
+    return float(np.interp(rate * shown[-1], shown, found) / sweep.positives)
+
+
+def _per_class(
+    of: Callable[[_Sweep], float | None], truth: Codes, probabilities: Floats, sample_weight: Floats | None
+) -> float | None:
+    """The second class's value if there are two classes, else the mean over the classes that have one."""
+    truth, probabilities, weight = _checked(truth, probabilities, sample_weight)
+    classes = [1] if probabilities.shape[1] == 2 else range(probabilities.shape[1])
+    values = [of(_sweep(truth == code, probabilities[:, code], weight)) for code in classes if (truth == code).any()]
+    defined = [value for value in values if value is not None]
+    return float(np.mean(defined)) if defined else None
+
+
+def _f1_per_class(matrix: Floats) -> Floats:
+    total = matrix.sum(axis=0) + matrix.sum(axis=1)
+    scores: Floats = np.divide(2 * matrix.diagonal(), total, out=np.zeros(len(matrix)), where=total > 0)
+    return scores
+
+
+def _checked(truth: Codes, probabilities: Floats, weight: Floats | None) -> tuple[Codes, Floats, Floats]:
+    truth, probabilities = np.asarray(truth), np.asarray(probabilities)
+    weight = np.ones(len(truth)) if weight is None else np.asarray(weight, np.float64)
+    if probabilities.ndim != 2 or probabilities.shape[1] < 2:
+        raise ValueError(f"probabilities have shape {probabilities.shape}; give rows × classes, at least two classes")
+    if truth.shape != probabilities.shape[:1] or weight.shape != truth.shape:
+        raise ValueError(
+            f"{len(truth)} true classes, {len(probabilities)} predictions and {len(weight)} weights differ"
+        )
+    if np.isnan(probabilities).any():
+        raise ValueError("a probability is not a number")
+    if len(truth) and not (truth.min() >= 0 and truth.max() < probabilities.shape[1]):
+        raise ValueError("a true class has no column among the probabilities")
+    return truth, probabilities, weight
+
+
+def _thinned(curve: Curve, points: int, keep: int) -> Curve:
+    """At most about ``points`` points, evenly spaced along the line, so that no part of the shape is lost."""
+    if len(curve.x) <= points:
+        return curve
+    steps = np.abs(np.diff(curve.x)) + np.abs(np.diff(curve.y))
+    along = np.concatenate(([0.0], np.cumsum(steps)))
+    wanted = np.searchsorted(along, np.linspace(0.0, along[-1], points - 2))
+    chosen = np.unique(np.concatenate((wanted, [0, keep, len(along) - 1])))
+    return Curve(curve.x[chosen], curve.y[chosen], curve.threshold[chosen])

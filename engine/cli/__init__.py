@@ -1,0 +1,40 @@
+"""The command ``sylva``: run, watch and mend pipelines without a browser.
+
+- ``commands``  one function per command
+- ``follow``    live progress of a run
+- ``text``      how things are put into lines
+
+Exit codes: 0 done, 1 failed, 2 the input is invalid.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> None:
+    """Entry point: every error becomes one plain message, unless ``--debug`` asks for the traceback."""
+    from engine.cli.commands import app
+    from engine.cli.text import print_error
+    from engine.errors import SylvaError
+
+    wants_json, debug = "--json" in sys.argv, "--debug" in sys.argv
+    try:
+        app()
+    except SylvaError as error:
+        if debug:
+            raise
+        print_error(error, as_json=wants_json)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # The reader of our output, such as `head`, has gone; nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:
+        if debug:
+            raise
+        print_error(SylvaError(f"{type(error).__name__}: {error}. Add --debug to see where."), as_json=wants_json)
+        sys.exit(1)

@@ -1,0 +1,356 @@
+"""One function per command. Slow modules are imported where they are used, so that ``sylva --help`` is instant."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from engine.errors import BadInput, SylvaError
+
+if TYPE_CHECKING:
+    from engine.document import Document
+    from engine.events import EventLog, RunRow
+    from engine.plan import Request
+    from engine.state import RunState
+    from engine.workspace import Workspace
+
+app = typer.Typer(
+    name="sylva",
+    help="Sylva: build, run and replay deep-forest pipelines.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A pipeline document (JSON).")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, a beginning of it, or 'last'.")]
+WorkspaceOption = Annotated[
+    Path | None, typer.Option("--workspace", help="Where data, results and runs live. [default: ~/.sylva]")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+@app.command()
+def run(
+    file: FileArgument,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NODE.PARAM=VALUE", help="Change a parameter for this run.")
+    ] = None,
+    to: Annotated[list[str] | None, typer.Option(metavar="NODE", help="Run only this node and what it needs.")] = None,
+    start: Annotated[
+        list[str] | None,
+        typer.Option("--from", metavar="NODE", help="Run this node and all below it afresh, even if unchanged."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Nodes at once. [default: one per core]")] = None,
+    retries: Annotated[int, typer.Option(min=0, max=10, help="Tries again per failed node, with growing pauses.")] = 0,
+    timeout: Annotated[float | None, typer.Option(min=0.001, help="Seconds a node may take.")] = None,
+    memory_limit: Annotated[
+        int | None, typer.Option(min=1, metavar="MB", help="Memory a node may use. [default: 90 % of the machine's]")
+    ] = None,
+    store_limit: Annotated[int | None, typer.Option(min=1, metavar="MB", help="Size the store may reach.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Return at once; the run goes on by itself.")] = False,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Run a pipeline. What is unchanged since an earlier run is not computed again."""
+    from engine.document import read
+    from engine.events import EventLog
+    from engine.launch import new_run
+    from engine.plan import Request
+
+    place = _workspace(workspace)
+    request = Request(
+        to=tuple(to or ()),
+        start=tuple(start or ()),
+        workers=workers,
+        retries=retries,
+        timeout=timeout,
+        memory_limit=memory_limit,
+        store_limit=store_limit * 1_000_000 if store_limit else None,
+        allow_absolute=True,
+    )
+    document = _with_settings(read(file), settings) if settings else read(file)
+    _refuse_invalid(document, request, place)
+    place.create()
+    with EventLog(place) as log:
+        row = log.run(new_run(log, document, request))
+        _carry_on(log, row, detach=detach, as_json=as_json)
+
+
+@app.command()
+def retry(
+    run: RunArgument,
+    detach: Annotated[bool, typer.Option("--detach", help="Return at once.")] = False,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Run the nodes of a run that failed, and those that waited for them. Nothing finished runs again."""
+    with _log(workspace) as log:
+        row, state = _run_to_continue(log, run)
+        if state.state == "done":
+            _finish(log, row, state, as_json=as_json)
+        else:
+            _carry_on(log, row, detach=detach, as_json=as_json)
+
+
+@app.command()
+def resume(
+    run: RunArgument,
+    detach: Annotated[bool, typer.Option("--detach", help="Return at once.")] = False,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Go on with a run that was cancelled or interrupted. Nothing finished runs again."""
+    retry(run, detach=detach, workspace=workspace, as_json=as_json, debug=debug)
+
+
+@app.command()
+def cancel(
+    run: RunArgument, workspace: WorkspaceOption = None, as_json: JsonOption = False, debug: DebugOption = False
+) -> None:
+    """Stop a run. It can be resumed later."""
+    import time
+
+    from engine.cli.text import print_json
+    from engine.launch import request_cancel
+    from engine.state import run_state
+
+    with _log(workspace) as log:
+        row = log.run(run)
+        request_cancel(run_state(log, row))
+        deadline = time.monotonic() + 10
+        while (state := run_state(log, row)).live:
+            if time.monotonic() > deadline:
+                raise SylvaError(f"Run {row.id} did not stop within 10 s; its supervisor is {state.supervisor}.")
+            time.sleep(0.02)
+    if as_json:
+        print_json({"run": row.id, "state": state.state})
+    else:
+        print(f"Run {row.id} is {state.state}; `sylva resume {row.id}` goes on with it.")
+
+
+@app.command()
+def runs(
+    limit: Annotated[int, typer.Option(min=1, help="How many to list, newest first.")] = 20,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """List runs, newest first."""
+    from engine.cli.show import run_row
+    from engine.cli.text import print_json, print_table
+    from engine.state import run_state
+
+    rows = []
+    place = _workspace(workspace)
+    if place.database.is_file():
+        with _log(workspace) as log:
+            rows = [run_row(log, run_state(log, row)) for row in log.runs(limit)]
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(rows)
+    else:
+        print(f"No runs yet in {place.root}.")
+
+
+@app.command()
+def show(
+    run: RunArgument,
+    node: Annotated[str | None, typer.Argument(metavar="[NODE]", help="Show one node: outputs, error, log.")] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show a run, or one node of it."""
+    from engine.cli.show import node_details, print_node, print_run, run_details
+    from engine.cli.text import print_json
+    from engine.state import run_state
+
+    with _log(workspace) as log:
+        state = run_state(log, log.run(run))
+        if node is None:
+            print_json(run_details(log, state)) if as_json else print_run(log, state)
+        elif node not in state.nodes:
+            raise BadInput(f"Run {state.id} has no node '{node}'; it has {', '.join(state.nodes)}.")
+        else:
+            details = node_details(log, state, node)
+            print_json(details) if as_json else print_node(details)
+
+
+@app.command()
+def validate(
+    file: FileArgument, workspace: WorkspaceOption = None, as_json: JsonOption = False, debug: DebugOption = False
+) -> None:
+    """Say everything that is wrong with a pipeline, without running it."""
+    from engine.cli.text import print_json
+    from engine.document import read
+    from engine.plan import Request
+
+    document = read(file)
+    _refuse_invalid(document, Request(allow_absolute=True), _workspace(workspace))
+    if as_json:
+        print_json({"valid": True, "name": document.name, "nodes": len(document.nodes), "problems": []})
+    else:
+        print(f"{file} is valid: {len(document.nodes)} nodes, {len(document.edges)} edges.")
+
+
+@app.command()
+def nodes(
+    node_type: Annotated[str | None, typer.Argument(metavar="[TYPE]", help="Show one type with its settings.")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="The reference page of all types.")] = False,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """List the node types there are."""
+    import sys
+
+    from engine.catalogue import load_catalogue
+    from engine.cli.reference import describe, markdown_page, print_type
+    from engine.cli.text import print_json, print_table
+
+    catalogue = load_catalogue()
+    for failure in catalogue.failures:
+        print(failure, file=sys.stderr)
+    if node_type is not None and node_type not in catalogue:
+        raise BadInput(f"There is no node type '{node_type}'; `sylva nodes` lists them.")
+    chosen = [catalogue[node_type]] if node_type else list(catalogue.values())
+    if as_json:
+        described = [describe(each) for each in chosen]
+        print_json(described[0] if node_type else described)
+    elif markdown:
+        print(markdown_page(chosen), end="")
+    elif node_type:
+        print_type(chosen[0])
+    else:
+        print_table([{"type": each.name, "category": each.category, "summary": each.summary} for each in chosen])
+
+
+@app.command()
+def schema(as_json: JsonOption = False, debug: DebugOption = False) -> None:
+    """Print the JSON schema of pipeline documents, for editors and checkers."""
+    from engine.catalogue import load_catalogue
+    from engine.cli.text import print_json
+    from engine.document import json_schema
+
+    print_json(json_schema(load_catalogue()))
+
+
+@app.command()
+def gc(
+    keep: Annotated[int, typer.Option(min=0, metavar="N", help="How many of the newest runs to keep.")] = 20,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Forget old runs and remove every stored result no kept run refers to."""
+    import shutil
+
+    from engine.cli.text import print_json, size
+    from engine.state import run_state
+    from engine.store import Store
+
+    place = _workspace(workspace)
+    with _log(workspace) as log, place.idle():
+        kept, dropped = log.runs()[:keep], log.runs()[keep:]
+        keys = {node.key for row in kept for node in run_state(log, row).nodes.values() if node.key}
+        freed = Store(place.create()).collect(keys)
+        log.remove_runs([row.id for row in dropped])
+        for row in dropped:
+            shutil.rmtree(place.run_folder(row.id), ignore_errors=True)
+    if as_json:
+        print_json({"freed_bytes": freed, "forgotten_runs": len(dropped), "kept_runs": len(kept)})
+    else:
+        print(f"Freed {size(freed)}; {len(dropped)} runs forgotten, {len(kept)} kept.")
+
+
+def _workspace(root: Path | None) -> Workspace:
+    from engine.workspace import Workspace
+
+    return Workspace.at(root)
+
+
+def _log(root: Path | None) -> EventLog:
+    """The log of a workspace that must exist: asking about runs creates nothing."""
+    from engine.events import EventLog, UnknownRun
+
+    place = _workspace(root)
+    if not place.database.is_file():
+        raise UnknownRun(f"There are no runs yet in {place.root}.")
+    return EventLog(place)
+
+
+def _with_settings(document: Document, settings: list[str]) -> Document:
+    """Apply ``--set NODE.PARAM=VALUE``; a value is JSON where it can be, else text."""
+    from engine.catalogue import load_catalogue
+    from engine.edits import SetParams
+
+    for setting in settings:
+        place, equals, text = setting.partition("=")
+        node, dot, param = place.partition(".")
+        if not (equals and dot and node and param):
+            raise BadInput(f"--set {setting}: write it as NODE.PARAM=VALUE.")
+        if node not in document.nodes:
+            raise BadInput(f"--set {setting}: there is no node '{node}'; there are {', '.join(document.nodes)}.")
+        params: dict[str, Any] = {**document.nodes[node].params, param: _value(text)}
+        document, _ = SetParams(node, params).apply(document, load_catalogue())
+    return document
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _refuse_invalid(document: Document, request: Request, place: Workspace) -> None:
+    """Raise all problems of the document and of the files it reads; nothing has been written yet."""
+    from engine.catalogue import load_catalogue
+    from engine.launch import find_all_problems
+    from engine.plan import make_plan
+    from engine.problems import InvalidPipeline
+
+    problems = find_all_problems(document, load_catalogue(), request, place)
+    if problems:
+        raise InvalidPipeline(problems)
+    make_plan(document, load_catalogue(), request)
+
+
+def _run_to_continue(log: EventLog, run: str) -> tuple[RunRow, RunState]:
+    from engine.state import run_state
+
+    row = log.run(run)
+    state = run_state(log, row)
+    if state.live:
+        raise SylvaError(f"Run {row.id} is {state.state}; `sylva show {row.id}` shows it, `sylva cancel {row.id}` stops it.")
+    return row, state
+
+
+def _carry_on(log: EventLog, row: RunRow, *, detach: bool, as_json: bool) -> None:
+    """Start the run's supervisor and watch it."""
+    from engine.cli.follow import follow
+    from engine.cli.text import print_json
+    from engine.launch import start
+
+    supervisor = start(log.workspace, row.id)
+    if detach:
+        print_json({"run": row.id}) if as_json else print(row.id)
+        return
+    _finish(log, row, follow(log, row, supervisor, quiet=as_json), as_json=as_json)
+
+
+def _finish(log: EventLog, row: RunRow, state: RunState, *, as_json: bool) -> None:
+    from engine.cli.show import exit_code, print_outcome, run_details
+    from engine.cli.text import print_json
+
+    print_json(run_details(log, state)) if as_json else print_outcome(log, state)
+    raise typer.Exit(exit_code(state))

@@ -1,0 +1,174 @@
+"""What a run or a node has to show: for programs as plain data, for people as text."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from engine.cli.text import cell, clock, duration, failure_line, print_table, size
+from engine.errors import CorruptObject
+from engine.launch import supervisor_log
+from engine.store import Output, Store
+
+if TYPE_CHECKING:
+    from engine.events import EventLog
+    from engine.state import NodeState, RunState
+    from engine.values import Report
+
+LOG_LINES = 40
+PREVIEW_ROWS = 5
+
+
+def exit_code(state: RunState) -> int:
+    """0 done, 2 if all that failed was bad input, else 1."""
+    if state.state == "done":
+        return 0
+    kinds = {node.error["kind"] for node in state.nodes.values() if node.state == "failed" and node.error}
+    return 2 if state.state == "failed" and kinds == {"bad-input"} else 1
+
+
+def run_row(log: EventLog, state: RunState) -> dict[str, Any]:
+    """A run in a list of runs."""
+    end = state.finished or (time.time() if state.live else None)
+    took = duration(end - state.started if end and state.started else None)
+    headline = ""
+    for report in reports(log, state).values():
+        headline = next((f"{name} {cell(value)}" for name, value in report.headline.items()), "")
+    row = {"run": state.id, "pipeline": state.name, "state": state.state}
+    return {**row, "started": clock(state.started), "took": took, "headline": headline}
+
+
+def run_details(log: EventLog, state: RunState) -> dict[str, Any]:
+    """All that is known of a run."""
+    return {
+        "run": state.id,
+        "pipeline": state.name,
+        "state": state.state,
+        "created": state.created,
+        "started": state.started,
+        "finished": state.finished,
+        "attempts": state.attempt,
+        "workspace": str(log.workspace.root),
+        "nodes": {name: _node_facts(node) for name, node in state.nodes.items()},
+        "reports": {name: vars(report) for name, report in reports(log, state).items()},
+        "exit_code": exit_code(state),
+    }
+
+
+def _node_facts(node: NodeState) -> dict[str, Any]:
+    facts = vars(node).copy()
+    return facts | {"outputs": {port: output["digest"] for port, output in node.outputs.items()}}
+
+
+def reports(log: EventLog, state: RunState) -> dict[str, Report]:
+    """The reports a run has made, by node."""
+    found = {}
+    for name, node in state.nodes.items():
+        for about in node.outputs.values():
+            if about["type"] == "report":
+                try:
+                    found[name] = Store(log.workspace).open(Output.from_dict(about))
+                except CorruptObject as error:
+                    print(f"Node '{name}': {error} Run the pipeline again.", file=sys.stderr)
+    return found
+
+
+def print_outcome(log: EventLog, state: RunState) -> None:
+    """How a run ended: its reports, or what went wrong and what to do."""
+    for name, report in reports(log, state).items():
+        print_report(name, report)
+    for name, node in state.nodes.items():
+        if node.state == "failed" and node.error:
+            print(failure_line(name, node.error), file=sys.stderr)
+    counts = {each: len(state.names(each)) for each in ("done", "cached", "failed", "skipped", "cancelled", "interrupted")}
+    listing = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    print(f"Run {state.id} {state.state}: {listing or 'nothing was started'}.")
+    if state.state == "failed":
+        print(f"Mend the cause, then: sylva retry {state.id}", file=sys.stderr)
+    elif state.state in ("cancelled", "interrupted"):
+        _print_supervisor_words(log, state)
+        print(f"To go on: sylva resume {state.id}", file=sys.stderr)
+
+
+def _print_supervisor_words(log: EventLog, state: RunState) -> None:
+    words = supervisor_log(log.workspace, state.id).read_text(errors="replace").strip()
+    if words and state.state == "interrupted":
+        print(f"Its supervisor ended: {words.splitlines()[-1]}", file=sys.stderr)
+
+
+def print_report(name: str, report: Report) -> None:
+    """Headline and table of a report."""
+    print(f"{report.title}  [{name}]")
+    width = max((len(key) for key in report.headline), default=0)
+    for key, value in report.headline.items():
+        print(f"  {key.ljust(width)}  {cell(value)}")
+    print_table(report.rows)
+    print()
+
+
+def print_run(log: EventLog, state: RunState) -> None:
+    """A run as text."""
+    print(f"Run {state.id} of '{state.name}': {state.state}, started {clock(state.started)}, attempt {state.attempt}")
+    rows = []
+    for name, node in state.nodes.items():
+        words = failure_line(name, node.error) if node.error and node.state == "failed" else node.text
+        rows.append({"node": name, "state": node.state, "took": duration(node.seconds), "": words})
+    print_table(rows)
+    for name, report in reports(log, state).items():
+        print()
+        print_report(name, report)
+
+
+def node_details(log: EventLog, state: RunState, name: str) -> dict[str, Any]:
+    """All that is known of a node of a run."""
+    node = state.nodes[name]
+    path = log.workspace.node_log(state.id, name)
+    outputs = {port: _output_facts(log, Output.from_dict(about)) for port, about in node.outputs.items()}
+    lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
+    return {"run": state.id, "node": name, **vars(node), "outputs": outputs, "log": lines[-LOG_LINES:]}
+
+
+def _output_facts(log: EventLog, output: Output) -> dict[str, Any]:
+    facts: dict[str, Any] = {"type": output.type, "digest": output.digest, "bytes": output.size}
+    facts["folder"] = str(log.workspace.objects / output.digest)
+    try:
+        value = Store(log.workspace).open(output)
+    except CorruptObject as error:
+        return facts | {"damaged": str(error)}
+    if output.type in ("table", "predictions"):
+        data = value.data if output.type == "table" else value.to_arrow()
+        facts |= {"rows": data.num_rows, "columns": {field.name: str(field.type) for field in data.schema}}
+        preview = data.slice(0, PREVIEW_ROWS).to_pylist()
+        facts["preview"] = [{key: _plain(value) for key, value in row.items()} for row in preview]
+    elif output.type == "report":
+        facts["report"] = vars(value)
+    return facts
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def print_node(details: dict[str, Any]) -> None:
+    """A node of a run as text."""
+    print(f"Node '{details['node']}' of run {details['run']}: {details['state']} {details['text']}".rstrip())
+    if details["error"]:
+        print(failure_line(details["node"], details["error"]))
+        print(details["error"].get("traceback") or "", end="")
+    for port, facts in details["outputs"].items():
+        shape = f", {facts['rows']:,} rows × {len(facts['columns'])} columns" if "rows" in facts else ""
+        print(f"  {port}: {facts['type']}{shape}, {size(facts['bytes'])}  {facts['folder']}")
+        print(facts["damaged"]) if "damaged" in facts else _print_content(facts)
+    if details["log"]:
+        print("Log:")
+        print("\n".join(f"  {line}" for line in details["log"]))
+
+
+def _print_content(facts: dict[str, Any]) -> None:
+    if "preview" in facts:
+        shown = list(facts["columns"])[:8]
+        print_table([{name: row[name] for name in shown} for row in facts["preview"]])
+    if "report" in facts:
+        print_table([facts["report"]["headline"]] if facts["report"]["headline"] else [])
+        print_table(facts["report"]["rows"])

@@ -1,0 +1,79 @@
+"""Things put into lines of text."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.errors import SylvaError
+
+Row = Mapping[str, Any]
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_error(error: SylvaError, *, as_json: bool) -> None:
+    """An error for a person, or for a program."""
+    if as_json:
+        problems = [problem.to_dict() for problem in getattr(error, "problems", [])]
+        print_json({"error": str(error), "problems": problems, "exit_code": error.exit_code})
+    else:
+        print(error, file=sys.stderr)
+
+
+def print_table(rows: Sequence[Row]) -> None:
+    """Rows with the same keys, as aligned columns."""
+    if not rows:
+        return
+    cells = [list(rows[0]), *([cell(value) for value in row.values()] for row in rows)]
+    widths = [max(len(line[index]) for line in cells) for index in range(len(cells[0]))]
+    for line in cells:
+        print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+
+
+def cell(value: Any) -> str:
+    """A value as a table shows it."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.0f}"
+    return str(value)
+
+
+def duration(seconds: float | None) -> str:
+    """A time span as people say it."""
+    if seconds is None:
+        return "–"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def clock(moment: float | None) -> str:
+    """A moment as date and time."""
+    return "–" if moment is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+
+
+def size(count: int) -> str:
+    """Bytes as people say them."""
+    amount = float(count)
+    for unit in ("bytes", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"
+
+
+def failure_line(node: str, error: Mapping[str, Any]) -> str:
+    """Which node failed, in which field, why."""
+    where = f"Node '{node}', field '{error['field']}'" if error.get("field") else f"Node '{node}'"
+    return f"{where}: {error['message']}"

@@ -1,0 +1,135 @@
+"""The append-only log from which every state shown anywhere is derived.
+
+SQLite in WAL mode: one supervisor writes a run's events, any number of programs read them meanwhile. Events
+may be lost in a power cut (results may not: they are in the store), so commits do not wait for the disk.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from engine.errors import SylvaError
+from engine.workspace import Workspace
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, document TEXT NOT NULL, request TEXT NOT NULL, created REAL NOT NULL
+);
+CREATE TABLE IF NOT EXISTS events (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL, time REAL NOT NULL,
+    kind TEXT NOT NULL, node TEXT, data TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS events_of_run ON events (run, seq);
+"""
+
+
+class UnknownRun(SylvaError):
+    """No run has that id."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happened in a run."""
+
+    seq: int
+    time: float
+    kind: str
+    node: str | None
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run as it was asked for; what became of it is in its events."""
+
+    id: str
+    name: str
+    document: str
+    request: dict[str, Any]
+    created: float
+
+
+class EventLog:
+    """Runs and events of one workspace."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        try:
+            self._db = sqlite3.connect(workspace.database, timeout=30, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db.executescript(SCHEMA)
+        except sqlite3.Error as error:
+            raise SylvaError(f"The run log {workspace.database} cannot be opened: {error}.") from error
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def __enter__(self) -> EventLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def create_run(self, name: str, document: str, request: dict[str, Any]) -> str:
+        """Note down a run that is about to start; its id."""
+        now = time.time()
+        run = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{uuid4().hex[:4]}"
+        row = (run, name, document, json.dumps(request), now)
+        self._db.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", row)
+        return run
+
+    def append(self, run: str, kind: str, node: str | None = None, **data: Any) -> None:
+        """Add one event."""
+        row = (run, time.time(), kind, node, json.dumps(data))
+        self._db.execute("INSERT INTO events (run, time, kind, node, data) VALUES (?, ?, ?, ?, ?)", row)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Events appended inside become visible at once, in one commit."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            self._db.execute("COMMIT")
+
+    def events(self, run: str, after: int = 0) -> list[Event]:
+        """The run's events with a number above ``after``."""
+        query = "SELECT seq, time, kind, node, data FROM events WHERE run = ? AND seq > ? ORDER BY seq"
+        rows: Sequence[Any] = self._db.execute(query, (run, after)).fetchall()
+        return [Event(seq, when, kind, node, json.loads(data)) for seq, when, kind, node, data in rows]
+
+    def runs(self, limit: int | None = None) -> list[RunRow]:
+        """All runs, newest first."""
+        query = "SELECT id, name, document, request, created FROM runs ORDER BY created DESC, rowid DESC LIMIT ?"
+        rows = self._db.execute(query, (-1 if limit is None else limit,)).fetchall()
+        return [RunRow(run, name, document, json.loads(request), created) for run, name, document, request, created in rows]
+
+    def run(self, wanted: str) -> RunRow:
+        """The run of that id, of an unambiguous beginning of it, or the newest for ``last``."""
+        runs = self.runs()
+        if wanted == "last" and runs:
+            return runs[0]
+        found = [row for row in runs if row.id == wanted] or [row for row in runs if row.id.startswith(wanted)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UnknownRun(f"'{wanted}' fits {len(found)} runs: {', '.join(row.id for row in found[:5])} …")
+        raise UnknownRun(f"There is no run '{wanted}' in {self.workspace.root}; `sylva runs` lists them.")
+
+    def remove_runs(self, runs: Sequence[str]) -> None:
+        """Forget runs and their events."""
+        with self.together():
+            for run in runs:
+                self._db.execute("DELETE FROM events WHERE run = ?", (run,))
+                self._db.execute("DELETE FROM runs WHERE id = ?", (run,))

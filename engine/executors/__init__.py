@@ -1,0 +1,120 @@
+"""Where nodes run. An executor takes jobs and reports what becomes of them; that is all a scheduler knows of it.
+
+- ``Job``        everything a worker must know to run one node, as plain JSON
+- ``Executor``   the interface
+- ``local``      processes on this machine; ``nursery`` forks them, ``worker`` is what runs inside one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from engine.processes import ProcessId
+from engine.store import Output
+
+
+@dataclass(frozen=True)
+class Job:
+    """One attempt at one node."""
+
+    workspace: str
+    run: str
+    node: str
+    attempt: int
+    type: str
+    params: dict[str, Any]
+    key: str
+    inputs: dict[str, list[Output]]
+    sources: dict[str, list[str]]
+    fresh: bool
+    allow_absolute: bool
+    threads: int
+    timeout: float | None
+    memory_limit: int
+    """Megabytes."""
+    room: int | None
+    """Bytes that may still be added to the store."""
+    imports: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, about: dict[str, Any]) -> Job:
+        """From plain JSON."""
+        inputs = {port: [Output.from_dict(each) for each in outputs] for port, outputs in about["inputs"].items()}
+        return cls(**{**about, "inputs": inputs, "imports": tuple(about["imports"])})
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a node did not finish: a kind a program can act on and a message a person can."""
+
+    kind: str
+    """``bad-input``, ``error``, ``memory``, ``disk``, ``timeout``, ``crashed``, ``corrupt`` or ``cancelled``."""
+    message: str
+    field: str | None = None
+    traceback: str | None = None
+    digest: str | None = None
+    """The damaged input, when ``kind`` is ``corrupt``."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """The node's process runs."""
+
+    node: str
+    process: ProcessId
+
+
+@dataclass(frozen=True)
+class Progressed:
+    """How far the node is."""
+
+    node: str
+    fraction: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The node's result is in the store."""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The node ended without a result."""
+
+    node: str
+    failure: Failure
+
+
+Report = Started | Progressed | Finished | Failed
+
+
+class Executor(Protocol):
+    """Runs jobs somewhere."""
+
+    @property
+    def free(self) -> int:
+        """How many jobs may be submitted now."""
+
+    def submit(self, job: Job, upcoming: Mapping[str, None]) -> None:
+        """Start a job. ``upcoming`` names modules later jobs will need, to be loaded while there is time."""
+
+    def wait(self, timeout: float | None) -> list[Report]:
+        """What has happened; waits for something to happen at most ``timeout`` seconds."""
+
+    def wake(self) -> None:
+        """Make ``wait`` return; may be called from a signal handler."""
+
+    def stop(self) -> list[str]:
+        """End all jobs that run; their nodes."""
+
+    def close(self) -> None:
+        """Leave nothing behind."""

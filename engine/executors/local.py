@@ -1,0 +1,169 @@
+"""Runs each node in a process of its own on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.executors import Failed, Failure, Finished, Job, Progressed, Report, Started
+from engine.executors.nursery import start_nursery
+from engine.executors.worker import out_of_memory
+from engine.processes import ProcessId, kill_group
+from engine.workspace import Workspace
+
+GRACE_SECONDS = 0.5
+"""How long a node may take to stop by itself before it is killed."""
+
+
+@dataclass
+class _Running:
+    job: Job
+    leader: int | None = None
+    deadline: float | None = None
+    verdict: Failure | None = None
+    """Why it was killed, when it was this executor that killed it."""
+
+
+class LocalExecutor:
+    """As many worker processes at once as ``slots``, forked from a nursery."""
+
+    def __init__(self, workspace: Workspace, slots: int) -> None:
+        self.workspace = workspace
+        self.slots = slots
+        self.running: dict[str, _Running] = {}
+        self._wake, self._wake_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._nursery, self._requests, self._reports = start_nursery()
+
+    @property
+    def free(self) -> int:
+        """How many jobs may be submitted now."""
+        return self.slots - len(self.running)
+
+    def submit(self, job: Job, upcoming: Mapping[str, None]) -> None:
+        """Ask the nursery for a worker."""
+        self.running[job.node] = _Running(job)
+        request = json.dumps({"job": job.to_dict(), "upcoming": dict(upcoming)}) + "\n"
+        # A nursery that has just died is noticed in `wait`, which fails the job.
+        with contextlib.suppress(OSError):
+            self._requests.sendall(request.encode())
+
+    def wait(self, timeout: float | None) -> list[Report]:
+        """What workers told, which of them ended, and which took too long."""
+        readable, _, _ = select.select([self._reports, self._wake], [], [], self._patience(timeout))
+        if self._wake in readable:
+            os.read(self._wake, 4096)
+        reports = self._read_reports() if self._reports in readable else []
+        self._end_overdue()
+        return reports + self._replace_lost_nursery()
+
+    def wake(self) -> None:
+        """Make ``wait`` return."""
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._wake_end, b"x")
+
+    def stop(self) -> list[str]:
+        """Ask all workers to stop, then make them."""
+        stopped = list(self.running)
+        leaders = [each.leader for each in self.running.values() if each.leader]
+        for leader in leaders:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(leader, signal.SIGTERM)
+        deadline = time.monotonic() + GRACE_SECONDS
+        while self.running and (left := deadline - time.monotonic()) > 0:
+            self.wait(left)
+        for leader in leaders:
+            kill_group(leader)
+        self.running.clear()
+        return stopped
+
+    def close(self) -> None:
+        """End the nursery and with it whatever still runs."""
+        self._requests.close()
+        os.kill(self._nursery, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._nursery, 0)
+        self._reports.close()
+
+    def _patience(self, timeout: float | None) -> float | None:
+        deadlines = [each.deadline for each in self.running.values() if each.deadline]
+        limits = [deadline - time.monotonic() for deadline in deadlines]
+        if timeout is not None:
+            limits.append(timeout)
+        return max(0.0, min(limits)) if limits else None
+
+    def _read_reports(self) -> list[Report]:
+        reports: list[Report] = []
+        while select.select([self._reports], [], [], 0)[0]:
+            message = json.loads(self._reports.recv(1 << 20))
+            running = self.running.get(message["node"])
+            if running and running.job.attempt == message["attempt"]:
+                reports += self._understand(running, message)
+        return reports
+
+    def _understand(self, running: _Running, message: dict[str, Any]) -> list[Report]:
+        node = running.job.node
+        match message["kind"]:
+            case "started":
+                process = ProcessId(**message["process"])
+                running.leader = process.pid
+                if running.job.timeout:
+                    running.deadline = time.monotonic() + running.job.timeout
+                return [Started(node, process)]
+            case "progress":
+                return [Progressed(node, message["fraction"], message["text"])]
+            case "finished":
+                del self.running[node]
+                return [Finished(node)]
+            case "failed" if running.verdict is None:
+                del self.running[node]
+                return [Failed(node, Failure(**message["failure"]))]
+            case "ended":
+                del self.running[node]
+                return [Failed(node, running.verdict or self._why_it_ended(running.job, message["code"]))]
+        return []
+
+    def _why_it_ended(self, job: Job, code: int) -> Failure:
+        if code >= 0:
+            return Failure("crashed", f"its process ended without a result (exit code {code}); its log may say why")
+        name = signal.Signals(-code).name
+        if "bad_alloc" in _tail(self.workspace, job):
+            return Failure("memory", out_of_memory(job))
+        if -code == signal.SIGKILL:
+            why = "was killed (SIGKILL): by someone, or by the system because the machine ran out of memory"
+            return Failure("crashed", why)
+        return Failure("crashed", f"its process crashed ({name}); its log shows where", traceback=_tail(self.workspace, job))
+
+    def _end_overdue(self) -> None:
+        now = time.monotonic()
+        for running in self.running.values():
+            if running.deadline and now >= running.deadline and running.leader:
+                running.deadline = None
+                running.verdict = Failure("timeout", f"took longer than its timeout of {running.job.timeout:g} s")
+                kill_group(running.leader)
+
+    def _replace_lost_nursery(self) -> list[Report]:
+        pid, _ = os.waitpid(self._nursery, os.WNOHANG)
+        if not pid:
+            return []
+        reports = self._read_reports()
+        lost = Failure("crashed", "lost its process: the process that starts workers was killed")
+        reports += [Failed(node, lost) for node in self.running]
+        self.running.clear()
+        self._requests.close()
+        self._reports.close()
+        self._nursery, self._requests, self._reports = start_nursery()
+        return reports
+
+
+def _tail(workspace: Workspace, job: Job, size: int = 4000) -> str:
+    try:
+        return workspace.node_log(job.run, job.node).read_text(errors="replace")[-size:]
+    except OSError:
+        return ""

@@ -1,0 +1,161 @@
+"""The process from which every worker is forked.
+
+It has one thread and nothing open but two sockets, so forking it is safe, and it has loaded the slow libraries,
+so a forked worker starts at once. Workers and nursery tell the supervisor what happens through one datagram
+socket: each message arrives whole, and a worker's last word arrives before the news of its end.
+
+The kernel ends the nursery with its supervisor and every worker with the nursery.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from engine.executors import Job
+from engine.executors.worker import execute
+from engine.processes import die_with_parent, identify, kill_group
+from engine.workspace import Workspace
+
+
+def start_nursery() -> tuple[int, socket.socket, socket.socket]:
+    """Fork a nursery; its process id, the socket for requests and the socket of reports."""
+    requests, requests_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    reports, reports_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    supervisor = os.getpid()
+    pid = os.fork()
+    if pid:
+        requests_end.close()
+        reports_end.close()
+        return pid, requests, reports
+    try:
+        requests.close()
+        reports.close()
+        die_with_parent(supervisor)
+        _Nursery(requests_end, reports_end).serve()
+    finally:
+        os._exit(0)
+
+
+class _Nursery:
+    def __init__(self, requests: socket.socket, reports: socket.socket) -> None:
+        self.requests = requests
+        self.reports = reports
+        self.children: dict[int, Job] = {}
+        self.upcoming: dict[str, None] = {}
+        self.unread = b""
+
+    def serve(self) -> None:
+        """Fork what is asked for; load what will be needed whenever there is nothing else to do."""
+        wake, wake_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        while True:
+            readable, _, _ = select.select([self.requests, wake], [], [], 0 if self.upcoming else None)
+            if wake in readable:
+                os.read(wake, 4096)
+            self._reap()
+            if self.requests in readable:
+                for request in self._read_requests():
+                    self._load(request["job"]["imports"])
+                    self._fork(Job.from_dict(request["job"]))
+                    self.upcoming |= request["upcoming"]
+            elif self.upcoming:
+                self._load([self.upcoming.popitem()[0]])
+
+    def _read_requests(self) -> Iterator[dict[str, Any]]:
+        received = self.requests.recv(1 << 20)
+        if not received:
+            os._exit(0)
+        *lines, self.unread = (self.unread + received).split(b"\n")
+        for line in lines:
+            yield json.loads(line)
+
+    def _load(self, modules: list[str]) -> None:
+        missing = [name for name in modules if name not in sys.modules]
+        for name in missing:
+            # A module that cannot be loaded fails the node that needs it, with its own message.
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+        if missing:
+            # Collections in a worker would touch, and so copy, every shared page.
+            gc.collect()
+            gc.freeze()
+
+    def _fork(self, job: Job) -> None:
+        nursery = os.getpid()
+        pid = os.fork()
+        if not pid:
+            try:
+                self._become_worker(job, nursery)
+            finally:
+                os._exit(0)
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)
+        self.children[pid] = job
+        self._tell(job, "started", process=identify(pid).to_dict())
+
+    def _become_worker(self, job: Job, nursery: int) -> None:
+        os.setpgid(0, 0)
+        die_with_parent(nursery)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self.requests.close()
+        _write_to(Workspace(Path(job.workspace)).node_log(job.run, job.node), job.attempt)
+        faulthandler.enable()
+        _limit_memory(job.memory_limit)
+        execute(job, lambda kind, **facts: self._tell(job, kind, **facts))
+
+    def _reap(self) -> None:
+        while self.children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            kill_group(pid)  # what the node started and left behind
+            self._tell(self.children.pop(pid), "ended", code=os.waitstatus_to_exitcode(status))
+
+    def _tell(self, job: Job, kind: str, **facts: Any) -> None:
+        message = {"node": job.node, "attempt": job.attempt, "kind": kind, **facts}
+        self.reports.send(json.dumps(message).encode())
+
+
+def _write_to(log: Path, attempt: int) -> None:
+    """Send everything the node prints to its log, also what libraries print from C."""
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (1, 2):
+        os.dup2(handle, stream)
+    os.close(handle)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    # Whatever the parent's streams were, in a test run for instance, these are the worker's.
+    sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    if attempt > 1:
+        print(time.strftime("%H:%M:%S"), f"attempt {attempt}")
+
+
+def _limit_memory(megabytes: int) -> None:
+    """Bound what the worker allocates on top of what it was born with; files mapped into memory do not count."""
+    status = Path("/proc/self/status").read_text()
+    born_with = int(status.split("VmData:")[1].split()[0]) * 1024
+    limit = born_with + megabytes * 1_000_000
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    # Should the whole machine run short all the same, the kernel is to choose a worker, not the studio.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")

@@ -1,0 +1,175 @@
+"""What happens inside the process of one node: read the inputs, run, keep the outputs, say so.
+
+Whoever calls ``execute`` gives it a way to tell (``tell(kind, **facts)``); it never raises.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from engine import faults
+from engine.catalogue import load_catalogue
+from engine.contract import Context, NodeType
+from engine.errors import BadInput, Cancelled, CorruptObject, SylvaError
+from engine.executors import Failure, Job
+from engine.files import Files
+from engine.store import Result, Store
+from engine.workspace import Workspace
+
+Tell = Callable[..., None]
+
+PROGRESS_SECONDS = 0.2
+TRACEBACK_CHARACTERS = 16_000
+
+
+def execute(job: Job, tell: Tell) -> None:
+    """Run one node to its end and tell how it went."""
+    store = Store(Workspace(Path(job.workspace)), job.run)
+    try:
+        with _work_folder(store.workspace.checkpoints / job.key, tell) as folder:
+            if not _already_done(job, store):
+                store.record(_run(job, store, folder, tell))
+            shutil.rmtree(folder, ignore_errors=True)
+    except BaseException as error:
+        tell("failed", failure=asdict(describe(error, job)))
+    else:
+        tell("finished")
+
+
+def _run(job: Job, store: Store, folder: Path, tell: Tell) -> Result:
+    node_type = load_catalogue()[job.type]
+    began = time.monotonic()
+    faults.point("before-run", job.node)
+    inputs = {port: [store.open(output) for output in outputs] for port, outputs in job.inputs.items()}
+    given = {port.name: _given(inputs.get(port.name, []), port.many) for port in node_type.inputs}
+    params = node_type.params.model_validate_json(json.dumps(job.params))
+    values = node_type.run(_context(job, store, folder, tell), given, params)
+    _check_ports(node_type, values)
+    outputs = {
+        port.name: store.put(port.type, values[port.name], node=job.node, room=job.room) for port in node_type.outputs
+    }
+    return Result(job.key, job.run, job.node, time.monotonic() - began, time.time(), outputs)
+
+
+def _given(values: list[Any], many: bool) -> Any:
+    if many:
+        return values
+    return values[0] if values else None
+
+
+def _check_ports(node_type: NodeType, values: dict[str, Any]) -> None:
+    promised = {port.name for port in node_type.outputs}
+    if set(values) != promised:
+        raise SylvaError(f"Node type '{node_type.name}' gave outputs {sorted(values)}, but promises {sorted(promised)}.")
+
+
+def _already_done(job: Job, store: Store) -> bool:
+    """Whether another run, or this one just before it was killed, finished the same work meanwhile."""
+    result = store.find(job.key)
+    return result is not None and (not job.fresh or result.run == job.run)
+
+
+@contextmanager
+def _work_folder(folder: Path, tell: Tell) -> Iterator[Path]:
+    """The folder for half-done work on a key, held by one process at a time: two runs never do the same work at once."""
+    while True:
+        folder.mkdir(exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            _lock(handle, tell)
+            # Whoever held it may have finished and removed it; then the lock we got is on nothing.
+            if _is_same(handle, folder):
+                yield folder
+                return
+        finally:
+            os.close(handle)
+
+
+def _lock(handle: int, tell: Tell) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        tell("progress", fraction=0.0, text="waiting: another run is doing the same work")
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+
+def _is_same(handle: int, folder: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), folder.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _context(job: Job, store: Store, folder: Path, tell: Tell) -> Context:
+    cancelled = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: cancelled.set())
+    last = 0.0
+
+    def on_progress(fraction: float, text: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= PROGRESS_SECONDS:
+            last = now
+            tell("progress", fraction=fraction, text=text[:200])
+
+    return Context(
+        node=job.node,
+        key=job.key,
+        files=Files(store.workspace.root, job.allow_absolute),
+        checkpoint=folder,
+        threads=job.threads,
+        sources=job.sources,
+        on_progress=on_progress,
+        on_log=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True),
+        cancelled=cancelled,
+    )
+
+
+def describe(error: BaseException, job: Job) -> Failure:
+    """An exception in words a user can act on; the traceback goes along, folded."""
+    trace = "".join(traceback.format_exception(error))[-TRACEBACK_CHARACTERS:]
+    match error:
+        case BadInput():
+            return Failure("bad-input", error.message, error.field)
+        case Cancelled():
+            return Failure("cancelled", str(error))
+        case CorruptObject():
+            return Failure("corrupt", str(error), digest=error.digest)
+        case SylvaError():
+            return Failure("error", str(error))
+        case MemoryError():
+            return Failure("memory", out_of_memory(job), traceback=trace)
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            return Failure("disk", _disk_full(job), traceback=trace)
+        case _ if "bad allocation" in str(error) or "bad_alloc" in str(error):
+            return Failure("memory", out_of_memory(job), traceback=trace)
+    return Failure("error", f"{type(error).__name__}: {error}", traceback=trace)
+
+
+def out_of_memory(job: Job) -> str:
+    """What to say of a node that wanted more than it may have."""
+    return (
+        f"ran out of memory, limit {job.memory_limit:,} MB; give it less data, "
+        "or raise its memory_limit setting or --memory-limit"
+    )
+
+
+def _disk_full(job: Job) -> str:
+    free = shutil.disk_usage(job.workspace).free / 1e6
+    return (
+        f"the disk is full ({free:,.0f} MB free at {job.workspace}); "
+        "free some space, for example with `sylva gc`, and retry the run"
+    )

@@ -1,0 +1,158 @@
+"""Starting, resuming and cancelling runs: what the command line and the app ask for.
+
+- ``find_all_problems``    what is wrong with a pipeline and with the files it reads
+- ``new_run``, ``start``   note a run down; start its supervisor in a process of its own
+- ``request_cancel``       ask a run to stop
+- ``Launcher``             a process kept warm by an app, from which a supervisor starts without loading anything
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from engine.catalogue import Catalogue
+from engine.document import Document, dumps
+from engine.errors import BadInput, SylvaError
+from engine.events import EventLog
+from engine.files import Files
+from engine.keys import node_key
+from engine.plan import Request
+from engine.problems import Problem
+from engine.processes import ProcessId, is_alive
+from engine.state import RunState
+from engine.store import Store
+from engine.validate import find_problems, find_source_problems, params_of
+from engine.workspace import Workspace
+
+
+def find_all_problems(
+    document: Document, catalogue: Catalogue, request: Request, workspace: Workspace
+) -> list[Problem]:
+    """Everything that is wrong with a document and with the files it reads, before anything runs."""
+    problems = find_problems(document, catalogue)
+    if problems:
+        return problems
+    files, store = Files(workspace.root, request.allow_absolute), Store(workspace)
+
+    def was_read_before(node: str) -> bool:
+        """A file that was read without complaint and has not changed since need not be read to be checked."""
+        node_type, params = catalogue[document.nodes[node].type], params_of(document, catalogue, node)
+        try:
+            outside = node_type.fingerprint(params, files) if node_type.fingerprint else ""
+        except BadInput:
+            return False
+        return not node_type.inputs and store.find(node_key(node_type, params, {}, {}, outside)) is not None
+
+    wanted = [node for node in document.nodes if not was_read_before(node)]
+    return find_source_problems(document, catalogue, files)
+
+
+def new_run(log: EventLog, document: Document, request: Request) -> str:
+    """Note down a run of a valid document; its id."""
+    return log.create_run(document.name, dumps(document), request.to_dict())
+
+
+def start(workspace: Workspace, run: str) -> subprocess.Popen[bytes]:
+    """Start the supervisor of a run; it outlives whoever calls this."""
+    with supervisor_log(workspace, run).open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "engine.supervisor", str(workspace.root), run],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def supervisor_log(workspace: Workspace, run: str) -> Path:
+    """What the supervisor itself had to say, if anything went wrong outside the nodes."""
+    folder = workspace.run_folder(run)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / "supervisor.txt"
+
+
+def request_cancel(state: RunState) -> None:
+    """Ask the run's supervisor to stop; it ends the nodes and leaves the run resumable."""
+    if not state.live or state.supervisor is None:
+        raise SylvaError(f"Run {state.id} is not running; it is {state.state}.")
+    supervisor = ProcessId(**state.supervisor)
+    if is_alive(supervisor):
+        os.kill(supervisor.pid, signal.SIGTERM)
+
+
+class Launcher:
+    """Starts supervisors from a process that has everything loaded. One thread, so that it may fork."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "engine.launch"], stdin=subprocess.PIPE, start_new_session=True
+        )
+
+    def start(self, workspace: Workspace, run: str) -> None:
+        """Start the supervisor of a run; it outlives this launcher."""
+        request = json.dumps({"workspace": str(workspace.root), "run": run}) + "\n"
+        assert self._process.stdin is not None
+        self._process.stdin.write(request.encode())
+        self._process.stdin.flush()
+
+    def close(self) -> None:
+        """End the warm process; runs it has started go on."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def _serve() -> None:
+    """Load what nodes need, then fork a supervisor for each line read."""
+    import gc
+    import importlib
+
+    from engine.catalogue import load_catalogue
+
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    for name in {name for node_type in load_catalogue().values() for name in node_type.imports}:
+        importlib.import_module(name)
+    importlib.import_module("engine.supervisor")
+    importlib.import_module("networkx")
+    gc.collect()
+    gc.freeze()
+    for line in sys.stdin:
+        request = json.loads(line)
+        _fork_supervisor(Workspace(Path(request["workspace"])), request["run"])
+
+
+def _fork_supervisor(workspace: Workspace, run: str) -> None:
+    """Fork twice: the supervisor belongs to no one and leaves no zombie behind."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    try:
+        _own_streams(supervisor_log(workspace, run))
+        from engine.supervisor import supervise
+
+        supervise(workspace, run)
+    except BaseException as error:
+        print(error, file=sys.stderr, flush=True)
+    finally:
+        os._exit(0)
+
+
+def _own_streams(log: Path) -> None:
+    handles = (os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+    for stream, handle in enumerate((handles[0], handles[1], handles[1])):
+        os.dup2(handle, stream)
+    for handle in handles:
+        os.close(handle)
+
+
+if __name__ == "__main__":
+    _serve()

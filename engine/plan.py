@@ -1,0 +1,139 @@
+"""Which nodes a run wants, frozen when it starts.
+
+- ``Request``  what the user asked for: up to a node, from a node, limits
+- ``Step``     one node, ready to be run: its type, checked parameters and where its inputs come from
+- ``Plan``     the steps and their order
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from engine.catalogue import Catalogue
+from engine.contract import NodeParams, NodeType
+from engine.document import Document, Endpoint, NodeSettings
+from engine.errors import BadInput
+from engine.validate import params_of
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run was asked to do, besides its document."""
+
+    to: tuple[str, ...] = ()
+    """Only these nodes and what they need."""
+    start: tuple[str, ...] = ()
+    """Run these and all below them afresh, whatever is stored."""
+    workers: int | None = None
+    retries: int = 0
+    timeout: float | None = None
+    memory_limit: int | None = None
+    """Megabytes a node may use."""
+    store_limit: int | None = None
+    """Bytes the store may hold."""
+    allow_absolute: bool = False
+    """Whether the document may name files outside the workspace."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, about: dict[str, Any]) -> Request:
+        """From plain JSON."""
+        return cls(**{**about, "to": tuple(about["to"]), "start": tuple(about["start"])})
+
+
+@dataclass(frozen=True)
+class Step:
+    """One node of a plan."""
+
+    id: str
+    type: NodeType
+    params: NodeParams
+    settings: NodeSettings
+    inputs: dict[str, list[Endpoint]] = field(default_factory=dict)
+    """Where each input port is fed from."""
+    fresh: bool = False
+    """Only a result made by this very run counts."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The steps of a run and their order."""
+
+    graph: nx.DiGraph[str]
+    steps: dict[str, Step]
+
+    def parents(self, node: str) -> set[str]:
+        """The nodes this one reads from."""
+        return set(self.graph.predecessors(node))
+
+    def children(self, node: str) -> set[str]:
+        """The nodes that read from this one."""
+        return set(self.graph.successors(node))
+
+    def descendants(self, node: str) -> set[str]:
+        """All that cannot run without this one."""
+        import networkx as nx
+
+        return set(nx.descendants(self.graph, node))
+
+    def unfinished(self, finished: Collection[str], intact: Callable[[str], bool]) -> set[str]:
+        """What is left to do: nodes not finished, and finished ones they need whose output is gone."""
+        todo = set(self.steps) - set(finished)
+        open_questions = list(todo)
+        while open_questions:
+            for parent in self.parents(open_questions.pop()) - todo:
+                if not intact(parent):
+                    todo.add(parent)
+                    open_questions.append(parent)
+        return todo
+
+
+def make_plan(document: Document, catalogue: Catalogue, request: Request) -> Plan:
+    """The plan for a valid document."""
+    import networkx as nx
+
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(document.nodes)
+    graph.add_edges_from((edge.source.node, edge.target.node) for edge in document.edges)
+    _must_exist(graph, request.to, "--to")
+    _must_exist(graph, request.start, "--from")
+    fresh = _with(graph, request.start, nx.descendants)
+    wanted = _with(graph, [*request.to, *([] if request.to else fresh or graph)], nx.ancestors)
+    inputs = _inputs(document)
+    steps = {}
+    for node in nx.lexicographical_topological_sort(graph.subgraph(wanted), key=list(document.nodes).index):
+        node_type = catalogue[document.nodes[node].type]
+        steps[node] = Step(
+            node,
+            node_type,
+            params_of(document, catalogue, node),
+            document.nodes[node].settings,
+            inputs.get(node, {}),
+            fresh=node in fresh or not node_type.cacheable,
+        )
+    return Plan(graph.subgraph(wanted).copy(), steps)
+
+
+def _with(graph: nx.DiGraph[str], nodes: Collection[str], relatives: Callable[..., set[str]]) -> set[str]:
+    return set(nodes).union(*(relatives(graph, node) for node in nodes))
+
+
+def _must_exist(graph: nx.DiGraph[str], nodes: Collection[str], option: str) -> None:
+    for node in nodes:
+        if node not in graph:
+            raise BadInput(f"{option}: there is no node '{node}'; the pipeline has {', '.join(graph)}.")
+
+
+def _inputs(document: Document) -> dict[str, dict[str, list[Endpoint]]]:
+    found: dict[str, dict[str, list[Endpoint]]] = {}
+    for edge in document.edges:
+        found.setdefault(edge.target.node, {}).setdefault(edge.target.port, []).append(edge.source)
+    return found

@@ -1,0 +1,96 @@
+"""Processes of this machine: who is alive, who dies with whom, how a group is ended. Linux, by ``/proc``.
+
+A process id alone names nobody for long, since ids are used again; together with the boot and the clock
+tick at which the process began it does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """One process for good: id, the clock tick at which it began, and the boot it belongs to."""
+
+    pid: int
+    began: int
+    boot: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return asdict(self)
+
+
+def identify(pid: int | None = None) -> ProcessId:
+    """The identity of a process, by default of this one; ``began`` is 0 if there is no such process."""
+    pid = os.getpid() if pid is None else pid
+    status = _status(pid)
+    return ProcessId(pid, int(status[19]) if status else 0, _boot())
+
+
+def is_alive(process: ProcessId) -> bool:
+    """Whether exactly this process still runs (a zombie does not)."""
+    status = _status(process.pid)
+    return bool(status) and status[0] != "Z" and int(status[19]) == process.began and process.boot == _boot()
+
+
+def die_with_parent(parent: int, kill_signal: int = signal.SIGKILL) -> None:
+    """Have the kernel end this process when ``parent`` ends, however that happens."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, kill_signal)
+    if os.getppid() != parent:  # it ended before the kernel knew
+        os._exit(1)
+
+
+def kill_group(leader: int) -> None:
+    """End a process and all it started in its group, at once."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def end_leftover(process: ProcessId, patience: float = 5.0) -> None:
+    """End the group of a worker whose supervisor died, and wait until it is gone.
+
+    The leader may be dead while processes it started live on: its number cannot have been given to another
+    process as long as the group exists, unless the machine was started anew.
+    """
+    leader = identify(process.pid)
+    if process.boot != leader.boot or leader.began not in (0, process.began):
+        return
+    deadline = time.monotonic() + patience
+    while _group_exists(process.pid) and time.monotonic() < deadline:
+        kill_group(process.pid)
+        time.sleep(0.01)
+
+
+def _status(pid: int) -> list[str]:
+    """What ``/proc`` says of a process, from its state on; the name before it may hold spaces and brackets."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+@cache
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _group_exists(leader: int) -> bool:
+    try:
+        os.killpg(leader, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,273 @@
+"""Results on disk, named by what is in them.
+
+An output is a folder under ``objects/`` whose name is the hash of its files. It is written under a temporary
+name, synced, renamed into place, and only then does a small record under ``results/`` say that a node's key
+stands for it. So a record always points at whole data: killed at any moment, the store holds the work or
+does not, never half of it.
+
+- ``Store.put`` / ``record``   keep an output; say what a key stands for
+- ``Store.find``               the result of a key, if it is there and untouched since it was written
+- ``Store.open``               read an output back, its hash checked first
+- ``Store.collect``            remove what no one refers to
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from engine import faults
+from engine.errors import CorruptObject, SylvaError
+from engine.values import VALUES, Savable
+from engine.workspace import Workspace
+
+LARGE = 1 << 20
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """One file of an output; time and size show cheaply that nobody has touched it since it was hashed."""
+
+    size: int
+    modified: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output of a node, as it lies in the store."""
+
+    type: str
+    digest: str
+    files: dict[str, StoredFile]
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(file.size for file in self.files.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, about: dict[str, Any]) -> Output:
+        """From plain JSON."""
+        return cls(about["type"], about["digest"], {name: StoredFile(**file) for name, file in about["files"].items()})
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a key stands for: the outputs by port, the run that made them and how long it took."""
+
+    key: str
+    run: str
+    node: str
+    seconds: float
+    finished: float
+    outputs: dict[str, Output]
+
+    @classmethod
+    def from_dict(cls, about: dict[str, Any]) -> Result:
+        """From plain JSON."""
+        outputs = {port: Output.from_dict(output) for port, output in about.pop("outputs").items()}
+        return cls(**about, outputs=outputs)
+
+
+@dataclass(frozen=True)
+class Store:
+    """The results of one workspace. ``scratch`` keeps apart what different runs are writing."""
+
+    workspace: Workspace
+    scratch: str = "shared"
+
+    def put(self, port_type: str, value: Savable, *, node: str = "", room: int | None = None) -> Output:
+        """Keep ``value`` durably; the same content is kept once. ``room`` is how many bytes may still be added."""
+        faults.point("before-write", node)
+        with self._temporary_folder() as folder:
+            value.save(folder)
+            files = _hashed_and_synced(folder)
+            output = Output(port_type, _digest_of(files), files)
+            if room is not None and output.size > room:
+                raise SylvaError(
+                    f"the store has {room:,} bytes left of its limit and this output needs {output.size:,}; "
+                    "free space with `sylva gc` or raise --store-limit"
+                )
+            faults.point("after-temporary", node)
+            adopted = self._adopt(folder, output)
+        faults.point("after-rename", node)
+        return adopted
+
+    def record(self, result: Result) -> None:
+        """Say what a key stands for: the moment from which the work is finished."""
+        path = self._record_path(result.key)
+        temporary = self._scratch() / uuid4().hex
+        temporary.write_text(json.dumps(asdict(result)), encoding="utf-8")
+        _sync(temporary)
+        temporary.replace(path)
+        _sync(path.parent)
+        faults.point("after-record", result.node)
+
+    def find(self, key: str) -> Result | None:
+        """The result of ``key`` if all of it is in the store and looks as it did when it was written."""
+        try:
+            result = Result.from_dict(json.loads(self._record_path(key).read_text(encoding="utf-8")))
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+        return result if all(self.intact(output) for output in result.outputs.values()) else None
+
+    def intact(self, output: Output) -> bool:
+        """Whether the files are those that were written. A file is hashed again only if its time has changed."""
+        return all(self._unchanged(output, name, file) for name, file in output.files.items())
+
+    def open(self, output: Output) -> Any:
+        """Read an output back; ``CorruptObject`` if its bytes are not those that were written."""
+        if damage := self._damage(output):
+            raise CorruptObject(output.digest, damage)
+        return VALUES[output.type].load(self._folder(output))
+
+    def is_whole(self, output: Output) -> bool:
+        """Whether every byte is as it was written."""
+        return self._damage(output) is None
+
+    def discard(self, output: Output) -> None:
+        """Drop a damaged output; the records that point at it no longer count."""
+        shutil.rmtree(self._folder(output), ignore_errors=True)
+
+    def size(self) -> int:
+        """Bytes in stored outputs."""
+        return sum(path.stat().st_size for path in self.workspace.objects.rglob("*") if path.is_file())
+
+    def collect(self, keep: Iterable[str]) -> int:
+        """Remove every result whose key is not in ``keep`` and all that is half written; bytes freed."""
+        before, kept, referenced = self.size(), set(keep), set()
+        for path in self.workspace.results.iterdir():
+            result = self.find(path.stem) if path.stem in kept else None
+            if result is None:
+                path.unlink()
+            else:
+                referenced |= {output.digest for output in result.outputs.values()}
+        for folder in self.workspace.objects.iterdir():
+            if folder.name not in referenced:
+                shutil.rmtree(folder)
+        for folder in self.workspace.checkpoints.iterdir():
+            if folder.name not in kept:
+                shutil.rmtree(folder)
+        for folder in self.workspace.temporary.iterdir():
+            shutil.rmtree(folder)
+        return before - self.size()
+
+    def clear_scratch(self) -> None:
+        """Remove what this run was writing when it was killed."""
+        shutil.rmtree(self.workspace.temporary / self.scratch, ignore_errors=True)
+
+    def _adopt(self, folder: Path, output: Output) -> Output:
+        """Give a finished folder its name; if it is there already and whole, use that one."""
+        place = self._folder(output)
+        try:
+            folder.rename(place)
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+            existing = Output(output.type, output.digest, _hashed_and_synced(place))
+            if _digest_of(existing.files) == output.digest:
+                return existing
+            shutil.rmtree(place)
+            folder.rename(place)
+        _sync(place.parent)
+        return output
+
+    def _damage(self, output: Output) -> str | None:
+        for name, file in output.files.items():
+            path = self._folder(output) / name
+            if not path.is_file():
+                return f"its file '{name}' is gone"
+            if _sha256(path) != file.sha256:
+                return f"its file '{name}' has changed on disk"
+        return None
+
+    def _unchanged(self, output: Output, name: str, file: StoredFile) -> bool:
+        path = self._folder(output) / name
+        try:
+            found = path.stat()
+        except OSError:
+            return False
+        if found.st_size != file.size:
+            return False
+        return found.st_mtime_ns == file.modified or _sha256(path) == file.sha256
+
+    @contextmanager
+    def _temporary_folder(self) -> Iterator[Path]:
+        folder = self._scratch() / uuid4().hex
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            # Also gives the space back when the disk was full.
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _scratch(self) -> Path:
+        folder = self.workspace.temporary / self.scratch
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def _folder(self, output: Output) -> Path:
+        return self.workspace.objects / output.digest
+
+    def _record_path(self, key: str) -> Path:
+        return self.workspace.results / f"{key}.json"
+
+
+def _hashed_and_synced(folder: Path) -> dict[str, StoredFile]:
+    """Describe and sync every file; a folder that was not synced could come back empty after a power cut."""
+    files, folders = {}, {folder}
+    for path in sorted(folder.rglob("*")):
+        if path.is_dir():
+            folders.add(path)
+        else:
+            files[path.relative_to(folder).as_posix()] = _describe(path)
+    for each in folders:
+        _sync(each)
+    return files
+
+
+def _describe(path: Path) -> StoredFile:
+    size = path.stat().st_size
+    if size < LARGE:
+        _sync(path)
+        sha256 = _sha256(path)
+    else:
+        # The disk writes while the processor hashes.
+        with ThreadPoolExecutor(1) as pool:
+            synced = pool.submit(_sync, path)
+            sha256 = _sha256(path)
+            synced.result()
+    return StoredFile(size, path.stat().st_mtime_ns, sha256)
+
+
+def _digest_of(files: dict[str, StoredFile]) -> str:
+    listing = json.dumps([[name, file.sha256] for name, file in sorted(files.items())])
+    return hashlib.sha256(listing.encode()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb", buffering=0) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

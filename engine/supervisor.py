@@ -1,0 +1,112 @@
+"""The process that owns a run, from its plan to its last word.
+
+It is started by the command line or the app and lives on without them. It holds the run's lock; the kernel gives
+that back the moment it dies, so a run can be resumed at once and never has two supervisors.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from engine import faults
+from engine.catalogue import load_catalogue
+from engine.document import parse
+from engine.errors import SylvaError
+from engine.events import EventLog, RunRow
+from engine.executors.local import LocalExecutor
+from engine.plan import Plan, Request, make_plan
+from engine.processes import ProcessId, end_leftover, identify
+from engine.scheduler import Scheduler
+from engine.state import RunState, fold
+from engine.store import Output, Store
+from engine.workspace import Workspace
+
+MEMORY_SHARE = 0.9
+"""Share of the machine's memory one node may use when nothing else is said."""
+
+
+def supervise(workspace: Workspace, run: str) -> str:
+    """Carry a run as far as it goes; how it ended."""
+    # Node code must not find this process's threads multiplied by every library's own.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ[faults.SUPERVISOR] = str(os.getpid())
+    with EventLog(workspace) as log:
+        row = log.run(run)
+    request = Request.from_dict(row.request)
+    plan = make_plan(parse(row.document), load_catalogue(), request)
+    # Forked before anything is opened that a child should not share.
+    executor = LocalExecutor(workspace, request.workers or len(os.sched_getaffinity(0)))
+    try:
+        with workspace.in_use(), workspace.claim(run), EventLog(workspace) as log:
+            return _carry_out(log, row, plan, request, executor, Store(workspace, run))
+    finally:
+        executor.close()
+
+
+def _carry_out(
+    log: EventLog, row: RunRow, plan: Plan, request: Request, executor: LocalExecutor, store: Store
+) -> str:
+    before = fold(RunState(row.id, row.name, row.created), log.events(row.id))
+    _end_leftovers(before)
+    store.clear_scratch()
+    finished = _finished(before, plan)
+    todo = plan.unfinished(finished, lambda node: all(map(store.intact, finished[node].values())))
+    outputs = {node: ports for node, ports in finished.items() if node not in todo}
+    log.append(
+        row.id, "run-started", supervisor=identify().to_dict(), todo=[node for node in plan.steps if node in todo]
+    )
+    scheduler = Scheduler(plan, request, row.id, store, log, executor, outputs, _default_memory())
+    _obey_signals(scheduler, executor)
+    state = scheduler.run()
+    store.clear_scratch()
+    log.append(row.id, "run-finished", state=state)
+    return state
+
+
+def _end_leftovers(before: RunState) -> None:
+    """Workers die with their supervisor, but what they started might not have; nothing may run twice."""
+    for node in before.nodes.values():
+        if node.state == "running" and node.process:
+            end_leftover(ProcessId(**node.process))
+
+
+def _finished(before: RunState, plan: Plan) -> dict[str, dict[str, Output]]:
+    return {
+        name: {port: Output.from_dict(output) for port, output in node.outputs.items()}
+        for name, node in before.nodes.items()
+        if node.state in ("done", "cached") and name in plan.steps
+    }
+
+
+def _obey_signals(scheduler: Scheduler, executor: LocalExecutor) -> None:
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda *_: scheduler.cancel())
+    # The nursery's end must be noticed while waiting.
+    signal.signal(signal.SIGCHLD, lambda *_: executor.wake())
+
+
+def _default_memory() -> int:
+    """Megabytes; a container's own limit counts where there is one."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for limit in (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")):
+        if limit.is_file() and (text := limit.read_text().strip()).isdigit():
+            total = min(total, int(text))
+    return int(total * MEMORY_SHARE / 1_000_000)
+
+
+def main() -> None:
+    """``python -m engine.supervisor WORKSPACE RUN``."""
+    root, run = sys.argv[1:]
+    try:
+        state = supervise(Workspace(Path(root)), run)
+    except SylvaError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+    sys.exit(0 if state == "done" else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,411 @@
+"""Whether a document's types, parameters and edges fit together: one set of rules for canvas, forms and command line.
+
+- ``find_problems``         everything that is wrong with a document, at once
+- ``find_source_problems``  what is wrong outside of it: files that are not there, columns that they lack
+- ``params_of``             a node's parameters as its type's model
+- ``check_connect``, ``can_connect``  whether one more edge may be drawn
+- ``connection_rules``      the rules for edges as plain data, for a canvas
+- ``columns_at``            the columns each output will have, as far as they are known before a run
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from engine.contract import Column, Columns, NodeParams, NodeType, Port
+from engine.document import Document, Edge, Endpoint, Node
+from engine.errors import BadInput
+from engine.files import Files
+from engine.problems import (
+    BadParam,
+    BadSource,
+    Cycle,
+    DuplicateEdge,
+    InvalidPipeline,
+    MissingInput,
+    MissingParam,
+    PortTaken,
+    Problem,
+    SelfEdge,
+    TypeMismatch,
+    UnknownNode,
+    UnknownParam,
+    UnknownPort,
+    UnknownType,
+    explain,
+    listed,
+    shown,
+    suggest,
+)
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Types = Mapping[str, NodeType]
+"""Node types by name: a ``Catalogue``, or a plain dictionary."""
+
+
+def find_problems(document: Document, catalogue: Types) -> list[Problem]:
+    """Everything that is wrong with the document itself; an empty list means that it can run."""
+    problems = [problem for name, node in document.nodes.items() for problem in _node_problems(name, node, catalogue)]
+    wiring = _Wiring(document, catalogue)
+    for edge in document.edges:
+        problems += wiring.faults(edge)
+        wiring.add(edge)
+    return [*problems, *_missing_inputs(document, catalogue), *_cycles(document)]
+
+
+def find_source_problems(document: Document, catalogue: Types, files: Files) -> list[Problem]:
+    """What is wrong with the things that nodes read from outside; nodes with other problems are passed over."""
+    return [
+        BadSource(found.message, node=name, field=found.field)
+        for name, node in document.nodes.items()
+        if not list(_node_problems(name, node, catalogue))
+        for found in _source_faults(catalogue[node.type], params_of(document, catalogue, name), files)
+    ]
+
+
+def _source_faults(node_type: NodeType, params: NodeParams, files: Files) -> list[BadInput]:
+    try:
+        return list(node_type.check(params, files)) if node_type.check else []
+    except BadInput as error:
+        return [error]
+    except Exception as error:  # a check is a package's own code; its failure is a finding like any other
+        return [BadInput(f"its source could not be looked at ({type(error).__name__}: {error}); check it")]
+
+
+# Nodes
+
+
+def params_of(document: Document, catalogue: Types, node_id: str) -> NodeParams:
+    """The node's parameters, defaults filled in; ``InvalidPipeline`` if they, the type or the node are not there."""
+    node = document.nodes.get(node_id)
+    if node is None:
+        raise InvalidPipeline([unknown_node(node_id, document)])
+    problem = _type_problem(node_id, node, catalogue)
+    if problem:
+        raise InvalidPipeline([problem])
+    return _load_params(node_id, node, catalogue[node.type])
+
+
+def unknown_node(name: str, document: Document, edge: tuple[str, str] | None = None) -> UnknownNode:
+    """The problem of naming a node that is not there."""
+    near = suggest(name, document.nodes, "add it, or name one that is there")
+    return UnknownNode(f"there is no node {shown(name)}; {near}", node=name if edge else None, edge=edge)
+
+
+def _node_problems(name: str, node: Node, catalogue: Types) -> Iterator[Problem]:
+    problem = _type_problem(name, node, catalogue)
+    if problem:
+        yield problem
+        return
+    try:
+        _load_params(name, node, catalogue[node.type])
+    except InvalidPipeline as found:
+        yield from found.problems
+
+
+def _type_problem(name: str, node: Node, catalogue: Types) -> UnknownType | None:
+    if node.type in catalogue:
+        return None
+    near = suggest(node.type, catalogue, "`sylva nodes` lists those that are installed")
+    return UnknownType(f"there is no node type {shown(node.type)}; {near}", node=name, field="type")
+
+
+def _load_params(name: str, node: Node, node_type: NodeType) -> NodeParams:
+    # As JSON, since strict parameters take a list for a tuple or a text for a date from JSON only.
+    text = json.dumps(node.params)
+    try:
+        return node_type.params.model_validate_json(text)
+    except ValidationError as error:
+        found = _params_problems(name, node, node_type, error.errors(include_url=False))
+    except BadInput as error:
+        found = [BadParam(error.message, node=name, field=error.field)]
+    except Exception as error:  # a validator is a package's own code
+        found = [BadParam(f"its fields could not be checked ({type(error).__name__}: {error})", node=name)]
+    raise InvalidPipeline(found)
+
+
+def _params_problems(name: str, node: Node, node_type: NodeType, errors: list[ErrorDetails]) -> list[Problem]:
+    """One problem for each place in the parameters; a union gives several errors for the same place."""
+    places: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
+    for error in errors:
+        places.setdefault(_place(error, node.params), []).append(error)
+    return [_param_problem(name, node_type, place, found) for place, found in places.items()]
+
+
+def _place(error: ErrorDetails, params: Any) -> tuple[str | int, ...]:
+    """Where in the parameters an error is: pydantic's location without the names of union branches."""
+    place: list[str | int] = []
+    for step in error["loc"]:
+        try:
+            params = params[step]
+        except (LookupError, TypeError):
+            continue  # the name of a branch
+        place.append(step)
+    return (*place, error["loc"][-1]) if error["type"] == "missing" else tuple(place)
+
+
+def _param_problem(name: str, node_type: NodeType, place: tuple[str | int, ...], errors: list[ErrorDetails]) -> Problem:
+    field = ".".join(map(str, place)) or None
+    match errors[0]["type"]:
+        case "missing":
+            return MissingParam("a value is needed; add it", node=name, field=field)
+        case "extra_forbidden":
+            known = list(node_type.params.model_fields) if len(place) == 1 else []
+            otherwise = f"there are {listed(known)}" if known else "remove it"
+            near = suggest(str(place[-1]), known, otherwise)
+            return UnknownParam(f"'{node_type.name}' has no such field; {near}", node=name, field=field)
+    return BadParam(explain(errors), node=name, field=field)
+
+
+# Edges
+
+
+def check_connect(document: Document, catalogue: Types, edge: Edge) -> None:
+    """Raise the ``Problem`` that speaks against adding ``edge``, if there is one."""
+    for end in (edge.source, edge.target):
+        node = document.nodes.get(end.node)
+        unknown_type = _type_problem(end.node, node, catalogue) if node else None
+        if unknown_type:
+            raise unknown_type
+    wiring = _Wiring(document, catalogue)
+    for present in document.edges:
+        wiring.add(present)
+    for problem in wiring.faults(edge):
+        raise problem
+    _check_stays_acyclic(document, edge)
+
+
+def can_connect(document: Document, catalogue: Types, edge: Edge) -> bool:
+    """Whether ``edge`` may be added."""
+    try:
+        check_connect(document, catalogue, edge)
+    except Problem:
+        return False
+    return True
+
+
+def connection_rules(catalogue: Types) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """For each node type its ports: an output may be plugged into an input that ``accepts`` its type."""
+    return {
+        node_type.name: {
+            "inputs": [
+                {
+                    "name": port.name,
+                    "title": port.title or port.name,
+                    "type": port.type,
+                    "accepts": [port.type, *port.accepts],
+                    "many": port.many,
+                    "required": port.required,
+                }
+                for port in node_type.inputs
+            ],
+            "outputs": [
+                {"name": port.name, "title": port.title or port.name, "type": port.type} for port in node_type.outputs
+            ],
+        }
+        for node_type in catalogue.values()
+    }
+
+
+class _Wiring:
+    """A document's edges taken up one by one, and the rules for the next."""
+
+    def __init__(self, document: Document, catalogue: Types) -> None:
+        self.document = document
+        self.types = {name: catalogue.get(node.type) for name, node in document.nodes.items()}
+        self.sources: dict[Endpoint, list[Endpoint]] = {}
+
+    def add(self, edge: Edge) -> None:
+        """Take the edge up, whether or not it fits."""
+        self.sources.setdefault(edge.target, []).append(edge.source)
+
+    def faults(self, edge: Edge) -> Iterator[Problem]:
+        """What speaks against the edge, given those taken up before it."""
+        strangers = [end.node for end in (edge.source, edge.target) if end.node not in self.document.nodes]
+        for name in dict.fromkeys(strangers):
+            yield unknown_node(name, self.document, edge.names)
+        if strangers:
+            return
+        if edge.source.node == edge.target.node:
+            message = f"it leads from node '{edge.source.node}' to itself; connect two different nodes"
+            yield SelfEdge(message, node=edge.source.node, edge=edge.names)
+            return
+        yield from self._port_faults(edge)
+        yield from self._occupied(edge)
+
+    def _port_faults(self, edge: Edge) -> Iterator[Problem]:
+        source_type, target_type = self.types[edge.source.node], self.types[edge.target.node]
+        output = source_type.output(edge.source.port) if source_type else None
+        entry = target_type.input(edge.target.port) if target_type else None
+        if source_type and not output:
+            yield _unknown_port(edge, edge.source, "output", source_type.outputs, source_type.inputs)
+        if target_type and not entry:
+            yield _unknown_port(edge, edge.target, "input", target_type.inputs, target_type.outputs)
+        if target_type and output and entry and not entry.takes(output.type):
+            yield _mismatch(edge, output, entry, target_type)
+
+    def _occupied(self, edge: Edge) -> Iterator[Problem]:
+        present = self.sources.get(edge.target, [])
+        target_type = self.types[edge.target.node]
+        entry = target_type.input(edge.target.port) if target_type else None
+        node, field = edge.target
+        if edge.source in present:
+            yield DuplicateEdge("it is there already; remove one of the two", node=node, field=field, edge=edge.names)
+        elif present and entry and not entry.many:
+            message = (
+                f"the input '{field}' of '{node}' takes one edge and has {present[0]} already; remove that one first"
+            )
+            yield PortTaken(message, node=node, field=field, edge=edge.names)
+
+
+def _unknown_port(edge: Edge, end: Endpoint, side: str, ports: Iterable[Port], others: Iterable[Port]) -> Problem:
+    names = [port.name for port in ports]
+    choice = f"its {side}s are {listed(names)}" if names else f"it has no {side}s at all"
+    if end.port in (port.name for port in others):
+        other = "input" if side == "output" else "output"
+        message = f"'{end.port}' is an {other} of '{end.node}', and an {side} is needed here; {choice}"
+    else:
+        message = f"node '{end.node}' has no {side} '{end.port}'; {suggest(end.port, names, choice)}"
+    return UnknownPort(message, node=end.node, field=end.port, edge=edge.names)
+
+
+def _mismatch(edge: Edge, output: Port, entry: Port, target_type: NodeType) -> Problem:
+    fitting = [port.name for port in target_type.inputs if port.takes(output.type)]
+    how = f"use its input {listed(fitting)}" if fitting else f"connect a {entry.type} instead"
+    message = (
+        f"{edge.source} gives a {output.type}, but {edge.target} takes a {listed((entry.type, *entry.accepts))}; {how}"
+    )
+    return TypeMismatch(message, node=edge.target.node, field=edge.target.port, edge=edge.names)
+
+
+def _missing_inputs(document: Document, catalogue: Types) -> Iterator[Problem]:
+    connected = {edge.target for edge in document.edges}
+    for name, node in document.nodes.items():
+        for port in catalogue[node.type].inputs if node.type in catalogue else ():
+            if port.required and (name, port.name) not in connected:
+                message = f"nothing is connected to it; draw an edge from an output that gives a {port.type}"
+                yield MissingInput(message, node=name, field=port.name)
+
+
+# Cycles
+
+
+def _cycles(document: Document) -> Iterator[Problem]:
+    """One problem for each knot of nodes that wait for each other."""
+    import networkx as nx
+
+    graph = _graph(document)
+    order = {name: position for position, name in enumerate(document.nodes)}
+    knots = [sorted(knot, key=order.__getitem__) for knot in nx.strongly_connected_components(graph) if len(knot) > 1]
+    for knot in sorted(knots, key=lambda names: order[names[0]]):
+        circle = [source for source, _ in nx.find_cycle(graph.subgraph(knot), knot[0])]
+        start = circle.index(min(circle, key=order.__getitem__))
+        circle = [*circle[start:], *circle[:start]]
+        yield Cycle(f"{_around(circle)} is a circle; remove one of these edges", node=circle[0])
+
+
+def _check_stays_acyclic(document: Document, edge: Edge) -> None:
+    import networkx as nx
+
+    try:
+        back = nx.shortest_path(_graph(document), edge.target.node, edge.source.node)
+    except nx.NetworkXNoPath:
+        return
+    message = f"it would close the circle {_around(back)}; data can flow one way only"
+    raise Cycle(message, node=edge.target.node, edge=edge.names)
+
+
+def _graph(document: Document) -> nx.DiGraph[str]:
+    """The nodes and what leads from one to another; edges of unknown nodes and to oneself are other problems."""
+    import networkx as nx
+
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(document.nodes)
+    graph.add_edges_from(_dependencies(document))
+    return graph
+
+
+def _dependencies(document: Document) -> Iterator[tuple[str, str]]:
+    for edge in document.edges:
+        source, target = edge.source.node, edge.target.node
+        if source != target and source in document.nodes and target in document.nodes:
+            yield source, target
+
+
+def _around(names: list[str]) -> str:
+    shortened = names if len(names) <= 12 else [*names[:11], "…"]
+    return " → ".join([*shortened, names[0]])
+
+
+# Columns
+
+
+def columns_at(document: Document, catalogue: Types) -> dict[str, dict[str, Columns | None]]:
+    """For each node and output the columns it will have; ``None`` where they cannot be known before a run."""
+    known: dict[str, dict[str, Columns | None]] = {}
+    feeds: dict[Endpoint, list[Endpoint]] = {}
+    for edge in document.edges:
+        feeds.setdefault(edge.target, []).append(edge.source)
+    for name in _in_order(document):
+        node_type = catalogue.get(document.nodes[name].type)
+        if node_type:
+            inputs = {port.name: _arriving(name, port, feeds, known) for port in node_type.inputs}
+            known[name] = _columns_out(document, catalogue, name, node_type, inputs)
+    return {name: known.get(name) or _unknown(catalogue.get(node.type)) for name, node in document.nodes.items()}
+
+
+def _in_order(document: Document) -> Iterator[str]:
+    """Every node after those it reads from; nodes on or behind a cycle are left out."""
+    sorter = TopologicalSorter[str](dict.fromkeys(document.nodes, ()))
+    for source, target in _dependencies(document):
+        sorter.add(target, source)
+    with contextlib.suppress(CycleError):  # what does not depend on the cycle still comes
+        sorter.prepare()
+    while ready := sorter.get_ready():
+        yield from ready
+        sorter.done(*ready)
+
+
+def _arriving(
+    name: str,
+    port: Port,
+    feeds: Mapping[Endpoint, list[Endpoint]],
+    known: Mapping[str, Mapping[str, Columns | None]],
+) -> Columns | None:
+    sources = feeds.get(Endpoint(name, port.name), [])
+    if port.many or len(sources) != 1:
+        return None
+    return known.get(sources[0].node, {}).get(sources[0].port)
+
+
+def _columns_out(
+    document: Document,
+    catalogue: Types,
+    name: str,
+    node_type: NodeType,
+    inputs: Mapping[str, Columns | None],
+) -> dict[str, Columns | None]:
+    if node_type.columns is None:
+        return _unknown(node_type)
+    try:
+        told = node_type.columns(inputs, params_of(document, catalogue, name))
+        return {port.name: _as_columns(told.get(port.name)) for port in node_type.outputs}
+    except Exception:  # a rule may stumble over columns that do not suit it; the run will say so
+        return _unknown(node_type)
+
+
+def _as_columns(told: Iterable[Column] | None) -> Columns | None:
+    return None if told is None else tuple(told)
+
+
+def _unknown(node_type: NodeType | None) -> dict[str, Columns | None]:
+    return {port.name: None for port in node_type.outputs} if node_type else {}

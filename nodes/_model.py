@@ -1,0 +1,139 @@
+"""A trained model: encoder, learner and what is worth knowing about both, kept in a folder without any pickle.
+
+``model.json`` says what the model is and holds its encoder; beside it lie the learner's arrays (``.npy``) and texts.
+Loading a model can run no code: arrays of objects are refused, and every file must have the hash that ``model.json``
+gives. The same training gives the same bytes.
+
+- ``FittedModel``  predicts for tables, saves itself
+- ``load_model``   reads a folder back, or says what is wrong with it
+- ``describe_model``  only what ``model.json`` says, quickly
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import file_digest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import BadInput
+from engine.values import Table
+from nodes._encoder import TableEncoder
+from nodes._learners import LEARNERS, Learner
+
+if TYPE_CHECKING:
+    import numpy as np
+
+FORMAT, VERSION = "sylva-model", 1
+FILE = "model.json"
+CELLS_AT_ONCE = 16_000_000
+ROWS_AT_ONCE = 65_536
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """A classifier for tables with the columns it was trained on."""
+
+    title: str
+    classes: list[str]
+    encoder: TableEncoder
+    learner: Learner
+    params: Mapping[str, Any]
+    """Parameters of the node that trained it."""
+    train_rows: int
+    class_weights: Mapping[str, float]
+    """What a row of each class counted, before weights were scaled to 1 on average; empty if all counted the same."""
+
+    def predict_proba(
+        self, table: Table, threads: int = 1, progress: Callable[[float, str], None] = lambda fraction, text: None
+    ) -> np.ndarray:
+        """Class probabilities, rows × classes; ``BadInput`` if the table's columns do not fit."""
+        import numpy as np
+
+        self.encoder.check(table.data)
+        rows = table.data.num_rows
+        step = min(ROWS_AT_ONCE, max(1, CELLS_AT_ONCE // self.encoder.width))
+        probabilities = np.empty((rows, len(self.classes)))
+        for start in range(0, rows, step):
+            progress(start / rows, f"row {start:,} of {rows:,}")
+            block = self.encoder.transform(table.data.slice(start, step), self.learner.precision)
+            probabilities[start : start + step] = self.learner.predict_proba(block, threads)
+        progress(1.0, f"{rows:,} rows")
+        return probabilities
+
+    def save(self, folder: Path) -> None:
+        """Write everything into an empty folder."""
+        learned = self.learner.save(folder)
+        about = {
+            "format": FORMAT,
+            "version": VERSION,
+            "kind": self.learner.kind,
+            "title": self.title,
+            "classes": self.classes,
+            "features": self.encoder.names,
+            "train_rows": self.train_rows,
+            "class_weights": dict(self.class_weights),
+            "params": dict(self.params),
+            "encoder": self.encoder.to_json(),
+            "learner": learned,
+            "files": {path.name: _sha256(path) for path in sorted(folder.iterdir()) if path.name != FILE},
+        }
+        text = json.dumps(about, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        (folder / FILE).write_text(text + "\n", encoding="utf-8", newline="\n")
+
+
+def load_model(folder: Path) -> FittedModel:
+    """The model a folder holds; ``BadInput`` if it is damaged, foreign or from a newer version."""
+    about = describe_model(folder)
+    with _blaming(folder):
+        for name, digest in about["files"].items():
+            if Path(name).name != name or _sha256(folder / name) != digest:
+                raise ValueError(f"{name} is not the file that was saved")
+        if about["kind"] not in LEARNERS:
+            raise ValueError(f"there is no learner '{about['kind']}'")
+        return FittedModel(
+            title=about["title"],
+            classes=list(about["classes"]),
+            encoder=TableEncoder.from_json(about["encoder"]),
+            learner=LEARNERS[about["kind"]].load(folder, about["learner"]),
+            params=about["params"],
+            train_rows=about["train_rows"],
+            class_weights=about["class_weights"],
+        )
+
+
+def describe_model(folder: Path) -> dict[str, Any]:
+    """What ``model.json`` says; ``BadInput`` if there is none or it is not a model of this version."""
+    path = folder / FILE
+    if not path.is_file():
+        raise BadInput(f"'{folder.name}' holds no model: there is no {FILE} in it")
+    with _blaming(folder):
+        about = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(about, dict) or about.get("format") != FORMAT:
+            raise ValueError(f"{FILE} does not describe a model")
+        if not isinstance(about["version"], int) or about["version"] < 1:
+            raise ValueError(f"version {about['version']!r} is none")
+    if about["version"] > VERSION:
+        raise BadInput(
+            f"'{folder.name}' holds a model of version {about['version']}, this program reads up to version {VERSION}; "
+            "update it, or train the model again"
+        )
+    return about
+
+
+@contextmanager
+def _blaming(folder: Path) -> Iterator[None]:
+    """Whatever goes wrong in reading is the folder's fault, and is told so."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, OSError, EOFError) as error:
+        reason = f"'{error.args[0]}' is not given" if isinstance(error, KeyError) else str(error)
+        raise BadInput(f"'{folder.name}' holds no model that can be read: {reason}; train it again") from error
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()

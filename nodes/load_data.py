@@ -1,0 +1,373 @@
+"""Load a table from a file of the workspace, or one of the samples that come with the studio.
+
+``load`` is the whole way from settings to a table: read, name the target and roles, give every column its kind,
+make class labels of the target. ``run`` and ``check`` both use it, so what is reported before a run is what the
+run would have met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, field_validator
+
+from engine.contract import Column, Columns, Context, Kind, NodeParams, NodeType, Port, Role
+from engine.errors import BadInput
+from engine.files import Files
+from engine.values import Table, kind_of
+from nodes import _reading
+from nodes._columns import listed, require_column
+from nodes._csv_file import Dialect
+from nodes._kinds import as_kind, settle
+from nodes._samples import read_sample, sample_columns, sample_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_CLASSES = 1_000
+FEW_CLASSES = 10
+"""Up to this many classes, there may be as few rows of each as there are."""
+CHECKED_SIZE = 64 << 20
+"""Bytes of a file that is loaded as a whole to find its problems before a run."""
+CHECKED_SIZE_COMPRESSED = 8 << 20
+
+
+class LoadDataParams(NodeParams):
+    """Where the table comes from and how its columns are meant."""
+
+    source: str = Field(
+        "sample:digits",
+        title="Source",
+        description="A file in the workspace's data folder, or a sample: "
+        "sample:digits, sample:breast-cancer, sample:wine, sample:iris or sample:fraud.",
+        min_length=1,
+        max_length=4096,
+    )
+    target: str | None = Field(
+        None,
+        title="Target",
+        description="The column with the classes to learn. Empty for a table that is only to be scored; "
+        "a sample then keeps its own target.",
+        min_length=1,
+    )
+    roles: dict[str, Literal["feature", "id", "time", "weight", "ignore"]] = Field(
+        default_factory=dict,
+        title="Roles",
+        description="What columns are for, if they are not features: id and time are carried along to the predictions, "
+        "weight says how much a row counts, ignore keeps a column out of everything.",
+    )
+    types: dict[str, Kind] = Field(
+        default_factory=dict,
+        title="Types",
+        description="Columns to read as another type than they look like: number, category, bool, time or text.",
+    )
+    missing_target: Literal["error", "drop"] = Field(
+        "error",
+        title="Rows without a target",
+        description="Stop with an error, or drop the rows whose target is missing.",
+    )
+    empty_columns: Literal["error", "drop"] = Field(
+        "error",
+        title="Columns without values",
+        description="Stop with an error, or drop the columns that hold no value at all.",
+    )
+    format: Literal["auto", "csv", "tsv", "parquet", "arrow", "libsvm"] = Field(
+        "auto",
+        title="Format",
+        description="How the file is written; auto goes by the ending of its name. CSV, TSV and LibSVM may be "
+        "compressed (.gz). Feather files are Arrow files.",
+    )
+    delimiter: Literal["auto", "comma", "semicolon", "tab", "pipe", "space"] = Field(
+        "auto",
+        title="Delimiter",
+        description="What stands between the values of a CSV file; auto looks at its first lines.",
+    )
+    encoding: str = Field(
+        "utf-8",
+        title="Encoding",
+        description="How a CSV file turns characters into bytes: utf-8, or for older files latin-1, cp1252 or utf-16.",
+    )
+    header: bool = Field(
+        True,
+        title="First row is the header",
+        description="Whether a CSV file begins with the names of its columns; without them they are f1, f2 …",
+    )
+    missing: list[str] = Field(
+        default=["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"],
+        title="Missing texts",
+        description="Texts that mean a value is missing, in any format.",
+        max_length=100,
+    )
+    max_columns: int = Field(
+        8192,
+        title="Most columns",
+        description="A table with more columns than this is refused: often it is a file read the wrong way.",
+        ge=1,
+        le=100_000,
+    )
+    rows: int = Field(
+        20_000,
+        title="Payments",
+        description="Rows of the fraud sample to generate.",
+        ge=1_000,
+        le=5_000_000,
+    )
+    fraud_share: float = Field(
+        0.005,
+        title="Share of fraud",
+        description="Share of the fraud sample's rows that are fraud.",
+        gt=0,
+        lt=0.5,
+    )
+    seed: int = Field(
+        0,
+        title="Seed",
+        description="Another seed generates another fraud sample.",
+        ge=0,
+        le=2**32 - 1,
+    )
+
+    @field_validator("encoding")
+    @classmethod
+    def _is_known(cls, encoding: str) -> str:
+        try:
+            "a".encode(encoding)
+        except (LookupError, ValueError):
+            raise ValueError(f"there is no encoding '{encoding}'; try utf-8, latin-1 or utf-16") from None
+        return encoding
+
+    @property
+    def dialect(self) -> Dialect:
+        """The settings that concern CSV files."""
+        return Dialect(self.delimiter, self.encoding, self.header, frozenset(self.missing))
+
+
+def run(ctx: Context, inputs: dict[str, Any], params: LoadDataParams) -> dict[str, Any]:
+    """Load the table."""
+    table = load(params, ctx.files, ctx.progress)
+    ctx.log(f"{table.data.num_rows:,} rows, {table.data.num_columns:,} columns from {params.source}")
+    return {"table": table}
+
+
+def load(
+    params: LoadDataParams, files: Files, progress: Callable[[float, str], None] = lambda fraction, text: None
+) -> Table:
+    """The table the settings describe; ``BadInput`` says what stands in the way."""
+    progress(0.0, f"reading {params.source}")
+    data = _read(params, files)
+    target, roles = _target_and_roles(params)
+    _check_columns(params, data.column_names, target)
+    progress(0.5, "finding the types of the columns")
+    data = _with_kinds(data, params, target, roles)
+    progress(0.9, "checking target and roles")
+    if target is not None:
+        data = _without_missing_target(data, target, params.missing_target)
+        _check_classes(data.column(target), target)
+    roles = {name: role for name, role in roles.items() if name in data.column_names}
+    _check_roles(data, roles)
+    return Table(data, target, roles)
+
+
+def _read(params: LoadDataParams, files: Files) -> pa.Table:
+    name = sample_name(params.source)
+    if name is not None:
+        return read_sample(name, params.rows, params.fraud_share, params.seed)
+    path = files.readable(params.source, field="source")
+    # What is written decides on labels and on types that were asked for: "1" and "01" are two labels, one number.
+    as_text = {*params.types, *([params.target] if params.target else [])}
+    return _reading.read(path, params.format, params.dialect, as_text, params.max_columns)
+
+
+def _target_and_roles(params: LoadDataParams) -> tuple[str | None, dict[str, Role]]:
+    """Those of the sample, where there is one, with the chosen ones over them; plain features are left out."""
+    name = sample_name(params.source)
+    own: Columns = () if name is None else sample_columns(name)
+    target = params.target or next((column.name for column in own if column.role == "target"), None)
+    given: dict[str, Role] = {column.name: column.role for column in own if column.role != "target"}
+    given.update(params.roles)
+    return target, {name: role for name, role in given.items() if role != "feature" and name != target}
+
+
+def _check_columns(params: LoadDataParams, names: Iterable[str], target: str | None) -> None:
+    """Every column that a setting names is there, and the target has no other role."""
+    known = dict.fromkeys(names)
+    if target is not None:
+        require_column(target, known, field="target")
+    for column in params.roles:
+        require_column(column, known, field="roles")
+    for column in params.types:
+        require_column(column, known, field="types")
+    if target in params.roles:
+        raise BadInput(f"'{target}' is the target and cannot be {params.roles[target]} as well", field="roles")
+    if params.types.get(target or "", "category") != "category":
+        raise BadInput(f"'{target}' is the target, which is always a category; take it out of types", field="types")
+
+
+def _with_kinds(data: pa.Table, params: LoadDataParams, target: str | None, roles: Mapping[str, Role]) -> pa.Table:
+    import pyarrow as pa
+
+    kinds: dict[str, Kind] = {**params.types, **({target: "category"} if target else {})}
+    missing = frozenset(params.missing)
+    columns, empty = {}, []
+    for name in data.column_names:
+        column = data.column(name)
+        column = as_kind(column, kinds[name], name, missing) if name in kinds else settle(column, name, missing)
+        if column.null_count == len(column) and name != target and roles.get(name) != "ignore":
+            empty.append(name)
+        else:
+            columns[name] = column
+    if empty and params.empty_columns == "error":
+        raise BadInput(
+            f"no value at all in {listed(empty)}; set 'Columns without values' to drop, or give the role ignore",
+            field="empty_columns",
+        )
+    return pa.table(columns)
+
+
+def _without_missing_target(data: pa.Table, target: str, missing_target: str) -> pa.Table:
+    labels = data.column(target)
+    if not labels.null_count or missing_target == "drop":
+        return data.filter(labels.is_valid()) if labels.null_count else data
+    raise BadInput(
+        f"the target '{target}' is missing in {labels.null_count:,} of {len(labels):,} rows; "
+        "set 'Rows without a target' to drop, or choose another target",
+        field="missing_target",
+    )
+
+
+def _check_classes(labels: pa.ChunkedArray, target: str) -> None:
+    """Two classes or more, and not so many that the column must be something else."""
+    rows, classes = len(labels), labels.combine_chunks().dictionary.to_pylist()
+    if rows == 0:
+        raise BadInput(f"the target '{target}' has no value in any row; choose another column", field="target")
+    if len(classes) == 1:
+        raise BadInput(
+            f"the target '{target}' has only one class, '{classes[0]}'; there is nothing to tell apart", field="target"
+        )
+    if len(classes) > MOST_CLASSES or (len(classes) > FEW_CLASSES and len(classes) > rows / 2):
+        raise BadInput(
+            f"the target '{target}' has {len(classes):,} different values in {rows:,} rows, "
+            "which looks like a measurement or an id; "
+            f"choose a column with classes (at most {MOST_CLASSES:,}, each in several rows)",
+            field="target",
+        )
+
+
+def _check_roles(data: pa.Table, roles: Mapping[str, Role]) -> None:
+    """At most one weight, and it can weigh; times have an order."""
+    import pyarrow.compute as pc
+
+    weights = [name for name, role in roles.items() if role == "weight"]
+    if len(weights) > 1:
+        raise BadInput(f"there are several weight columns: {listed(weights)}; choose one", field="roles")
+    for name, role in roles.items():
+        column = data.column(name)
+        kind = kind_of(column.type)
+        if role == "time" and kind not in ("time", "number"):
+            raise BadInput(f"'{name}' has the role time but is a {kind}; set its type to time or number", field="roles")
+        if role == "weight" and kind != "number":
+            raise BadInput(f"'{name}' has the role weight but is a {kind}; a weight is a number", field="roles")
+        if role == "weight" and (column.null_count or pc.min(column).as_py() < 0):
+            raise BadInput(f"weights in '{name}' are missing or below zero; correct them", field="roles")
+
+
+def check(params: LoadDataParams, files: Files) -> Iterable[BadInput]:
+    """What the run would stop at, as far as it can be seen in little time."""
+    found = _look(params.model_dump_json(), files, _identity(params, files))
+    if isinstance(found, BadInput):
+        yield found
+
+
+def file_columns(params: LoadDataParams, files: Files) -> Columns | None:
+    """The columns of the source, for a form to choose from, before target, roles and types are chosen.
+
+    ``None`` if the source cannot be read, or is a file too large to look through.
+    """
+    plain = params.model_copy(update={"target": None, "roles": {}, "types": {}, "empty_columns": "drop"})
+    found = _look(plain.model_dump_json(), files, _identity(params, files))
+    return None if isinstance(found, BadInput) else found
+
+
+@lru_cache(maxsize=64)
+def _look(params_json: str, files: Files, identity: str) -> Columns | BadInput | None:
+    """The columns or the problem; remembered as long as the file stays the same, for forms ask again and again."""
+    params = LoadDataParams.model_validate_json(params_json)
+    try:
+        if sample_name(params.source) is not None:
+            return _sample_columns(params)
+        path = files.readable(params.source, field="source")
+        if _is_small(path):
+            return load(params, files).columns
+        names = _reading.names(path, params.format, params.dialect)
+        if names is not None:
+            _reading.check_names(path, names, params.max_columns)
+            _check_columns(params, names, params.target)
+    except BadInput as problem:
+        # A new one: the first holds on to everything its traceback does, the table included.
+        return BadInput(problem.message, field=problem.field)
+    return None
+
+
+def _sample_columns(params: LoadDataParams) -> Columns:
+    """Columns of a sample under these settings, known without reading it."""
+    name = sample_name(params.source)
+    assert name is not None
+    own = sample_columns(name)
+    target, roles = _target_and_roles(params)
+    _check_columns(params, [column.name for column in own], target)
+    kinds: dict[str, Kind] = {**params.types, **({target: "category"} if target else {})}
+    return tuple(
+        Column(
+            column.name,
+            kinds.get(column.name, column.kind),
+            "target" if column.name == target else roles.get(column.name, "feature"),
+        )
+        for column in own
+    )
+
+
+def _is_small(path: Path) -> bool:
+    return path.stat().st_size <= (CHECKED_SIZE_COMPRESSED if _reading.is_compressed(path) else CHECKED_SIZE)
+
+
+def columns(inputs: Mapping[str, Columns | None], params: LoadDataParams) -> Mapping[str, Columns | None]:
+    """Known for samples; a file tells its columns when it is read."""
+    try:
+        return {"table": _sample_columns(params) if sample_name(params.source) is not None else None}
+    except BadInput:
+        return {"table": None}
+
+
+def fingerprint(params: LoadDataParams, files: Files) -> str:
+    """Which file it is and when it was last written; a sample is always the same."""
+    if sample_name(params.source) is not None:
+        return "sample"
+    path = files.readable(params.source, field="source").resolve()
+    about = path.stat()
+    return f"{path}:{about.st_size}:{about.st_mtime_ns}:{about.st_ino}"
+
+
+def _identity(params: LoadDataParams, files: Files) -> str:
+    try:
+        return fingerprint(params, files)
+    except BadInput as problem:
+        return problem.message
+
+
+NODE = NodeType(
+    name="load-data",
+    title="Load data",
+    category="Data",
+    summary="Reads a table from a file or a built-in sample, and says which column is the target.",
+    version=1,
+    params=LoadDataParams,
+    run=run,
+    outputs=(Port("table", "table", "Table"),),
+    columns=columns,
+    check=check,
+    fingerprint=fingerprint,
+    imports=("numpy", "pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet"),
+)

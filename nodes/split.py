@@ -1,0 +1,127 @@
+"""Split a table into rows to learn from and rows to judge by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from engine.contract import Columns, Context, NodeParams, NodeType, Port
+from engine.errors import BadInput
+from engine.values import Table, kind_of
+from nodes._columns import require_column
+from nodes._rows import pick
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class SplitParams(NodeParams):
+    """How many rows are held out, and which."""
+
+    test_share: float = Field(
+        0.3,
+        title="Share of test rows",
+        description="Share of the rows that are held out to judge the model by.",
+        gt=0,
+        lt=1,
+    )
+    test_rows: int | None = Field(
+        None,
+        title="Number of test rows",
+        description="A number of rows to hold out, instead of a share.",
+        ge=1,
+    )
+    stratified: bool = Field(
+        True,
+        title="Stratified",
+        description="Every class has the same share in both parts; a class with one row is in train. "
+        "Without a target, rows are drawn regardless.",
+    )
+    time_column: str | None = Field(
+        None,
+        title="Time column",
+        description="Hold out the latest rows by this column, such as the one with the role time, instead of "
+        "rows drawn at random; stratified and seed then have no effect.",
+        min_length=1,
+    )
+    seed: int = Field(
+        0,
+        title="Seed",
+        description="Another seed draws other rows.",
+        ge=0,
+        le=2**32 - 1,
+    )
+
+
+def run(ctx: Context, inputs: dict[str, Any], params: SplitParams) -> dict[str, Any]:
+    """Cut the table in two; rows keep their order."""
+    table: Table = inputs["table"]
+    count = _test_rows(table.data.num_rows, params)
+    if params.time_column is not None:
+        is_test = _latest(table, params.time_column, count)
+    else:
+        field = "test_share" if params.test_rows is None else "test_rows"
+        is_test = pick(table, count, params.seed, stratified=params.stratified, spare=1, field=field)
+    ctx.log(f"{len(is_test) - count:,} rows to learn from, {count:,} to judge by")
+    return {"train": _part(table, ~is_test), "test": _part(table, is_test)}
+
+
+def _test_rows(rows: int, params: SplitParams) -> int:
+    if rows < 2:
+        raise BadInput(f"the table has {rows} row; a split needs two or more")
+    if params.test_rows is None:
+        # Neither part may be empty, however small the share.
+        return min(max(round(rows * params.test_share), 1), rows - 1)
+    if params.test_rows >= rows:
+        raise BadInput(
+            f"test_rows is {params.test_rows:,} but the table has {rows:,} rows; give a number below {rows:,}",
+            field="test_rows",
+        )
+    return params.test_rows
+
+
+def _latest(table: Table, column: str, count: int) -> np.ndarray:
+    """A mask of the ``count`` rows with the latest times; of equal times, those further down the table."""
+    import numpy as np
+
+    require_column(column, table.data.column_names, field="time_column")
+    times = table.data.column(column)
+    kind = kind_of(times.type)
+    if kind not in ("time", "number"):
+        raise BadInput(f"'{column}' is a {kind}; choose a column of times or numbers", field="time_column")
+    if times.null_count:
+        raise BadInput(
+            f"'{column}' is missing in {times.null_count:,} rows, so they have no place in time; choose another column",
+            field="time_column",
+        )
+    mask = np.zeros(len(times), bool)
+    mask[np.argsort(times.to_numpy(), kind="stable")[-count:]] = True
+    return mask
+
+
+def _part(table: Table, mask: np.ndarray) -> Table:
+    import pyarrow as pa
+
+    return table.with_data(table.data.filter(pa.array(mask)))
+
+
+def columns(inputs: Mapping[str, Columns | None], params: SplitParams) -> Mapping[str, Columns | None]:
+    """Both parts have the columns of the table."""
+    return {"train": inputs.get("table"), "test": inputs.get("table")}
+
+
+NODE = NodeType(
+    name="split",
+    title="Split",
+    category="Prepare",
+    summary="Holds out rows to judge a model by: at random, in proportion to the classes, or the latest.",
+    version=1,
+    params=SplitParams,
+    run=run,
+    inputs=(Port("table", "table", "Table"),),
+    outputs=(Port("train", "table", "To learn from"), Port("test", "table", "To judge by")),
+    columns=columns,
+    imports=("numpy", "pyarrow"),
+)
