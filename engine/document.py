@@ -97,17 +97,20 @@ _ENDPOINT = re.compile(rf"({NAME_PATTERN})\.({NAME_PATTERN})")
 
 
 def _endpoint(value: object) -> Endpoint:
-    """An end given as ``node.port`` or as a pair."""
-    text = str(Endpoint(*value)) if isinstance(value, tuple) and len(value) == 2 else value
-    if isinstance(text, str) and _ENDPOINT.fullmatch(text):
-        return Endpoint.parse(text)
-    raise PydanticCustomError("endpoint", "not an endpoint")
+    """An end as JSON or as Python has it."""
+    text = str(value) if isinstance(value, Endpoint) else value
+    found = _ENDPOINT.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise PydanticCustomError("endpoint", "not an end of an edge; write it as 'node.port'")
+    return Endpoint(*found.groups())
 
 
 def _storable(params: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """Refuse what a document could not hold, such as NaN; ``JsonValue`` has seen to the rest."""
-    for _, problem in _value_problems(params, ("nodes", "", "params")):
-        raise PydanticCustomError("unstorable", "{reason}", {"reason": problem.message, "class": type(problem)})
+    start = ("nodes", "", "params")
+    for place, problem in _value_problems(params, start):
+        about = {"reason": problem.message, "class": type(problem), "place": place[len(start) :]}
+        raise PydanticCustomError("unstorable", "{reason}", about)
     return params
 
 
@@ -288,15 +291,21 @@ def _integer(digits: str) -> float:
 
 
 def _walk(value: Any, place: Place) -> Iterator[tuple[Place, Any]]:
-    """Every value inside ``value`` with its place, the outer before the inner."""
-    pending = [(place, value)]
+    """Every value inside ``value`` with its place, the outer before the inner; no recursion, no list of them all."""
+    pending: list[Iterator[tuple[Place, Any]]] = [iter([(place, value)])]
     while pending:
-        place, value = pending.pop()
-        yield place, value
-        if isinstance(value, dict):
-            pending.extend(((*place, key), inner) for key, inner in reversed(value.items()))
-        elif isinstance(value, list):
-            pending.extend(((*place, index), value[index]) for index in reversed(range(len(value))))
+        for place, value in pending[-1]:
+            yield place, value
+            if isinstance(value, dict | list) and value:
+                pending.append(_inside(place, value))
+                break
+        else:
+            pending.pop()
+
+
+def _inside(place: Place, value: dict[str, Any] | list[Any]) -> Iterator[tuple[Place, Any]]:
+    items: Iterable[tuple[str | int, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
+    return (((*place, key), inner) for key, inner in items)
 
 
 def _value_problems(value: Any, start: Place = ()) -> Iterator[tuple[Place, Problem]]:
@@ -427,7 +436,7 @@ def _problem(place: Place, found: ErrorDetails) -> Problem:
             return _at(place, BadStructure, "this is not a position; give two numbers, such as [0, 0]")
     match found["type"]:
         case "unstorable":
-            return _at(place, found["ctx"]["class"], found["msg"])
+            return _at((*place, *found["ctx"]["place"]), found["ctx"]["class"], found["msg"])
         case "extra_forbidden":
             near = suggest(str(place[-1]), _fields_at(place), "remove it")
             return _at(place, BadStructure, f"there is no such field; {near}")
@@ -550,11 +559,11 @@ def json_schema(catalogue: Mapping[str, NodeType]) -> dict[str, Any]:
     ]
     params, defined = models_json_schema(models, ref_template="#/$defs/params.{model}")
     schema["$defs"] |= {f"params.{name}": model for name, model in defined.get("$defs", {}).items()}
+    schema["properties"]["nodes"]["additionalProperties"] = False
     node = schema["$defs"]["Node"]
-    node["properties"]["type"] |= {"enum": sorted(catalogue)}
-    node["allOf"] = [
-        _params_rule(node_type, params[node_type.params, "validation"]) for node_type in catalogue.values()
-    ]
+    node["properties"]["type"]["enum"] = sorted(catalogue)
+    if catalogue:  # a schema may not have an empty allOf
+        node["allOf"] = [_params_rule(one, params[one.params, "validation"]) for one in catalogue.values()]
     return schema
 
 

@@ -113,7 +113,9 @@ class EventLog:
         """All runs, newest first."""
         query = "SELECT id, name, document, request, created FROM runs ORDER BY created DESC, rowid DESC LIMIT ?"
         rows = self._db.execute(query, (-1 if limit is None else limit,)).fetchall()
-        return [RunRow(run, name, document, json.loads(request), created) for run, name, document, request, created in rows]
+        return [
+            RunRow(run, name, document, json.loads(request), created) for run, name, document, request, created in rows
+        ]
 
     def run(self, wanted: str) -> RunRow:
         """The run of that id, of an unambiguous beginning of it, or the newest for ``last``."""

@@ -39,12 +39,15 @@ class Files:
         """The file that ``path`` means, or ``BadInput`` naming ``field`` and saying why it cannot be read."""
         if "\0" in path:
             raise BadInput("the path holds a NUL character", field=field)
-        found = self._absolute(Path(path), field) if Path(path).is_absolute() else self._inside(path, field)
-        if found.is_dir():
-            raise BadInput(f"'{path}' is a folder; name a file", field=field)
-        if not found.is_file():
-            raise BadInput(self._how_to_find(path), field=field)
-        return found
+        try:
+            found = self._absolute(Path(path), field) if Path(path).is_absolute() else self._inside(path, field)
+            if found.is_dir():
+                raise BadInput(f"'{path}' is a folder; name a file", field=field)
+            if found.is_file():
+                return found
+        except (OSError, RuntimeError) as error:  # a link to itself, a name too long, a folder that may not be read
+            raise BadInput(f"'{path[:200]}' cannot be opened: {error.args[-1]}", field=field) from error
+        raise BadInput(self._how_to_find(path), field=field)
 
     def _absolute(self, path: Path, field: str) -> Path:
         if not self.allow_absolute:

@@ -22,7 +22,7 @@ def node_key(
     sources: Mapping[str, Sequence[str]],
     fingerprint: str = "",
 ) -> str:
-    """Hash of what the result depends on. ``inputs`` are content digests by port, ``sources`` the nodes they come from."""
+    """Hash of what the result depends on. ``inputs`` are content digests, ``sources`` the nodes they come from."""
     many = {port.name for port in node_type.inputs if port.many}
     about: dict[str, Any] = {
         "type": node_type.name,

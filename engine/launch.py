@@ -38,18 +38,20 @@ def find_all_problems(
     if problems:
         return problems
     files, store = Files(workspace.root, request.allow_absolute), Store(workspace)
+    unread = [node for node in document.nodes if not _was_read_before(document, catalogue, node, files, store)]
+    return find_source_problems(document, catalogue, files, unread)
 
-    def was_read_before(node: str) -> bool:
-        """A file that was read without complaint and has not changed since need not be read to be checked."""
-        node_type, params = catalogue[document.nodes[node].type], params_of(document, catalogue, node)
-        try:
-            outside = node_type.fingerprint(params, files) if node_type.fingerprint else ""
-        except BadInput:
-            return False
-        return not node_type.inputs and store.find(node_key(node_type, params, {}, {}, outside)) is not None
 
-    wanted = [node for node in document.nodes if not was_read_before(node)]
-    return find_source_problems(document, catalogue, files)
+def _was_read_before(document: Document, catalogue: Catalogue, node: str, files: Files, store: Store) -> bool:
+    """A file that was read without complaint and has not changed since need not be read to be checked."""
+    node_type, params = catalogue[document.nodes[node].type], params_of(document, catalogue, node)
+    if node_type.check is None or node_type.inputs:
+        return False
+    try:
+        outside = node_type.fingerprint(params, files) if node_type.fingerprint else ""
+    except BadInput:
+        return False
+    return store.find(node_key(node_type, params, {}, {}, outside)) is not None
 
 
 def new_run(log: EventLog, document: Document, request: Request) -> str:

@@ -74,15 +74,16 @@ class Plan:
         """The nodes this one reads from."""
         return set(self.graph.predecessors(node))
 
-    def children(self, node: str) -> set[str]:
-        """The nodes that read from this one."""
-        return set(self.graph.successors(node))
+    def children(self, node: str) -> list[str]:
+        """The nodes that read from this one, in the order of their edges."""
+        return list(self.graph.successors(node))
 
-    def descendants(self, node: str) -> set[str]:
-        """All that cannot run without this one."""
+    def descendants(self, node: str) -> list[str]:
+        """All that cannot run without this one, in the order of the plan."""
         import networkx as nx
 
-        return set(nx.descendants(self.graph, node))
+        below = nx.descendants(self.graph, node)
+        return [step for step in self.steps if step in below]
 
     def unfinished(self, finished: Collection[str], intact: Callable[[str], bool]) -> set[str]:
         """What is left to do: nodes not finished, and finished ones they need whose output is gone."""

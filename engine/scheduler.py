@@ -155,9 +155,7 @@ class Scheduler:
     def _take(self, report: Report) -> None:
         match report:
             case Started(node, process):
-                self._tell(
-                    "started", node, attempt=self.attempts[node], key=self.keys[node], process=process.to_dict()
-                )
+                self._tell("started", node, attempt=self.attempts[node], key=self.keys[node], process=process.to_dict())
             case Progressed(node, fraction, text):
                 self._tell("progress", node, fraction=fraction, text=text)
             case Finished(node):
@@ -229,9 +227,10 @@ class Scheduler:
     def _fail(self, node: str, failure: Failure) -> None:
         self.failed.add(node)
         self._tell("failed", node, error=asdict(failure))
-        for below in self.plan.descendants(node) - self.skipped - set(self.outputs):
-            self.skipped.add(below)
-            self._tell("skipped", below, why=f"needs '{node}', which failed")
+        for below in self.plan.descendants(node):
+            if below not in self.skipped and below not in self.outputs:
+                self.skipped.add(below)
+                self._tell("skipped", below, why=f"needs '{node}', which failed")
 
     def _requeue_due(self) -> None:
         while self.later and self.later[0][0] <= time.monotonic():

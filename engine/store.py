@@ -122,7 +122,7 @@ class Store:
         """The result of ``key`` if all of it is in the store and looks as it did when it was written."""
         try:
             result = Result.from_dict(json.loads(self._record_path(key).read_text(encoding="utf-8")))
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             return None
         return result if all(self.intact(output) for output in result.outputs.values()) else None
 

@@ -46,9 +46,7 @@ def supervise(workspace: Workspace, run: str) -> str:
         executor.close()
 
 
-def _carry_out(
-    log: EventLog, row: RunRow, plan: Plan, request: Request, executor: LocalExecutor, store: Store
-) -> str:
+def _carry_out(log: EventLog, row: RunRow, plan: Plan, request: Request, executor: LocalExecutor, store: Store) -> str:
     before = fold(RunState(row.id, row.name, row.created), log.events(row.id))
     _end_leftovers(before)
     store.clear_scratch()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
@@ -62,12 +62,14 @@ def find_problems(document: Document, catalogue: Types) -> list[Problem]:
     return [*problems, *_missing_inputs(document, catalogue), *_cycles(document)]
 
 
-def find_source_problems(document: Document, catalogue: Types, files: Files) -> list[Problem]:
-    """What is wrong with the things that nodes read from outside; nodes with other problems are passed over."""
+def find_source_problems(
+    document: Document, catalogue: Types, files: Files, nodes: Collection[str] | None = None
+) -> list[Problem]:
+    """What is wrong with the things that ``nodes`` read from outside; nodes with other problems are passed over."""
     return [
         BadSource(found.message, node=name, field=found.field)
         for name, node in document.nodes.items()
-        if not list(_node_problems(name, node, catalogue))
+        if (nodes is None or name in nodes) and not list(_node_problems(name, node, catalogue))
         for found in _source_faults(catalogue[node.type], params_of(document, catalogue, name), files)
     ]
 
@@ -280,10 +282,9 @@ def _unknown_port(edge: Edge, end: Endpoint, side: str, ports: Iterable[Port], o
 
 def _mismatch(edge: Edge, output: Port, entry: Port, target_type: NodeType) -> Problem:
     fitting = [port.name for port in target_type.inputs if port.takes(output.type)]
-    how = f"use its input {listed(fitting)}" if fitting else f"connect a {entry.type} instead"
-    message = (
-        f"{edge.source} gives a {output.type}, but {edge.target} takes a {listed((entry.type, *entry.accepts))}; {how}"
-    )
+    taken = " or ".join((entry.type, *entry.accepts))
+    how = f"use its input {' or '.join(fitting)}" if fitting else f"connect an output of type {taken}"
+    message = f"{edge.source} is of type {output.type}, but {edge.target} takes {taken}; {how}"
     return TypeMismatch(message, node=edge.target.node, field=edge.target.port, edge=edge.names)
 
 
@@ -292,7 +293,9 @@ def _missing_inputs(document: Document, catalogue: Types) -> Iterator[Problem]:
     for name, node in document.nodes.items():
         for port in catalogue[node.type].inputs if node.type in catalogue else ():
             if port.required and (name, port.name) not in connected:
-                message = f"nothing is connected to it; draw an edge from an output that gives a {port.type}"
+                message = (
+                    f"nothing is connected to it; connect an output of type {' or '.join((port.type, *port.accepts))}"
+                )
                 yield MissingInput(message, node=name, field=port.name)
 
 

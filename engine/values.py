@@ -99,11 +99,16 @@ class Predictions:
         import pyarrow as pa
 
         best = pa.array(self.probabilities.argmax(axis=1), pa.int32())
-        data = self.carried if self.carried is not None else pa.table({})
-        data = data.append_column("prediction", pa.DictionaryArray.from_arrays(best, pa.array(self.classes, pa.string())))
-        for index, name in enumerate(self.classes):
-            data = data.append_column(f"p({name})", pa.array(self.probabilities[:, index]))
-        return data if self.truth is None else data.append_column(self.TRUTH, self.truth)
+        columns = {"prediction": pa.DictionaryArray.from_arrays(best, pa.array(self.classes, pa.string()))}
+        columns |= {f"p({name})": pa.array(self.probabilities[:, i]) for i, name in enumerate(self.classes)}
+        if self.truth is not None:
+            columns[self.TRUTH] = self.truth
+        carried = (
+            {} if self.carried is None else dict(zip(self.carried.column_names, self.carried.columns, strict=True))
+        )
+        return pa.table(
+            {f"{name} (input)" if name in columns else name: data for name, data in carried.items()} | columns
+        )
 
     def save(self, folder: Path) -> None:
         """Write one Arrow file."""

@@ -96,7 +96,9 @@ class Workspace:
     @contextmanager
     def idle(self) -> Iterator[None]:
         """Held while the store is cleaned; refused while a run is alive."""
-        with _locked(self.root / "in-use.lock", shared=False, message="A run is in progress; wait for it or cancel it."):
+        with _locked(
+            self.root / "in-use.lock", shared=False, message="A run is in progress; wait for it or cancel it."
+        ):
             yield
 
     @contextmanager

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
-HEAD = 1 << 16
-"""Bytes looked at to tell text from other data, and to guess the delimiter."""
+HEAD = 1 << 20
+"""Bytes looked at to tell text from other data, to guess the delimiter and to find the names: one block of Arrow's."""
+SNIFFED_ROWS = 100
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def _parsing(path: Path, dialect: Dialect) -> Any:
     import pyarrow.csv as pa_csv
 
     head = _head(path, dialect)
-    delimiter = DELIMITERS.get(dialect.delimiter) or _guess_delimiter(path, head)
+    delimiter = DELIMITERS.get(dialect.delimiter) or _guess_delimiter(head)
     return pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
 
 
@@ -122,23 +125,25 @@ def _head(path: Path, dialect: Dialect) -> str:
         raise BadInput(f"'{path.name}' is not text; save it as CSV, or choose its format", field="source")
     if not text.strip("\ufeff \r\n\t"):
         raise BadInput(f"'{path.name}' is empty", field="source")
-    return text
+    try:
+        return codecs.getincrementaldecoder(dialect.encoding)().decode(head)
+    except UnicodeDecodeError:
+        raise _bad_encoding(path, dialect) from None
 
 
-def _guess_delimiter(path: Path, head: str) -> str:
-    """The one that cuts the first lines into the most columns, as many in each line."""
-    if ".tsv" in path.suffixes[-2:] or ".tab" in path.suffixes[-2:]:
-        return "\t"
+def _guess_delimiter(head: str) -> str:
+    """The one that cuts the first rows into the most columns, as many in each row."""
     return max(DELIMITERS.values(), key=lambda delimiter: _cut(head, delimiter))
 
 
 def _cut(head: str, delimiter: str) -> tuple[bool, bool, int]:
-    lines = head.lstrip("\ufeff").splitlines(keepends=True)
-    whole = lines if len(head) < HEAD or len(lines) == 1 else lines[:-1]
+    """How well a delimiter cuts: whether it does, into rows of even length, and into how many columns."""
     try:
-        widths = [len(row) for row in csv.reader(whole, delimiter=delimiter) if row][:100]
+        rows = csv.reader(io.StringIO(head.lstrip("\ufeff")), delimiter=delimiter)
+        widths = [len(row) for row in islice(rows, SNIFFED_ROWS) if row] or [0]
     except csv.Error:
         return False, False, 0
+    # The last row may be cut off where the head ends.
     even = len(set(widths[:-1] or widths)) == 1
     # A space is often just part of a text: it counts only when nothing else cuts.
     return widths[0] > 1 and delimiter != " ", even, widths[0]
@@ -167,7 +172,7 @@ def _no_rows(path: Path) -> BadInput:
 def _explained(path: Path, dialect: Dialect, parsing: Any, error: Exception) -> BadInput:
     """What a failed read means for the person whose file it is."""
     text = str(error)
-    if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in text:
+    if isinstance(error, UnicodeDecodeError) or _first_undecodable(path, dialect.encoding):
         return _bad_encoding(path, dialect)
     if "Empty CSV" in text:
         return _no_rows(path)
@@ -205,26 +210,27 @@ def _values(count: int) -> str:
 
 
 def _bad_encoding(path: Path, dialect: Dialect) -> BadInput:
-    row, found = _first_undecodable(path, dialect.encoding)
+    line, byte = _first_undecodable(path, dialect.encoding) or (1, "the end of the file")
     with _stream(path) as stream:
         is_utf16 = bytes(stream.read(2)) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     return BadInput(
-        f"'{path.name}' is not {dialect.encoding}: {found} in line {row:,} cannot be decoded; "
+        f"'{path.name}' is not {dialect.encoding}: {byte} in line {line:,} cannot be decoded; "
         f"set the encoding, for example {'utf-16' if is_utf16 else 'latin-1'}",
         field="encoding",
     )
 
 
-def _first_undecodable(path: Path, encoding: str) -> tuple[int, str]:
-    """The line, and the byte in words."""
+def _first_undecodable(path: Path, encoding: str) -> tuple[int, str] | None:
+    """The line and the byte that the encoding does not know, if there is one."""
     decoder = codecs.getincrementaldecoder(encoding)()
-    line = 1
+    line, at_end = 1, False
     with _stream(path) as stream:
-        while block := bytes(stream.read(1 << 20)):
+        while not at_end:
+            block = bytes(stream.read(1 << 20))
+            at_end = not block
             try:
-                line += decoder.decode(block).count("\n")
+                line += decoder.decode(block, final=at_end).count("\n")
             except UnicodeDecodeError as error:
-                # The offset counts from what the decoder kept of the block before.
                 good = error.object[: error.start].decode(encoding, errors="ignore")
                 return line + good.count("\n"), f"byte 0x{error.object[error.start]:02x}"
-    return line, "the end of the file"
+    return None

@@ -102,7 +102,7 @@ def _everyday(rng: np.random.Generator, rows: int) -> dict[str, np.ndarray]:
         return rng.choice(choice[0], size=rows, p=np.array(choice[1]) / sum(choice[1]))
 
     usual = rng.lognormal(3.4, 0.6, rows)
-    limit = np.round(usual * rng.uniform(20, 80, rows), -2) + 500
+    limit = np.round(usual * rng.uniform(20, 80, rows), -2).astype(int) + 500
     country = one_of(COUNTRIES)
     per_hour = rng.poisson(0.25, rows) + rng.poisson(6, rows) * (rng.random(rows) < 0.015)
     return {

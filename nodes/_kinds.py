@@ -159,11 +159,13 @@ def _readable(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 
 def _category_or_text(column: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    category = categorise(column, missing)
-    different, values = len(category.dictionary), len(category) - category.null_count
-    is_text = different > MANY_TEXTS and different > values / 2
-    return pa.chunked_array([category.cast(pa.string()) if is_text else category])
+    texts = _texts(column, missing)
+    different = pc.count_distinct(texts).as_py()
+    if different > MANY_TEXTS and different > (len(texts) - texts.null_count) / 2:
+        return texts
+    return pa.chunked_array([categorise(texts)])
 
 
 def _texts(column: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:

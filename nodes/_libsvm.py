@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-LINE = re.compile(r"\S+(\s+\d+:\S+)*\s*", re.ASCII)
+LINE = re.compile(r"[^\s:]+(\s+\d+:[^\s:]+)*", re.ASCII)
 MOST_CELLS = 1_000_000_000
 """Dense columns of more cells than this (8 GB) are refused."""
 
@@ -47,10 +47,10 @@ def _parse(line: str, number: int, name: str) -> tuple[str | None, np.ndarray]:
     line = line.split("#", 1)[0].strip()
     if not line:
         return None, np.empty(0)
-    label, _, rest = line.partition(" ")
+    label, *rest = line.split(maxsplit=1)
     try:
         if LINE.fullmatch(line):
-            return label, np.fromstring(rest.replace(":", " "), sep=" ")
+            return label, np.fromstring(rest[0].replace(":", " "), sep=" ") if rest else np.empty(0)
     except ValueError:
         pass
     raise BadInput(

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
 from engine.values import Table
+from nodes._columns import listed
 from nodes._encoder import TableEncoder
 from nodes._learners import LEARNERS, Learner
 
@@ -29,6 +30,18 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "sylva-model", 1
 FILE = "model.json"
+FIELDS = (
+    "kind",
+    "title",
+    "classes",
+    "features",
+    "train_rows",
+    "class_weights",
+    "params",
+    "encoder",
+    "learner",
+    "files",
+)
 CELLS_AT_ONCE = 16_000_000
 ROWS_AT_ONCE = 65_536
 
@@ -94,11 +107,15 @@ def load_model(folder: Path) -> FittedModel:
                 raise ValueError(f"{name} is not the file that was saved")
         if about["kind"] not in LEARNERS:
             raise ValueError(f"there is no learner '{about['kind']}'")
+        classes, encoder = list(about["classes"]), TableEncoder.from_json(about["encoder"])
+        learner = LEARNERS[about["kind"]].load(folder, about["learner"])
+        if learner.shape != (encoder.width, len(classes)):
+            raise ValueError(f"encoder, classes and learner do not fit each other {learner.shape}")
         return FittedModel(
             title=about["title"],
-            classes=list(about["classes"]),
-            encoder=TableEncoder.from_json(about["encoder"]),
-            learner=LEARNERS[about["kind"]].load(folder, about["learner"]),
+            classes=classes,
+            encoder=encoder,
+            learner=learner,
             params=about["params"],
             train_rows=about["train_rows"],
             class_weights=about["class_weights"],
@@ -116,6 +133,8 @@ def describe_model(folder: Path) -> dict[str, Any]:
             raise ValueError(f"{FILE} does not describe a model")
         if not isinstance(about["version"], int) or about["version"] < 1:
             raise ValueError(f"version {about['version']!r} is none")
+        if about["version"] == VERSION and (lost := [name for name in FIELDS if name not in about]):
+            raise ValueError(f"{FILE} does not give {listed(lost)}")
     if about["version"] > VERSION:
         raise BadInput(
             f"'{folder.name}' holds a model of version {about['version']}, this program reads up to version {VERSION}; "

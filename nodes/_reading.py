@@ -50,7 +50,7 @@ def read(path: Path, file_format: str, dialect: Dialect, as_text: Collection[str
     check_names(path, names(path, found, dialect) or [], max_columns)
     if found in ("csv", "tsv"):
         return read_csv(path, _dialect_for(found, dialect), as_text)
-    data = _read_parquet(path) if found == "parquet" else _read_arrow(path)
+    data = _read_binary(path, found)
     if data.num_rows == 0:
         raise BadInput(f"'{path.name}' has no rows", field="source")
     return data
@@ -63,7 +63,10 @@ def names(path: Path, file_format: str, dialect: Dialect) -> list[str] | None:
         return None
     if found in ("csv", "tsv"):
         return csv_names(path, _dialect_for(found, dialect))
-    return list(_parquet_file(path).schema_arrow.names if found == "parquet" else _arrow_reader(path).schema.names)
+    try:
+        return list(_parquet_file(path).schema_arrow.names if found == "parquet" else _arrow_reader(path).schema.names)
+    except UnicodeDecodeError as error:
+        raise _damaged(path, found.capitalize(), error) from None
 
 
 def format_of(path: Path, file_format: str) -> str:
@@ -112,15 +115,6 @@ def _parquet_file(path: Path) -> Any:
         raise _damaged(path, "Parquet", error) from None
 
 
-def _read_parquet(path: Path) -> pa.Table:
-    import pyarrow as pa
-
-    try:
-        return _parquet_file(path).read()
-    except (pa.ArrowException, OSError) as error:
-        raise _damaged(path, "Parquet", error) from None
-
-
 def _arrow_reader(path: Path) -> Any:
     """Reader of the file format, which Feather is too, or else of the stream format."""
     import pyarrow as pa
@@ -134,15 +128,15 @@ def _arrow_reader(path: Path) -> Any:
         raise _damaged(path, "Arrow", error) from None
 
 
-def _read_arrow(path: Path) -> pa.Table:
+def _read_binary(path: Path, file_format: str) -> pa.Table:
     import pyarrow as pa
 
     try:
-        data = _arrow_reader(path).read_all()
+        data = _parquet_file(path).read() if file_format == "parquet" else _arrow_reader(path).read_all()
         data.validate(full=True)  # offsets that point nowhere would crash whoever reads the table
         return data
     except (pa.ArrowException, OSError) as error:
-        raise _damaged(path, "Arrow", error) from None
+        raise _damaged(path, file_format.capitalize(), error) from None
 
 
 def _damaged(path: Path, title: str, error: Exception) -> BadInput:

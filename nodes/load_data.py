@@ -17,19 +17,17 @@ from pydantic import Field, field_validator
 from engine.contract import Column, Columns, Context, Kind, NodeParams, NodeType, Port, Role
 from engine.errors import BadInput
 from engine.files import Files
-from engine.values import Table, kind_of
+from engine.values import Table
 from nodes import _reading
 from nodes._columns import listed, require_column
 from nodes._csv_file import Dialect
 from nodes._kinds import as_kind, settle
+from nodes._roles import check_classes, check_roles, without_missing_target
 from nodes._samples import read_sample, sample_columns, sample_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_CLASSES = 1_000
-FEW_CLASSES = 10
-"""Up to this many classes, there may be as few rows of each as there are."""
 CHECKED_SIZE = 64 << 20
 """Bytes of a file that is loaded as a whole to find its problems before a run."""
 CHECKED_SIZE_COMPRESSED = 8 << 20
@@ -164,10 +162,10 @@ def load(
     data = _with_kinds(data, params, target, roles)
     progress(0.9, "checking target and roles")
     if target is not None:
-        data = _without_missing_target(data, target, params.missing_target)
-        _check_classes(data.column(target), target)
+        data = without_missing_target(data, target, params.missing_target)
+        check_classes(data.column(target), target)
     roles = {name: role for name, role in roles.items() if name in data.column_names}
-    _check_roles(data, roles)
+    check_roles(data, roles)
     return Table(data, target, roles)
 
 
@@ -224,54 +222,7 @@ def _with_kinds(data: pa.Table, params: LoadDataParams, target: str | None, role
             f"no value at all in {listed(empty)}; set 'Columns without values' to drop, or give the role ignore",
             field="empty_columns",
         )
-    return pa.table(columns)
-
-
-def _without_missing_target(data: pa.Table, target: str, missing_target: str) -> pa.Table:
-    labels = data.column(target)
-    if not labels.null_count or missing_target == "drop":
-        return data.filter(labels.is_valid()) if labels.null_count else data
-    raise BadInput(
-        f"the target '{target}' is missing in {labels.null_count:,} of {len(labels):,} rows; "
-        "set 'Rows without a target' to drop, or choose another target",
-        field="missing_target",
-    )
-
-
-def _check_classes(labels: pa.ChunkedArray, target: str) -> None:
-    """Two classes or more, and not so many that the column must be something else."""
-    rows, classes = len(labels), labels.combine_chunks().dictionary.to_pylist()
-    if rows == 0:
-        raise BadInput(f"the target '{target}' has no value in any row; choose another column", field="target")
-    if len(classes) == 1:
-        raise BadInput(
-            f"the target '{target}' has only one class, '{classes[0]}'; there is nothing to tell apart", field="target"
-        )
-    if len(classes) > MOST_CLASSES or (len(classes) > FEW_CLASSES and len(classes) > rows / 2):
-        raise BadInput(
-            f"the target '{target}' has {len(classes):,} different values in {rows:,} rows, "
-            "which looks like a measurement or an id; "
-            f"choose a column with classes (at most {MOST_CLASSES:,}, each in several rows)",
-            field="target",
-        )
-
-
-def _check_roles(data: pa.Table, roles: Mapping[str, Role]) -> None:
-    """At most one weight, and it can weigh; times have an order."""
-    import pyarrow.compute as pc
-
-    weights = [name for name, role in roles.items() if role == "weight"]
-    if len(weights) > 1:
-        raise BadInput(f"there are several weight columns: {listed(weights)}; choose one", field="roles")
-    for name, role in roles.items():
-        column = data.column(name)
-        kind = kind_of(column.type)
-        if role == "time" and kind not in ("time", "number"):
-            raise BadInput(f"'{name}' has the role time but is a {kind}; set its type to time or number", field="roles")
-        if role == "weight" and kind != "number":
-            raise BadInput(f"'{name}' has the role weight but is a {kind}; a weight is a number", field="roles")
-        if role == "weight" and (column.null_count or pc.min(column).as_py() < 0):
-            raise BadInput(f"weights in '{name}' are missing or below zero; correct them", field="roles")
+    return pa.table(columns).combine_chunks()
 
 
 def check(params: LoadDataParams, files: Files) -> Iterable[BadInput]:

@@ -109,7 +109,10 @@ def _part(table: Table, mask: np.ndarray) -> Table:
 
 def columns(inputs: Mapping[str, Columns | None], params: SplitParams) -> Mapping[str, Columns | None]:
     """Both parts have the columns of the table."""
-    return {"train": inputs.get("table"), "test": inputs.get("table")}
+    known = inputs.get("table")
+    if known is not None and params.time_column is not None:
+        require_column(params.time_column, [column.name for column in known], field="time_column")
+    return {"train": known, "test": known}
 
 
 NODE = NodeType(

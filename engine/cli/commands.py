@@ -331,7 +331,9 @@ def _run_to_continue(log: EventLog, run: str) -> tuple[RunRow, RunState]:
     row = log.run(run)
     state = run_state(log, row)
     if state.live:
-        raise SylvaError(f"Run {row.id} is {state.state}; `sylva show {row.id}` shows it, `sylva cancel {row.id}` stops it.")
+        raise SylvaError(
+            f"Run {row.id} is {state.state}; `sylva show {row.id}` shows it, `sylva cancel {row.id}` stops it."
+        )
     return row, state
 
 

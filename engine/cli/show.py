@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.text import cell, clock, duration, failure_line, print_table, size
+from engine.document import parse
 from engine.errors import CorruptObject
 from engine.launch import supervisor_log
 from engine.store import Output, Store
@@ -62,11 +63,12 @@ def _node_facts(node: NodeState) -> dict[str, Any]:
 
 
 def reports(log: EventLog, state: RunState) -> dict[str, Report]:
-    """The reports a run has made, by node."""
+    """What a run has to say: the reports that no other node gathers into its own, by node."""
+    gathered = {edge.source.node for edge in parse(log.run(state.id).document).edges}
     found = {}
     for name, node in state.nodes.items():
         for about in node.outputs.values():
-            if about["type"] == "report":
+            if about["type"] == "report" and name not in gathered:
                 try:
                     found[name] = Store(log.workspace).open(Output.from_dict(about))
                 except CorruptObject as error:
@@ -81,7 +83,9 @@ def print_outcome(log: EventLog, state: RunState) -> None:
     for name, node in state.nodes.items():
         if node.state == "failed" and node.error:
             print(failure_line(name, node.error), file=sys.stderr)
-    counts = {each: len(state.names(each)) for each in ("done", "cached", "failed", "skipped", "cancelled", "interrupted")}
+    counts = {
+        each: len(state.names(each)) for each in ("done", "cached", "failed", "skipped", "cancelled", "interrupted")
+    }
     listing = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     print(f"Run {state.id} {state.state}: {listing or 'nothing was started'}.")
     if state.state == "failed":

@@ -28,10 +28,11 @@ def print_error(error: SylvaError, *, as_json: bool) -> None:
 
 
 def print_table(rows: Sequence[Row]) -> None:
-    """Rows with the same keys, as aligned columns."""
-    if not rows:
+    """Rows with the same keys, as aligned columns; a column without any value is left out."""
+    names = [name for name in rows[0] if any(row[name] is not None for row in rows)] if rows else []
+    if not names:
         return
-    cells = [list(rows[0]), *([cell(value) for value in row.values()] for row in rows)]
+    cells = [names, *([cell(row[name]) for name in names] for row in rows)]
     widths = [max(len(line[index]) for line in cells) for index in range(len(cells[0]))]
     for line in cells:
         print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())

@@ -56,10 +56,10 @@ class LocalExecutor:
 
     def wait(self, timeout: float | None) -> list[Report]:
         """What workers told, which of them ended, and which took too long."""
-        readable, _, _ = select.select([self._reports, self._wake], [], [], self._patience(timeout))
+        readable, _, _ = select.select([self._reports.fileno(), self._wake], [], [], self._patience(timeout))
         if self._wake in readable:
             os.read(self._wake, 4096)
-        reports = self._read_reports() if self._reports in readable else []
+        reports = self._read_reports()
         self._end_overdue()
         return reports + self._replace_lost_nursery()
 
@@ -132,13 +132,13 @@ class LocalExecutor:
     def _why_it_ended(self, job: Job, code: int) -> Failure:
         if code >= 0:
             return Failure("crashed", f"its process ended without a result (exit code {code}); its log may say why")
-        name = signal.Signals(-code).name
         if "bad_alloc" in _tail(self.workspace, job):
             return Failure("memory", out_of_memory(job))
         if -code == signal.SIGKILL:
             why = "was killed (SIGKILL): by someone, or by the system because the machine ran out of memory"
             return Failure("crashed", why)
-        return Failure("crashed", f"its process crashed ({name}); its log shows where", traceback=_tail(self.workspace, job))
+        why = f"its process crashed ({_signal_name(-code)}); its log shows where"
+        return Failure("crashed", why, traceback=_tail(self.workspace, job))
 
     def _end_overdue(self) -> None:
         now = time.monotonic()
@@ -160,6 +160,13 @@ class LocalExecutor:
         self._reports.close()
         self._nursery, self._requests, self._reports = start_nursery()
         return reports
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most real-time signals have no name
+        return f"signal {number}"
 
 
 def _tail(workspace: Workspace, job: Job, size: int = 4000) -> str:

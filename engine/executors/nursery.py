@@ -66,17 +66,20 @@ class _Nursery:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         while True:
-            readable, _, _ = select.select([self.requests, wake], [], [], 0 if self.upcoming else None)
+            requests = self.requests.fileno()
+            readable, _, _ = select.select([requests, wake], [], [], 0 if self.upcoming else None)
             if wake in readable:
                 os.read(wake, 4096)
             self._reap()
-            if self.requests in readable:
+            if requests in readable:
                 for request in self._read_requests():
                     self._load(request["job"]["imports"])
                     self._fork(Job.from_dict(request["job"]))
                     self.upcoming |= request["upcoming"]
             elif self.upcoming:
-                self._load([self.upcoming.popitem()[0]])
+                soonest = next(iter(self.upcoming))
+                del self.upcoming[soonest]
+                self._load([soonest])
 
     def _read_requests(self) -> Iterator[dict[str, Any]]:
         received = self.requests.recv(1 << 20)

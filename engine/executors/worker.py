@@ -14,9 +14,10 @@ import signal
 import threading
 import time
 import traceback
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from engine.workspace import Workspace
 Tell = Callable[..., None]
 
 PROGRESS_SECONDS = 0.2
+MESSAGE_CHARACTERS = 4_000
 TRACEBACK_CHARACTERS = 16_000
 
 
@@ -73,7 +75,9 @@ def _given(values: list[Any], many: bool) -> Any:
 def _check_ports(node_type: NodeType, values: dict[str, Any]) -> None:
     promised = {port.name for port in node_type.outputs}
     if set(values) != promised:
-        raise SylvaError(f"Node type '{node_type.name}' gave outputs {sorted(values)}, but promises {sorted(promised)}.")
+        raise SylvaError(
+            f"Node type '{node_type.name}' gave outputs {sorted(values)}, but promises {sorted(promised)}."
+        )
 
 
 def _already_done(job: Job, store: Store) -> bool:
@@ -84,7 +88,7 @@ def _already_done(job: Job, store: Store) -> bool:
 
 @contextmanager
 def _work_folder(folder: Path, tell: Tell) -> Iterator[Path]:
-    """The folder for half-done work on a key, held by one process at a time: two runs never do the same work at once."""
+    """The folder for half-done work on a key, held by one process at a time: no two runs do the same work at once."""
     while True:
         folder.mkdir(exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
@@ -140,6 +144,21 @@ def _context(job: Job, store: Store, folder: Path, tell: Tell) -> Context:
 
 def describe(error: BaseException, job: Job) -> Failure:
     """An exception in words a user can act on; the traceback goes along, folded."""
+    failure = _explain(error, job)
+    trace = failure.traceback and _readable(failure.traceback, TRACEBACK_CHARACTERS)
+    return replace(failure, message=_readable(failure.message, MESSAGE_CHARACTERS), traceback=trace)
+
+
+def _readable(text: str, longest: int) -> str:
+    """Short enough to be sent and shown, and without what a terminal obeys or UTF-8 cannot hold."""
+    shown = text if len(text) <= longest else text[:longest] + " …"
+    return "".join(
+        each if each in "\n\t" or unicodedata.category(each) not in ("Cc", "Cs") else ascii(each)[1:-1]
+        for each in shown
+    )
+
+
+def _explain(error: BaseException, job: Job) -> Failure:
     trace = "".join(traceback.format_exception(error))[-TRACEBACK_CHARACTERS:]
     match error:
         case BadInput():

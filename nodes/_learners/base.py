@@ -49,6 +49,10 @@ class Learner(Protocol):
     precision: ClassVar[Precision]
     order: ClassVar[Literal["C", "F"]]
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Matrix columns it needs and classes it knows, once it is fitted."""
+
     def fit(self, problem: Problem) -> None:
         """Learn."""
 
@@ -95,7 +99,8 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
     scores = scores.astype(np.float64)
     powers: np.ndarray = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+    powers /= powers.sum(axis=1, keepdims=True)
+    return powers
 
 
 def two_classes(score: np.ndarray) -> np.ndarray:

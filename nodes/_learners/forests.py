@@ -8,7 +8,7 @@ scikit-learn's own ``Tree``, rebuilt from the arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -101,7 +101,7 @@ class ForestArrays:
         if not sound:
             raise ValueError("the trees of the forest do not hang together")
 
-    def trees(self) -> Iterator[_SmallTree]:
+    def trees(self) -> Iterator[ForestArrays]:
         """Each tree by itself; its arrays are views."""
         import numpy as np
 
@@ -109,55 +109,19 @@ class ForestArrays:
         leaves = np.concatenate(([0], np.cumsum(self.left == LEAF)))[nodes]
         shares = np.concatenate(([0], np.cumsum(self.classes_per_leaf)))[leaves]
         for tree in range(len(self.nodes_per_tree)):
-            of_node = slice(nodes[tree], nodes[tree + 1])
-            of_leaf = slice(leaves[tree], leaves[tree + 1])
-            of_share = slice(shares[tree], shares[tree + 1])
-            yield _SmallTree(
-                *(getattr(self, name)[of_node] for name in ("left", "right", "feature", "threshold", "missing_left")),
-                self.classes_per_leaf[of_leaf],
-                self.leaf_class[of_share],
-                self.leaf_share[of_share],
+            node = slice(nodes[tree], nodes[tree + 1])
+            share = slice(shares[tree], shares[tree + 1])
+            yield ForestArrays(
+                self.nodes_per_tree[tree : tree + 1],
+                self.left[node],
+                self.right[node],
+                self.feature[node],
+                self.threshold[node],
+                self.missing_left[node],
+                self.classes_per_leaf[leaves[tree] : leaves[tree + 1]],
+                self.leaf_class[share],
+                self.leaf_share[share],
             )
-
-
-@dataclass(frozen=True)
-class _SmallTree:
-    left: np.ndarray
-    right: np.ndarray
-    feature: np.ndarray
-    threshold: np.ndarray
-    missing_left: np.ndarray
-    classes_per_leaf: np.ndarray
-    leaf_class: np.ndarray
-    leaf_share: np.ndarray
-
-    def walker(self, columns: int) -> Any:
-        """scikit-learn's ``Tree`` with these splits and no class shares."""
-        import numpy as np
-        from sklearn.tree._tree import NODE_DTYPE, Tree
-
-        nodes = np.zeros(len(self.left), NODE_DTYPE)
-        nodes["left_child"], nodes["right_child"] = self.left, self.right
-        nodes["feature"], nodes["threshold"] = self.feature, self.threshold
-        nodes["missing_go_to_left"] = self.missing_left
-        tree = Tree(columns, np.ones(1, np.intp), 1)
-        values = np.zeros((len(nodes), 1, 1))
-        tree.__setstate__({"max_depth": 0, "node_count": len(nodes), "nodes": nodes, "values": values})
-        return tree
-
-    def shares(self, classes: int) -> np.ndarray:
-        """Class shares of each leaf, leaves × classes."""
-        import numpy as np
-
-        shares = np.zeros((len(self.classes_per_leaf), classes))
-        shares[np.repeat(np.arange(len(shares)), self.classes_per_leaf), self.leaf_class] = self.leaf_share
-        return shares
-
-    def leaf_numbers(self) -> np.ndarray:
-        """For each node that is a leaf, which leaf it is."""
-        import numpy as np
-
-        return np.cumsum(self.left == LEAF) - 1
 
 
 @dataclass
@@ -179,6 +143,11 @@ class Forest:
     columns: int = 0
     classes: int = 0
     arrays: ForestArrays | None = field(default=None, repr=False)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Matrix columns and classes."""
+        return self.columns, self.classes
 
     def fit(self, problem: Problem) -> None:
         """Grow the trees in blocks; each tree's seed depends on its number alone, never on the blocks."""
@@ -205,14 +174,11 @@ class Forest:
         blocks = [slice(start, start + ROWS_AT_ONCE) for start in range(0, len(matrix), ROWS_AT_ONCE)]
         with ThreadPoolExecutor(threads) as pool:
             for tree in self.arrays.trees():
-                walker, leaf_numbers, shares = tree.walker(self.columns), tree.leaf_numbers(), tree.shares(self.classes)
-
-                def add(
-                    rows: slice, walker: Any = walker, numbers: np.ndarray = leaf_numbers, shares: np.ndarray = shares
-                ) -> None:
-                    sums[rows] += shares[numbers[walker.apply(matrix[rows])]]
-
-                list(pool.map(add, blocks))
+                shares_of = _share_finder(tree, self.columns, self.classes)
+                for rows, shares in zip(
+                    blocks, pool.map(lambda rows, of=shares_of: of(matrix[rows]), blocks), strict=True
+                ):
+                    sums[rows] += shares
         return sums / len(self.arrays.nodes_per_tree)
 
     def save(self, folder: Path) -> dict[str, Any]:
@@ -278,6 +244,31 @@ def _tree_arrays(tree: Any) -> ForestArrays:
         "leaf_share": shares[row, column],
     }
     return ForestArrays(**{name: np.asarray(values[name], dtype) for name, dtype in ForestArrays.DTYPES.items()})
+
+
+def _share_finder(tree: ForestArrays, columns: int, classes: int) -> Callable[[np.ndarray], np.ndarray]:
+    """A function that gives each row the class shares of the leaf it comes to."""
+    import numpy as np
+
+    walker, leaf_of_node = _walker(tree, columns), np.cumsum(tree.left == LEAF) - 1
+    shares = np.zeros((len(tree.classes_per_leaf), classes))
+    shares[np.repeat(np.arange(len(shares)), tree.classes_per_leaf), tree.leaf_class] = tree.leaf_share
+    return lambda matrix: shares[leaf_of_node[walker.apply(matrix)]]
+
+
+def _walker(tree: ForestArrays, columns: int) -> Any:
+    """scikit-learn's ``Tree`` with the splits of one tree and no class shares."""
+    import numpy as np
+    from sklearn.tree._tree import NODE_DTYPE, Tree
+
+    nodes = np.zeros(len(tree.left), NODE_DTYPE)
+    nodes["left_child"], nodes["right_child"] = tree.left, tree.right
+    nodes["feature"], nodes["threshold"] = tree.feature, tree.threshold
+    nodes["missing_go_to_left"] = tree.missing_left
+    walker = Tree(columns, np.ones(1, np.intp), 1)
+    values = np.zeros((len(nodes), 1, 1))
+    walker.__setstate__({"max_depth": 0, "node_count": len(nodes), "nodes": nodes, "values": values})
+    return walker
 
 
 def _between(values: np.ndarray, low: Any, high: Any) -> bool:

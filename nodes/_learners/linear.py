@@ -31,6 +31,12 @@ class LogisticRegression:
     """One line a class, or a single one for two classes."""
     intercepts: np.ndarray | None = field(default=None, repr=False)
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Matrix columns and classes."""
+        assert self.weights is not None
+        return self.weights.shape[1], max(len(self.weights), 2)
+
     def fit(self, problem: Problem) -> None:
         """Minimise the penalised log loss with L-BFGS."""
         from sklearn.exceptions import ConvergenceWarning

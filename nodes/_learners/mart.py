@@ -36,6 +36,11 @@ class Mart:
     seed: int = 0
     booster: Any = field(default=None, repr=False)
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Matrix columns and classes."""
+        return self.booster.num_feature(), max(self.booster.num_model_per_iteration(), 2)
+
     def fit(self, problem: Problem) -> None:
         """Grow ``trees`` rounds, one tree a class in each (one tree for two classes)."""
         import lightgbm
@@ -60,8 +65,7 @@ class Mart:
         import numpy as np
 
         if not len(matrix):
-            return np.empty((0, max(self.booster.num_model_per_iteration(), 2)))
-        # the number of columns is the encoder's promise
+            return np.empty((0, self.shape[1]))
         given = np.asarray(self.booster.predict(matrix, num_threads=threads), np.float64)
         return given if given.ndim == 2 else np.column_stack([1 - given, given])
 
@@ -99,7 +103,7 @@ def _booster(text: str) -> Any:
     import lightgbm
 
     try:
-        return lightgbm.Booster(model_str=text, params={"verbosity": -1})
+        return lightgbm.Booster(model_str=text)
     except lightgbm.basic.LightGBMError as error:
         raise ValueError(f"LightGBM cannot read the model: {error}") from None
 

@@ -36,6 +36,11 @@ class Mlp:
     weights: list[np.ndarray] = field(default_factory=list, repr=False)
     intercepts: list[np.ndarray] = field(default_factory=list, repr=False)
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Matrix columns and classes."""
+        return len(self.weights[0]), max(len(self.intercepts[-1]), 2)
+
     def fit(self, problem: Problem) -> None:
         """One pass over the rows an epoch, until the training loss settles or ``epochs`` are over."""
         import numpy as np

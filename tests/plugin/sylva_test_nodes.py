@@ -1,13 +1,15 @@
 """Node types for tests and benchmarks: a package of its own, found by its entry points like a user's would be.
 
-- ``probe``  misbehaves on demand: sleeps, exits, crashes, eats memory, fails a few times
+- ``probe``  misbehaves on demand: sleeps, exits, crashes, eats memory, fails a few times, leaves processes behind
 - ``scale``  multiplies every column of a table, so that all of it is written anew
 """
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -20,26 +22,49 @@ from engine.errors import BadInput
 from engine.values import Report, Table
 
 TRACE = "SYLVA_TEST_TRACE"
-"""A file to which every execution of a probe adds its node's id."""
+"""A file to which every execution of a probe adds its node's id, and ``NODE at the same time`` if another is at it."""
 
 
 class ProbeParams(NodeParams):
     action: Literal[
-        "none", "sleep", "exit", "segfault", "allocate", "abort", "raise", "bad-input", "fail-times", "spawn", "big"
-    ] = Field("none", title="Action", description="What to do.")
-    amount: float = Field(0, title="Amount", description="Seconds, exit code, megabytes or times.")
+        "none", "sleep", "exit", "segfault", "allocate", "abort", "raise", "bad-input", "fail-times", "spawn", "big",
+        "hoard", "signal", "stubborn", "fork", "long-error", "odd-error", "array",
+    ] = Field("none", title="Action", description="What to do.")  # fmt: skip
+    amount: float = Field(0, title="Amount", description="Seconds, exit code, signal, megabytes or times.")
     value: int = Field(0, title="Value", description="Goes into the report.")
+    first: int = Field(0, title="First", description="Act only in the first so many executions; 0: in all.")
+    note: str = Field("", title="Note", description="Makes the request for the node longer.")
 
 
 def run_probe(ctx: Context, inputs: dict[str, Any], params: ProbeParams) -> dict[str, Any]:
-    if trace := os.environ.get(TRACE):
-        with Path(trace).open("a") as file:
-            file.write(ctx.node + "\n")
+    leave_trace(ctx)
     ctx.log(f"probe does {params.action}")
-    ACTIONS[params.action](ctx, params.amount)
+    if not params.first or count_execution(ctx) <= params.first:
+        ACTIONS[params.action](ctx, params.amount)
     total = params.value + sum(report.headline["value"] for report in inputs["reports"])
     padding = "x" * int(params.amount * 1e6) if params.action == "big" else ""
     return {"report": Report("probe", "Probe", {"value": total}, data={"padding": padding})}
+
+
+def leave_trace(ctx: Context) -> None:
+    if trace := os.environ.get(TRACE):
+        # Held until this process ends, however it ends.
+        lock = os.open(f"{trace}.{ctx.node}", os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            line = ctx.node
+        except BlockingIOError:
+            line = f"{ctx.node} at the same time"
+        with Path(trace).open("a") as file:
+            file.write(line + "\n")
+
+
+def count_execution(ctx: Context) -> int:
+    """How often this work was begun, this time included; kept where it survives a kill."""
+    counter = ctx.checkpoint / "executions"
+    with counter.open("a") as file:
+        file.write("x")
+    return counter.stat().st_size
 
 
 def sleep(ctx: Context, seconds: float) -> None:
@@ -79,6 +104,40 @@ def spawn(ctx: Context, seconds: float) -> None:
     sleep(ctx, seconds)
 
 
+def hoard(ctx: Context, amount: float) -> None:
+    """Take memory in crumbs until not one is left, and hold on to them."""
+    crumbs: list[Any] = []
+    while True:
+        crumbs.append([None])
+
+
+def stubborn(ctx: Context, seconds: float) -> None:
+    """Neither hears a polite request to stop nor asks whether there is one."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+    time.sleep(seconds)
+
+
+def fork(ctx: Context, seconds: float) -> None:
+    """Leave a copy of this process behind that holds all it held, then wait."""
+    if not os.fork():
+        time.sleep(1234567)
+    sleep(ctx, seconds)
+
+
+def fail_at_length(ctx: Context, megabytes: float) -> None:
+    raise RuntimeError("too much to say: " + "x" * int(megabytes * 1e6))
+
+
+def fail_oddly(ctx: Context, amount: float) -> None:
+    raise RuntimeError("a file named \udcff, \x1b[31mred\x1b[0m, \0")
+
+
+def write_array(ctx: Context, megabytes: float) -> None:
+    import numpy as np
+
+    np.save(ctx.checkpoint / "array.npy", np.zeros(int(megabytes * 125_000)))
+
+
 ACTIONS: dict[str, Any] = {
     "none": lambda ctx, amount: None,
     "big": lambda ctx, amount: None,
@@ -91,6 +150,13 @@ ACTIONS: dict[str, Any] = {
     "bad-input": refuse,
     "fail-times": fail_times,
     "spawn": spawn,
+    "hoard": hoard,
+    "signal": lambda ctx, number: os.kill(os.getpid(), int(number)),
+    "stubborn": stubborn,
+    "fork": fork,
+    "long-error": fail_at_length,
+    "odd-error": fail_oddly,
+    "array": write_array,
 }
 
 PROBE = NodeType(

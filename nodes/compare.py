@@ -1,0 +1,124 @@
+"""Put evaluations side by side, the best first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Literal
+
+from pydantic import Field
+
+from engine.contract import Context, NodeParams, NodeType, Port
+from engine.errors import BadInput
+from engine.values import Report
+
+MetricName = Literal[
+    "auc",
+    "accuracy",
+    "balanced_accuracy",
+    "f1",
+    "ks",
+    "average_precision",
+    "log_loss",
+    "recall_at_1_in_10000",
+    "recall_at_1_in_1000",
+    "recall_at_1_in_100",
+]
+FALLBACKS = ("auc", "accuracy")
+"""Tried in turn when no evaluation has a value for the measure asked for; accuracy always has one."""
+ASCENDING = ("log_loss",)
+
+
+class Params(NodeParams):
+    """How to rank."""
+
+    metric: MetricName = Field(
+        "auc",
+        title="Ranked by",
+        description="The measure that decides the order; evaluations without a value for it come last.",
+    )
+
+
+def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+    """A leaderboard with every measure of every evaluation."""
+    reports: list[Report] = inputs["reports"]
+    _check_kinds(reports)
+    metric = _usable_metric(reports, params.metric)
+    if metric != params.metric:
+        ctx.log(f"No evaluation has a value for {params.metric}; ranked by {metric} instead.")
+    names = _unique_names([report.title for report in reports], ctx.sources.get("reports", []))
+    order = sorted(range(len(reports)), key=lambda index: _rank(reports[index], metric))
+    best = order[0]
+    return {
+        "report": Report(
+            "comparison",
+            "Comparison",
+            {
+                "best": names[best],
+                "metric": metric,
+                "value": reports[best].headline.get(metric),
+                "models": len(reports),
+            },
+            rows=_leaderboard([(names[index], reports[index]) for index in order]),
+            data={
+                "metric": metric,
+                "greater_is_better": metric not in ASCENDING,
+                "curves": [{"name": names[index], "curves": reports[index].data.get("curves", [])} for index in order],
+            },
+        )
+    }
+
+
+def _check_kinds(reports: list[Report]) -> None:
+    if not reports:
+        raise BadInput("there is nothing to compare; connect at least one evaluation")
+    for report in reports:
+        if report.kind != "evaluation":
+            raise BadInput(f"'{report.title}' is a {report.kind} report; only evaluations can be compared")
+
+
+def _usable_metric(reports: list[Report], wanted: str) -> str:
+    candidates = (wanted, *FALLBACKS)
+    return next((name for name in candidates if any(r.headline.get(name) is not None for r in reports)), wanted)
+
+
+def _rank(report: Report, metric: str) -> tuple[bool, float]:
+    """Sorts the best first and those without a value last; equals keep the order of their edges."""
+    value = report.headline.get(metric)
+    if not isinstance(value, int | float):
+        return True, 0.0
+    return False, value if metric in ASCENDING else -value
+
+
+def _unique_names(titles: list[str], sources: list[str]) -> list[str]:
+    """Titles as they are where they differ, else with the id of the node each came from, else numbered."""
+    sources = sources if len(sources) == len(titles) else [str(index + 1) for index in range(len(titles))]
+    taken, names = Counter(titles), []
+    for title, source in zip(titles, sources, strict=True):
+        name = title if taken[title] == 1 else f"{title} ({source})"
+        number = 2
+        while name in names:
+            name, number = f"{title} ({source}) {number}", number + 1
+        names.append(name)
+    return names
+
+
+def _leaderboard(ranked: list[tuple[str, Report]]) -> list[dict[str, Any]]:
+    """One row a report, each with the measures that any of them has."""
+    measures = list(dict.fromkeys(measure for _, report in ranked for measure in report.headline))
+    return [
+        {"rank": rank, "name": name} | {measure: report.headline.get(measure) for measure in measures}
+        for rank, (name, report) in enumerate(ranked, start=1)
+    ]
+
+
+NODE = NodeType(
+    name="compare",
+    title="Compare",
+    category="Judge",
+    summary="A leaderboard of any number of evaluations, ranked by the measure you choose.",
+    version=1,
+    params=Params,
+    run=run,
+    inputs=(Port("reports", "report", "Evaluations", many=True),),
+    outputs=(Port("report", "report", "Comparison"),),
+)

@@ -1,0 +1,213 @@
+"""Judge predictions against the truth.
+
+With two classes, or when ``positive`` names one of several, the ranking measures judge that class against the rest.
+With several classes and no ``positive`` they are means over the classes. Accuracy, balanced accuracy and log loss
+always judge all classes, each row given its most probable one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from engine.contract import Context, NodeParams, NodeType, Port
+from engine.errors import BadInput
+from engine.values import Predictions, Report
+from nodes._columns import listed
+from nodes._levels import MISSING, class_codes
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from deepforest.metrics import Curve
+
+RATES = {"recall_at_1_in_10000": 1 / 10_000, "recall_at_1_in_1000": 1 / 1_000, "recall_at_1_in_100": 1 / 100}
+MOST_CURVES = 12
+
+
+class Params(NodeParams):
+    """What to judge."""
+
+    name: str = Field(
+        "",
+        max_length=200,
+        title="Name",
+        description="What a comparison calls these predictions; empty: the model's title.",
+    )
+    positive: str | None = Field(
+        None,
+        title="Positive class",
+        description="The class to be found, such as fraud. Empty: the last of two classes; the mean over more.",
+    )
+    threshold: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        title="Threshold",
+        description="Probability from which a row counts as positive. Empty: where F1 is highest; the report says it.",
+    )
+
+
+def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+    """Every measure, the curves and the confusion matrix."""
+    predictions: Predictions = inputs["predictions"]
+    truth, probabilities = _known(predictions)
+    if params.positive is not None and params.positive not in predictions.classes:
+        raise BadInput(
+            f"there is no class '{params.positive}'; the classes are {listed(predictions.classes)}", field="positive"
+        )
+    name = params.name or predictions.model
+    if len(predictions.classes) == 2 or params.positive is not None:
+        report = _of_one_class(name, truth, probabilities, predictions.classes, params)
+    elif params.threshold is not None:
+        raise BadInput("a threshold needs a positive class when there are more than two", field="threshold")
+    else:
+        report = _of_many_classes(name, truth, probabilities, predictions.classes)
+    return {"report": report}
+
+
+def _known(predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
+    """Class numbers and probabilities of the rows whose truth is known."""
+    import pyarrow as pa
+
+    if predictions.truth is None:
+        raise BadInput("the predictions have no truth to be judged by; score a table that has a target")
+    codes = class_codes(pa.chunked_array([predictions.truth]), predictions.classes)
+    known = codes != MISSING
+    if not known.any():
+        raise BadInput("there is no row whose truth is known, so there is nothing to judge")
+    return codes[known], predictions.probabilities[known]
+
+
+def _of_one_class(
+    name: str, truth: np.ndarray, probabilities: np.ndarray, classes: list[str], params: Params
+) -> Report:
+    from deepforest import metrics
+
+    positive = len(classes) - 1 if params.positive is None else classes.index(params.positive)
+    against_rest = _against_rest(truth, probabilities, positive)
+    best = metrics.best_f1(*against_rest)
+    threshold = params.threshold if params.threshold is not None else best[1] if best else 0.5
+    labels = [name for name in classes if name != classes[positive]] if len(classes) == 2 else ["all others"]
+    labels = [*labels, classes[positive]]
+    matrix = metrics.confusion_matrix(*against_rest, threshold=threshold)
+    f1 = metrics.f1(*against_rest, threshold=threshold)
+    headline = _headline(truth, probabilities, against_rest) | {"f1": f1, "threshold": threshold}
+    return Report(
+        "evaluation",
+        name,
+        headline,
+        rows=_per_class(matrix, labels),
+        data={
+            "classes": classes,
+            "positive": classes[positive],
+            "threshold_rule": "best F1" if params.threshold is None else "given",
+            "curves": [_curves(classes[positive], *against_rest)],
+            "confusion": {"labels": labels, "counts": matrix.astype(int).tolist(), "threshold": threshold},
+        },
+    )
+
+
+def _of_many_classes(name: str, truth: np.ndarray, probabilities: np.ndarray, classes: list[str]) -> Report:
+    import numpy as np
+
+    from deepforest import metrics
+
+    matrix = metrics.confusion_matrix(truth, probabilities)
+    frequent = np.argsort(-matrix.sum(axis=1), kind="stable")[:MOST_CURVES]
+    drawn = [code for code in sorted(frequent.tolist()) if matrix[code].any()]
+    return Report(
+        "evaluation",
+        name,
+        _headline(truth, probabilities, (truth, probabilities)) | {"threshold": None},
+        rows=_per_class(matrix, classes),
+        data={
+            "classes": classes,
+            "positive": None,
+            "threshold_rule": "most probable class",
+            "curves": [_curves(classes[code], *_against_rest(truth, probabilities, code)) for code in drawn],
+            "confusion": {"labels": classes, "counts": matrix.astype(int).tolist(), "threshold": None},
+        },
+    )
+
+
+def _headline(
+    truth: np.ndarray, probabilities: np.ndarray, ranked: tuple[np.ndarray, np.ndarray]
+) -> dict[str, float | int | None]:
+    """All classes judge the first three; ``ranked`` is what the ranking measures see."""
+    from deepforest import metrics
+
+    return {
+        "accuracy": metrics.accuracy(truth, probabilities),
+        "balanced_accuracy": metrics.balanced_accuracy(truth, probabilities),
+        "log_loss": metrics.log_loss(truth, probabilities),
+        "auc": metrics.auc(*ranked),
+        "f1": metrics.f1(*ranked),
+        "threshold": None,
+        "ks": metrics.ks(*ranked),
+        "average_precision": metrics.average_precision(*ranked),
+        **{name: metrics.recall_at_rate(*ranked, rate=rate) for name, rate in RATES.items()},
+        "rows": len(truth),
+    }
+
+
+def _against_rest(truth: np.ndarray, probabilities: np.ndarray, positive: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same rows with two classes: the rest and the positive one."""
+    import numpy as np
+
+    score = probabilities[:, positive]
+    return (truth == positive).astype(np.intp), np.column_stack([1 - score, score])
+
+
+def _per_class(matrix: np.ndarray, labels: list[str]) -> list[dict[str, Any]]:
+    """Precision, recall and F1 of each class by the confusion matrix; none where there is nothing to divide by."""
+    right, actual, given = matrix.diagonal(), matrix.sum(axis=1), matrix.sum(axis=0)
+    return [
+        {
+            "class": label,
+            "rows": int(actual[code]),
+            "predicted": int(given[code]),
+            "precision": float(right[code] / given[code]) if given[code] else None,
+            "recall": float(right[code] / actual[code]) if actual[code] else None,
+            "f1": float(2 * right[code] / (actual[code] + given[code])) if actual[code] else None,
+        }
+        for code, label in enumerate(labels)
+    ]
+
+
+def _curves(label: str, truth: np.ndarray, probabilities: np.ndarray) -> dict[str, Any]:
+    from deepforest import metrics
+
+    positive, score = truth == 1, probabilities[:, 1]
+    roc, precision_recall = metrics.roc_curve(positive, score), metrics.precision_recall_curve(positive, score)
+    return {
+        "class": label,
+        "share": float(positive.mean()),
+        "roc": _points(roc, "false_positive_rate", "true_positive_rate"),
+        "precision_recall": _points(precision_recall, "recall", "precision"),
+    }
+
+
+def _points(curve: Curve | None, x: str, y: str) -> dict[str, list[float | None]] | None:
+    """Lists for JSON, which knows no infinite threshold."""
+    import numpy as np
+
+    if curve is None:
+        return None
+    thresholds = [float(value) if np.isfinite(value) else None for value in curve.threshold]
+    return {x: curve.x.tolist(), y: curve.y.tolist(), "threshold": thresholds}
+
+
+NODE = NodeType(
+    name="evaluate",
+    title="Evaluate",
+    category="Judge",
+    summary="Judges predictions against the truth: accuracy, AUC, F1, KS, recall at interrupt rates, curves.",
+    version=1,
+    params=Params,
+    run=run,
+    inputs=(Port("predictions", "predictions", "Predictions"),),
+    outputs=(Port("report", "report", "Evaluation"),),
+    imports=("numpy", "pyarrow.compute", "deepforest.metrics"),
+)

@@ -1,0 +1,42 @@
+"""Train a logistic regression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from engine.contract import Context, NodeParams, NodeType, Port
+from nodes._training import ClassWeights, train
+
+
+class Params(NodeParams):
+    """Settings of the regression."""
+
+    c: float = Field(
+        1.0, gt=0, le=1e9, title="C", description="Freedom of the weights; smaller holds them closer to zero."
+    )
+    max_iter: int = Field(500, ge=1, le=100_000, title="Steps", description="Most steps of the solver.")
+    class_weights: ClassWeights = "none"
+
+
+def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+    """Fit the weights to the table's target."""
+    from nodes._learners import LogisticRegression
+
+    learner = LogisticRegression(**params.model_dump(exclude={"class_weights"}))
+    return {"model": train(ctx, inputs["table"], learner, params)}
+
+
+NODE = NodeType(
+    name="logistic-regression",
+    title="Logistic regression",
+    category="Learn",
+    summary="A linear score for each class, over standardised numbers and one-hot categories; the plain baseline.",
+    version=1,
+    params=Params,
+    run=run,
+    inputs=(Port("table", "table", "Training rows"),),
+    outputs=(Port("model", "model", "Model"),),
+    imports=("numpy", "pyarrow.compute", "sklearn.linear_model", "threadpoolctl"),
+)

@@ -1,0 +1,61 @@
+"""Train gradient-boosted trees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from engine.contract import Context, NodeParams, NodeType, Port
+from nodes._training import ClassWeights, Seed, train
+
+
+class Params(NodeParams):
+    """Settings of the boosting."""
+
+    trees: int = Field(
+        100,
+        ge=1,
+        le=10_000,
+        title="Trees",
+        description="Rounds of boosting; each adds one tree a class (one for two classes).",
+    )
+    learning_rate: float = Field(
+        0.1, gt=0, le=1, title="Learning rate", description="How far each tree goes; smaller needs more trees."
+    )
+    leaves: int = Field(31, ge=2, le=4096, title="Leaves", description="Most leaves a tree may have.")
+    min_rows: int = Field(20, ge=1, title="Rows a leaf", description="Fewest training rows in a leaf.")
+    column_share: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        title="Share of columns",
+        description="Share of the columns each tree may use, drawn at random.",
+    )
+    row_share: float = Field(
+        1.0, gt=0, le=1, title="Share of rows", description="Share of the rows each tree sees, drawn at random."
+    )
+    seed: Seed = 0
+    class_weights: ClassWeights = "none"
+
+
+def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+    """Fit the trees to the table's target."""
+    from nodes._learners import Mart
+
+    learner = Mart(**params.model_dump(exclude={"class_weights"}))
+    return {"model": train(ctx, inputs["table"], learner, params)}
+
+
+NODE = NodeType(
+    name="mart",
+    title="MART",
+    category="Learn",
+    summary="Gradient-boosted trees by LightGBM: strong on most tables; categories and missing values need no care.",
+    version=1,
+    params=Params,
+    run=run,
+    inputs=(Port("table", "table", "Training rows"),),
+    outputs=(Port("model", "model", "Model"),),
+    imports=("numpy", "pyarrow.compute", "lightgbm"),
+)

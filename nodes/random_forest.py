@@ -1,0 +1,31 @@
+"""Train a random forest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.contract import Context, NodeType, Port
+from nodes._forest_params import ForestParams
+from nodes._training import train
+
+
+def run(ctx: Context, inputs: dict[str, Any], params: ForestParams) -> dict[str, Any]:
+    """Fit the forest to the table's target."""
+    from nodes._learners import RandomForest
+
+    learner = RandomForest(**params.model_dump(exclude={"class_weights"}))
+    return {"model": train(ctx, inputs["table"], learner, params)}
+
+
+NODE = NodeType(
+    name="random-forest",
+    title="Random forest",
+    category="Learn",
+    summary="Many trees, each on its own draw of the rows, with a draw of the columns at every split; robust.",
+    version=1,
+    params=ForestParams,
+    run=run,
+    inputs=(Port("table", "table", "Training rows"),),
+    outputs=(Port("model", "model", "Model"),),
+    imports=("numpy", "pyarrow.compute", "sklearn.ensemble"),
+)

@@ -1,0 +1,85 @@
+"""Draw some of a table's rows, to try things out quickly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from engine.contract import Columns, Context, NodeParams, NodeType, Port
+from engine.errors import BadInput
+from engine.values import Table
+from nodes._rows import pick
+
+
+class SampleParams(NodeParams):
+    """How many rows are drawn, and how."""
+
+    share: float = Field(
+        0.1,
+        title="Share of rows",
+        description="Share of the rows to draw.",
+        gt=0,
+        le=1,
+    )
+    rows: int | None = Field(
+        None,
+        title="Number of rows",
+        description="A number of rows to draw, instead of a share.",
+        ge=1,
+    )
+    stratified: bool = Field(
+        True,
+        title="Stratified",
+        description="Every class keeps its share, and none is lost while there is room for it. "
+        "Without a target, rows are drawn regardless.",
+    )
+    seed: int = Field(
+        0,
+        title="Seed",
+        description="Another seed draws other rows.",
+        ge=0,
+        le=2**32 - 1,
+    )
+
+
+def run(ctx: Context, inputs: dict[str, Any], params: SampleParams) -> dict[str, Any]:
+    """Draw the rows; they keep their order."""
+    import pyarrow as pa
+
+    table: Table = inputs["table"]
+    count = _count(table.data.num_rows, params)
+    mask = pick(table, count, params.seed, stratified=params.stratified, spare=0, field="rows")
+    ctx.log(f"{count:,} of {len(mask):,} rows drawn")
+    return {"table": table.with_data(table.data.filter(pa.array(mask)))}
+
+
+def _count(rows: int, params: SampleParams) -> int:
+    if params.rows is None:
+        return min(max(round(rows * params.share), 1), rows)
+    if params.rows > rows:
+        raise BadInput(
+            f"rows is {params.rows:,} but the table has {rows:,} rows; give a number up to {rows:,}", field="rows"
+        )
+    return params.rows
+
+
+def columns(inputs: Mapping[str, Columns | None], params: SampleParams) -> Mapping[str, Columns | None]:
+    """The columns of the table."""
+    return {"table": inputs.get("table")}
+
+
+NODE = NodeType(
+    name="sample",
+    title="Sample",
+    category="Prepare",
+    summary="Draws some of the rows, to try a pipeline out quickly.",
+    version=1,
+    params=SampleParams,
+    run=run,
+    inputs=(Port("table", "table", "Table"),),
+    outputs=(Port("table", "table", "Table"),),
+    columns=columns,
+    imports=("numpy", "pyarrow"),
+)

@@ -1,0 +1,127 @@
+"""Save a table or predictions as a file in the workspace's exports folder.
+
+The file appears under its name all at once: it is written under another name, brought to disk, then renamed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+
+from pydantic import Field
+
+from engine.contract import Context, NodeParams, NodeType, Port
+from engine.errors import SylvaError
+from engine.values import Predictions, Report, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class SaveTableParams(NodeParams):
+    """What the file is called and how it is written."""
+
+    name: str = Field(
+        "table",
+        title="Name",
+        description="Name of the file, without a folder; the ending is added. A file of that name is replaced.",
+        # Letters, digits and a few signs, none of which leads to another folder or is special to a file system.
+        pattern=r"^[A-Za-z0-9]([A-Za-z0-9 _.\-]*[A-Za-z0-9_\-])?$",
+        max_length=100,
+    )
+    format: Literal["csv", "parquet", "arrow"] = Field(
+        "csv",
+        title="Format",
+        description="CSV opens everywhere; Parquet is small and keeps the types; Arrow is read fastest.",
+    )
+
+
+def run(ctx: Context, inputs: dict[str, Any], params: SaveTableParams) -> dict[str, Any]:
+    """Write the file and report where it is."""
+    value: Table | Predictions = inputs["table"]
+    data = value.to_arrow() if isinstance(value, Predictions) else value.data
+    ending = f".{params.format}"
+    path = ctx.files.exports / (params.name.removesuffix(ending) + ending)
+    ctx.progress(0.0, f"writing {path.name}")
+    try:
+        _write_whole(path, lambda file: WRITERS[params.format](data, file))
+    except OSError as error:
+        raise SylvaError(f"{path} could not be written: {error.strerror or error}") from error
+    return {"report": _report(path, data, params.format)}
+
+
+def _write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
+    """Either the whole new file is there under its name, or what was there before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+    try:
+        with unfinished.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+        _sync_folder(path.parent)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the renaming itself to disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_csv(data: pa.Table, file: BinaryIO) -> None:
+    import pyarrow.csv as pa_csv
+
+    pa_csv.write_csv(data, file)
+
+
+def _write_parquet(data: pa.Table, file: BinaryIO) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(data, file, compression="zstd")
+
+
+def _write_arrow(data: pa.Table, file: BinaryIO) -> None:
+    import pyarrow as pa
+
+    with pa.ipc.new_file(file, data.schema) as writer:
+        writer.write_table(data.unify_dictionaries())
+
+
+WRITERS = {"csv": _write_csv, "parquet": _write_parquet, "arrow": _write_arrow}
+
+
+def _report(path: Path, data: pa.Table, file_format: str) -> Report:
+    return Report(
+        kind="saved",
+        title=f"Saved {path.name}",
+        headline={
+            "File": f"{path.parent.name}/{path.name}",
+            "Rows": data.num_rows,
+            "Columns": data.num_columns,
+            "Bytes": path.stat().st_size,
+        },
+        data={"path": str(path), "format": file_format, "columns": data.column_names},
+    )
+
+
+NODE = NodeType(
+    name="save-table",
+    title="Save table",
+    category="Save",
+    summary="Writes a table or predictions to a file: CSV, Parquet or Arrow.",
+    version=1,
+    params=SaveTableParams,
+    run=run,
+    inputs=(Port("table", "table", "Table or predictions", accepts=("predictions",)),),
+    outputs=(Port("report", "report", "What was written"),),
+    imports=("pyarrow", "pyarrow.csv", "pyarrow.parquet"),
+    cacheable=False,
+)

@@ -1,0 +1,128 @@
+"""A plan of small nodes and an executor that runs them in this process, in any order a test asks for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from engine.catalogue import Catalogue
+from engine.document import Document, Edge, Node, NodeSettings
+from engine.events import EventLog
+from engine.executors import Failed, Failure, Finished, Job, Report, Started
+from engine.plan import Plan, Request, make_plan
+from engine.processes import identify
+from engine.scheduler import Scheduler
+from engine.state import RunState, run_state
+from engine.store import Output, Result, Store
+from engine.values import Report as ReportValue
+from engine.workspace import Workspace
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "plugin"))
+from sylva_test_nodes import PROBE
+
+CATALOGUE = Catalogue([PROBE])
+ONCE = replace(PROBE, name="once", cacheable=False)
+CATALOGUE_WITH_EFFECTS = Catalogue([PROBE, ONCE])
+
+
+def pipeline(*chains: str, settings: Mapping[str, NodeSettings] | None = None, **params: int) -> Document:
+    """Nodes and edges from chains such as ``"a b d"``; ``params`` gives a node's value."""
+    names = dict.fromkeys(name for chain in chains for name in chain.split())
+    pairs = dict.fromkeys(pair for chain in chains for pair in zip(chain.split(), chain.split()[1:], strict=False))
+    nodes = {
+        name: Node(
+            type="once" if name.startswith("once") else "probe",
+            params={"value": params[name]} if name in params else {},
+            settings=(settings or {}).get(name, NodeSettings()),
+        )
+        for name in names
+    }
+    edges = tuple(Edge(source=f"{first}.report", target=f"{then}.reports") for first, then in pairs)
+    return Document(name="test", nodes=nodes, edges=edges)
+
+
+class InlineExecutor:
+    """Finishes one job per ``wait``, oldest first, unless a test has it fail."""
+
+    def __init__(self, store: Store, slots: int = 2) -> None:
+        self.store, self.slots = store, slots
+        self.jobs: list[Job] = []
+        self.executed: list[str] = []
+        self.most_at_once = 0
+        self.failures: dict[str, list[Failure]] = {}
+        self.before: Callable[[Job], None] = lambda job: None
+
+    @property
+    def free(self) -> int:
+        return self.slots - len(self.jobs)
+
+    def submit(self, job: Job, upcoming: Mapping[str, None]) -> None:
+        self.jobs.append(job)
+        self.most_at_once = max(self.most_at_once, len(self.jobs))
+
+    def wait(self, timeout: float | None) -> list[Report]:
+        if not self.jobs:
+            return []
+        job = self.jobs.pop(0)
+        self.before(job)
+        self.executed.append(job.node)
+        started = Started(job.node, identify())
+        if self.failures.get(job.node):
+            return [started, Failed(job.node, self.failures[job.node].pop(0))]
+        for outputs in job.inputs.values():
+            for output in outputs:
+                if not self.store.is_whole(output):
+                    return [started, Failed(job.node, Failure("corrupt", "damaged", digest=output.digest))]
+        self.store.record(self._result(job))
+        return [started, Finished(job.node)]
+
+    def _result(self, job: Job) -> Result:
+        read = [self.store.open(output) for output in job.inputs.get("reports", [])]
+        value = job.params["value"] + sum(report.headline["value"] for report in read)
+        output = self.store.put("report", ReportValue("probe", "Probe", {"value": value}))
+        return Result(job.key, job.run, job.node, 0.0, 0.0, {"report": output})
+
+    def wake(self) -> None:
+        pass
+
+    def stop(self) -> list[str]:
+        stopped = [job.node for job in self.jobs]
+        self.jobs.clear()
+        return stopped
+
+    def close(self) -> None:
+        pass
+
+
+class Lab:
+    """A workspace in which pipelines run inline."""
+
+    def __init__(self, folder: Path) -> None:
+        self.workspace = Workspace(folder).create()
+        self.store = Store(self.workspace)
+        self.log = EventLog(self.workspace)
+        self.executor = InlineExecutor(self.store)
+
+    def scheduler(
+        self, document: Document, request: Request | None = None, outputs: dict[str, dict[str, Output]] | None = None
+    ) -> Scheduler:
+        request = request or Request()
+        run = self.log.create_run(document.name, "", request.to_dict())
+        plan = make_plan(document, CATALOGUE_WITH_EFFECTS, request)
+        self.log.append(run, "run-started", supervisor=identify().to_dict(), todo=list(plan.steps))
+        return Scheduler(plan, request, run, self.store, self.log, self.executor, outputs or {})
+
+    def run(self, document: Document, request: Request | None = None) -> RunState:
+        scheduler = self.scheduler(document, request)
+        self.executor.executed.clear()
+        self.log.append(scheduler.run_id, "run-finished", state=scheduler.run())
+        return run_state(self.log, self.log.run(scheduler.run_id))
+
+    def value(self, state: RunState, node: str) -> float:
+        return self.store.open(Output.from_dict(state.nodes[node].outputs["report"])).headline["value"]
+
+
+def plan_of(document: Document, **request: object) -> Plan:
+    return make_plan(document, CATALOGUE_WITH_EFFECTS, Request(**request))

@@ -1,0 +1,120 @@
+"""Every state shown is derived from the log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.errors import SylvaError
+from engine.events import EventLog, UnknownRun
+from engine.launch import request_cancel
+from engine.processes import ProcessId, identify
+from engine.state import RunState, run_state
+from engine.workspace import Workspace
+
+GONE = {"pid": 1, "began": 1, "boot": "another"}
+DONE = {"key": "k", "seconds": 1.5, "outputs": {}}
+ERROR = {"kind": "crashed", "message": "crashed", "field": None}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> EventLog:
+    return EventLog(Workspace(tmp_path).create())
+
+
+def state_after(log: EventLog, *events: tuple, supervisor: dict | None = None, todo: str = "ab") -> RunState:
+    run = log.create_run("test", "{}", {})
+    log.append(run, "run-started", supervisor=supervisor or identify().to_dict(), todo=list(todo))
+    for kind, node, facts in events:
+        log.append(run, kind, node, **facts)
+    return run_state(log, log.run(run))
+
+
+STARTED = {"attempt": 1, "key": "k", "process": GONE}
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([], "queued"),
+        ([("started", STARTED)], "running"),
+        ([("started", STARTED), ("progress", {"fraction": 0.5, "text": "half"})], "running"),
+        ([("started", STARTED), ("finished", DONE)], "done"),
+        ([("cached", DONE | {"why": "unchanged"})], "cached"),
+        ([("started", STARTED), ("failed", {"error": ERROR})], "failed"),
+        ([("started", STARTED), ("retrying", {"why": "again", "error": ERROR})], "queued"),
+        ([("skipped", {"why": "needs b"})], "skipped"),
+        ([("started", STARTED), ("stopped", {})], "cancelled"),
+        ([("cached", DONE | {"why": ""}), ("reopened", {"why": "damaged"})], "queued"),
+    ],
+)
+def test_a_node_is_in_the_state_its_last_event_put_it_in(log: EventLog, events: list, expected: str) -> None:
+    state = state_after(log, *((kind, "a", facts) for kind, facts in events))
+    assert state.state == "running"
+    assert state.nodes["a"].state == expected
+
+
+def test_a_run_without_a_living_supervisor_was_interrupted(log: EventLog) -> None:
+    state = state_after(log, ("started", "a", STARTED), supervisor=GONE)
+    assert state.state == "interrupted"
+    assert {node.state for node in state.nodes.values()} == {"interrupted"}
+
+
+def test_a_finished_run_stays_finished_whoever_is_alive(log: EventLog) -> None:
+    run = state_after(log, ("started", "a", STARTED), ("finished", "a", DONE), supervisor=GONE, todo="a").id
+    log.append(run, "run-finished", state="done")
+    assert run_state(log, log.run(run)).state == "done"
+
+
+def test_a_second_attempt_queues_only_what_is_left(log: EventLog) -> None:
+    run = state_after(log, ("started", "a", STARTED), ("finished", "a", DONE), supervisor=GONE).id
+    log.append(run, "run-started", supervisor=identify().to_dict(), todo=["b"])
+    state = run_state(log, log.run(run))
+    assert (state.nodes["a"].state, state.nodes["b"].state, state.attempt) == ("done", "queued", 2)
+
+
+def test_executions_are_counted_over_all_attempts(log: EventLog) -> None:
+    state = state_after(
+        log, ("started", "a", STARTED), ("retrying", "a", {"why": "", "error": ERROR}), ("started", "a", STARTED)
+    )
+    assert state.nodes["a"].executions == 2
+
+
+def test_a_process_number_used_again_is_not_the_process(log: EventLog) -> None:
+    other = replace(identify(), began=identify().began - 1)
+    assert state_after(log, supervisor=other.to_dict()).state == "interrupted"
+
+
+def test_events_written_together_appear_at_once(log: EventLog, tmp_path: Path) -> None:
+    run = log.create_run("test", "{}", {})
+    reader = EventLog(Workspace(tmp_path))
+    with log.together():
+        log.append(run, "started", "a", **STARTED)
+        assert reader.events(run) == []
+    assert len(reader.events(run)) == 1
+
+
+def test_a_run_is_found_by_the_beginning_of_its_id_and_as_the_last(log: EventLog) -> None:
+    first, second = log.create_run("one", "{}", {}), log.create_run("two", "{}", {})
+    assert log.run(first).name == "one"
+    assert log.run("last").id == second
+    assert log.run(first[:-1] + first[-1]).id == first
+
+
+@pytest.mark.parametrize(("wanted", "words"), [("nope", "no run 'nope'"), ("2", "fits 2 runs")])
+def test_a_run_that_cannot_be_told_is_refused(log: EventLog, wanted: str, words: str) -> None:
+    log.create_run("one", "{}", {})
+    log.create_run("two", "{}", {})
+    with pytest.raises(UnknownRun, match=words):
+        log.run(wanted)
+
+
+def test_only_a_run_at_work_can_be_cancelled(log: EventLog) -> None:
+    with pytest.raises(SylvaError, match="is interrupted"):
+        request_cancel(state_after(log, supervisor=GONE))
+
+
+def test_a_dead_process_has_no_beginning() -> None:
+    assert identify(2**22 + 1) == ProcessId(2**22 + 1, 0, identify().boot)

@@ -1,0 +1,351 @@
+from __future__ import annotations
+
+import json
+import time
+from itertools import pairwise
+
+import pytest
+
+from engine.contract import Column
+from engine.document import Document, Node
+from engine.files import Files
+from engine.problems import (
+    BadParam,
+    BadSource,
+    Cycle,
+    DuplicateEdge,
+    InvalidPipeline,
+    MissingInput,
+    MissingParam,
+    PortTaken,
+    SelfEdge,
+    TypeMismatch,
+    UnknownNode,
+    UnknownParam,
+    UnknownPort,
+    UnknownType,
+)
+from engine.validate import (
+    can_connect,
+    check_connect,
+    columns_at,
+    connection_rules,
+    find_problems,
+    find_source_problems,
+    params_of,
+)
+from tests.engine import fakes
+from tests.engine.fakes import CATALOGUE, edge_of, make, node_of, whole
+
+
+def found(document: Document) -> list[tuple[type, str | None, str | None]]:
+    problems = find_problems(document, CATALOGUE)
+    json.dumps([problem.to_dict() for problem in problems])
+    return [(type(problem), problem.node, problem.field) for problem in problems]
+
+
+def test_a_good_document_has_no_problems():
+    assert found(whole()) == []
+    assert found(make({})) == []
+
+
+# Nodes
+
+
+@pytest.mark.parametrize(
+    ("node", "problem", "field", "message"),
+    [
+        (node_of("reed"), UnknownType, "type", "there is no node type 'reed'; did you mean 'read'?"),
+        (node_of("zzz"), UnknownType, "type", "there is no node type 'zzz'; `sylva nodes` lists"),
+        (node_of("read", row=3), UnknownParam, "row", "'read' has no such field; did you mean 'rows'?"),
+        (node_of("read", x=3), UnknownParam, "x", "'read' has no such field; there are source, rows"),
+        (Node(type="read"), MissingParam, "source", "a value is needed; add it"),
+        (node_of("read", rows=0), BadParam, "rows", "0 is too small; give 1 or more"),
+        (node_of("read", rows=1001), BadParam, "rows", "1001 is too large; give 1000 or less"),
+        (node_of("read", rows=1.5), BadParam, "rows", "1.5 is not a whole number; give a whole number"),
+        (node_of("read", rows="5"), BadParam, "rows", "'5' is not a whole number; give a whole number"),
+        (node_of("read", rows=True), BadParam, "rows", "true is not a whole number; give a whole number"),
+        (node_of("read", rows=None), BadParam, "rows", "null is not a whole number; give a whole number"),
+        (node_of("read", source=5), BadParam, "source", "5 is not text; give text in quotes"),
+        (node_of("read", source=[]), BadParam, "source", "a list is not text; give text in quotes"),
+        (node_of("learn", loss="lag"), BadParam, "loss", "'lag' is not one of the choices; give 'log' or 'hinge'"),
+        (node_of("learn", depth="deep"), BadParam, "depth", "'deep' does not fit; give a whole number, or give 'auto'"),
+        (node_of("learn", columns="a"), BadParam, "columns", "'a' is not a list; give a list in square brackets"),
+        (node_of("learn", columns=["a", 2]), BadParam, "columns.1", "2 is not text; give text in quotes"),
+        (node_of("learn", grid=3), BadParam, "grid", "3 is not an object; give an object in curly brackets"),
+        (node_of("learn", grid={}), MissingParam, "grid.low", "a value is needed; add it"),
+        (node_of("learn", grid={"low": 0, "mid": 1}), UnknownParam, "grid.mid", "'learn' has no such field; remove it"),
+        (node_of("learn", grid={"low": 2}), BadParam, "grid", "low is above high; swap them"),
+    ],
+)
+def test_a_wrong_type_or_parameter_is_named(node, problem, field, message):
+    document = make({"data": "read", "x": node}, *(["data.table > x.table"] if node.type == "learn" else []))
+    problems = find_problems(document, CATALOGUE)
+    assert [(type(one), one.node, one.field) for one in problems] == [(problem, "x", field)]
+    assert message in problems[0].message
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"depth": 3}, {"depth": "auto"}, {"columns": ["a", "b"]}, {"grid": None}, {"grid": {"low": 0, "high": 2.5}}],
+)
+def test_right_parameters_are_no_problem(params):
+    assert found(make({"a": "read", "b": node_of("learn", **params)}, "a.table > b.table")) == []
+
+
+def test_the_message_of_the_style_guide():
+    problems = find_problems(
+        make({"a": "read", "split": node_of("split", test_share=1.4)}, "a.table > split.table"), CATALOGUE
+    )
+    assert str(problems[0]) == "Node 'split', field 'test_share': 1.4 is too large; give a number below 1."
+
+
+def test_parameters_come_with_their_defaults():
+    document = make({"a": node_of("learn", columns=["x"])})
+    assert params_of(document, CATALOGUE, "a") == fakes.LearnParams(columns=("x",))
+
+
+@pytest.mark.parametrize(("node_id", "problem"), [("b", UnknownNode), ("unknown", UnknownType), ("wrong", BadParam)])
+def test_parameters_that_are_not_to_be_had_are_a_problem(node_id, problem):
+    document = make({"unknown": "zzz", "wrong": node_of("read", rows=0)})
+    with pytest.raises(InvalidPipeline) as caught:
+        params_of(document, CATALOGUE, node_id)
+    assert [type(one) for one in caught.value.problems] == [problem]
+
+
+# Edges
+
+EDGES = [
+    ("load.table > nowhere.table", UnknownNode, "there is no node 'nowhere'"),
+    ("laod.table > forest2.table", UnknownNode, "there is no node 'laod'; did you mean 'load'?"),
+    ("forest.model > forest.start", SelfEdge, "from node 'forest' to itself"),
+    ("load.tabel > forest2.table", UnknownPort, "node 'load' has no output 'tabel'; did you mean 'table'?"),
+    ("split.zzz > forest2.table", UnknownPort, "has no output 'zzz'; its outputs are train, test"),
+    ("load.table > forest2.zzz", UnknownPort, "node 'forest2' has no input 'zzz'; its inputs are table, start"),
+    ("load.table > load2.table", UnknownPort, "'table' is an output of 'load2', and an input is needed here"),
+    (
+        "load.table > forest2.start",
+        TypeMismatch,
+        "load.table is of type table, but forest2.start takes model; use its input table",
+    ),
+    (
+        "load.table > judge.results",
+        TypeMismatch,
+        "takes predictions or report; connect an output of type predictions or report",
+    ),
+    ("split.train > forest.table", DuplicateEdge, "it is there already"),
+    ("split.test > forest.table", PortTaken, "takes one edge and has split.train already; remove that one first"),
+]
+
+
+def several() -> Document:
+    more = {"load2": "read", "forest2": "learn"}
+    good = whole()
+    return good.model_copy(update={"nodes": good.nodes | {name: node_of(kind) for name, kind in more.items()}})
+
+
+@pytest.mark.parametrize(("edge", "problem", "message"), EDGES)
+def test_an_edge_that_does_not_fit_is_refused_with_both_ends_named(edge, problem, message):
+    with pytest.raises(problem) as caught:
+        check_connect(several(), CATALOGUE, edge_of(edge))
+    assert type(caught.value) is problem
+    assert message in caught.value.message
+    assert str(caught.value).startswith("Edge " + edge.replace(">", "→"))
+    assert not can_connect(several(), CATALOGUE, edge_of(edge))
+
+
+@pytest.mark.parametrize(("edge", "problem", "message"), EDGES)
+def test_the_same_edge_in_a_document_is_the_same_problem(edge, problem, message):
+    document = several().model_copy(update={"edges": (*several().edges, edge_of(edge))})
+    problems = [one for one in find_problems(document, CATALOGUE) if not isinstance(one, MissingInput)]
+    assert [type(one) for one in problems] == [problem]
+    assert message in problems[0].message
+    assert problems[0].edge == edge_of(edge).names
+
+
+@pytest.mark.parametrize(
+    "edge", ["load2.table > forest2.table", "forest.model > forest2.start", "split.train > forest2.table"]
+)
+def test_an_edge_that_fits_may_be_drawn(edge):
+    check_connect(several(), CATALOGUE, edge_of(edge))
+    assert can_connect(several(), CATALOGUE, edge_of(edge))
+
+
+def test_an_input_for_many_takes_many_and_other_types_it_accepts():
+    document = make(
+        {**dict(whole().nodes), "again": "score", "last": "compare"},
+        *(" > ".join(edge.names) for edge in whole().edges),
+        "forest.model > again.model",
+        "split.train > again.table",
+        "again.predictions > judge.results",
+        "judge.report > last.results",
+    )
+    assert found(document) == []
+
+
+def test_no_edge_may_be_drawn_to_a_node_of_unknown_type():
+    with pytest.raises(UnknownType):
+        check_connect(make({"a": "read", "b": "zzz"}), CATALOGUE, edge_of("a.table > b.table"))
+
+
+def test_ports_of_an_unknown_type_are_not_a_second_problem():
+    assert found(make({"a": "read", "b": "zzz", "c": "learn"}, "a.table > b.x", "b.y > c.table")) == [
+        (UnknownType, "b", "type")
+    ]
+
+
+def test_a_required_input_without_an_edge_is_a_problem():
+    assert found(make({"a": "read", "b": "learn", "c": "score"}, "a.table > b.table")) == [
+        (MissingInput, "c", "model"),
+        (MissingInput, "c", "table"),
+    ]
+
+
+def test_an_edge_that_does_not_fit_is_one_problem_and_not_also_a_missing_input():
+    assert found(make({"b": "learn"}, "nowhere.table > b.table")) == [(UnknownNode, "nowhere", None)]
+
+
+# Cycles
+
+
+@pytest.mark.parametrize(
+    ("edges", "circle"),
+    [
+        (["a.model > b.start", "b.model > a.start"], "a → b → a"),
+        (["c.model > b.start", "b.model > a.start", "a.model > c.start"], "a → c → b → a"),
+        (["d.model > a.start", "a.model > b.start", "b.model > c.start", "c.model > b.start"], "b → c → b"),
+    ],
+)
+def test_a_cycle_is_named_by_its_nodes(edges, circle):
+    nodes = dict.fromkeys("abcd", "learn")
+    problems = [one for one in find_problems(make(nodes, *edges), CATALOGUE) if isinstance(one, Cycle)]
+    assert [f"{circle} is a circle" in one.message for one in problems] == [True]
+    assert problems[0].node == circle[0]
+
+
+def test_two_cycles_are_two_problems():
+    edges = ["a.model > b.start", "b.model > a.start", "c.model > d.start", "d.model > c.start"]
+    problems = find_problems(make(dict.fromkeys("abcd", "learn"), *edges), CATALOGUE)
+    assert [one.node for one in problems if isinstance(one, Cycle)] == ["a", "c"]
+
+
+def test_an_edge_that_would_close_a_cycle_is_refused():
+    document = make(dict.fromkeys("abc", "learn"), "a.model > b.start", "b.model > c.start")
+    with pytest.raises(Cycle, match="would close the circle a → b → c → a"):
+        check_connect(document, CATALOGUE, edge_of("c.model > a.start"))
+
+
+def test_a_long_cycle_is_named_in_short():
+    names = [f"n{i}" for i in range(3000)]
+    edges = [f"{a}.model > {b}.start" for a, b in pairwise([*names, names[0]])]
+    problems = find_problems(make(dict.fromkeys(names, "learn"), *edges), CATALOGUE)
+    cycles = [one for one in problems if isinstance(one, Cycle)]
+    assert len(cycles) == 1
+    assert len(str(cycles[0])) < 200
+
+
+# All at once
+
+
+def test_all_problems_are_found_at_once():
+    document = make(
+        {"a": node_of("read", rows=0, x=1), "b": "splitt", "c": "learn", "d": "learn", "e": "score"},
+        "a.table > c.table",
+        "a.table > c.table",
+        "c.model > d.start",
+        "d.model > c.start",
+        "c.model > e.table",
+        "zzz.model > e.model",
+    )
+    assert [kind.__name__ for kind, _, _ in found(document)] == [
+        "BadParam",
+        "UnknownParam",
+        "UnknownType",
+        "DuplicateEdge",
+        "TypeMismatch",
+        "UnknownNode",
+        "MissingInput",
+        "Cycle",
+    ]
+
+
+def test_a_thousand_nodes_are_checked_in_no_time():
+    splits = {f"n{i}": node_of("split", test_share=0.5) for i in range(1000)}
+    edges = [f"{a}.train > {b}.table" for a, b in pairwise(splits)]
+    document = make({"load": "read", **splits}, "load.table > n0.table", *edges)
+    find_problems(make({}), CATALOGUE)  # networkx is loaded once
+    start = time.perf_counter()
+    assert find_problems(document, CATALOGUE) == []
+    assert time.perf_counter() - start < 0.5
+    assert columns_at(document, CATALOGUE)["n999"]["test"] is not None
+
+
+# Sources
+
+
+def test_what_is_wrong_outside_is_found_by_the_nodes_own_check(tmp_path):
+    document = make(
+        {
+            "good": "read",
+            "gone": node_of("read", source="gone.csv"),
+            "broken": node_of("read", source="broken"),
+            "other": node_of("read", source="gone.csv", rows=0),
+            "unknown": "zzz",
+            "split": "split",
+        }
+    )
+    problems = find_source_problems(document, CATALOGUE, Files(tmp_path))
+    assert [(type(one), one.node, one.field) for one in problems] == [
+        (BadSource, "gone", "source"),
+        (BadSource, "broken", None),
+    ]
+    assert str(problems[0]) == "Node 'gone', field 'source': there is no file 'gone.csv'."
+
+
+# For the canvas and for forms
+
+
+def test_the_rules_for_edges_are_plain_data():
+    rules = connection_rules(CATALOGUE)
+    assert json.loads(json.dumps(rules)) == rules
+    assert rules["compare"]["inputs"] == [
+        {
+            "name": "results",
+            "title": "results",
+            "type": "predictions",
+            "accepts": ["predictions", "report"],
+            "many": True,
+            "required": True,
+        }
+    ]
+    assert rules["split"]["outputs"][0] == {"name": "train", "title": "train", "type": "table"}
+
+
+def test_columns_are_known_along_the_edges_as_far_as_rules_tell():
+    columns = columns_at(whole(), CATALOGUE)
+    table = (Column("age", "number"), Column("income", "category", "target"))
+    assert columns == {
+        "load": {"table": table},
+        "split": {"train": table, "test": table},
+        "forest": {"model": None},
+        "apply": {"predictions": None},
+        "judge": {"report": None},
+    }
+
+
+def test_columns_are_unknown_behind_a_problem():
+    document = make(
+        {"bad": node_of("read", rows=0), "a": "split", "b": "split", "c": "split", "d": "zzz", "e": "split"},
+        "bad.table > a.table",
+        "b.train > c.table",
+        "c.train > b.table",
+        "d.x > e.table",
+    )
+    assert columns_at(document, CATALOGUE) == {
+        "bad": {"table": None},
+        "a": {"train": None, "test": None},
+        "b": {"train": None, "test": None},
+        "c": {"train": None, "test": None},
+        "d": {},
+        "e": {"train": None, "test": None},
+    }

@@ -1,0 +1,253 @@
+"""A workspace to break things in: real ``sylva`` processes, and eyes that do not depend on what Sylva says.
+
+- ``Lab``              runs commands, reads what nodes really did (their trace), finds every process it caused
+- ``pipeline``         a document out of a few words; ``DIAMOND`` is the usual one
+- ``wait_until``       polls a condition instead of sleeping
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+SYLVA = str(Path(sys.executable).with_name("sylva"))
+PLUGIN = str(Path(__file__).parents[1] / "plugin")
+MARK = "SYLVA_TEST_MARK"
+
+Document = dict[str, Any]
+Outputs = dict[str, dict[str, str]]
+T = TypeVar("T")
+
+
+def pipeline(**nodes: dict[str, Any]) -> Document:
+    """``pipeline(a={}, b={"after": "a", "action": "sleep"})``: probes that add up their values, each value its own."""
+    document: Document = {"format": "sylva-pipeline", "version": 1, "name": "faults", "nodes": {}, "edges": []}
+    for index, (name, about) in enumerate(nodes.items()):
+        params = {"value": 2**index, **about}
+        after, settings = params.pop("after", ""), params.pop("settings", {})
+        document["nodes"][name] = {"type": "probe", "params": params, "settings": settings}
+        document["edges"] += [{"from": f"{each}.report", "to": f"{name}.reports"} for each in after.split()]
+    return document
+
+
+def diamond(**left: Any) -> Document:
+    """Source, left and right, join; ``left`` does what is asked for."""
+    return pipeline(
+        source={}, left={"after": "source", **left}, right={"after": "source"}, join={"after": "left right"}
+    )
+
+
+DIAMOND = diamond()
+
+
+def tame(document: Document) -> Document:
+    """The same pipeline with nodes that behave; their outputs do not depend on how they misbehaved."""
+    nodes = {name: {"type": "probe", "params": _tame(node["params"])} for name, node in document["nodes"].items()}
+    return {**document, "nodes": nodes}
+
+
+def _tame(params: dict[str, Any]) -> dict[str, Any]:
+    return params if params.get("action") == "big" else {"value": params["value"]}
+
+
+def wait_until(condition: Callable[[], T], seconds: float = 20.0, what: str = "") -> T:
+    """The first true answer of ``condition``."""
+    deadline = time.monotonic() + seconds
+    while not (answer := condition()):
+        assert time.monotonic() < deadline, f"waited {seconds:g} s in vain {what}"
+        time.sleep(0.01)
+    return answer
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def run(self) -> str:
+        return self.json["run"]
+
+    @property
+    def nodes(self) -> dict[str, Any]:
+        return self.json["nodes"]
+
+    @property
+    def states(self) -> dict[str, str]:
+        return {name: node["state"] for name, node in self.nodes.items()}
+
+    @property
+    def outputs(self) -> Outputs:
+        return {name: node["outputs"] for name, node in self.nodes.items()}
+
+    def message(self, node: str) -> str:
+        return self.nodes[node]["error"]["message"]
+
+
+@dataclass
+class Lab:
+    """One workspace and all that happens in it."""
+
+    root: Path
+    workspace: Path = field(init=False)
+    mark: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.workspace = self.root / "workspace"
+        self.mark = uuid4().hex
+        self.root.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        own = {"PYTHONPATH": PLUGIN, "SYLVA_WORKSPACE": str(self.workspace), MARK: self.mark}
+        return {**os.environ, **own, "SYLVA_TEST_TRACE": str(self.root / "trace")}
+
+    # Commands.
+
+    def write(self, document: Document) -> str:
+        path = self.root / f"{uuid4().hex}.json"
+        path.write_text(json.dumps(document))
+        return str(path)
+
+    def start(self, *words: str, fault: str | None = None) -> subprocess.Popen[str]:
+        """A command that runs while the test goes on."""
+        environment = self.environment | ({"SYLVA_FAULT": fault} if fault else {})
+        return subprocess.Popen(
+            [SYLVA, *words],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            encoding="utf-8",
+        )
+
+    def sylva(self, *words: str, fault: str | None = None) -> Answer:
+        return self.answer(self.start(*words, fault=fault))
+
+    def answer(self, process: subprocess.Popen[str], timeout: float = 60) -> Answer:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise AssertionError(f"{process.args} took longer than {timeout} s") from None
+        assert "Traceback" not in err, err
+        return Answer(process.returncode, out, err)
+
+    def run(self, document: Document, *words: str, fault: str | None = None) -> Answer:
+        return self.sylva("run", self.write(document), "--json", *words, fault=fault)
+
+    def start_run(self, document: Document, *words: str, fault: str | None = None) -> subprocess.Popen[str]:
+        return self.start("run", self.write(document), "--json", *words, fault=fault)
+
+    def resume(self) -> Answer:
+        return self.sylva("resume", "last", "--json")
+
+    def show(self, run: str = "last") -> Answer:
+        return self.sylva("show", run, "--json")
+
+    # What really happened.
+
+    def trace(self) -> list[str]:
+        with contextlib.suppress(FileNotFoundError):
+            return (self.root / "trace").read_text().splitlines()
+        return []
+
+    def executions(self) -> Counter[str]:
+        """How often each node's code was begun; fails if the same work was ever done twice at once."""
+        trace = self.trace()
+        assert not [line for line in trace if " " in line], trace
+        return Counter(trace)
+
+    def begun(self, node: str, times: int = 1) -> None:
+        """Wait until a node's code runs."""
+        wait_until(lambda: self.trace().count(node) >= times, what=f"for '{node}' to begin, trace {self.trace()}")
+
+    # Processes, found by a variable only this lab's have.
+
+    def processes(self) -> dict[int, list[str]]:
+        """Command lines of all living processes this lab has caused, by process id."""
+        return {pid: line for pid in _all_processes() if (line := _command(pid, self.mark))}
+
+    def supervisor(self) -> int:
+        return wait_until(lambda: next(iter(self._supervisors()), 0), what="for a supervisor")
+
+    def nursery(self) -> int:
+        return wait_until(lambda: next(iter(self._nurseries()), 0), what="for a nursery")
+
+    def workers(self) -> list[int]:
+        nurseries = self._nurseries()
+        return [pid for pid in self.processes() if _parent(pid) in nurseries]
+
+    def children_of_nodes(self) -> list[int]:
+        """What nodes have started themselves."""
+        return [pid for pid, line in self.processes().items() if line[0] == "sleep"]
+
+    def kill(self, *pids: int, with_signal: int = signal.SIGKILL) -> None:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, with_signal)
+
+    def kill_everything(self) -> None:
+        self.kill(*self.processes())
+
+    def no_process_is_left(self, seconds: float = 5.0) -> None:
+        wait_until(lambda: not self.processes(), seconds, f"for the end of {self.processes()}")
+
+    def nothing_is_left(self) -> None:
+        """No process lives and nothing half written lies about."""
+        self.no_process_is_left()
+        assert not list((self.workspace / "tmp").iterdir())
+
+    def _supervisors(self) -> list[int]:
+        found = [pid for pid, line in self.processes().items() if "engine.supervisor" in line]
+        return [pid for pid in found if _parent(pid) not in found]
+
+    def _nurseries(self) -> list[int]:
+        supervisors = self._supervisors()
+        return [pid for pid in self.processes() if _parent(pid) in supervisors]
+
+    # The store.
+
+    def object_file(self, answer: Answer, node: str) -> Path:
+        """The file in which the output of ``node`` lies."""
+        return self.workspace / "objects" / answer.outputs[node]["report"] / "report.json"
+
+    def record_file(self, answer: Answer, node: str) -> Path:
+        """The file that says which outputs the key of ``node`` stands for."""
+        return self.workspace / "results" / f"{answer.nodes[node]['key']}.json"
+
+
+def _all_processes() -> Iterator[int]:
+    return (int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit())
+
+
+def _command(pid: int, mark: str) -> list[str]:
+    """The command line of a living process that has ``mark`` in its environment; a zombie has neither."""
+    with contextlib.suppress(OSError):
+        if f"{MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
+    return []
+
+
+def _parent(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0

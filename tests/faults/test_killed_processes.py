@@ -1,0 +1,136 @@
+"""Killing the supervisor, the nursery, a worker, the command line or all of them loses nothing and leaves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.faults.lab import Document, Lab, Outputs, diamond, pipeline, wait_until
+
+Undisturbed = Callable[[Document], Outputs]
+
+
+def asleep(action: str = "sleep", **settings: float) -> Document:
+    """A diamond whose left node, the first time, sleeps for longer than any test."""
+    return diamond(action=action, amount=600, first=1, settings=settings)
+
+
+@pytest.mark.parametrize("action", ["sleep", pytest.param("stubborn", marks=pytest.mark.slow)])
+def test_a_run_resumed_at_once_after_its_supervisor_was_killed_does_nothing_twice(
+    action: str, lab: Lab, undisturbed: Undisturbed
+) -> None:
+    document = asleep(action)
+    command = lab.start_run(document)
+    lab.begun("left")
+    supervisor, old = lab.supervisor(), lab.workers()
+    lab.kill(supervisor)
+    resumed = lab.resume()
+    assert resumed.code == 0
+    assert not set(old) & set(lab.processes())
+    assert lab.executions() == {"source": 1, "left": 2, "right": 1, "join": 1}
+    assert resumed.outputs == undisturbed(document)
+    interrupted = lab.answer(command)
+    assert (interrupted.code, interrupted.json["state"]) == (1, "interrupted")
+    lab.nothing_is_left()
+
+
+@pytest.mark.parametrize("action", ["spawn", pytest.param("fork", marks=pytest.mark.slow)])
+def test_what_a_node_has_started_is_gone_once_the_run_is_resumed(action: str, lab: Lab) -> None:
+    command = lab.start_run(asleep(action))
+    wait_until(lambda: len(lab.processes()) >= (5 if action == "spawn" else 5))
+    lab.kill(lab.supervisor())
+    assert lab.answer(command).code == 1
+    assert lab.resume().code == 0
+    assert lab.executions()["left"] == 2
+    lab.nothing_is_left()
+
+
+def test_the_run_goes_on_when_the_command_line_is_killed(lab: Lab, undisturbed: Undisturbed) -> None:
+    document = diamond(action="sleep", amount=0.7)
+    command = lab.start_run(document)
+    lab.begun("left")
+    lab.kill(command.pid)
+    assert lab.answer(command).code != 0
+    wait_until(lambda: lab.show().json["state"] == "done")
+    assert lab.show().outputs == undisturbed(document)
+    assert set(lab.executions().values()) == {1}
+
+
+@pytest.mark.parametrize("action", ["sleep", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_losing_the_nursery_fails_the_nodes_it_ran_and_the_run_goes_on_with_a_new_one(action: str, lab: Lab) -> None:
+    document = asleep(action)
+    document["nodes"]["late"] = {"type": "probe", "params": {"value": 100}}
+    document["edges"].append({"from": "right.report", "to": "late.reports"})
+    document["nodes"]["right"]["params"] |= {"action": "sleep", "amount": 600, "first": 1}
+    document["nodes"]["right"]["settings"] = {"retries": 1}
+    command = lab.start_run(document)
+    lab.begun("left")
+    lab.begun("right")
+    lab.kill(lab.nursery())
+    answer = lab.answer(command)
+    assert answer.code == 1
+    assert answer.states == {"source": "done", "left": "failed", "right": "done", "late": "done", "join": "skipped"}
+    assert "was killed" in answer.message("left")
+    lab.nothing_is_left()
+    assert lab.sylva("retry", "last", "--json").code == 0
+    assert lab.executions() == {"source": 1, "left": 2, "right": 2, "late": 1, "join": 1}
+
+
+@pytest.mark.slow
+def test_a_run_that_lost_its_nursery_and_then_its_supervisor_can_be_resumed(lab: Lab) -> None:
+    document = pipeline(node={"action": "fork", "amount": 600, "first": 2, "settings": {"retries": 1}})
+    command = lab.start_run(document)
+    lab.begun("node")
+    lab.kill(lab.nursery())
+    lab.begun("node", times=2)
+    wait_until(lambda: len(lab.processes()) >= 5)
+    lab.kill(lab.supervisor())
+    assert lab.answer(command).code == 1
+    assert lab.resume().code == 0
+    lab.nothing_is_left()
+
+
+@pytest.mark.slow
+def test_a_worker_killed_from_outside_fails_its_node_alone(lab: Lab) -> None:
+    command = lab.start_run(asleep())
+    lab.begun("left")
+    wait_until(lambda: len(lab.workers()) == 1)
+    lab.kill(*lab.workers())
+    answer = lab.answer(command)
+    assert (answer.code, answer.states["left"], answer.states["right"]) == (1, "failed", "done")
+    assert "SIGKILL" in answer.message("left")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victims", ["everything", "supervisor"])
+def test_killed_while_writing_a_large_file_a_run_resumes_and_clears_up(victims: str, lab: Lab) -> None:
+    document = pipeline(source={}, large={"after": "source", "action": "big", "amount": 300}, last={"after": "large"})
+    command = lab.start_run(document)
+    wait_until(lambda: _bytes_being_written(lab) > 5_000_000)
+    if victims == "everything":
+        lab.kill_everything()
+    else:
+        lab.kill(lab.supervisor())
+    assert lab.answer(command).code != 0
+    lab.no_process_is_left()
+    assert _bytes_being_written(lab) > 0
+    resumed = lab.resume()
+    assert (resumed.code, resumed.states) == (0, {"source": "done", "large": "done", "last": "done"})
+    assert lab.executions() == {"source": 1, "large": 2, "last": 1}
+    lab.nothing_is_left()
+
+
+def _bytes_being_written(lab: Lab) -> int:
+    return sum(path.stat().st_size for path in (lab.workspace / "tmp").rglob("*") if path.is_file())
+
+
+@pytest.mark.slow
+def test_a_supervisor_killed_before_its_first_word_leaves_a_run_to_resume_at_once(lab: Lab) -> None:
+    command = lab.start_run(diamond())
+    lab.kill(lab.supervisor())
+    interrupted = lab.answer(command)
+    assert (interrupted.code, interrupted.json["state"]) == (1, "interrupted")
+    resumed = lab.resume()
+    assert (resumed.code, resumed.json["state"]) == (0, "done")
+    assert set(lab.executions().values()) == {1}

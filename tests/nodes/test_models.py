@@ -1,0 +1,450 @@
+"""Every learner: trained through its node, kept in a folder, read back, and refused when it should be."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from engine.errors import BadInput, Cancelled
+from engine.node_check import check_node
+from engine.values import Table
+from nodes import extra_trees, logistic_regression, mart, mlp, random_forest
+from nodes._learners import LEARNERS
+from nodes._model import FILE, describe_model, load_model
+
+from .conftest import make_context
+
+NODES = {
+    "mart": (mart.NODE, {"trees": 8, "min_rows": 2, "row_share": 0.8, "column_share": 0.8}),
+    "random-forest": (random_forest.NODE, {"trees": 7}),
+    "extra-trees": (extra_trees.NODE, {"trees": 7}),
+    "logistic-regression": (logistic_regression.NODE, {"max_iter": 200}),
+    "mlp": (mlp.NODE, {"layers": [8], "epochs": 25, "learning_rate": 0.02}),
+}
+KINDS = list(NODES)
+SEEDED = [kind for kind in KINDS if kind != "logistic-regression"]
+
+
+def mixed(classes=3, rows=240, seed=0, **more):
+    """Numbers, categories, bools and times with gaps, and a target that depends on them."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, rows)
+    number = y + rng.normal(scale=0.7, size=rows)
+    gaps = rng.random(rows) < 0.1
+    level = np.where(rng.random(rows) < 0.6, y, rng.integers(0, classes, rows))
+    columns = {
+        "number": pa.array(number, mask=gaps),
+        "noise": pa.array(rng.normal(size=rows).astype(np.float32)),
+        "level": pa.array([f"l{code}" for code in level], mask=rng.random(rows) < 0.1).dictionary_encode(),
+        "flag": pa.array(rng.random(rows) < 0.3 + 0.4 * (y == 0)),
+        "when": pa.array((1_700_000_000 + 1000 * y + rng.integers(0, 3000, rows)) * 10**6, pa.timestamp("us")),
+        "class": pa.array([f"c{code}" for code in y]),
+    }
+    return Table(pa.table(columns | more), "class", dict.fromkeys(more, "weight"))
+
+
+def fit(kind, table, ctx, **params):
+    node, defaults = NODES[kind]
+    return node.run(ctx, {"table": table}, node.params(**defaults | params))["model"]
+
+
+def saved(model, folder):
+    folder.mkdir()
+    model.save(folder)
+    return folder
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_every_learner_is_registered_under_its_node_name():
+    assert set(LEARNERS) == set(NODES)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+class TestEachLearner:
+    def test_learns_something(self, kind, classes, ctx):
+        table = mixed(classes)
+        probabilities = fit(kind, table, ctx).predict_proba(mixed(classes, seed=1))
+        truth = mixed(classes, seed=1).labels().to_pylist()
+        right = np.mean([f"c{code}" == label for code, label in zip(probabilities.argmax(1), truth, strict=True)])
+        assert probabilities.shape == (240, classes)
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+        assert right > 1 / classes + 0.15
+
+    def test_read_back_it_predicts_exactly_the_same(self, kind, classes, ctx, tmp_path):
+        model = fit(kind, mixed(classes), ctx)
+        restored = load_model(saved(model, tmp_path / "m"))
+        for seed in (0, 1):
+            table = mixed(classes, seed=seed)
+            np.testing.assert_array_equal(restored.predict_proba(table), model.predict_proba(table))
+        assert (restored.title, restored.classes, restored.params) == (model.title, model.classes, model.params)
+        assert contents(saved(restored, tmp_path / "again")) == contents(tmp_path / "m")
+
+    def test_trained_twice_it_has_the_same_bytes_on_any_number_of_threads(self, kind, classes, tmp_path):
+        folders = []
+        for index, threads in enumerate((1, 2, 2)):
+            model = fit(kind, mixed(classes), make_context(tmp_path, threads=threads))
+            folders.append(contents(saved(model, tmp_path / str(index))))
+        assert folders[0] == folders[1] == folders[2]
+
+    def test_prediction_is_the_same_on_any_number_of_threads(self, kind, classes, ctx):
+        model = fit(kind, mixed(classes), ctx)
+        table = mixed(classes, rows=40_000, seed=2)
+        np.testing.assert_array_equal(model.predict_proba(table, threads=1), model.predict_proba(table, threads=2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_node_satisfies_the_contract(kind, tmp_path):
+    node, params = NODES[kind]
+    check_node(node, tmp_path, {"table": mixed()}, node.params(**params))
+
+
+@pytest.mark.parametrize("kind", SEEDED)
+def test_another_seed_gives_another_model(kind, ctx):
+    table = mixed()
+    assert (
+        fit(kind, table, ctx, seed=1).predict_proba(table) != fit(kind, table, ctx, seed=2).predict_proba(table)
+    ).any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestWeights:
+    def test_balanced_weights_favour_the_rare_class(self, kind, ctx):
+        table = mixed(2, rows=600)
+        rare = pa.array(np.random.default_rng(0).random(600) < 0.15)
+        kept = pa.compute.or_(pa.compute.equal(table.labels(), "c0"), rare)
+        table = table.with_data(table.data.filter(kept))
+        settings = {"min_leaf": 10} if kind in ("random-forest", "extra-trees") else {}
+        plain, balanced = (
+            fit(kind, table, ctx, class_weights=weights, **settings).predict_proba(mixed(2, seed=3))[:, 1].mean()
+            for weights in ("none", "balanced")
+        )
+        assert balanced > plain + 0.02
+
+    def test_only_the_ratios_of_weights_matter(self, kind, ctx):
+        table = mixed(2)
+        one, other = (
+            fit(kind, table, ctx, class_weights=weights).predict_proba(table)
+            for weights in ({"c1": 4.0}, {"c0": 0.5, "c1": 2.0})
+        )
+        np.testing.assert_array_equal(one, other)
+
+    def test_weight_column_counts_like_class_weights(self, kind, ctx):
+        weights = np.where(np.array(mixed(2).labels().to_pylist()) == "c1", 4.0, 1.0)
+        by_column = fit(kind, mixed(2, w=pa.array(weights)), ctx).predict_proba(mixed(2))
+        by_class = fit(kind, mixed(2), ctx, class_weights={"c1": 4.0}).predict_proba(mixed(2))
+        np.testing.assert_array_equal(by_column, by_class)
+
+    def test_equal_weights_change_nothing(self, kind, ctx):
+        plain = fit(kind, mixed(), ctx).predict_proba(mixed())
+        same = fit(kind, mixed(w=pa.array([3.0] * 240)), ctx, class_weights={"c0": 2.0, "c1": 2.0, "c2": 2.0})
+        np.testing.assert_array_equal(plain, same.predict_proba(mixed()))
+
+    def test_cancelled_training_stops(self, kind, ctx):
+        ctx.cancelled.set()
+        with pytest.raises(Cancelled):
+            fit(kind, mixed(), ctx)
+
+    def test_training_stopped_midway(self, kind, tmp_path):
+        seen = []
+
+        def stop_later(fraction, text):
+            seen.append(fraction)
+            if len(seen) == 2:
+                ctx.cancelled.set()
+
+        ctx = make_context(tmp_path, on_progress=stop_later)
+        if kind == "logistic-regression":
+            fit(kind, mixed(), ctx)
+        else:
+            with pytest.raises(Cancelled):
+                fit(kind, mixed(), ctx)
+        assert len(seen) == 2
+
+    def test_progress_rises_to_the_end(self, kind, tmp_path):
+        seen = []
+        fit(kind, mixed(), make_context(tmp_path, on_progress=lambda fraction, text: seen.append(fraction)))
+        assert seen == sorted(seen) and seen[-1] == 1.0
+
+
+BAD_TABLES = [
+    (lambda t: Table(t.data), "no target"),
+    (lambda t: t.with_data(t.data.slice(0, 0)), "no rows"),
+    (lambda t: t.with_data(t.data.filter(pa.compute.equal(t.labels(), "c0"))), "only 'c0'"),
+    (lambda t: t.with_data(t.data.select(["class"])), "no column to learn from"),
+    (lambda t: Table(t.data, "when"), "is a time"),
+    (lambda t: Table(t.data, "noise"), "different numbers"),
+    (lambda t: Table(t.data, "class", {"level": "weight"}), "not a number"),
+    (lambda t: Table(t.data, "class", {"noise": "weight"}), "0 or more"),
+    (lambda t: Table(t.data, "class", {"noise": "weight", "number": "weight"}), "2 weight columns"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_TABLES, ids=[message for _, message in BAD_TABLES])
+def test_table_that_cannot_be_learned_is_refused(change, message, ctx):
+    with pytest.raises(BadInput, match=message):
+        fit("mart", change(mixed()), ctx)
+
+
+def test_weight_for_an_unknown_class_names_it(ctx):
+    with pytest.raises(BadInput, match=r"'fraud' is no class.*'c0', 'c1', 'c2'") as caught:
+        fit("mart", mixed(), ctx, class_weights={"fraud": 2.0})
+    assert caught.value.field == "class_weights"
+
+
+@pytest.mark.parametrize("weights", ["some", {"c0": 0.0}, {"c0": -1.0}, {"c0": float("inf")}, {"c0": "2"}])
+def test_impossible_class_weights_are_no_parameters(weights):
+    with pytest.raises(ValueError):
+        mart.NODE.params(class_weights=weights)
+
+
+def test_rows_without_a_class_are_left_out_and_logged(tmp_path):
+    lines = []
+    table = mixed()
+    labels = [None if index < 40 else label for index, label in enumerate(table.labels().to_pylist())]
+    holes = table.with_data(table.data.set_column(5, "class", pa.array(labels)))
+    model = fit("mart", holes, make_context(tmp_path, on_log=lines.append))
+    assert model.train_rows == 200 and any("40 of 240" in line for line in lines)
+    without = fit("mart", table.with_data(table.data.slice(40)), make_context(tmp_path))
+    np.testing.assert_array_equal(model.predict_proba(table), without.predict_proba(table))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestUnusualData:
+    def test_two_hundred_classes_of_two_rows(self, kind, ctx, tmp_path):
+        rng = np.random.default_rng(0)
+        data = pa.table({"x": rng.normal(size=400), "y": rng.normal(size=400), "class": list(range(200)) * 2})
+        model = fit(kind, Table(data, "class"), ctx)
+        probabilities = model.predict_proba(Table(data, "class"))
+        assert probabilities.shape == (400, 200) and model.classes[:3] == ["0", "1", "2"]
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+        restored = load_model(saved(model, tmp_path / "m"))
+        np.testing.assert_array_equal(restored.predict_proba(Table(data)), probabilities)
+
+    @pytest.mark.parametrize("classes", [2, 3])
+    def test_one_constant_feature_predicts_the_shares_of_the_classes(self, kind, classes, ctx):
+        labels = (["a"] * 3 + ["b"] * 1 + ["c"] * 4 * (classes - 2)) * 50
+        data = Table(pa.table({"x": [1.0] * len(labels), "class": labels}), "class")
+        probabilities = fit(kind, data, ctx).predict_proba(data)
+        assert (probabilities == probabilities[0]).all()
+        if kind != "mlp":  # a few epochs do not reach the shares
+            shares = [labels.count(name) / len(labels) for name in sorted(set(labels))]
+            np.testing.assert_allclose(probabilities[0], shares, atol=0.05)
+
+    def test_more_features_than_rows(self, kind, ctx):
+        rng = np.random.default_rng(0)
+        columns = {f"x{i}": rng.normal(size=20) for i in range(100)}
+        table = Table(pa.table(columns | {"class": ["a", "b"] * 10}), "class")
+        assert np.isfinite(fit(kind, table, ctx).predict_proba(table)).all()
+
+    def test_unknown_levels_and_missing_values_later(self, kind, ctx):
+        model = fit(kind, mixed(), ctx)
+        odd = mixed().data.slice(0, 3)
+        odd = odd.set_column(2, "level", pa.array(["new", None, "l1"]))
+        odd = odd.set_column(1, "noise", pa.nulls(3))
+        assert np.isfinite(model.predict_proba(Table(odd))).all()
+
+    def test_wrong_columns_are_refused(self, kind, ctx):
+        model = fit(kind, mixed(), ctx)
+        with pytest.raises(BadInput, match="lacks 'noise', 'when'"):
+            model.predict_proba(Table(mixed().data.drop_columns(["noise", "when"])))
+        with pytest.raises(BadInput, match="'number' is a text and was a number"):
+            model.predict_proba(Table(mixed().data.set_column(0, "number", pa.array(["x"] * 240))))
+
+    def test_no_rows_give_no_predictions(self, kind, ctx):
+        model = fit(kind, mixed(), ctx)
+        assert model.predict_proba(mixed().with_data(mixed().data.slice(0, 0))).shape == (0, 3)
+
+
+def encoded(model, table, precision):
+    return model.encoder.transform(table.data, precision)
+
+
+def codes(model, table):
+    return np.array([model.classes.index(label) for label in table.labels().to_pylist()])
+
+
+class TestSameAsTheLibrary:
+    @pytest.mark.parametrize("kind", ["random-forest", "extra-trees"])
+    @pytest.mark.parametrize("weights", ["none", "balanced"])
+    def test_forest(self, kind, weights, ctx):
+        import sklearn.ensemble
+
+        table, later = mixed(), mixed(seed=1)
+        model = fit(kind, table, ctx, trees=30, seed=3, min_leaf=2, class_weights=weights)
+        grower = getattr(sklearn.ensemble, type(model.learner).grower)
+        direct = grower(30, random_state=3, min_samples_leaf=2)
+        y = codes(model, table)
+        balance = len(y) / 3 / np.bincount(y)
+        scale = (balance[y] / balance[y].mean()) if weights == "balanced" else None
+        direct.fit(encoded(model, table, "float32"), y, sample_weight=scale)
+        expected = direct.predict_proba(encoded(model, later, "float32"))
+        np.testing.assert_array_equal(model.predict_proba(later), expected)
+
+    def test_mart(self, ctx):
+        import lightgbm
+
+        table, later = mixed(2), mixed(2, seed=1)
+        model = fit("mart", table, ctx, row_share=1.0, column_share=1.0)
+        direct = lightgbm.LGBMClassifier(n_estimators=8, min_child_samples=2, verbosity=-1, force_col_wise=True)
+        x = encoded(model, table, "float64")
+        direct.fit(x, codes(model, table), categorical_feature=model.encoder.categorical)
+        np.testing.assert_allclose(model.predict_proba(later), direct.predict_proba(encoded(model, later, "float64")))
+
+    @pytest.mark.parametrize("classes", [2, 3])
+    def test_logistic_regression(self, classes, ctx):
+        from sklearn.linear_model import LogisticRegression
+
+        table, later = mixed(classes), mixed(classes, seed=1)
+        model = fit("logistic-regression", table, ctx)
+        direct = LogisticRegression(max_iter=200).fit(encoded(model, table, "float64"), codes(model, table))
+        expected = direct.predict_proba(encoded(model, later, "float64"))
+        np.testing.assert_allclose(model.predict_proba(later), expected, atol=1e-9)
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.parametrize("classes", [2, 3])
+    def test_first_epoch_of_mlp(self, classes, ctx):
+        from sklearn.neural_network import MLPClassifier
+
+        table, later = mixed(classes), mixed(classes, seed=1)
+        model = fit("mlp", table, ctx, class_weights={"c1": 3.0}, epochs=1)
+        direct = MLPClassifier([8], max_iter=1, random_state=0, learning_rate_init=0.02)
+        weights = np.where(codes(model, table) == 1, 3.0, 1.0)
+        direct.fit(encoded(model, table, "float32"), codes(model, table), weights / weights.mean())
+        expected = direct.predict_proba(encoded(model, later, "float32"))
+        np.testing.assert_allclose(model.predict_proba(later), expected, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def forest_folder(tmp_path_factory):
+    workspace = tmp_path_factory.mktemp("forest")
+    return saved(fit("random-forest", mixed(), make_context(workspace)), workspace / "m")
+
+
+def rewrite(folder, **changes):
+    """Change ``model.json`` and make the hashes fit again, as a forger would."""
+    import hashlib
+
+    about = json.loads((folder / FILE).read_text()) | changes
+    about["files"] = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in about["files"]}
+    (folder / FILE).write_text(json.dumps(about))
+
+
+@pytest.fixture
+def copy(forest_folder, tmp_path):
+    import shutil
+
+    return shutil.copytree(forest_folder, tmp_path / "copy")
+
+
+class TestRefusedFolders:
+    def test_empty_folder(self, tmp_path):
+        with pytest.raises(BadInput, match=r"no model.json"):
+            load_model(tmp_path)
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"format": "other"}', '{"format": "sylva-model"}', "\udcff"])
+    def test_foreign_description(self, tmp_path, text):
+        (tmp_path / FILE).write_bytes(text.encode("utf-8", "surrogateescape"))
+        with pytest.raises(BadInput, match="no model that can be read"):
+            load_model(tmp_path)
+
+    def test_newer_version(self, copy):
+        rewrite(copy, version=99)
+        with pytest.raises(BadInput, match="version 99"):
+            load_model(copy)
+
+    @pytest.mark.parametrize("field", ["classes", "encoder", "learner", "files", "kind", "params", "title"])
+    def test_description_without_a_field(self, copy, field):
+        about = json.loads((copy / FILE).read_text())
+        del about[field]
+        (copy / FILE).write_text(json.dumps(about))
+        with pytest.raises(BadInput, match="no model that can be read"):
+            load_model(copy)
+
+    def test_classes_that_are_not_the_learners(self, copy):
+        rewrite(copy, classes=["only", "two"])
+        with pytest.raises(BadInput, match="do not fit each other"):
+            load_model(copy)
+
+    def test_unknown_kind(self, copy):
+        rewrite(copy, kind="perceptron-of-the-future")
+        with pytest.raises(BadInput, match="perceptron-of-the-future"):
+            load_model(copy)
+
+    def test_changed_file(self, copy):
+        path = copy / "forest-threshold.npy"
+        path.write_bytes(path.read_bytes()[:-1] + b"x")
+        with pytest.raises(BadInput, match=r"forest-threshold.npy is not the file"):
+            load_model(copy)
+
+    def test_lost_file(self, copy):
+        (copy / "forest-left.npy").unlink()
+        with pytest.raises(BadInput, match=r"forest-left.npy"):
+            load_model(copy)
+
+    def test_file_outside_the_folder(self, copy):
+        about = json.loads((copy / FILE).read_text())
+        about["files"] = {"../secret": "0"}
+        (copy / FILE).write_text(json.dumps(about))
+        with pytest.raises(BadInput, match="secret"):
+            load_model(copy)
+
+    def test_pickled_array(self, copy):
+        np.save(copy / "forest-threshold.npy", np.array([print, None], dtype=object), allow_pickle=True)
+        rewrite(copy)
+        with pytest.raises(BadInput, match="allow_pickle"):
+            load_model(copy)
+
+    @pytest.mark.parametrize(
+        ("name", "change"),
+        [
+            ("left", lambda a: a * 0),
+            ("left", lambda a: np.where(a >= 0, 10**6, a)),
+            ("right", lambda a: np.where(a >= 0, -5, a)),
+            ("feature", lambda a: np.where(a >= 0, 99, a)),
+            ("nodes_per_tree", lambda a: a + 1),
+            ("classes_per_leaf", lambda a: a + 1),
+            ("leaf_class", lambda a: a + 50),
+            ("threshold", lambda a: a[:-1]),
+            ("threshold", lambda a: a.astype("U9")),
+        ],
+    )
+    def test_trees_that_lead_nowhere(self, copy, name, change):
+        path = copy / f"forest-{name}.npy"
+        np.save(path, change(np.load(path)))
+        rewrite(copy)
+        with pytest.raises(BadInput, match="no model that can be read"):
+            load_model(copy)
+
+    def test_mart_text_that_is_none(self, ctx, tmp_path):
+        folder = saved(fit("mart", mixed(), ctx), tmp_path / "m")
+        (folder / "mart.txt").write_text("not a model")
+        rewrite(folder)
+        with pytest.raises(BadInput, match="no model that can be read"):
+            load_model(folder)
+
+
+def test_description_is_enough_to_list_models(forest_folder):
+    about = describe_model(forest_folder)
+    assert about["kind"] == "random-forest" and about["classes"] == ["c0", "c1", "c2"] and about["train_rows"] == 240
+
+
+def test_forest_of_many_classes_keeps_only_the_classes_of_a_leaf(ctx, tmp_path):
+    rng = np.random.default_rng(0)
+    data = pa.table({"x": rng.normal(size=2000), "class": rng.integers(0, 200, 2000)})
+    folder = saved(fit("random-forest", Table(data, "class"), ctx), tmp_path / "m")
+    nodes = len(np.load(folder / "forest-left.npy"))
+    assert sum(path.stat().st_size for path in folder.iterdir()) < nodes * 200 * 8 / 10
+
+
+def test_listing_the_node_types_imports_nothing_slow():
+    code = "import sys, nodes; print([m for m in ('numpy', 'pyarrow', 'sklearn', 'lightgbm') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,0 +1,147 @@
+"""Splitting: no row lost or doubled, classes in proportion, the latest rows held out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from engine.contract import Column
+from engine.errors import BadInput
+from engine.values import Table
+from nodes.split import NODE, SplitParams
+
+
+def table_of(labels: list[str | None]) -> Table:
+    data = pa.table({"row": range(len(labels)), "y": pa.array(labels, pa.string()).dictionary_encode()})
+    return Table(data, "y")
+
+
+def parts(ctx: Any, table: Table, **params: Any) -> tuple[Table, Table]:
+    outputs = NODE.run(ctx, {"table": table}, SplitParams(**params))
+    return outputs["train"], outputs["test"]
+
+
+def rows(table: Table) -> list[int]:
+    found: list[int] = table.data.column("row").to_pylist()
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    labels=st.lists(st.sampled_from(["a", "b", "c", None]), min_size=2, max_size=40),
+    share=st.floats(0.01, 0.99),
+    stratified=st.booleans(),
+    seed=st.integers(0, 5),
+)
+def test_no_row_is_lost_or_doubled_and_order_is_kept(tmp_path_factory, labels, share, stratified, seed):
+    from tests.nodes.conftest import make_context
+
+    ctx = make_context(tmp_path_factory.mktemp("split"))
+    try:
+        train, test = parts(ctx, table_of(labels), test_share=share, stratified=stratified, seed=seed)
+    except BadInput as problem:
+        assert stratified
+        assert problem.field == "test_share"
+        return
+    assert sorted(rows(train) + rows(test)) == list(range(len(labels)))
+    assert rows(train) == sorted(rows(train))
+    assert rows(test) == sorted(rows(test))
+    assert rows(train)
+    assert rows(test)
+    if stratified:
+        assert set(train.labels().to_pylist()) == set(labels)
+
+
+def test_every_class_has_its_share_in_both_parts(ctx, digits):
+    train, test = parts(ctx, digits, test_share=0.25)
+    assert test.data.num_rows == round(1797 * 0.25)
+    held_out, every = Counter(test.labels().to_pylist()), Counter(digits.labels().to_pylist())
+    assert all(abs(held_out[label] - count * 0.25) <= 1 for label, count in every.items())
+    assert (train.target, train.roles) == (digits.target, digits.roles)
+
+
+def test_a_class_with_one_row_is_learned_from_and_one_with_two_is_in_both(ctx):
+    train, test = parts(ctx, table_of(["a"] * 50 + ["rare"] * 2 + ["single"]), test_share=0.1)
+    assert Counter(train.labels().to_pylist()) == {"a": 46, "rare": 1, "single": 1}
+    assert Counter(test.labels().to_pylist()) == {"a": 4, "rare": 1}
+
+
+def test_both_parts_know_all_classes(ctx):
+    _, test = parts(ctx, table_of(["a"] * 10 + ["single"]), test_rows=2)
+    assert test.labels().combine_chunks().dictionary.to_pylist() == ["a", "single"]
+
+
+def test_the_same_seed_gives_the_same_rows_and_another_seed_others(ctx, digits):
+    first, again, other = (parts(ctx, digits, seed=seed)[1].data for seed in (1, 1, 2))
+    assert first.equals(again)
+    assert not first.equals(other)
+
+
+def test_a_number_of_test_rows_is_met_exactly(ctx, digits):
+    train, test = parts(ctx, digits, test_rows=97)
+    assert (train.data.num_rows, test.data.num_rows) == (1700, 97)
+
+
+def test_a_table_without_a_target_is_split_at_random(ctx):
+    table = Table(pa.table({"row": range(10)}))
+    train, test = parts(ctx, table)
+    assert sorted(rows(train) + rows(test)) == list(range(10))
+
+
+def test_the_latest_rows_are_held_out(ctx):
+    data = pa.table({"row": [0, 1, 2, 3, 4], "when": pa.array([50, 10, 40, 10, 30], pa.timestamp("us"))})
+    train, test = parts(ctx, Table(data, None, {"when": "time"}), test_share=0.4, time_column="when")
+    assert rows(test) == [0, 2]
+    assert rows(train) == [1, 3, 4]
+
+
+def test_nothing_held_out_is_earlier_than_what_is_learned_from(ctx, fraud):
+    train, test = parts(ctx, fraud, time_column="time")
+    assert max(train.data.column("time").to_pylist()) <= min(test.data.column("time").to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("params", "field", "message"),
+    [
+        ({"test_rows": 2000}, "test_rows", "test_rows is 2,000 but the table has 60 rows; give a number below 60"),
+        ({"test_rows": 60}, "test_rows", "give a number below 60"),
+        ({"test_rows": 59}, "test_rows", "not every one of the 2 classes keeps a row; ask for at most 58 rows"),
+        ({"test_share": 0.99}, "test_share", "ask for at most 58 rows, or turn off stratified"),
+        ({"time_column": "rows"}, "time_column", "no column 'rows'; did you mean 'row'?"),
+        ({"time_column": "y"}, "time_column", "'y' is a category; choose a column of times or numbers"),
+        ({"time_column": "gaps"}, "time_column", "'gaps' is missing in 1 rows"),
+    ],
+)
+def test_settings_that_do_not_suit_the_table_are_refused(ctx, params, field, message):
+    table = table_of(["a"] * 40 + ["b"] * 20)
+    table = table.with_data(table.data.append_column("gaps", pa.array([None, *range(59)])))
+    with pytest.raises(BadInput) as caught:
+        parts(ctx, table, **params)
+    assert caught.value.field == field
+    assert message in caught.value.message
+
+
+def test_one_row_cannot_be_split(ctx):
+    with pytest.raises(BadInput, match="two or more"):
+        parts(ctx, table_of(["a"]))
+
+
+@pytest.mark.parametrize("params", [{"test_share": 0.0}, {"test_share": 1.0}, {"test_rows": 0}, {"seed": -1}])
+def test_settings_out_of_range_are_refused(params):
+    with pytest.raises(ValidationError):
+        SplitParams(**params)
+
+
+def test_columns_are_known_before_a_run():
+    known = (Column("a", "number"), Column("y", "category", "target"))
+    assert NODE.columns is not None
+    assert NODE.columns({"table": known}, SplitParams()) == {"train": known, "test": known}
+    assert NODE.columns({"table": None}, SplitParams(time_column="t")) == {"train": None, "test": None}
+    with pytest.raises(BadInput, match="no column 't'"):
+        NODE.columns({"table": known}, SplitParams(time_column="t"))
