@@ -1,7 +1,7 @@
 """Starting, resuming and cancelling runs: what the command line and the app ask for.
 
 - ``find_all_problems``    what is wrong with a pipeline and with the files it reads
-- ``new_run``, ``start``   note a run down; start its supervisor in a process of its own
+- ``new_run``              note a run down; a ``Standby`` supervisor or a ``Launcher`` then starts it
 - ``request_cancel``       ask a run to stop
 - ``Launcher``             a process kept warm by an app, from which a supervisor starts without loading anything
 """
@@ -13,8 +13,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
-
 from engine.catalogue import Catalogue
 from engine.document import Document, dumps
 from engine.errors import BadInput, SylvaError
@@ -57,25 +55,6 @@ def _was_read_before(document: Document, catalogue: Catalogue, node: str, files:
 def new_run(log: EventLog, document: Document, request: Request) -> str:
     """Note down a run of a valid document; its id."""
     return log.create_run(document.name, dumps(document), request.to_dict())
-
-
-def start(workspace: Workspace, run: str) -> subprocess.Popen[bytes]:
-    """Start the supervisor of a run; it outlives whoever calls this."""
-    with supervisor_log(workspace, run).open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "engine.supervisor", str(workspace.root), run],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-
-
-def supervisor_log(workspace: Workspace, run: str) -> Path:
-    """What the supervisor itself had to say, if anything went wrong outside the nodes."""
-    folder = workspace.run_folder(run)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / "supervisor.txt"
 
 
 def request_cancel(state: RunState) -> None:
@@ -124,11 +103,10 @@ def _serve() -> None:
     gc.collect()
     gc.freeze()
     for line in sys.stdin:
-        request = json.loads(line)
-        _fork_supervisor(Workspace(Path(request["workspace"])), request["run"])
+        _fork_supervisor(line)
 
 
-def _fork_supervisor(workspace: Workspace, run: str) -> None:
+def _fork_supervisor(orders: str) -> None:
     """Fork twice: the supervisor belongs to no one and leaves no zombie behind."""
     child = os.fork()
     if child:
@@ -137,23 +115,12 @@ def _fork_supervisor(workspace: Workspace, run: str) -> None:
     os.setsid()
     if os.fork():
         os._exit(0)
-    try:
-        _own_streams(supervisor_log(workspace, run))
-        from engine.supervisor import supervise
+    from engine.supervisor import obey
 
-        supervise(workspace, run)
-    except BaseException as error:
-        print(error, file=sys.stderr, flush=True)
+    try:
+        obey(orders)
     finally:
         os._exit(0)
-
-
-def _own_streams(log: Path) -> None:
-    handles = (os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-    for stream, handle in enumerate((handles[0], handles[1], handles[1])):
-        os.dup2(handle, stream)
-    for handle in handles:
-        os.close(handle)
 
 
 if __name__ == "__main__":

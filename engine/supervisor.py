@@ -6,9 +6,11 @@ that back the moment it dies, so a run can be resumed at once and never has two 
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
+import traceback
 from pathlib import Path
 
 from engine import faults
@@ -95,16 +97,29 @@ def _default_memory() -> int:
     return int(total * MEMORY_SHARE / 1_000_000)
 
 
-def main() -> None:
-    """``python -m engine.supervisor WORKSPACE RUN``."""
-    root, run = sys.argv[1:]
+def obey(orders: str) -> int:
+    """Supervise the run that a line of JSON names; an exit code. What goes wrong outside the nodes is in its log."""
+    about = json.loads(orders)
+    workspace, run = Workspace(Path(about["workspace"])), about["run"]
+    _speak_to(workspace.supervisor_log(run))
     try:
-        state = supervise(Workspace(Path(root)), run)
+        return 0 if supervise(workspace, run) == "done" else 1
     except SylvaError as error:
-        print(error, file=sys.stderr)
-        sys.exit(error.exit_code)
-    sys.exit(0 if state == "done" else 1)
+        print(error, file=sys.stderr, flush=True)
+    except Exception:
+        traceback.print_exc()
+    return 1
+
+
+def _speak_to(log: Path) -> None:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    handles = (os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+    for stream, handle in enumerate((handles[0], handles[1], handles[1])):
+        os.dup2(handle, stream)
+    for handle in handles:
+        os.close(handle)
 
 
 if __name__ == "__main__":
-    main()
+    if orders := sys.stdin.readline():
+        sys.exit(obey(orders))

@@ -76,6 +76,10 @@ class Workspace:
         """What a node printed, over all its attempts."""
         return self.run_folder(run) / f"{node}.log"
 
+    def supervisor_log(self, run: str) -> Path:
+        """What the supervisor itself had to say, if anything went wrong outside the nodes."""
+        return self.run_folder(run) / "supervisor.txt"
+
     def create(self) -> Workspace:
         """Make the folders that are missing."""
         try:

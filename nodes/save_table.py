@@ -99,16 +99,17 @@ WRITERS = {"csv": _write_csv, "parquet": _write_parquet, "arrow": _write_arrow}
 
 
 def _report(path: Path, data: pa.Table, file_format: str) -> Report:
+    place = f"{path.parent.name}/{path.name}"  # from the workspace on: the same wherever that is
     return Report(
         kind="saved",
         title=f"Saved {path.name}",
         headline={
-            "File": f"{path.parent.name}/{path.name}",
+            "File": place,
             "Rows": data.num_rows,
             "Columns": data.num_columns,
             "Bytes": path.stat().st_size,
         },
-        data={"path": str(path), "format": file_format, "columns": data.column_names},
+        data={"path": place, "format": file_format, "columns": data.column_names},
     )
 
 

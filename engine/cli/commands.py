@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from engine.document import Document
     from engine.events import EventLog, RunRow
     from engine.plan import Request
+    from engine.standby import Standby
     from engine.state import RunState
     from engine.workspace import Workspace
 
@@ -59,28 +60,30 @@ def run(
     debug: DebugOption = False,
 ) -> None:
     """Run a pipeline. What is unchanged since an earlier run is not computed again."""
-    from engine.document import read
-    from engine.events import EventLog
-    from engine.launch import new_run
-    from engine.plan import Request
+    from engine.standby import Standby
 
-    place = _workspace(workspace)
-    request = Request(
-        to=tuple(to or ()),
-        start=tuple(start or ()),
-        workers=workers,
-        retries=retries,
-        timeout=timeout,
-        memory_limit=memory_limit,
-        store_limit=store_limit * 1_000_000 if store_limit else None,
-        allow_absolute=True,
-    )
-    document = _with_settings(read(file), settings) if settings else read(file)
-    _refuse_invalid(document, request, place)
-    place.create()
-    with EventLog(place) as log:
-        row = log.run(new_run(log, document, request))
-        _carry_on(log, row, detach=detach, as_json=as_json)
+    with Standby() as standby:
+        from engine.document import read
+        from engine.events import EventLog
+        from engine.launch import new_run
+        from engine.plan import Request
+
+        place = _workspace(workspace)
+        request = Request(
+            to=tuple(to or ()),
+            start=tuple(start or ()),
+            workers=workers,
+            retries=retries,
+            timeout=timeout,
+            memory_limit=memory_limit,
+            store_limit=store_limit * 1_000_000 if store_limit else None,
+            allow_absolute=True,
+        )
+        document = _with_settings(read(file), settings) if settings else read(file)
+        _refuse_invalid(document, request, place)
+        with EventLog(place.create()) as log:
+            row = log.run(new_run(log, document, request))
+            _carry_on(log, row, standby, detach=detach, as_json=as_json)
 
 
 @app.command()
@@ -92,12 +95,13 @@ def retry(
     debug: DebugOption = False,
 ) -> None:
     """Run the nodes of a run that failed, and those that waited for them. Nothing finished runs again."""
-    with _log(workspace) as log:
+    from engine.standby import Standby
+
+    with Standby() as standby, _log(workspace) as log:
         row, state = _run_to_continue(log, run)
         if state.state == "done":
-            _finish(log, row, state, as_json=as_json)
-        else:
-            _carry_on(log, row, detach=detach, as_json=as_json)
+            _finish(log, state, as_json=as_json)
+        _carry_on(log, row, standby, detach=detach, as_json=as_json)
 
 
 @app.command()
@@ -337,20 +341,19 @@ def _run_to_continue(log: EventLog, run: str) -> tuple[RunRow, RunState]:
     return row, state
 
 
-def _carry_on(log: EventLog, row: RunRow, *, detach: bool, as_json: bool) -> None:
-    """Start the run's supervisor and watch it."""
+def _carry_on(log: EventLog, row: RunRow, standby: Standby, *, detach: bool, as_json: bool) -> None:
+    """Start the run and watch it."""
     from engine.cli.follow import follow
     from engine.cli.text import print_json
-    from engine.launch import start
 
-    supervisor = start(log.workspace, row.id)
+    supervisor = standby.begin(log.workspace.root, row.id)
     if detach:
         print_json({"run": row.id}) if as_json else print(row.id)
         return
-    _finish(log, row, follow(log, row, supervisor, quiet=as_json), as_json=as_json)
+    _finish(log, follow(log, row, supervisor, quiet=as_json), as_json=as_json)
 
 
-def _finish(log: EventLog, row: RunRow, state: RunState, *, as_json: bool) -> None:
+def _finish(log: EventLog, state: RunState, *, as_json: bool) -> NoReturn:
     from engine.cli.show import exit_code, print_outcome, run_details
     from engine.cli.text import print_json
 

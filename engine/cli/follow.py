@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from engine.cli.text import duration, failure_line
+from engine.cli.text import duration, failure_line, last_words
+from engine.errors import SylvaError
 from engine.events import Event, EventLog, RunRow
-from engine.launch import request_cancel
 from engine.state import NodeState, RunState, fold, judge_life
 
 if TYPE_CHECKING:
@@ -55,11 +55,23 @@ def _watch(log: EventLog, row: RunRow, supervisor: subprocess.Popen[bytes], view
                 supervisor.wait()
                 return state
             if gone:
+                _refuse_silence(log, state, supervisor)
                 return judge_life(state)
             time.sleep(LOOK_SECONDS)
         except KeyboardInterrupt:
-            if state.live and state.supervisor:
-                request_cancel(state)
+            supervisor.terminate()
+
+
+def _refuse_silence(log: EventLog, state: RunState, supervisor: subprocess.Popen[bytes]) -> None:
+    """Say so if our supervisor never began: killed too soon, or another was at work, or the store being cleaned."""
+    if state.supervisor and state.supervisor["pid"] == supervisor.pid:
+        return
+    if state.state == "starting":
+        # Nobody else can know that this run will never begin by itself.
+        log.append(state.id, "run-finished", state="interrupted")
+    words = last_words(log.workspace, state.id)
+    why = words if words and supervisor.returncode > 0 else "its supervisor was killed."
+    raise SylvaError(f"Run {state.id} did not go on: {why} To go on: sylva resume {state.id}")
 
 
 class Silence:

@@ -6,10 +6,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from engine.cli.text import cell, clock, duration, failure_line, print_table, size
+from engine.cli.text import cell, clock, duration, failure_line, last_words, print_table, size
 from engine.document import parse
 from engine.errors import CorruptObject
-from engine.launch import supervisor_log
 from engine.store import Output, Store
 
 if TYPE_CHECKING:
@@ -91,14 +90,10 @@ def print_outcome(log: EventLog, state: RunState) -> None:
     if state.state == "failed":
         print(f"Mend the cause, then: sylva retry {state.id}", file=sys.stderr)
     elif state.state in ("cancelled", "interrupted"):
-        _print_supervisor_words(log, state)
+        words = last_words(log.workspace, state.id)
+        if words and state.state == "interrupted":
+            print(f"Its supervisor ended: {words}", file=sys.stderr)
         print(f"To go on: sylva resume {state.id}", file=sys.stderr)
-
-
-def _print_supervisor_words(log: EventLog, state: RunState) -> None:
-    words = supervisor_log(log.workspace, state.id).read_text(errors="replace").strip()
-    if words and state.state == "interrupted":
-        print(f"Its supervisor ended: {words.splitlines()[-1]}", file=sys.stderr)
 
 
 def print_report(name: str, report: Report) -> None:

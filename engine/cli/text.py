@@ -6,9 +6,12 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import SylvaError
+
+if TYPE_CHECKING:
+    from engine.workspace import Workspace
 
 Row = Mapping[str, Any]
 
@@ -72,6 +75,13 @@ def size(count: int) -> str:
             return f"{amount:.0f} {unit}"
         amount /= 1000
     return f"{amount:.1f} GB"
+
+
+def last_words(workspace: Workspace, run: str) -> str:
+    """The last line a supervisor wrote about itself; empty if all went well."""
+    log = workspace.supervisor_log(run)
+    lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
+    return next((line for line in reversed(lines) if line.strip()), "")
 
 
 def failure_line(node: str, error: Mapping[str, Any]) -> str:

@@ -153,6 +153,9 @@ class LocalExecutor:
         if not pid:
             return []
         reports = self._read_reports()
+        for running in self.running.values():
+            if running.leader:
+                kill_group(running.leader)  # workers die with the nursery, what they started does not
         lost = Failure("crashed", "lost its process: the process that starts workers was killed")
         reports += [Failed(node, lost) for node in self.running]
         self.running.clear()

@@ -42,12 +42,19 @@ def start_nursery() -> tuple[int, socket.socket, socket.socket]:
         reports_end.close()
         return pid, requests, reports
     try:
-        requests.close()
-        reports.close()
         die_with_parent(supervisor)
+        _close_all_but(requests_end.fileno(), reports_end.fileno())
         _Nursery(requests_end, reports_end).serve()
     finally:
         os._exit(0)
+
+
+def _close_all_but(*kept: int) -> None:
+    """A nursery that replaces a lost one is forked amid a run: nothing it starts may hold on to the run's locks."""
+    for handle in [int(each.name) for each in Path("/proc/self/fd").iterdir()]:
+        if handle > 2 and handle not in kept:
+            with contextlib.suppress(OSError):
+                os.close(handle)
 
 
 class _Nursery:

@@ -1,0 +1,89 @@
+"""Every built-in node type passes the shared suite, with real inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+from engine.catalogue import load_catalogue
+from engine.contract import Context, NodeParams, NodeType, Port
+from engine.node_check import check_node
+from engine.values import Folder, Report, Table
+from nodes import NODE_TYPES, evaluate, mart, predict
+
+QUICK: dict[str, dict[str, Any]] = {
+    "mart": {"trees": 5},
+    "random-forest": {"trees": 5},
+    "extra-trees": {"trees": 5},
+    "mlp": {"epochs": 2},
+}
+
+
+@pytest.fixture
+def examples(ctx: Context, digits: Table, tmp_path: Path) -> dict[str, Any]:
+    """One value for every type of port, each made by the node that would make it."""
+    table = digits.with_data(digits.data.slice(0, 300))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    mart.NODE.run(ctx, {"table": table}, mart.NODE.params(trees=5))["model"].save(folder)
+    predictions = predict.NODE.run(ctx, {"model": Folder(folder), "table": table}, predict.NODE.params())["predictions"]
+    report = evaluate.NODE.run(ctx, {"predictions": predictions}, evaluate.NODE.params())["report"]
+    return {"table": table, "model": Folder(folder), "predictions": predictions, "report": report}
+
+
+@pytest.mark.parametrize("node_type", NODE_TYPES, ids=lambda node_type: node_type.name)
+def test_every_node_type_keeps_the_contract(node_type: NodeType, examples: dict[str, Any], tmp_path: Path) -> None:
+    inputs = {port.name: [examples[port.type]] * 2 if port.many else examples[port.type] for port in node_type.inputs}
+    check_node(node_type, tmp_path, inputs, node_type.params(**QUICK.get(node_type.name, {})))
+
+
+def test_the_catalogue_finds_every_built_in_type() -> None:
+    assert {node_type.name for node_type in NODE_TYPES} <= set(load_catalogue())
+    assert load_catalogue().failures == []
+
+
+class Untitled(NodeParams):
+    size: int = Field(1, description="No title.")
+
+
+def node(**changes: Any) -> NodeType:
+    def run(ctx: Context, inputs: dict[str, Any], params: Any) -> dict[str, Any]:
+        return {"report": Report("x", "X", {})}
+
+    good: dict[str, Any] = {
+        "name": "good", "title": "Good", "category": "Data", "summary": "Does nothing.", "version": 1,
+        "params": NodeParams, "run": run, "outputs": (Port("report", "report"),),
+    }  # fmt: skip
+    return NodeType(**good | changes)
+
+
+def counting_run():
+    count = iter(range(100))
+    return lambda ctx, inputs, params: {"report": Report("x", "X", {"value": next(count)})}
+
+
+def test_a_good_node_passes(tmp_path: Path) -> None:
+    check_node(node(), tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"name": "Not Good"}, "lower-case"),
+        ({"summary": "no sentence"}, "sentence"),
+        ({"version": 0}, "version"),
+        ({"params": Untitled}, "'size' needs a title"),
+        ({"outputs": (Port("report", "report"), Port("report", "table"))}, "same name"),
+        ({"outputs": (Port("Re port", "report"),)}, "plain word"),
+        ({"outputs": (Port("report", "picture"),)}, "unknown type"),
+        ({"imports": ("no_such_module_anywhere",)}, "not installed"),
+        ({"run": lambda ctx, inputs, params: {}}, "promises"),
+        ({"run": counting_run()}, "differs between two runs"),
+    ],
+)
+def test_what_is_wrong_with_a_node_is_named(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=words):
+        check_node(node(**changes), tmp_path, {})
