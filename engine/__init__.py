@@ -4,7 +4,7 @@ The engine knows no node and no learner: node types are found through the entry 
 
 A pipeline on its way through the package:
 
-- ``document``   the JSON file as a value; ``validate`` says all that is wrong with it; ``edits`` change it
+- ``document``   a pipeline as a value, ``pipeline_file`` as JSON; ``edits`` change it, ``validate`` says what is wrong
 - ``contract``   what a node type is; ``catalogue`` finds the installed ones; ``values`` flow along the edges
 - ``plan``       which nodes a run wants, in which order; ``keys`` name the result each would have
 - ``scheduler``  starts each node when its inputs are ready; ``executors`` run it in a process of its own

@@ -13,12 +13,14 @@ import os
 import signal
 import subprocess
 import sys
+
 from engine.catalogue import Catalogue
-from engine.document import Document, dumps
+from engine.document import Document
 from engine.errors import BadInput, SylvaError
 from engine.events import EventLog
 from engine.files import Files
 from engine.keys import node_key
+from engine.pipeline_file import dumps
 from engine.plan import Request
 from engine.problems import Problem
 from engine.processes import ProcessId, is_alive

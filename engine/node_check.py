@@ -70,12 +70,12 @@ def _param_faults(params: type[NodeParams]) -> Iterator[str]:
 
 
 def _run_faults(node_type: NodeType, folder: Path, inputs: Mapping[str, Any], params: NodeParams) -> Iterator[str]:
-    first, values = _run(node_type, folder, inputs, params)
+    first, values = _run(node_type, folder / "first", inputs, params)
     promised = {port.name for port in node_type.outputs}
     if set(values) != promised:
         yield f"it gave outputs {sorted(values)} but promises {sorted(promised)}"
         return
-    second, _ = _run(node_type, folder, inputs, params)
+    second, _ = _run(node_type, folder / "second", inputs, params)
     for port, output in first.items():
         if output.digest != second[port].digest:
             yield f"its output '{port}' differs between two runs with the same inputs"
@@ -95,7 +95,7 @@ def _run(
 ) -> tuple[dict[str, Output], dict[str, Any]]:
     workspace = Workspace(folder).create()
     checkpoint = folder / "checkpoint"
-    checkpoint.mkdir(exist_ok=True)
+    checkpoint.mkdir()
     many = {port: given for port, given in inputs.items() if isinstance(given, list)}
     sources = {port: [f"{port}{index}" for index in range(len(given))] for port, given in many.items()}
     context = Context(node=node_type.name, key="0" * 64, files=Files(folder), checkpoint=checkpoint, sources=sources)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +26,7 @@ from typing import Any
 from uuid import uuid4
 
 from engine import faults
+from engine.durable import sync
 from engine.errors import CorruptObject, SylvaError
 from engine.values import VALUES, Savable
 from engine.workspace import Workspace
@@ -113,9 +113,9 @@ class Store:
         path = self._record_path(result.key)
         temporary = self._scratch() / uuid4().hex
         temporary.write_text(json.dumps(asdict(result)), encoding="utf-8")
-        _sync(temporary)
+        sync(temporary)
         temporary.replace(path)
-        _sync(path.parent)
+        sync(path.parent)
         faults.point("after-record", result.node)
 
     def find(self, key: str) -> Result | None:
@@ -184,7 +184,7 @@ class Store:
                 return existing
             shutil.rmtree(place)
             folder.rename(place)
-        _sync(place.parent)
+        sync(place.parent)
         return output
 
     def _damage(self, output: Output) -> str | None:
@@ -237,19 +237,19 @@ def _hashed_and_synced(folder: Path) -> dict[str, StoredFile]:
         else:
             files[path.relative_to(folder).as_posix()] = _describe(path)
     for each in folders:
-        _sync(each)
+        sync(each)
     return files
 
 
 def _describe(path: Path) -> StoredFile:
     size = path.stat().st_size
     if size < LARGE:
-        _sync(path)
+        sync(path)
         sha256 = _sha256(path)
     else:
         # The disk writes while the processor hashes.
         with ThreadPoolExecutor(1) as pool:
-            synced = pool.submit(_sync, path)
+            synced = pool.submit(sync, path)
             sha256 = _sha256(path)
             synced.result()
     return StoredFile(size, path.stat().st_mtime_ns, sha256)
@@ -263,11 +263,3 @@ def _digest_of(files: dict[str, StoredFile]) -> str:
 def _sha256(path: Path) -> str:
     with path.open("rb", buffering=0) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from engine import faults
 from engine.catalogue import load_catalogue
-from engine.document import parse
 from engine.errors import SylvaError
 from engine.events import EventLog, RunRow
 from engine.executors.local import LocalExecutor
+from engine.pipeline_file import parse
 from engine.plan import Plan, Request, make_plan
 from engine.processes import ProcessId, end_leftover, identify
 from engine.scheduler import Scheduler

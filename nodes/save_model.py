@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from engine.contract import Context, NodeParams, NodeType, Port
+from engine.durable import sync
 from engine.errors import BadInput
 from engine.values import Report
 from nodes._model import describe_model
@@ -57,7 +57,7 @@ def _put(source: Path, folder: Path) -> None:
         new, old = Path(temporary, "new"), Path(temporary, "old")
         shutil.copytree(source, new)
         for path in (*new.rglob("*"), new):
-            _sync(path)
+            sync(path)
         if folder.exists():
             folder.rename(old)
         try:
@@ -66,15 +66,7 @@ def _put(source: Path, folder: Path) -> None:
             if old.exists():
                 old.rename(folder)
             raise
-        _sync(folder.parent)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync(folder.parent)
 
 
 NODE = NodeType(

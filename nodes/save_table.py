@@ -5,14 +5,13 @@ The file appears under its name all at once: it is written under another name, b
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from pydantic import Field
 
 from engine.contract import Context, NodeParams, NodeType, Port
+from engine.durable import replacing
 from engine.errors import SylvaError
 from engine.values import Predictions, Report, Table
 
@@ -46,34 +45,12 @@ def run(ctx: Context, inputs: dict[str, Any], params: SaveTableParams) -> dict[s
     path = ctx.files.exports / (params.name.removesuffix(ending) + ending)
     ctx.progress(0.0, f"writing {path.name}")
     try:
-        _write_whole(path, lambda file: WRITERS[params.format](data, file))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            WRITERS[params.format](data, file)
     except OSError as error:
         raise SylvaError(f"{path} could not be written: {error.strerror or error}") from error
     return {"report": _report(path, data, params.format)}
-
-
-def _write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Either the whole new file is there under its name, or what was there before."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    try:
-        with unfinished.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-        _sync_folder(path.parent)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Bring the renaming itself to disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _write_csv(data: pa.Table, file: BinaryIO) -> None:

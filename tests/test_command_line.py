@@ -50,7 +50,7 @@ def test_every_sample_pipeline_runs_and_judges_real_models(sylva: Sylva, sample:
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
 def test_every_sample_pipeline_is_written_as_the_studio_would_write_it(sample: Path) -> None:
-    from engine.document import dumps, read
+    from engine.pipeline_file import dumps, read
 
     assert dumps(read(sample)) == sample.read_text()
 

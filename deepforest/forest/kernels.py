@@ -45,6 +45,7 @@ LEAF = (1 << 23) - 1  # in the place of a node's feature
 SHARED = 1 << 31  # set in a leaf's value when it is the number of a distribution, not a class
 
 FEW_ROWS = 10  # up to here sorting beats any histogram
+NOTED_ROWS = 256  # up to here it pays to note which bins hold rows
 BY_ROW_SHARE = 32  # nodes with fewer than 1/32 of the rows read the matrix by row
 
 
@@ -95,7 +96,7 @@ class Scratch(NamedTuple):
     head: Array  # a bin: its first row; -1 between uses
     pair_sums: Array  # a bin; 0 between uses
     row_counts: Array  # a bin; 0 between uses
-    seen: Array  # a bin: whether a row is in it; 0 between uses
+    seen: Array  # a bit a bin: whether a row is in it; 0 between uses
     order: Array  # the bins that hold rows, ascending
     dense: Array  # bin × class of the node; 0 between uses
     totals: Array  # a class of the node
@@ -232,10 +233,51 @@ def _count_classes(rows: Array, classes: Array, weights: Array, s: Scratch) -> i
         s.labels[i] = label
         s.node_weights[i] = w
         s.totals[label] += w
-        s.pairs[i] = _make_pair(w, w if label == 1 else w - w)
     for label in range(n_local):
         s.local[s.class_of[label]] = -1
     return n_local
+
+
+@inlined
+def _pairs_of_two(n: int, s: Scratch) -> Any:
+    total = s.pair_sums[0] - s.pair_sums[0]
+    for i in range(n):
+        w = s.node_weights[i]
+        pair = _make_pair(w, w if s.labels[i] else w - w)
+        s.pairs[i] = pair
+        total += pair
+    return total
+
+
+@inlined
+def _keep_two(total: Any, s: Scratch) -> int:
+    """Write the sum of the pairs of a problem of two classes as totals by class; how many classes there are."""
+    weight, second = _pair_weight(total), _pair_total(total)
+    s.class_of[0] = 1 if second == weight else 0
+    s.class_of[1] = 1
+    s.totals[0] = weight - second
+    s.totals[1] = second
+    return 2 if 0 < second < weight else 1
+
+
+@inlined
+def _largest_gain(total: Any) -> float:
+    """The gain of a cut that leaves two pure children, less what rounding may cost."""
+    weight, second = _pair_weight(total), _pair_total(total)
+    return (second - second * second / weight) * (1.0 - 1e-9)
+
+
+@inlined
+def _count_two_classes(rows: Array, classes: Array, weights: Array, s: Scratch) -> Any:
+    """The same for a problem of two classes: the sum of the pairs, whose target is the second class."""
+    total = s.pair_sums[0] - s.pair_sums[0]
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        w = weights[row]
+        pair = _make_pair(w, w if classes[row] else w - w)
+        s.pairs[i] = pair
+        total += pair
+    return total
 
 
 @inlined
@@ -258,20 +300,33 @@ CONSTANT, NO_CUT = -2.0, -1.0
 
 
 @inlined
-def _bins_in_order(s: Scratch, n_bins: int) -> int:
-    """List the bins that were seen in ascending order and forget them; how many there are."""
-    words = s.seen.view(np.uint64)
+def _note_bin(seen: Array, b: int) -> None:
+    seen[b >> np.uint8(6)] |= np.uint64(1) << np.uint64(b & np.uint8(63))
+
+
+@inlined
+def _noted_bins(s: Scratch) -> int:
+    """List the noted bins in ascending order and forget them; how many there are."""
     n = 0
-    for i in range((n_bins + 7) >> 3):
-        word = words[i]
+    for i in range(4):
+        word = s.seen[i]
+        s.seen[i] = np.uint64(0)
         while word != 0:
-            s.order[n] = (i << 3) + np.int64(trailing_zeros(word) >> np.uint64(3))
+            s.order[n] = (i << 6) + np.int64(trailing_zeros(word))
             n += 1
             word &= word - np.uint64(1)
-        words[i] = np.uint64(0)
-    if s.seen[MISSING]:
-        s.order[n] = MISSING
-        s.seen[MISSING] = 0
+    return n
+
+
+@inlined
+def _filled_bins(filled: Array, empty: Any, n_bins: int, order: Array) -> int:
+    """List the bins whose entry is not ``empty`` in ascending order; how many there are."""
+    n = 0
+    for b in range(n_bins):
+        order[n] = b
+        n += filled[b] != empty
+    if filled[MISSING] != empty:
+        order[n] = MISSING
         n += 1
     return n
 
@@ -311,14 +366,19 @@ def _scan_pair_sums(s: Scratch, n: int, total: Any, n_rows: int, min_leaf: int) 
 def _cut_by_pair_sums(
     matrix: Array, offset: Any, stride: Any, rows: Array, n_bins: int, total: Any, min_leaf: int, s: Scratch
 ) -> tuple[float, int, int]:
-    for i in range(rows.shape[0]):
-        b = matrix[offset + np.uint64(rows[i]) * stride]
-        s.pair_sums[b] += s.pairs[i]
-        s.seen[b] = 1
+    if rows.shape[0] <= NOTED_ROWS:
+        for i in range(rows.shape[0]):
+            b = matrix[offset + np.uint64(rows[i]) * stride]
+            s.pair_sums[b] += s.pairs[i]
+            _note_bin(s.seen, b)
+        n = _noted_bins(s)
+    else:
+        for i in range(rows.shape[0]):
+            s.pair_sums[matrix[offset + np.uint64(rows[i]) * stride]] += s.pairs[i]
+        n = _filled_bins(s.pair_sums, total - total, n_bins, s.order)
     if min_leaf > 1:
         for i in range(rows.shape[0]):
             s.row_counts[matrix[offset + np.uint64(rows[i]) * stride]] += 1
-    n = _bins_in_order(s, n_bins)
     gain, cut, shift = CONSTANT, -1, -1
     if n > 1:
         gain, cut = _scan_pair_sums(s, n, total, rows.shape[0], min_leaf)
@@ -474,12 +534,19 @@ def _cut_by_chains(
     s: Scratch,
 ) -> tuple[float, int, int]:
     n_rows = rows.shape[0]
-    for i in range(n_rows):
-        b = matrix[offset + np.uint64(rows[i]) * stride]
-        s.chain[i] = s.head[b]
-        s.head[b] = i
-        s.seen[b] = 1
-    n = _bins_in_order(s, n_bins)
+    if n_rows <= NOTED_ROWS:
+        for i in range(n_rows):
+            b = matrix[offset + np.uint64(rows[i]) * stride]
+            s.chain[i] = s.head[b]
+            s.head[b] = i
+            _note_bin(s.seen, b)
+        n = _noted_bins(s)
+    else:
+        for i in range(n_rows):
+            b = matrix[offset + np.uint64(rows[i]) * stride]
+            s.chain[i] = s.head[b]
+            s.head[b] = i
+        n = _filled_bins(s.head, -1, n_bins, s.order)
     gain, cut, shift = CONSTANT, -1, -1
     if n > 1:
         gain, cut = _scan_chains(s, n, n_local, square, weight, n_rows, min_leaf)
@@ -511,10 +578,9 @@ def _scan_dense(
             cross += w * s.totals[c]
             s.left[c] += w
             left_weight += w
-        if min_leaf > 1:
-            rows_left += s.row_counts[b]
-            if rows_left < min_leaf or n_rows - rows_left < min_leaf:
-                continue
+        rows_left += s.row_counts[b]
+        if rows_left < min_leaf or n_rows - rows_left < min_leaf:
+            continue
         gain, over = _score(left_square, square - 2 * cross + left_square, left_weight, weight - left_weight)
         if over > 0.0 and gain * best_over > best * over:
             best, best_over, cut = gain, over, b
@@ -540,12 +606,8 @@ def _cut_by_dense(
         if b == MISSING:
             b = np.uint64(n_bins)
         s.dense[b * np.uint64(n_local) + np.uint64(s.labels[i])] += s.node_weights[i]
-        s.seen[b] = 1
-    if min_leaf > 1:
-        for i in range(n_rows):
-            b = np.uint64(matrix[offset + np.uint64(rows[i]) * stride])
-            s.row_counts[np.uint64(n_bins) if b == MISSING else b] += 1
-    n = _bins_in_order(s, n_bins + 1)
+        s.row_counts[b] += 1
+    n = _filled_bins(s.row_counts, 0, n_bins + 1, s.order)
     gain, cut, shift = CONSTANT, -1, -1
     if n > 1:
         gain, cut = _scan_dense(s, n, n_local, square, weight, n_rows, min_leaf)
@@ -689,8 +751,6 @@ def grow_tree(
         square = weight = s.totals[0] - s.totals[0]
         feature = -1
         best, cut, shift = NO_CUT, 0, -1
-        if n < BY_ROW_SHARE and data.by_row.shape[0] > 0:
-            pass
         by_row = data.by_row.shape[0] > 0 and n * BY_ROW_SHARE < data.n_rows
         matrix = data.by_row if by_row else data.by_column
         stride = np.uint64(data.row_stride) if by_row else np.uint64(1)
@@ -700,18 +760,22 @@ def grow_tree(
         blind = limits.splitter == COMPLETELY_RANDOM
         if data.n_classes == 0:
             pure = _one_value(rows, data.target)
-            if not pure or True:
-                total = _sum_targets(rows, data.target, weights, s)
+            total = _sum_targets(rows, data.target, weights, s)
         elif blind and grows and not _one_class(rows, data.classes):
             pure = False
+        elif data.n_classes == 2:
+            total = _count_two_classes(rows, data.classes, weights, s)
+            n_local = _keep_two(total, s)
         else:
             n_local = _count_classes(rows, data.classes, weights, s)
-            pure = n_local == 1
             for c in range(n_local):
                 weight += s.totals[c]
                 square += s.totals[c] * s.totals[c]
             if n_local == 2:
-                total = _make_pair(weight, s.totals[1])
+                total = _pairs_of_two(n, s)
+        if n_local > 0:
+            pure = n_local == 1
+        perfect = _largest_gain(total) if n_local == 2 else np.inf
 
         if grows and not pure:
             n_drawn, n_found, visited, high, n_constant = 0, 0, 0, n_features, n_known
@@ -758,6 +822,8 @@ def grow_tree(
                 features[high], features[j] = features[j], features[high]
                 if gain > best:
                     best, feature, cut, shift = gain, f, b, side
+                    if gain >= perfect:
+                        break
             features[:n_known] = constants[:n_known]
             constants[n_known:n_constant] = features[n_known:n_constant]
             n_known = n_constant
@@ -771,9 +837,12 @@ def grow_tree(
                 value = np.int64(s.class_of[0])
             else:
                 value = n_shared | SHARED
+                leaf_weight = 0.0
+                for c in range(n_local):
+                    leaf_weight += s.totals[c]
                 for c in range(n_local):
                     leaf_class[n_entries] = s.class_of[c]
-                    leaf_share[n_entries] = s.totals[c] / weight
+                    leaf_share[n_entries] = s.totals[c] / leaf_weight
                     n_entries += 1
                 n_shared += 1
                 leaf_start[n_shared] = n_entries

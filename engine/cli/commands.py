@@ -63,9 +63,9 @@ def run(
     from engine.standby import Standby
 
     with Standby() as standby:
-        from engine.document import read
         from engine.events import EventLog
         from engine.launch import new_run
+        from engine.pipeline_file import read
         from engine.plan import Request
 
         place = _workspace(workspace)
@@ -196,7 +196,7 @@ def validate(
 ) -> None:
     """Say everything that is wrong with a pipeline, without running it."""
     from engine.cli.text import print_json
-    from engine.document import read
+    from engine.pipeline_file import read
     from engine.plan import Request
 
     document = read(file)
@@ -243,7 +243,7 @@ def schema(as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """Print the JSON schema of pipeline documents, for editors and checkers."""
     from engine.catalogue import load_catalogue
     from engine.cli.text import print_json
-    from engine.document import json_schema
+    from engine.schema import json_schema
 
     print_json(json_schema(load_catalogue()))
 

@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.text import cell, clock, duration, failure_line, last_words, print_table, size
-from engine.document import parse
 from engine.errors import CorruptObject
+from engine.pipeline_file import parse
 from engine.store import Output, Store
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from engine import document as module
-from engine.document import Document, Edge, Endpoint, Node, NodeSettings, Note, dumps, json_schema, parse, read, write
+from engine import pipeline_file as module
+from engine.document import NAME_PATTERN, Document, Edge, Endpoint, Node, NodeSettings, Note
 from engine.errors import SylvaError
+from engine.pipeline_file import dumps, parse, read, write
 from engine.problems import (
     BadName,
     BadStructure,
@@ -28,6 +29,7 @@ from engine.problems import (
     Unreadable,
     WrongFormat,
 )
+from engine.schema import json_schema
 from tests.engine import fakes
 
 CANONICAL = """\
@@ -376,7 +378,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module.os, "fsync", full)
+    monkeypatch.setattr("engine.durable.os.fsync", full)
     with pytest.raises(SylvaError, match="No space left on device"):
         write(path, parse(CANONICAL))
     assert path.read_text() == "old"
@@ -408,7 +410,7 @@ def test_an_endless_file_is_read_up_to_the_limit():
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 labels = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=20)
-names = st.from_regex(module.NAME_PATTERN, fullmatch=True)
+names = st.from_regex(NAME_PATTERN, fullmatch=True)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | numbers | texts,

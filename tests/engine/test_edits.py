@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.document import Document, Edge, Node, NodeSettings, Note, dumps
+from engine.document import Document, Edge, Node, NodeSettings, Note
 from engine.edits import (
     AddNode,
     AddNote,
@@ -26,6 +26,7 @@ from engine.edits import (
     free_id,
     without_defaults,
 )
+from engine.pipeline_file import dumps
 from engine.problems import BadName, BadStructure, NotFinite, PortTaken, Problem, UnknownNode
 from engine.validate import find_problems
 from tests.engine import fakes

@@ -19,6 +19,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "random-forest": {"trees": 5},
     "extra-trees": {"trees": 5},
     "mlp": {"epochs": 2},
+    "save-model": {"name": "kept"},
 }
 
 

@@ -1,0 +1,131 @@
+"""A full disk fails what needs space, says so plainly, damages nothing, and the run goes on once there is space."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.lab import Document, Lab, Outputs, diamond, pipeline
+
+Undisturbed = Callable[[Document], Outputs]
+
+
+@pytest.fixture
+def disk(lab: Lab) -> Iterator[Path]:
+    """A small disk of its own for the workspace."""
+    if os.geteuid():
+        pytest.skip("only root may mount a small disk")
+    lab.workspace.mkdir()
+    try:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(lab.workspace)], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"a small disk cannot be mounted here: {error}")
+    try:
+        yield lab.workspace
+    finally:
+        lab.kill_everything()
+        lab.no_process_is_left()
+        subprocess.run(["umount", str(lab.workspace)], check=True)
+
+
+def enlarge(disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,size=60m", str(disk)], check=True)
+
+
+def fill(disk: Path) -> None:
+    """Leave not one byte."""
+    with (disk / "filler").open("ab", buffering=0) as file:
+        for size in (1 << 20, 1 << 12, 1):
+            try:
+                while file.write(b"x" * size) == size:
+                    pass
+            except OSError:
+                continue
+
+
+def empty(disk: Path) -> None:
+    (disk / "filler").unlink()
+
+
+def is_sound(disk: Path) -> bool:
+    with sqlite3.connect(disk / "sylva.db") as database:
+        return database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@pytest.mark.parametrize("action", ["big", pytest.param("array", marks=pytest.mark.slow)])
+def test_a_node_that_writes_more_than_fits_fails_alone_and_is_done_with_more_space(
+    action: str, lab: Lab, disk: Path, undisturbed: Undisturbed
+) -> None:
+    document = diamond(action=action, amount=20)
+    failed = lab.run(document)
+    assert failed.code == 1
+    assert failed.states == {"source": "done", "left": "failed", "right": "done", "join": "skipped"}
+    assert failed.nodes["left"]["error"]["kind"] == "disk"
+    assert "the disk is full" in failed.message("left")
+    assert str(disk) in failed.message("left")
+    assert not list((disk / "tmp").iterdir())
+
+    enlarge(disk)
+    retried = lab.sylva("retry", "last", "--json")
+    assert (retried.code, retried.outputs) == (0, undisturbed(document))
+    assert lab.executions() == {"source": 1, "left": 2, "right": 1, "join": 1}
+    assert is_sound(disk)
+
+
+def test_a_disk_that_fills_up_amid_a_run_does_no_lasting_harm(lab: Lab, disk: Path, undisturbed: Undisturbed) -> None:
+    document = diamond(action="sleep", amount=1)
+    command = lab.start("run", lab.write(document))
+    lab.begun("left")
+    fill(disk)
+    said = lab.answer(command)
+    assert said.code == 1
+    assert "disk is full" in said.out + said.err
+    lab.no_process_is_left()
+
+    empty(disk)
+    resumed = lab.resume()
+    assert (resumed.code, resumed.outputs) == (0, undisturbed(document))
+    assert lab.executions()["source"] == 1
+    assert is_sound(disk)
+    lab.nothing_is_left()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("run",), ("resume", "last"), ("show", "last"), ("runs",), ("gc",)])
+def test_on_a_full_disk_every_command_gives_a_plain_message_or_works(
+    words: tuple[str, ...], lab: Lab, disk: Path
+) -> None:
+    assert lab.run(diamond(), fault="before-write:left:both").code == 1
+    fill(disk)
+    answer = lab.sylva(*words, *([lab.write(diamond())] if words == ("run",) else []))
+    assert answer.code in (0, 1)
+    assert answer.code == 0 or answer.err.strip()
+    empty(disk)
+    assert is_sound(disk)
+    assert lab.run(diamond()).code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("amount", [0.05, 0.2, 0.4])
+def test_a_disk_that_fills_up_at_any_moment_loses_nothing_that_was_finished(
+    amount: float, lab: Lab, disk: Path, undisturbed: Undisturbed
+) -> None:
+    """Nodes finish all the time while space runs out."""
+    nodes = {f"node_{index}": {"action": "sleep", "amount": amount / 4, "value": index} for index in range(20)}
+    document = pipeline(**nodes, total={"after": " ".join(nodes)})
+    command = lab.start("run", lab.write(document))
+    lab.begun("node_3")
+    fill(disk)
+    assert lab.answer(command).code == 1
+    empty(disk)
+    finished = {path.stem for path in (disk / "results").iterdir()}
+    resumed = lab.resume()
+    assert (resumed.code, resumed.outputs) == (0, undisturbed(document))
+    again = {node for node, times in lab.executions().items() if times > 1}
+    assert not {resumed.nodes[node]["key"] for node in again} & finished
+    assert is_sound(disk)
