@@ -107,7 +107,8 @@ class Scheduler:
 
     def _usable_result(self, step: Step) -> Result | None:
         result = self.store.find(self.keys[step.id])
-        if result and set(result.outputs) != {port.name for port in step.type.outputs}:
+        promised = {port.name: port.type for port in step.type.outputs}
+        if result and {port: output.type for port, output in result.outputs.items()} != promised:
             return None
         return result if result and (not step.fresh or result.run == self.run_id) else None
 

@@ -122,9 +122,11 @@ class Store:
         """The result of ``key`` if all of it is in the store and looks as it did when it was written."""
         try:
             result = Result.from_dict(json.loads(self._record_path(key).read_text(encoding="utf-8")))
-        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+            outputs = result.outputs.values()
+            whole = all(_digest_of(output.files) == output.digest and self.intact(output) for output in outputs)
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
-        return result if all(self.intact(output) for output in result.outputs.values()) else None
+        return result if whole else None
 
     def intact(self, output: Output) -> bool:
         """Whether the files are those that were written. A file is hashed again only if its time has changed."""

@@ -7,6 +7,7 @@ import json
 import os
 import select
 import signal
+import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ class LocalExecutor:
         self.slots = slots
         self.running: dict[str, _Running] = {}
         self._wake, self._wake_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._unsent = b""
         self._nursery, self._requests, self._reports = start_nursery()
 
     @property
@@ -49,10 +51,8 @@ class LocalExecutor:
     def submit(self, job: Job, upcoming: Mapping[str, None]) -> None:
         """Ask the nursery for a worker."""
         self.running[job.node] = _Running(job)
-        request = json.dumps({"job": job.to_dict(), "upcoming": dict(upcoming)}) + "\n"
-        # A nursery that has just died is noticed in `wait`, which fails the job.
-        with contextlib.suppress(OSError):
-            self._requests.sendall(request.encode())
+        self._unsent += json.dumps({"job": job.to_dict(), "upcoming": dict(upcoming)}).encode() + b"\n"
+        self._send()
 
     def wait(self, timeout: float | None) -> list[Report]:
         """What workers told, which of them ended, and which took too long."""
@@ -90,6 +90,13 @@ class LocalExecutor:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._nursery, 0)
         self._reports.close()
+
+    def _send(self) -> None:
+        """As much as the nursery takes now: it may itself be waiting for its reports to be read."""
+        # A nursery that has just died is noticed in `wait`, which fails its jobs.
+        with contextlib.suppress(OSError):
+            while self._unsent:
+                self._unsent = self._unsent[self._requests.send(self._unsent, socket.MSG_DONTWAIT) :]
 
     def _patience(self, timeout: float | None) -> float | None:
         deadlines = [each.deadline for each in self.running.values() if each.deadline]
@@ -159,6 +166,7 @@ class LocalExecutor:
         lost = Failure("crashed", "lost its process: the process that starts workers was killed")
         reports += [Failed(node, lost) for node in self.running]
         self.running.clear()
+        self._unsent = b""
         self._requests.close()
         self._reports.close()
         self._nursery, self._requests, self._reports = start_nursery()

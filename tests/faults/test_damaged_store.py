@@ -86,7 +86,6 @@ RECORD_DAMAGE = {
     "wrong_files": edited(outputs={"report": {"type": "report", "digest": "5", "files": {"a": {"size": 1}}}}),
     "wrong_type": edited(outputs={"report": {"type": "table", "digest": "5", "files": {}}}),
     "other_port": edited(outputs={"table": {"type": "table", "digest": "5", "files": {}}}),
-    "folder": replace_by_folder,
     "gone": remove,
 }
 

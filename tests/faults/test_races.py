@@ -97,7 +97,7 @@ def test_a_run_is_refused_while_the_store_is_cleaned_and_can_be_resumed_right_af
 
 
 @pytest.mark.slow
-def test_a_wide_pipeline_with_long_settings_is_not_stuck_between_supervisor_and_nursery(lab: Lab) -> None:
-    leaves = {f"leaf_{index}": {"note": "x" * 50_000, "value": index} for index in range(60)}
-    answer = lab.run(pipeline(**leaves), "--workers", "60")
+def test_a_hundred_and_fifty_nodes_at_once_do_not_choke_on_their_own_messages(lab: Lab) -> None:
+    leaves = {f"leaf_{index}": {"note": "x" * 20_000, "value": index} for index in range(150)}
+    answer = lab.run(pipeline(**leaves), "--workers", "150")
     assert (answer.code, set(answer.states.values())) == (0, {"done"})
