@@ -39,7 +39,7 @@ format: $(READY)
 
 # The versions a fresh install gets; renew them by hand, then run the tests.
 constraints: $(READY)
-	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==' > constraints.new && (head -1 constraints.txt; cat constraints.new) > constraints.tmp && mv constraints.tmp constraints.txt && rm constraints.new
+	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==' > constraints.txt
 
 clean:
 	rm -rf .venv build dist *.egg-info artifacts

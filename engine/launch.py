@@ -92,18 +92,12 @@ class Launcher:
 
 def _serve() -> None:
     """Load what nodes need, then fork a supervisor for each line read."""
-    import gc
-    import importlib
-
     from engine.catalogue import load_catalogue
+    from engine.executors.preload import preload
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    for name in {name for node_type in load_catalogue().values() for name in node_type.imports}:
-        importlib.import_module(name)
-    importlib.import_module("engine.supervisor")
-    importlib.import_module("networkx")
-    gc.collect()
-    gc.freeze()
+    needed = {name for node_type in load_catalogue().values() for name in node_type.imports}
+    preload(["engine.supervisor", "networkx", *sorted(needed)])
     for line in sys.stdin:
         _fork_supervisor(line)
 

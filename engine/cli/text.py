@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,8 @@ from engine.errors import SylvaError
 
 if TYPE_CHECKING:
     from engine.workspace import Workspace
+
+LITTLE_SPACE = 100_000
 
 Row = Mapping[str, Any]
 
@@ -79,6 +82,8 @@ def size(count: int) -> str:
 
 def last_words(workspace: Workspace, run: str) -> str:
     """The last line a supervisor wrote about itself; empty if all went well."""
+    if shutil.disk_usage(workspace.root).free < LITTLE_SPACE:  # then it could not write any
+        return f"the disk is full; free some space at {workspace.root}."
     log = workspace.supervisor_log(run)
     lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
     return next((line for line in reversed(lines) if line.strip()), "")

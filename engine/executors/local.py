@@ -56,7 +56,10 @@ class LocalExecutor:
 
     def wait(self, timeout: float | None) -> list[Report]:
         """What workers told, which of them ended, and which took too long."""
-        readable, _, _ = select.select([self._reports.fileno(), self._wake], [], [], self._patience(timeout))
+        unsent = [self._requests] if self._unsent else []
+        readable, writable, _ = select.select([self._reports.fileno(), self._wake], unsent, [], self._patience(timeout))
+        if writable:
+            self._send()
         if self._wake in readable:
             os.read(self._wake, 4096)
         reports = self._read_reports()

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import gc
-import importlib
 import json
 import os
 import resource
@@ -26,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.executors import Job
+from engine.executors.preload import preload
 from engine.executors.worker import execute
 from engine.processes import die_with_parent, identify, kill_group
 from engine.workspace import Workspace
@@ -80,13 +79,13 @@ class _Nursery:
             self._reap()
             if requests in readable:
                 for request in self._read_requests():
-                    self._load(request["job"]["imports"])
+                    preload(request["job"]["imports"])
                     self._fork(Job.from_dict(request["job"]))
                     self.upcoming |= request["upcoming"]
             elif self.upcoming:
                 soonest = next(iter(self.upcoming))
                 del self.upcoming[soonest]
-                self._load([soonest])
+                preload([soonest])
 
     def _read_requests(self) -> Iterator[dict[str, Any]]:
         received = self.requests.recv(1 << 20)
@@ -95,17 +94,6 @@ class _Nursery:
         *lines, self.unread = (self.unread + received).split(b"\n")
         for line in lines:
             yield json.loads(line)
-
-    def _load(self, modules: list[str]) -> None:
-        missing = [name for name in modules if name not in sys.modules]
-        for name in missing:
-            # A module that cannot be loaded fails the node that needs it, with its own message.
-            with contextlib.suppress(Exception):
-                importlib.import_module(name)
-        if missing:
-            # Collections in a worker would touch, and so copy, every shared page.
-            gc.collect()
-            gc.freeze()
 
     def _fork(self, job: Job) -> None:
         nursery = os.getpid()

@@ -9,6 +9,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import threading
@@ -172,6 +173,8 @@ def _explain(error: BaseException, job: Job) -> Failure:
         case MemoryError():
             return Failure("memory", out_of_memory(job), traceback=trace)
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            return Failure("disk", _disk_full(job), traceback=trace)
+        case OSError(errno=None) if re.fullmatch(r"\d+ requested and \d+ written", str(error)):  # numpy, disk full
             return Failure("disk", _disk_full(job), traceback=trace)
         case _ if "bad allocation" in str(error) or "bad_alloc" in str(error):
             return Failure("memory", out_of_memory(job), traceback=trace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -41,11 +42,9 @@ def fill(disk: Path) -> None:
     """Leave not one byte."""
     with (disk / "filler").open("ab", buffering=0) as file:
         for size in (1 << 20, 1 << 12, 1):
-            try:
+            with contextlib.suppress(OSError):
                 while file.write(b"x" * size) == size:
                     pass
-            except OSError:
-                continue
 
 
 def empty(disk: Path) -> None:
@@ -53,7 +52,7 @@ def empty(disk: Path) -> None:
 
 
 def is_sound(disk: Path) -> bool:
-    with sqlite3.connect(disk / "sylva.db") as database:
+    with contextlib.closing(sqlite3.connect(disk / "sylva.db")) as database:
         return database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 

@@ -1,7 +1,7 @@
 """Node types for tests and benchmarks: a package of its own, found by its entry points like a user's would be.
 
 - ``probe``  misbehaves on demand: sleeps, exits, crashes, eats memory, fails a few times, leaves processes behind
-- ``scale``  multiplies every column of a table, so that all of it is written anew
+- ``scale``  multiplies the first column of a table, so that it must be kept anew
 """
 
 from __future__ import annotations
@@ -173,23 +173,22 @@ PROBE = NodeType(
 
 
 class ScaleParams(NodeParams):
-    factor: float = Field(1.5, title="Factor", description="What every number is multiplied by.")
+    factor: float = Field(1.5, title="Factor", description="What the first column is multiplied by.")
 
 
 def run_scale(ctx: Context, inputs: dict[str, Any], params: ScaleParams) -> dict[str, Any]:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     table: Table = inputs["table"]
-    columns = [pc.multiply(column, params.factor) for column in table.data.columns]
-    return {"table": table.with_data(pa.table(columns, names=table.data.column_names))}
+    scaled = pc.multiply(table.data.column(0), params.factor)
+    return {"table": table.with_data(table.data.set_column(0, table.data.column_names[0], scaled))}
 
 
 SCALE = NodeType(
     name="scale",
     title="Scale",
     category="Prepare",
-    summary="Multiplies every column.",
+    summary="Multiplies the first column.",
     version=1,
     params=ScaleParams,
     run=run_scale,
