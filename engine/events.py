@@ -18,6 +18,7 @@ from uuid import uuid4
 from engine.errors import SylvaError
 from engine.workspace import Workspace
 
+VERSION = 1
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     id TEXT PRIMARY KEY, name TEXT NOT NULL, document TEXT NOT NULL, request TEXT NOT NULL, created REAL NOT NULL
@@ -28,6 +29,11 @@ CREATE TABLE IF NOT EXISTS events (
 );
 CREATE INDEX IF NOT EXISTS events_of_run ON events (run, seq);
 """
+
+
+INSERT_EVENT = "INSERT INTO events (run, time, kind, node, data) VALUES (?, ?, ?, ?, ?)"
+
+FULL_DISK_PATIENCE = 5.0
 
 
 class UnknownRun(SylvaError):
@@ -63,13 +69,25 @@ class EventLog:
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
+        self._gathered: list[tuple[Any, ...]] | None = None
         try:
             self._db = sqlite3.connect(workspace.database, timeout=30, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
+            self._check_version()
             self._db.executescript(SCHEMA)
         except sqlite3.Error as error:
-            raise SylvaError(f"The run log {workspace.database} cannot be opened: {error}.") from error
+            raise SylvaError(
+                f"The run log {workspace.database} cannot be opened: {error}. "
+                "Is the disk full, the file damaged, or the folder not yours?"
+            ) from error
+
+    def _check_version(self) -> None:
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version > VERSION:
+            raise SylvaError(f"The run log {self.workspace.database} was made by a newer Sylva; update this one.")
+        if version < VERSION:
+            self._db.execute(f"PRAGMA user_version = {VERSION}")
 
     def close(self) -> None:
         """Let go of the file."""
@@ -85,23 +103,52 @@ class EventLog:
         """Note down a run that is about to start; its id."""
         now = time.time()
         run = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{uuid4().hex[:4]}"
-        row = (run, name, document, json.dumps(request), now)
-        self._db.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", row)
+        self._write("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", [(run, name, document, json.dumps(request), now)])
         return run
 
     def append(self, run: str, kind: str, node: str | None = None, **data: Any) -> None:
         """Add one event."""
         row = (run, time.time(), kind, node, json.dumps(data))
-        self._db.execute("INSERT INTO events (run, time, kind, node, data) VALUES (?, ?, ?, ?, ?)", row)
+        if self._gathered is None:
+            self._write(INSERT_EVENT, [row])
+        else:
+            self._gathered.append(row)
 
     @contextmanager
     def together(self) -> Iterator[None]:
         """Events appended inside become visible at once, in one commit."""
-        self._db.execute("BEGIN IMMEDIATE")
+        self._gathered = []
         try:
             yield
         finally:
+            rows, self._gathered = self._gathered, None
+            self._write(INSERT_EVENT, rows)
+
+    def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """All rows or none. A node that has filled the disk gives the space back when it fails, so wait a little."""
+        deadline = time.monotonic() + FULL_DISK_PATIENCE
+        while True:
+            try:
+                with self._transaction():
+                    self._db.executemany(statement, rows)
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+                    raise
+                if time.monotonic() > deadline:
+                    place = self.workspace.root
+                    raise SylvaError(f"The run log cannot be written ({error}); free some space at {place}.") from error
+            time.sleep(0.1)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
             self._db.execute("COMMIT")
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
 
     def events(self, run: str, after: int = 0) -> list[Event]:
         """The run's events with a number above ``after``."""
@@ -111,7 +158,7 @@ class EventLog:
 
     def runs(self, limit: int | None = None) -> list[RunRow]:
         """All runs, newest first."""
-        query = "SELECT id, name, document, request, created FROM runs ORDER BY created DESC, rowid DESC LIMIT ?"
+        query = "SELECT id, name, document, request, created FROM runs ORDER BY rowid DESC LIMIT ?"
         rows = self._db.execute(query, (-1 if limit is None else limit,)).fetchall()
         return [
             RunRow(run, name, document, json.loads(request), created) for run, name, document, request, created in rows
@@ -131,7 +178,7 @@ class EventLog:
 
     def remove_runs(self, runs: Sequence[str]) -> None:
         """Forget runs and their events."""
-        with self.together():
+        with self._transaction():
             for run in runs:
                 self._db.execute("DELETE FROM events WHERE run = ?", (run,))
                 self._db.execute("DELETE FROM runs WHERE id = ?", (run,))

@@ -73,7 +73,7 @@ class Launcher:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "engine.launch"], stdin=subprocess.PIPE, start_new_session=True
+            [sys.executable, "-P", "-m", "engine.launch"], stdin=subprocess.PIPE, start_new_session=True
         )
 
     def start(self, workspace: Workspace, run: str) -> None:

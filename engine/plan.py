@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,12 @@ class Request:
     """Bytes the store may hold."""
     allow_absolute: bool = False
     """Whether the document may name files outside the workspace."""
+    executor: str | None = None
+    """Address of a Dask scheduler whose workers run the nodes; ``None``: this machine."""
+
+    def __post_init__(self) -> None:
+        if self.executor is not None and not re.fullmatch(r"(tcp|tls)://\S+:\d+", self.executor):
+            raise BadInput(f"--executor {self.executor}: write the address of a Dask scheduler as tcp://HOST:PORT.")
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON."""
@@ -106,11 +113,14 @@ def make_plan(document: Document, catalogue: Catalogue, request: Request) -> Pla
     graph.add_edges_from((edge.source.node, edge.target.node) for edge in document.edges)
     _must_exist(graph, request.to, "--to")
     _must_exist(graph, request.start, "--from")
-    fresh = _with(graph, request.start, nx.descendants)
-    wanted = _with(graph, [*request.to, *([] if request.to else fresh or graph)], nx.ancestors)
+    fresh = _reached(request.start, graph.successors)
+    wanted = _reached(request.to or fresh or graph, graph.predecessors)
+    if unreached := set(request.start) - wanted:
+        raise BadInput(f"--from {', '.join(sorted(unreached))}: --to {', '.join(request.to)} does not depend on it.")
     inputs = _inputs(document)
+    position = {node: index for index, node in enumerate(document.nodes)}
     steps = {}
-    for node in nx.lexicographical_topological_sort(graph.subgraph(wanted), key=list(document.nodes).index):
+    for node in nx.lexicographical_topological_sort(graph.subgraph(wanted), key=position.__getitem__):
         node_type = catalogue[document.nodes[node].type]
         steps[node] = Step(
             node,
@@ -123,8 +133,15 @@ def make_plan(document: Document, catalogue: Catalogue, request: Request) -> Pla
     return Plan(graph.subgraph(wanted).copy(), steps)
 
 
-def _with(graph: nx.DiGraph[str], nodes: Collection[str], relatives: Callable[..., set[str]]) -> set[str]:
-    return set(nodes).union(*(relatives(graph, node) for node in nodes))
+def _reached(nodes: Iterable[str], neighbours: Callable[[str], Iterable[str]]) -> set[str]:
+    """The nodes, and all that can be reached from them."""
+    found = set(nodes)
+    pending = list(found)
+    while pending:
+        new = set(neighbours(pending.pop())) - found
+        found |= new
+        pending += new
+    return found
 
 
 def _must_exist(graph: nx.DiGraph[str], nodes: Collection[str], option: str) -> None:

@@ -1,4 +1,4 @@
-"""Processes of this machine: who is alive, who dies with whom, how a group is ended. Linux, by ``/proc``.
+"""Processes of this machine: who is alive, who dies with whom, how a group is ended, what one may use. Linux.
 
 A process id alone names nobody for long, since ids are used again; together with the boot and the clock
 tick at which the process began it does.
@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
+MEMORY_SHARE = 0.9
+"""Share of the machine's memory one node may use when nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,15 @@ def end_leftover(process: ProcessId, patience: float = 5.0) -> None:
     while _group_lives(process.pid) and time.monotonic() < deadline:
         kill_group(process.pid)
         time.sleep(0.01)
+
+
+def usable_memory() -> int:
+    """Megabytes; a container's own limit counts where there is one."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for limit in (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")):
+        if limit.is_file() and (text := limit.read_text().strip()).isdigit():
+            total = min(total, int(text))
+    return int(total * MEMORY_SHARE / 1_000_000)
 
 
 def _status(pid: int) -> list[str]:

@@ -6,6 +6,7 @@ what is wrong with the document is found before the supervisor is told anything,
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -16,8 +17,9 @@ class Standby:
     """A supervisor process that waits for its run. It outlives whoever started it."""
 
     def __init__(self) -> None:
+        # -P: the folder one happens to be in must not lend its modules to the supervisor.
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "engine.supervisor"], stdin=subprocess.PIPE, start_new_session=True
+            [sys.executable, "-P", "-m", "engine.supervisor"], stdin=subprocess.PIPE, start_new_session=True
         )
 
     def begin(self, workspace: Path, run: str) -> subprocess.Popen[bytes]:
@@ -28,11 +30,15 @@ class Standby:
     def __enter__(self) -> Standby:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._say("")
+        if kind is KeyboardInterrupt:  # told, but not yet watched
+            self.process.terminate()
 
     def _say(self, line: str) -> None:
         assert self.process.stdin is not None
-        if not self.process.stdin.closed:
-            self.process.stdin.write(line.encode())
-            self.process.stdin.close()
+        # Whoever watches the process learns that it has died.
+        with contextlib.suppress(BrokenPipeError):
+            if not self.process.stdin.closed:
+                self.process.stdin.write(line.encode())
+                self.process.stdin.close()

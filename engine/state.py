@@ -75,7 +75,8 @@ def fold(state: RunState, events: Iterable[Event]) -> RunState:
         state = replace(state, last_event=event.seq)
         if event.node is not None:
             before = nodes.get(event.node, NodeState())
-            nodes[event.node] = _NODE_EVENTS[event.kind](before, event)
+            change = _NODE_EVENTS.get(event.kind)  # a newer version may know more kinds
+            nodes[event.node] = change(before, event) if change else before
         elif event.kind == "run-started":
             nodes |= {name: _queued(nodes.get(name)) for name in event.data["todo"]}
             state = replace(
@@ -84,20 +85,25 @@ def fold(state: RunState, events: Iterable[Event]) -> RunState:
             )  # fmt: skip
         elif event.kind == "run-finished":
             state = replace(state, state=event.data["state"], finished=event.time)
+            nodes = _ended(nodes, state.state)
     return replace(state, nodes=nodes)
 
 
 def judge_life(state: RunState) -> RunState:
     """A run that says it is at work but has no living supervisor was interrupted."""
-    if state.state == "starting" and time.time() - state.created < STARTING_SECONDS:
+    if state.state == "starting" and 0 <= time.time() - state.created < STARTING_SECONDS:
         return state
     if not state.live or (state.supervisor and is_alive(ProcessId(**state.supervisor))):
         return state
-    nodes = {
-        name: replace(node, state="interrupted") if node.state in ("running", "queued") else node
-        for name, node in state.nodes.items()
+    return replace(state, state="interrupted", nodes=_ended(state.nodes, "interrupted"))
+
+
+def _ended(nodes: dict[str, NodeState], state: str) -> dict[str, NodeState]:
+    """Nodes that a run left behind when it ended share its state."""
+    return {
+        name: replace(node, state=state) if node.state in ("running", "queued") else node
+        for name, node in nodes.items()
     }
-    return replace(state, state="interrupted", nodes=nodes)
 
 
 def _queued(before: NodeState | None) -> NodeState:

@@ -124,7 +124,7 @@ class Store:
             result = Result.from_dict(json.loads(self._record_path(key).read_text(encoding="utf-8")))
             outputs = result.outputs.values()
             whole = all(_digest_of(output.files) == output.digest and self.intact(output) for output in outputs)
-        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
         return result if whole else None
 
@@ -148,26 +148,31 @@ class Store:
 
     def size(self) -> int:
         """Bytes in stored outputs."""
-        return sum(path.stat().st_size for path in self.workspace.objects.rglob("*") if path.is_file())
+        return _size_of(self.workspace.objects)
 
     def collect(self, keep: Iterable[str]) -> int:
-        """Remove every result whose key is not in ``keep`` and all that is half written; bytes freed."""
+        """Remove every result whose key is not in ``keep``, and what belongs to no result; bytes freed."""
         before, kept, referenced = self.size(), set(keep), set()
         for path in self.workspace.results.iterdir():
             result = self.find(path.stem) if path.stem in kept else None
             if result is None:
-                path.unlink()
+                _remove(path)
             else:
                 referenced |= {output.digest for output in result.outputs.values()}
-        for folder in self.workspace.objects.iterdir():
-            if folder.name not in referenced:
-                shutil.rmtree(folder)
-        for folder in self.workspace.checkpoints.iterdir():
-            if folder.name not in kept:
-                shutil.rmtree(folder)
-        for folder in self.workspace.temporary.iterdir():
-            shutil.rmtree(folder)
+        for path in self.workspace.objects.iterdir():
+            if path.name not in referenced:
+                _remove(path)
+        for path in self.workspace.checkpoints.iterdir():
+            if path.name not in kept:
+                _remove(path)
         return before - self.size()
+
+    def clear_temporary(self) -> int:
+        """Remove everything half written, of all runs; bytes freed. Only for a workspace at rest."""
+        freed = _size_of(self.workspace.temporary)
+        for path in self.workspace.temporary.iterdir():
+            _remove(path)
+        return freed
 
     def clear_scratch(self) -> None:
         """Remove what this run was writing when it was killed."""
@@ -228,6 +233,17 @@ class Store:
 
     def _record_path(self, key: str) -> Path:
         return self.workspace.results / f"{key}.json"
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def _hashed_and_synced(folder: Path) -> dict[str, StoredFile]:

@@ -17,17 +17,18 @@ from engine import faults
 from engine.catalogue import load_catalogue
 from engine.errors import SylvaError
 from engine.events import EventLog, RunRow
+from engine.executors import Executor
 from engine.executors.local import LocalExecutor
 from engine.pipeline_file import parse
 from engine.plan import Plan, Request, make_plan
-from engine.processes import ProcessId, end_leftover, identify
+from engine.processes import ProcessId, end_leftover, identify, usable_memory
 from engine.scheduler import Scheduler
 from engine.state import RunState, fold
 from engine.store import Output, Store
 from engine.workspace import Workspace
 
-MEMORY_SHARE = 0.9
-"""Share of the machine's memory one node may use when nothing else is said."""
+UNBOUNDED_MEMORY = 1_000_000_000
+"""Megabytes."""
 
 
 def supervise(workspace: Workspace, run: str) -> str:
@@ -40,7 +41,7 @@ def supervise(workspace: Workspace, run: str) -> str:
     request = Request.from_dict(row.request)
     plan = make_plan(parse(row.document), load_catalogue(), request)
     # Forked before anything is opened that a child should not share.
-    executor = LocalExecutor(workspace, request.workers or len(os.sched_getaffinity(0)))
+    executor = _executor(workspace, request)
     try:
         with workspace.in_use(), workspace.claim(run), EventLog(workspace) as log:
             return _carry_out(log, row, plan, request, executor, Store(workspace, run))
@@ -48,7 +49,15 @@ def supervise(workspace: Workspace, run: str) -> str:
         executor.close()
 
 
-def _carry_out(log: EventLog, row: RunRow, plan: Plan, request: Request, executor: LocalExecutor, store: Store) -> str:
+def _executor(workspace: Workspace, request: Request) -> Executor:
+    if request.executor is None:
+        return LocalExecutor(workspace, request.workers or len(os.sched_getaffinity(0)))
+    from engine.executors.dask import DaskExecutor
+
+    return DaskExecutor(request.executor, request.workers)
+
+
+def _carry_out(log: EventLog, row: RunRow, plan: Plan, request: Request, executor: Executor, store: Store) -> str:
     before = fold(RunState(row.id, row.name, row.created), log.events(row.id))
     _end_leftovers(before)
     store.clear_scratch()
@@ -58,7 +67,9 @@ def _carry_out(log: EventLog, row: RunRow, plan: Plan, request: Request, executo
     log.append(
         row.id, "run-started", supervisor=identify().to_dict(), todo=[node for node in plan.steps if node in todo]
     )
-    scheduler = Scheduler(plan, request, row.id, store, log, executor, outputs, _default_memory())
+    # On a cluster only the worker that gets a node knows how much memory there is.
+    memory = usable_memory() if request.executor is None else UNBOUNDED_MEMORY
+    scheduler = Scheduler(plan, request, row.id, store, log, executor, outputs, memory)
     _obey_signals(scheduler, executor)
     state = scheduler.run()
     store.clear_scratch()
@@ -81,20 +92,11 @@ def _finished(before: RunState, plan: Plan) -> dict[str, dict[str, Output]]:
     }
 
 
-def _obey_signals(scheduler: Scheduler, executor: LocalExecutor) -> None:
+def _obey_signals(scheduler: Scheduler, executor: Executor) -> None:
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: scheduler.cancel())
     # The nursery's end must be noticed while waiting.
     signal.signal(signal.SIGCHLD, lambda *_: executor.wake())
-
-
-def _default_memory() -> int:
-    """Megabytes; a container's own limit counts where there is one."""
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    for limit in (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")):
-        if limit.is_file() and (text := limit.read_text().strip()).isdigit():
-            total = min(total, int(text))
-    return int(total * MEMORY_SHARE / 1_000_000)
 
 
 def obey(orders: str) -> int:

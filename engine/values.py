@@ -12,7 +12,7 @@ with a ``save(folder)`` of its own; the node that reads it is given the ``Folder
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -103,12 +103,9 @@ class Predictions:
         columns |= {f"p({name})": pa.array(self.probabilities[:, i]) for i, name in enumerate(self.classes)}
         if self.truth is not None:
             columns[self.TRUTH] = self.truth
-        carried = (
-            {} if self.carried is None else dict(zip(self.carried.column_names, self.carried.columns, strict=True))
-        )
-        return pa.table(
-            {f"{name} (input)" if name in columns else name: data for name, data in carried.items()} | columns
-        )
+        carried = [] if self.carried is None else self.carried.columns
+        names = [] if self.carried is None else _apart_from(columns, self.carried.column_names)
+        return pa.table([*carried, *columns.values()], names=[*names, *columns])
 
     def save(self, folder: Path) -> None:
         """Write one Arrow file."""
@@ -191,6 +188,17 @@ VALUES: Mapping[str, type[Table | Predictions | Report | Folder]] = {
     "model": Folder,
     "layers": Folder,
 }
+
+
+def _apart_from(taken: Iterable[str], names: Iterable[str]) -> list[str]:
+    """The names, those that are taken with a mark that tells them apart."""
+    used, apart = {*taken}, []
+    for name in names:
+        while name in used:
+            name += " (input)"
+        used.add(name)
+        apart.append(name)
+    return apart
 
 
 def kind_of(arrow_type: pa.DataType) -> Kind:

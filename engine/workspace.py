@@ -35,8 +35,12 @@ class Workspace:
     @classmethod
     def at(cls, root: Path | str | None = None) -> Workspace:
         """The workspace at ``root``, else at ``$SYLVA_WORKSPACE``, else at ``~/.sylva``. Nothing is created."""
-        chosen = root or os.environ.get("SYLVA_WORKSPACE") or DEFAULT_ROOT
-        return cls(Path(chosen).expanduser().absolute())
+        chosen = str(root or os.environ.get("SYLVA_WORKSPACE") or DEFAULT_ROOT)
+        try:
+            chosen.encode()
+            return cls(Path(chosen).expanduser().absolute())
+        except (RuntimeError, UnicodeEncodeError) as error:  # no home, or bytes that are no text
+            raise SylvaError(f"There can be no workspace at {chosen!a}; choose one with --workspace.") from error
 
     @property
     def data(self) -> Path:
@@ -70,6 +74,8 @@ class Workspace:
 
     def run_folder(self, run: str) -> Path:
         """Lock and logs of one run."""
+        if run in ("", "..") or Path(run).name != run:
+            raise SylvaError(f"'{run}' cannot be the id of a run.")
         return self.root / "runs" / run
 
     def node_log(self, run: str, node: str) -> Path:
@@ -83,6 +89,8 @@ class Workspace:
     def create(self) -> Workspace:
         """Make the folders that are missing."""
         try:
+            # What people analyse is nobody else's business.
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             for folder in (self.data, self.objects, self.results, self.temporary, self.checkpoints, self.root / "runs"):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -143,6 +143,15 @@ def test_a_changed_file_is_read_again_a_touched_one_changes_nothing_below(sylva:
     assert [node["state"] for node in sylva.json(*arguments)["nodes"].values()] == ["done", "done"]
 
 
+def test_modules_in_the_current_folder_are_not_loaded(tmp_path: Path) -> None:
+    (tmp_path / "networkx.py").write_text("raise SystemExit('a stranger was loaded')")
+    command = Path(sys.executable).with_name("sylva")
+    pipeline = probes(tmp_path, a={"value": 1})
+    environment = os.environ | {"SYLVA_WORKSPACE": str(tmp_path / "workspace"), "PYTHONPATH": PLUGIN}
+    done = subprocess.run([command, "run", pipeline], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_detached_run_goes_on_by_itself(sylva: Sylva, tmp_path: Path) -> None:
     run = sylva.json("run", probes(tmp_path, a={"action": "sleep", "amount": 0.4, "value": 9}), "--detach")["run"]
     while (outcome := sylva.json("show", run))["state"] in ("starting", "running"):

@@ -11,16 +11,37 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any, TextIO
+
+from engine.errors import SylvaError
+
+
+class ReadableStream:
+    """Passes on what is printed, spelled out where a terminal would obey it: names and data may come from anyone."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+    def write(self, text: str) -> int:
+        """Write what can be read."""
+        from engine.wording import readable
+
+        return self._stream.write(readable(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def main() -> None:
     """Entry point: every error becomes one plain message, unless ``--debug`` asks for the traceback."""
-    from engine.cli.commands import app
-    from engine.cli.text import print_error
-    from engine.errors import SylvaError
-
     wants_json, debug = "--json" in sys.argv, "--debug" in sys.argv
+    sys.stdout, sys.stderr = ReadableStream(sys.stdout), ReadableStream(sys.stderr)
     try:
+        from engine.cli.commands import app
+        from engine.cli.text import print_error
+
         app()
     except SylvaError as error:
         if debug:
@@ -33,6 +54,12 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+    except OSError as error:
+        if debug:
+            raise
+        place = f" at {error.filename}" if error.filename else ""
+        print_error(SylvaError(f"The system refused{place}: {error.strerror or error}."), as_json=wants_json)
+        sys.exit(1)
     except Exception as error:
         if debug:
             raise

@@ -49,11 +49,18 @@ def run(
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Nodes at once. [default: one per core]")] = None,
     retries: Annotated[int, typer.Option(min=0, max=10, help="Tries again per failed node, with growing pauses.")] = 0,
-    timeout: Annotated[float | None, typer.Option(min=0.001, help="Seconds a node may take.")] = None,
+    timeout: Annotated[float | None, typer.Option(min=0.001, max=1e7, help="Seconds a node may take.")] = None,
     memory_limit: Annotated[
-        int | None, typer.Option(min=1, metavar="MB", help="Memory a node may use. [default: 90 % of the machine's]")
+        int | None,
+        typer.Option(
+            min=1, max=100_000_000, metavar="MB", help="Memory a node may use. [default: 90 % of the machine's]"
+        ),
     ] = None,
     store_limit: Annotated[int | None, typer.Option(min=1, metavar="MB", help="Size the store may reach.")] = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Address of a Dask scheduler; nodes then run on its workers."),
+    ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return at once; the run goes on by itself.")] = False,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
@@ -78,6 +85,7 @@ def run(
             memory_limit=memory_limit,
             store_limit=store_limit * 1_000_000 if store_limit else None,
             allow_absolute=True,
+            executor=executor,
         )
         document = _with_settings(read(file), settings) if settings else read(file)
         _refuse_invalid(document, request, place)
@@ -262,12 +270,15 @@ def gc(
     from engine.state import run_state
     from engine.store import Store
 
-    place = _workspace(workspace)
-    with _log(workspace) as log, place.idle():
-        kept, dropped = log.runs()[:keep], log.runs()[keep:]
-        keys = {node.key for row in kept for node in run_state(log, row).nodes.values() if node.key}
-        freed = Store(place.create()).collect(keys)
-        log.remove_runs([row.id for row in dropped])
+    place = _used_workspace(workspace)
+    with place.idle():
+        store = Store(place.create())
+        freed = store.clear_temporary()  # first of all: on a full disk this gives the log room to work
+        with _log(workspace) as log:
+            kept, dropped = log.runs()[:keep], log.runs()[keep:]
+            keys = {node.key for row in kept for node in run_state(log, row).nodes.values() if node.key}
+            freed += store.collect(keys)
+            log.remove_runs([row.id for row in dropped])
         for row in dropped:
             shutil.rmtree(place.run_folder(row.id), ignore_errors=True)
     if as_json:
@@ -282,14 +293,20 @@ def _workspace(root: Path | None) -> Workspace:
     return Workspace.at(root)
 
 
-def _log(root: Path | None) -> EventLog:
-    """The log of a workspace that must exist: asking about runs creates nothing."""
-    from engine.events import EventLog, UnknownRun
+def _used_workspace(root: Path | None) -> Workspace:
+    """A workspace that must have runs: asking about them creates nothing."""
+    from engine.events import UnknownRun
 
     place = _workspace(root)
     if not place.database.is_file():
         raise UnknownRun(f"There are no runs yet in {place.root}.")
-    return EventLog(place)
+    return place
+
+
+def _log(root: Path | None) -> EventLog:
+    from engine.events import EventLog
+
+    return EventLog(_used_workspace(root))
 
 
 def _with_settings(document: Document, settings: list[str]) -> Document:
@@ -314,6 +331,8 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+    except RecursionError:
+        raise BadInput("--set: the value is nested too deeply.") from None
 
 
 def _refuse_invalid(document: Document, request: Request, place: Workspace) -> None:

@@ -12,6 +12,7 @@ from engine.cli.text import duration, failure_line, last_words
 from engine.errors import SylvaError
 from engine.events import Event, EventLog, RunRow
 from engine.state import NodeState, RunState, fold, judge_life
+from engine.wording import readable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,7 +45,7 @@ def follow(log: EventLog, row: RunRow, supervisor: subprocess.Popen[bytes], *, q
 def _watch(log: EventLog, row: RunRow, supervisor: subprocess.Popen[bytes], view: View) -> RunState:
     # A resumed run has a past; what counts is what this supervisor says.
     state = fold(RunState(row.id, row.name, row.created), log.events(row.id))
-    attempt = state.attempt
+    attempt, asked = state.attempt, False
     while True:
         try:
             gone = supervisor.poll() is not None
@@ -55,14 +56,15 @@ def _watch(log: EventLog, row: RunRow, supervisor: subprocess.Popen[bytes], view
                 supervisor.wait()
                 return state
             if gone:
-                _refuse_silence(log, state, supervisor)
+                _refuse_silence(log, state, supervisor, "it was cancelled" if asked else "its supervisor was killed")
                 return judge_life(state)
             time.sleep(LOOK_SECONDS)
         except KeyboardInterrupt:
             supervisor.terminate()
+            asked = True
 
 
-def _refuse_silence(log: EventLog, state: RunState, supervisor: subprocess.Popen[bytes]) -> None:
+def _refuse_silence(log: EventLog, state: RunState, supervisor: subprocess.Popen[bytes], otherwise: str) -> None:
     """Say so if our supervisor never began: killed too soon, or another was at work, or the store being cleaned."""
     if state.supervisor and state.supervisor["pid"] == supervisor.pid:
         return
@@ -70,7 +72,7 @@ def _refuse_silence(log: EventLog, state: RunState, supervisor: subprocess.Popen
         # Nobody else can know that this run will never begin by itself.
         log.append(state.id, "run-finished", state="interrupted")
     words = last_words(log.workspace, state.id)
-    why = words if words and supervisor.returncode > 0 else "its supervisor was killed."
+    why = words if words and supervisor.returncode > 0 else f"{otherwise}."
     raise SylvaError(f"Run {state.id} did not go on: {why} To go on: sylva resume {state.id}")
 
 
@@ -130,7 +132,7 @@ class LiveTable:
         from rich.console import Console
         from rich.live import Live
 
-        self.live = Live(console=Console(stderr=True), refresh_per_second=8, transient=False)
+        self.live = Live(console=Console(file=sys.__stderr__), refresh_per_second=8, transient=False)
 
     def __enter__(self) -> LiveTable:
         self.live.start()
@@ -152,7 +154,7 @@ def _table(state: RunState) -> Table:
     table = Table.grid(padding=(0, 2))
     for name, node in state.nodes.items():
         style = styles.get(node.state, "dim")
-        mark, words, seconds = MARKS[node.state], _now(name, node), duration(_elapsed(node))
+        mark, words, seconds = MARKS[node.state], readable(_now(name, node)), duration(_elapsed(node))
         table.add_row(*(Text(part, style) for part in (mark, name, node.state, seconds)), Text(words))
     return table
 

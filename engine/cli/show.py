@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from engine.cli.text import cell, clock, duration, failure_line, last_words, print_table, size
 from engine.errors import CorruptObject
 from engine.pipeline_file import parse
+from engine.problems import InvalidPipeline
 from engine.store import Output, Store
 
 if TYPE_CHECKING:
@@ -63,7 +64,10 @@ def _node_facts(node: NodeState) -> dict[str, Any]:
 
 def reports(log: EventLog, state: RunState) -> dict[str, Report]:
     """What a run has to say: the reports that no other node gathers into its own, by node."""
-    gathered = {edge.source.node for edge in parse(log.run(state.id).document).edges}
+    try:
+        gathered = {edge.source.node for edge in parse(log.run(state.id).document).edges}
+    except InvalidPipeline:  # of a version this program cannot read
+        gathered = set()
     found = {}
     for name, node in state.nodes.items():
         for about in node.outputs.values():

@@ -3,6 +3,7 @@
 - ``Job``        everything a worker must know to run one node, as plain JSON
 - ``Executor``   the interface
 - ``local``      processes on this machine; ``nursery`` forks them, ``worker`` is what runs inside one
+- ``dask``       tasks on the workers of a Dask cluster; ``host`` is the process beside a Dask worker that runs them
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ class Failure:
     """Why a node did not finish: a kind a program can act on and a message a person can."""
 
     kind: str
-    """``bad-input``, ``error``, ``memory``, ``disk``, ``timeout``, ``crashed``, ``corrupt`` or ``cancelled``."""
+    """``bad-input``, ``error``, ``memory``, ``disk``, ``timeout``, ``crashed``, ``lost``, ``corrupt`` or ``cancelled``.
+
+    A ``crashed`` node lost its process, a ``lost`` one the cluster it ran on.
+    """
     message: str
     field: str | None = None
     traceback: str | None = None
@@ -95,6 +99,24 @@ class Failed:
 
 
 Report = Started | Progressed | Finished | Failed
+
+
+def report_to_dict(report: Report) -> dict[str, Any]:
+    """A report as plain JSON, to be sent to another process."""
+    return {"kind": type(report).__name__.lower(), **asdict(report)}
+
+
+def report_from_dict(about: dict[str, Any]) -> Report:
+    """A report from plain JSON."""
+    node = about["node"]
+    match about["kind"]:
+        case "started":
+            return Started(node, ProcessId(**about["process"]))
+        case "progressed":
+            return Progressed(node, about["fraction"], about["text"])
+        case "finished":
+            return Finished(node)
+    return Failed(node, Failure(**about["failure"]))
 
 
 class Executor(Protocol):

@@ -20,12 +20,13 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from engine.executors import Job
 from engine.executors.preload import preload
-from engine.executors.worker import execute
+from engine.executors.worker import describe, execute
 from engine.processes import die_with_parent, identify, kill_group
 from engine.workspace import Workspace
 
@@ -106,15 +107,20 @@ class _Nursery:
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
         self.children[pid] = job
-        self._tell(job, "started", process=identify(pid).to_dict())
 
     def _become_worker(self, job: Job, nursery: int) -> None:
         os.setpgid(0, 0)
         die_with_parent(nursery)
+        # Told by the worker itself, so that it comes before everything else it tells.
+        self._tell(job, "started", process=identify().to_dict())
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self.requests.close()
-        _write_to(Workspace(Path(job.workspace)).node_log(job.run, job.node), job.attempt)
+        try:
+            _write_to(Workspace(Path(job.workspace)).node_log(job.run, job.node), job.attempt)
+        except OSError as error:  # a full disk, for instance
+            self._tell(job, "failed", failure=asdict(describe(error, job)))
+            return
         faulthandler.enable()
         _limit_memory(job.memory_limit)
         execute(job, lambda kind, **facts: self._tell(job, kind, **facts))

@@ -15,7 +15,6 @@ import signal
 import threading
 import time
 import traceback
-import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -29,11 +28,15 @@ from engine.errors import BadInput, Cancelled, CorruptObject, SylvaError
 from engine.executors import Failure, Job
 from engine.files import Files
 from engine.store import Result, Store
+from engine.wording import readable
 from engine.workspace import Workspace
 
 Tell = Callable[..., None]
 
 PROGRESS_SECONDS = 0.2
+LOCK = ".lock"
+NUMPY_DISK_FULL = re.compile(r"Not enough free space to write|\d+ requested and \d+ written")
+"""NumPy says it in words only, without an error number."""
 MESSAGE_CHARACTERS = 4_000
 TRACEBACK_CHARACTERS = 16_000
 
@@ -89,14 +92,21 @@ def _already_done(job: Job, store: Store) -> bool:
 
 @contextmanager
 def _work_folder(folder: Path, tell: Tell) -> Iterator[Path]:
-    """The folder for half-done work on a key, held by one process at a time: no two runs do the same work at once."""
+    """The folder for half-done work on a key, held by one process at a time: no two runs do the same work at once.
+
+    What is locked is a file open for writing: over NFS only such a lock counts on other machines too.
+    """
+    lock = folder / LOCK
     while True:
         folder.mkdir(exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY)
+        try:
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:
+            continue  # whoever held it has just finished and removed the folder
         try:
             _lock(handle, tell)
-            # Whoever held it may have finished and removed it; then the lock we got is on nothing.
-            if _is_same(handle, folder):
+            # It may have been removed while we waited; then the lock we got is on nothing.
+            if _is_same(handle, lock):
                 yield folder
                 return
         finally:
@@ -111,9 +121,9 @@ def _lock(handle: int, tell: Tell) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX)
 
 
-def _is_same(handle: int, folder: Path) -> bool:
+def _is_same(handle: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(handle), folder.stat())
+        return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
         return False
 
@@ -146,17 +156,8 @@ def _context(job: Job, store: Store, folder: Path, tell: Tell) -> Context:
 def describe(error: BaseException, job: Job) -> Failure:
     """An exception in words a user can act on; the traceback goes along, folded."""
     failure = _explain(error, job)
-    trace = failure.traceback and _readable(failure.traceback, TRACEBACK_CHARACTERS)
-    return replace(failure, message=_readable(failure.message, MESSAGE_CHARACTERS), traceback=trace)
-
-
-def _readable(text: str, longest: int) -> str:
-    """Short enough to be sent and shown, and without what a terminal obeys or UTF-8 cannot hold."""
-    shown = text if len(text) <= longest else text[:longest] + " …"
-    return "".join(
-        each if each in "\n\t" or unicodedata.category(each) not in ("Cc", "Cs") else ascii(each)[1:-1]
-        for each in shown
-    )
+    trace = failure.traceback and readable(failure.traceback, TRACEBACK_CHARACTERS)
+    return replace(failure, message=readable(failure.message, MESSAGE_CHARACTERS), traceback=trace)
 
 
 def _explain(error: BaseException, job: Job) -> Failure:
@@ -174,7 +175,7 @@ def _explain(error: BaseException, job: Job) -> Failure:
             return Failure("memory", out_of_memory(job), traceback=trace)
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             return Failure("disk", _disk_full(job), traceback=trace)
-        case OSError(errno=None) if re.fullmatch(r"\d+ requested and \d+ written", str(error)):  # numpy, disk full
+        case OSError(errno=None) if NUMPY_DISK_FULL.match(str(error)):
             return Failure("disk", _disk_full(job), traceback=trace)
         case _ if "bad allocation" in str(error) or "bad_alloc" in str(error):
             return Failure("memory", out_of_memory(job), traceback=trace)

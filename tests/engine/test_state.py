@@ -62,6 +62,12 @@ def test_a_run_without_a_living_supervisor_was_interrupted(log: EventLog) -> Non
     assert {node.state for node in state.nodes.values()} == {"interrupted"}
 
 
+def test_nodes_a_cancelled_run_never_came_to_are_cancelled(log: EventLog) -> None:
+    run = state_after(log, ("started", "a", STARTED), ("stopped", "a", {})).id
+    log.append(run, "run-finished", state="cancelled")
+    assert {node.state for node in run_state(log, log.run(run)).nodes.values()} == {"cancelled"}
+
+
 def test_a_finished_run_stays_finished_whoever_is_alive(log: EventLog) -> None:
     run = state_after(log, ("started", "a", STARTED), ("finished", "a", DONE), supervisor=GONE, todo="a").id
     log.append(run, "run-finished", state="done")

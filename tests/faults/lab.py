@@ -180,25 +180,33 @@ class Lab:
         """Wait until a node's code runs."""
         wait_until(lambda: self.trace().count(node) >= times, what=f"for '{node}' to begin, trace {self.trace()}")
 
+    def open_gate(self) -> None:
+        """Let nodes that wait at the gate go on."""
+        (self.root / "trace.open").touch()
+
     # Processes, found by a variable only this lab's have.
 
     def processes(self) -> dict[int, list[str]]:
         """Command lines of all living processes this lab has caused, by process id."""
         return {pid: line for pid in _all_processes() if (line := _command(pid, self.mark))}
 
+    def supervisors(self) -> list[int]:
+        found = [pid for pid, line in self.processes().items() if "engine.supervisor" in line]
+        return [pid for pid in found if _parent(pid) not in found]
+
+    def nurseries(self) -> list[int]:
+        supervisors = self.supervisors()
+        return [pid for pid in self.processes() if _parent(pid) in supervisors]
+
     def supervisor(self) -> int:
-        return wait_until(lambda: next(iter(self._supervisors()), 0), what="for a supervisor")
+        return wait_until(lambda: next(iter(self.supervisors()), 0), what="for a supervisor")
 
     def nursery(self) -> int:
-        return wait_until(lambda: next(iter(self._nurseries()), 0), what="for a nursery")
+        return wait_until(lambda: next(iter(self.nurseries()), 0), what="for a nursery")
 
     def workers(self) -> list[int]:
-        nurseries = self._nurseries()
+        nurseries = self.nurseries()
         return [pid for pid in self.processes() if _parent(pid) in nurseries]
-
-    def children_of_nodes(self) -> list[int]:
-        """What nodes have started themselves."""
-        return [pid for pid, line in self.processes().items() if line[0] == "sleep"]
 
     def kill(self, *pids: int, with_signal: int = signal.SIGKILL) -> None:
         for pid in pids:
@@ -215,14 +223,6 @@ class Lab:
         """No process lives and nothing half written lies about."""
         self.no_process_is_left()
         assert not list((self.workspace / "tmp").iterdir())
-
-    def _supervisors(self) -> list[int]:
-        found = [pid for pid, line in self.processes().items() if "engine.supervisor" in line]
-        return [pid for pid in found if _parent(pid) not in found]
-
-    def _nurseries(self) -> list[int]:
-        supervisors = self._supervisors()
-        return [pid for pid in self.processes() if _parent(pid) in supervisors]
 
     # The store.
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
-from tests.faults.lab import Document, Lab, Outputs, pipeline
+from tests.faults.lab import Document, Lab, Outputs, pipeline, wait_until
 
 Undisturbed = Callable[[Document], Outputs]
 
 ROUNDS = 20
-TRIES = 12
+KILLS = 6
+TRIES = 10
 
 
 def web() -> Document:
@@ -30,10 +32,17 @@ def web() -> Document:
     )  # fmt: skip
 
 
-def kill_one(lab: Lab, chance: random.Random) -> None:
-    """Whichever kind there is of at this moment."""
-    kinds = [[lab.supervisor()], [lab.nursery()], lab.workers()]
-    lab.kill(chance.choice(chance.choice([kind for kind in kinds if kind])))
+def wait_for_work(lab: Lab, command: subprocess.Popen[str]) -> None:
+    """Until a node has begun or there is nothing to do."""
+    begun = len(lab.trace())
+    wait_until(lambda: len(lab.trace()) > begun or command.poll() is not None)
+
+
+def kill_something(lab: Lab, chance: random.Random) -> None:
+    """A process of any kind there is at this moment."""
+    kinds = [kind for kind in (lab.supervisors(), lab.nurseries(), lab.workers()) if kind]
+    if kinds:
+        lab.kill(chance.choice(chance.choice(kinds)))
 
 
 @pytest.mark.slow
@@ -41,23 +50,19 @@ def kill_one(lab: Lab, chance: random.Random) -> None:
 def test_a_run_is_finished_whatever_is_killed(seed: int, lab: Lab, undisturbed: Undisturbed) -> None:
     chance, document = random.Random(seed), web()
     command = lab.start_run(document, "--workers", "3")
-    known: Counter[str] = Counter()
-    for _ in range(TRIES):
-        begun = len(lab.trace())
-        lab.begun_more_than(begun)
-        time.sleep(chance.uniform(0, 0.2))
-        kill_one(lab, chance)
-        answer = lab.answer(command)
-        executions = lab.executions()
-        assert all(executions[node] == times for node, times in known.items()), (known, executions)
-        known = Counter(
-            {node: executions[node] for node, state in answer.states.items() if state in ("done", "cached")}
-        )
+    finished: Counter[str] = Counter()
+    for attempt in range(TRIES):
+        wait_for_work(lab, command)
+        if attempt < KILLS:
+            time.sleep(chance.uniform(0, 0.2))
+            kill_something(lab, chance)
+        answer, executions = lab.answer(command), lab.executions()
+        assert all(executions[node] == times for node, times in finished.items()), (finished, executions)
+        done = [node for node, state in answer.states.items() if state in ("done", "cached")]
+        finished = Counter({node: executions[node] for node in done})
         if answer.code == 0:
             break
         command = lab.start("resume", "last", "--json")
-    else:
-        answer = lab.resume()
     assert answer.code == 0
     assert answer.outputs == undisturbed(document)
     lab.nothing_is_left()

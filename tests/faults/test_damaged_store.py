@@ -64,7 +64,7 @@ slow = pytest.mark.slow
 OBJECT_DAMAGE = [
     pytest.param(flip_a_byte, marks=slow),
     flip_a_byte_unseen,
-    truncate,
+    pytest.param(truncate, marks=slow),
     pytest.param(remove, marks=slow),
     pytest.param(remove_folder, marks=slow),
     pytest.param(replace_by_folder, marks=slow),
@@ -135,7 +135,7 @@ def test_a_run_resumed_on_a_damaged_store_mends_it(lab: Lab, undisturbed: Undist
     assert lab.executions() == {"first": 1, "second": 2, "third": 2, "last": 1}
 
 
-def test_records_that_say_nothing_sensible_do_not_count(lab: Lab, undisturbed: Undisturbed) -> None:
+def test_records_that_say_nothing_sensible_do_not_count(lab: Lab) -> None:
     def document(value: int) -> Document:
         nodes = {name: {"value": index} for index, name in enumerate(RECORD_DAMAGE)}
         return pipeline(**nodes, total={"after": " ".join(nodes), "value": value})
@@ -145,7 +145,7 @@ def test_records_that_say_nothing_sensible_do_not_count(lab: Lab, undisturbed: U
         damage(lab.record_file(first, name))
     changed = lab.run(document(2))
     assert (changed.code, set(changed.states.values())) == (0, {"done"})
-    assert changed.outputs == undisturbed(document(2))
+    assert all(changed.outputs[name] == first.outputs[name] for name in RECORD_DAMAGE)
     assert set(lab.executions().values()) == {2}
 
 

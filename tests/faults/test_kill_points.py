@@ -14,12 +14,7 @@ Undisturbed = Callable[[Document], Outputs]
 EXECUTIONS = {"before-run": 1, "before-write": 2, "after-temporary": 2, "after-rename": 2, "after-record": 1}
 """How often the killed node's code may run in all: work that was recorded is not done again."""
 
-QUICK = {
-    ("after-temporary", "both"),
-    ("after-rename", "worker"),
-    ("after-record", "supervisor"),
-    ("after-record", "worker"),
-}
+QUICK = {("after-temporary", "both"), ("after-record", "supervisor")}
 CASES = [
     pytest.param(point, victim, marks=[] if (point, victim) in QUICK else pytest.mark.slow)
     for point in faults.POINTS
@@ -54,6 +49,7 @@ def test_every_kill_point_is_tested() -> None:
     assert set(EXECUTIONS) == set(faults.POINTS)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_says_so_and_how_to_go_on(lab: Lab) -> None:
     said = lab.sylva("run", lab.write(DIAMOND), fault="before-write:left:both")
     assert said.code == 1

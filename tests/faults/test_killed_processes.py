@@ -54,13 +54,15 @@ def test_what_a_node_has_started_is_gone_once_the_run_is_resumed(action: str, la
 
 
 def test_the_run_goes_on_when_the_command_line_is_killed(lab: Lab, undisturbed: Undisturbed) -> None:
-    document = diamond(action="sleep", amount=0.7)
+    document = diamond(action="gate")
     command = lab.start_run(document)
     lab.begun("left")
     lab.kill(command.pid)
-    assert lab.answer(command).code != 0
-    wait_until(lambda: lab.show().json["state"] == "done")
-    assert lab.show().outputs == undisturbed(document)
+    assert command.wait() != 0
+    lab.open_gate()
+    lab.no_process_is_left()
+    shown = lab.show()
+    assert (shown.json["state"], shown.outputs) == ("done", undisturbed(document))
     assert set(lab.executions().values()) == {1}
 
 
@@ -131,9 +133,13 @@ def _bytes_being_written(lab: Lab) -> int:
 
 
 @pytest.mark.slow
-def test_a_supervisor_killed_before_its_first_word_leaves_a_run_to_resume_at_once(lab: Lab) -> None:
+@pytest.mark.parametrize("moment", ["before it was told", "after it was told"])
+def test_a_supervisor_killed_before_its_first_word_leaves_a_run_to_resume_at_once(moment: str, lab: Lab) -> None:
     command = lab.start_run(diamond())
-    lab.kill(lab.supervisor())
+    supervisor = lab.supervisor()
+    if moment == "after it was told":
+        wait_until(lambda: list(lab.workspace.glob("runs/*/*")))
+    lab.kill(supervisor)
     interrupted = lab.answer(command)
     assert interrupted.code == 1
     assert "its supervisor was killed" in interrupted.json["error"]

@@ -13,9 +13,12 @@ Undisturbed = Callable[[Document], Outputs]
 
 
 def test_of_many_who_resume_a_run_at_once_exactly_one_does(lab: Lab, undisturbed: Undisturbed) -> None:
-    document = diamond(action="sleep", amount=2)
+    document = diamond(action="gate")
     assert lab.run(document, fault="before-run:left:both").code == 1
-    answers = [lab.answer(command) for command in [lab.start("resume", "last", "--json") for _ in range(4)]]
+    commands = [lab.start("resume", "last", "--json") for _ in range(4)]
+    wait_until(lambda: sum(command.poll() is not None for command in commands) == 3)
+    lab.open_gate()
+    answers = [lab.answer(command) for command in commands]
     winners = [answer for answer in answers if answer.code == 0]
     assert len(winners) == 1
     assert winners[0].outputs == undisturbed(document)
@@ -66,12 +69,14 @@ def test_many_programs_may_begin_in_a_new_workspace_at_once(lab: Lab) -> None:
     assert len(lab.sylva("runs", "--json").json) == 8
 
 
+@pytest.mark.slow
 def test_the_store_is_not_cleaned_under_a_run(lab: Lab) -> None:
-    command = lab.start_run(diamond(action="sleep", amount=1.5))
+    command = lab.start_run(diamond(action="gate"))
     lab.begun("left")
     refused = lab.sylva("gc", "--keep", "0")
     assert refused.code == 1
     assert "A run is in progress" in refused.err
+    lab.open_gate()
     assert lab.answer(command).code == 0
     assert lab.sylva("gc", "--keep", "0").code == 0
 

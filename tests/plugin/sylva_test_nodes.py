@@ -28,7 +28,7 @@ TRACE = "SYLVA_TEST_TRACE"
 class ProbeParams(NodeParams):
     action: Literal[
         "none", "sleep", "exit", "segfault", "allocate", "abort", "raise", "bad-input", "fail-times", "spawn", "big",
-        "hoard", "signal", "stubborn", "fork", "long-error", "odd-error", "array",
+        "gate", "hoard", "signal", "stubborn", "fork", "long-error", "odd-error", "array",
     ] = Field("none", title="Action", description="What to do.")  # fmt: skip
     amount: float = Field(0, title="Amount", description="Seconds, exit code, signal, megabytes or times.")
     value: int = Field(0, title="Value", description="Goes into the report.")
@@ -72,6 +72,13 @@ def sleep(ctx: Context, seconds: float) -> None:
     while (left := until - time.monotonic()) > 0:
         ctx.progress(1 - left / seconds, "sleeping")
         time.sleep(min(left, 0.05))
+
+
+def wait_at_gate(ctx: Context, amount: float) -> None:
+    """Wait until a test opens the gate: a file next to the trace."""
+    while not Path(f"{os.environ[TRACE]}.open").exists():
+        ctx.check_cancelled()
+        time.sleep(0.01)
 
 
 def segfault(ctx: Context, amount: float) -> None:
@@ -135,13 +142,18 @@ def fail_oddly(ctx: Context, amount: float) -> None:
 def write_array(ctx: Context, megabytes: float) -> None:
     import numpy as np
 
-    np.save(ctx.checkpoint / "array.npy", np.zeros(int(megabytes * 125_000)))
+    path = ctx.checkpoint / "array.npy"
+    try:
+        np.save(path, np.zeros(int(megabytes * 125_000)))
+    finally:
+        path.unlink()
 
 
 ACTIONS: dict[str, Any] = {
     "none": lambda ctx, amount: None,
     "big": lambda ctx, amount: None,
     "sleep": sleep,
+    "gate": wait_at_gate,
     "exit": lambda ctx, code: os._exit(int(code)),
     "segfault": segfault,
     "allocate": allocate,

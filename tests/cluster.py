@@ -1,0 +1,126 @@
+"""A Dask cluster of real processes on this machine, in the environment of a lab, so that the lab finds all of it.
+
+- ``Cluster``  a scheduler and its workers; who is who among the processes beside them
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psutil
+
+from tests.faults.lab import SYLVA, Lab, wait_until
+
+DASK = str(Path(sys.executable).with_name("dask"))
+START_SECONDS = 60.0
+
+
+@dataclass
+class Cluster:
+    """A scheduler on a free port. ``within`` is put before a command, to run it in a namespace for instance."""
+
+    lab: Lab
+    host: str = "127.0.0.1"
+    within: Sequence[str] = ()
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.folder = self.lab.root / f"cluster-{uuid4().hex[:8]}"
+        self.folder.mkdir()
+        self.nannies: list[subprocess.Popen[bytes]] = []
+        self._started: list[subprocess.Popen[bytes]] = []
+        about = self.folder / "scheduler.json"
+        self.scheduler = self._start(
+            [*self.within, DASK, "scheduler", "--host", self.host, "--port", "0", "--scheduler-file", str(about)]
+        )
+        self.address: str = wait_until(lambda: self._address(about), START_SECONDS, "for a Dask scheduler")
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing the lab has caused outlives its cluster."""
+        self.lab.kill_everything()
+        for process in self._started:
+            process.wait()
+
+    def start_worker(self, *, host: str | None = None, within: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+        """A worker with one thread, which a nanny starts anew when it dies. Runs wait for it by themselves."""
+        words = [DASK, "worker", self.address, "--host", host or self.host, "--nthreads", "1"]
+        nanny = self._start([*within, *words, "--local-directory", str(self.folder / uuid4().hex[:8])])
+        self.nannies.append(nanny)
+        return nanny
+
+    def run(self, document: dict[str, Any], *words: str) -> subprocess.Popen[str]:
+        """Start a run on this cluster."""
+        command = [SYLVA, "run", self.lab.write(document), "--json", "--executor", self.address, *words]
+        return subprocess.Popen(
+            [*self.within, *command],
+            env=self.lab.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+
+    # Who is who. A host forks its nursery and that one the nodes, so the three look alike.
+
+    def workers(self) -> set[int]:
+        """The Dask workers, once all have started; above each is its nanny."""
+        return wait_until(lambda: self._workers(), START_SECONDS, "for all Dask workers")
+
+    def nodes(self) -> list[int]:
+        """The processes in which nodes run."""
+        parents = {pid: parent(pid) for pid, line in self.lab.processes().items() if "engine.executors.host" in line}
+        return [pid for pid, nursery in parents.items() if parents.get(nursery) in parents]
+
+    def worker_of(self, node: int) -> int:
+        """The Dask worker a node belongs to: above the node are its nursery, the host and then the worker."""
+        return parent(parent(parent(node)))
+
+    def left_by_nodes(self) -> list[int]:
+        """What nodes have started and not waited for."""
+        return [pid for pid, line in self.lab.processes().items() if line[0] == "sleep"]
+
+    def supervisors(self) -> list[int]:
+        """The processes that own a run."""
+        return [pid for pid, line in self.lab.processes().items() if "engine.supervisor" in line]
+
+    def _workers(self) -> set[int]:
+        children = [each for nanny in self.nannies for each in psutil.Process(nanny.pid).children()]
+        found = {each.pid for each in children if any("spawn_main" in word for word in each.cmdline())}
+        return found if len(found) == len(self.nannies) else set()
+
+    def _start(self, words: Sequence[str]) -> subprocess.Popen[bytes]:
+        with (self.folder / "log.txt").open("ab") as log:
+            process = subprocess.Popen(
+                [*words, "--no-dashboard"],
+                env={**self.lab.environment, "OMP_NUM_THREADS": "1", **self.settings},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+            )
+        self._started.append(process)
+        return process
+
+    def _address(self, about: Path) -> str:
+        assert self.scheduler.poll() is None, (self.folder / "log.txt").read_text()
+        try:
+            return json.loads(about.read_text())["address"]
+        except (FileNotFoundError, ValueError):
+            return ""
+
+
+def parent(pid: int) -> int:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).ppid()
+    return 0

@@ -1,0 +1,199 @@
+"""A run on a Dask cluster: the same results, and whatever dies or hangs costs no more than it does on one machine.
+
+The scheduler, its workers and everything else are real processes on this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+pytest.importorskip("distributed", reason="needs the package distributed: install sylva-studio[cluster]")
+
+from engine.errors import BadInput, SylvaError
+from engine.executors import Job
+from engine.executors.dask import DaskExecutor
+from engine.executors.host import fit_to_this_machine
+from engine.plan import Request
+from engine.processes import end_leftover, identify, is_alive, usable_memory
+from tests.cluster import Cluster
+from tests.faults.lab import Answer, Lab, diamond, pipeline, tame, wait_until
+
+SAMPLE = Path(__file__).parents[2] / "sample_pipelines" / "first_pipeline.json"
+JOB = Job("/ws", "run", "node", 1, "probe", {}, "key", {}, {}, False, False, 8, None, 10**9, None, ())
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A scheduler and two workers; nothing they started outlives the tests."""
+    with Cluster(Lab(tmp_path_factory.mktemp("dask"))) as made:
+        made.start_worker()
+        made.start_worker()
+        yield made
+
+
+@pytest.fixture
+def lab(cluster: Cluster) -> Iterator[Lab]:
+    """A fresh workspace on the shared cluster; a test that leaves a node's process behind fails."""
+    lab = cluster.lab
+    lab.workspace = lab.root / uuid4().hex
+    (lab.root / "trace").unlink(missing_ok=True)
+    try:
+        yield lab
+        wait_until(lambda: not cluster.nodes(), 5, "for the end of the nodes")
+    finally:
+        lab.kill(*cluster.supervisors())  # and with it all its nodes, should the test have failed
+
+
+def finished(lab: Lab, process: subprocess.Popen[str], code: int = 0) -> Answer:
+    answer = lab.answer(process, timeout=90)
+    assert answer.code == code, answer
+    return answer
+
+
+def test_a_sample_pipeline_gives_the_same_outputs_as_on_this_machine(cluster: Cluster, lab: Lab) -> None:
+    words = ("run", str(SAMPLE), "--set", "mart.trees=2", "--json")
+    on_cluster = finished(lab, lab.start(*words, "--executor", cluster.address))
+    lab.workspace = lab.root / uuid4().hex
+    local = finished(lab, lab.start(*words))
+    assert set(on_cluster.states.values()) == {"done"}
+    assert on_cluster.outputs == local.outputs
+
+
+def test_nodes_that_crash_hang_or_eat_memory_fail_alone_and_the_workers_live(cluster: Cluster, lab: Lab) -> None:
+    document = pipeline(
+        fine={},
+        segfault={"action": "segfault"},
+        exit={"action": "exit", "amount": 3},
+        hang={"action": "stubborn", "amount": 600, "settings": {"timeout": 0.5}},
+        hungry={"action": "allocate", "amount": 50_000, "settings": {"memory_limit": 200}},
+        below={"after": "segfault"},
+    )
+    workers = cluster.workers()
+    answer = finished(lab, cluster.run(document), code=1)
+    assert answer.states == dict.fromkeys(document["nodes"], "failed") | {"fine": "done", "below": "skipped"}
+    assert "SIGSEGV" in answer.message("segfault")
+    assert "exit code 3" in answer.message("exit")
+    assert "timeout of 0.5 s" in answer.message("hang")
+    assert "limit 200 MB" in answer.message("hungry")
+    assert workers == cluster.workers()
+
+
+def test_a_killed_worker_costs_only_the_node_it_ran(cluster: Cluster, lab: Lab) -> None:
+    document = diamond(action="spawn", amount=600, first=1)
+    command = cluster.run(document)
+    lab.begun("left")
+    wait_until(lambda: lab.trace().count("right") and len(cluster.nodes()) == 1 and cluster.left_by_nodes())
+    (node,) = cluster.nodes()
+    lab.kill(cluster.worker_of(node))
+    wait_until(lambda: not cluster.left_by_nodes(), 5, "for the end of what the node had started")
+    answer = finished(lab, command)
+    assert lab.executions() == {"source": 1, "left": 2, "right": 1, "join": 1}
+    lab.workspace = lab.root / uuid4().hex
+    assert answer.outputs == lab.run(tame(document)).outputs
+
+
+def test_progress_and_log_arrive_and_a_cancelled_node_is_gone_within_two_seconds(cluster: Cluster, lab: Lab) -> None:
+    command = cluster.run(pipeline(node={"action": "spawn", "amount": 600, "first": 1}, last={"after": "node"}))
+    lab.begun("node")
+    wait_until(lambda: lab.show().nodes["node"]["text"] == "sleeping")
+    node = lab.sylva("show", "last", "node", "--json").json
+    assert any("probe does spawn" in line for line in node["log"])
+    assert [node["process"]["pid"]] == cluster.nodes()
+    lab.kill(lab.supervisor(), with_signal=signal.SIGTERM)
+    asked = time.monotonic()
+    wait_until(lambda: not cluster.nodes() and not cluster.left_by_nodes())
+    assert time.monotonic() - asked < 2
+    assert finished(lab, command, code=1).json["state"] == "cancelled"
+    assert lab.resume().states == {"node": "done", "last": "done"}
+    assert lab.executions() == {"node": 2, "last": 1}
+
+
+def test_nodes_end_when_their_supervisor_was_killed_and_the_run_resumes(cluster: Cluster, lab: Lab) -> None:
+    command = cluster.run(pipeline(node={"action": "stubborn", "amount": 600, "first": 1}, last={"after": "node"}))
+    lab.begun("node")
+    lab.kill(lab.supervisor())
+    wait_until(lambda: not cluster.nodes(), 10, "for the end of a node nobody wants")
+    assert finished(lab, command, code=1).json["state"] == "interrupted"
+    assert lab.resume().states == {"node": "done", "last": "done"}
+    assert lab.executions() == {"node": 2, "last": 1}
+
+
+def test_without_workers_nodes_fail_after_a_while_and_a_retry_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SYLVA_CLUSTER_PATIENCE", "0.5")
+    lab = Lab(tmp_path)
+    with Cluster(lab) as empty:
+        answer = finished(lab, empty.run(pipeline(first={}, second={}, third={"after": "first"})), code=1)
+        assert answer.states == {"first": "failed", "second": "failed", "third": "skipped"}
+        assert f"{empty.address} has had no worker for 0.5 s" in answer.message("first")
+        monkeypatch.setenv("SYLVA_CLUSTER_PATIENCE", "60")
+        empty.start_worker()
+        assert set(lab.sylva("retry", "last", "--json").states.values()) == {"done"}
+
+
+def test_without_a_scheduler_the_message_is_plain(cluster: Cluster, lab: Lab) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{unused.getsockname()[1]}"
+        answer = finished(lab, lab.start("run", lab.write(pipeline(a={})), "--executor", address), code=1)
+    assert f"No Dask scheduler answers at {address}" in answer.err
+
+
+@pytest.mark.parametrize("address", ["", "somewhere", "127.0.0.1:8786", "http://127.0.0.1:8786", "tcp://127.0.0.1"])
+def test_what_is_no_address_is_refused_before_anything_is_noted_down(address: str) -> None:
+    with pytest.raises(BadInput, match="tcp://HOST:PORT"):
+        Request(executor=address)
+
+
+@pytest.mark.parametrize(("said", "threads"), [("", 1), ("4", 4), ("2,1", 2), ("many", 1), ("0", 1)])
+def test_a_worker_says_how_many_threads_a_node_has(said: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", said)
+    assert fit_to_this_machine(JOB).threads == threads
+
+
+def test_no_node_may_have_more_memory_than_its_machine() -> None:
+    assert fit_to_this_machine(JOB).memory_limit == usable_memory()
+    assert fit_to_this_machine(replace(JOB, memory_limit=10)).memory_limit == 10
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(SylvaError, match=r"install sylva-studio\[cluster\]"):
+        DaskExecutor("tcp://127.0.0.1:8786")
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare")
+def test_a_worker_that_does_not_see_the_workspace_says_so(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.workspace.mkdir()
+    hidden = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs none {lab.workspace} && exec "$@"', "sh"]
+    if subprocess.run([*hidden, "true"], capture_output=True).returncode:
+        pytest.skip("this container may not mount anything")
+    with Cluster(lab) as elsewhere:
+        elsewhere.start_worker(within=hidden)
+        answer = finished(lab, elsewhere.run(pipeline(node={})), code=1)
+        assert f"does not see the workspace {lab.workspace}" in answer.message("node")
+        assert "Dask worker tcp://127.0.0.1:" in answer.message("node")
+
+
+def test_a_process_of_another_machine_is_left_alone() -> None:
+    process = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    try:
+        end_leftover(replace(identify(process.pid), boot="another machine"))
+        assert is_alive(identify(process.pid))
+    finally:
+        process.kill()
+        process.wait()

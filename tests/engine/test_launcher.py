@@ -1,0 +1,60 @@
+"""A warm launcher starts runs that outlive it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from engine.document import Document, Node
+from engine.events import EventLog
+from engine.launch import Launcher, new_run
+from engine.plan import Request
+from engine.processes import ProcessId, end_leftover, identify, is_alive
+from engine.state import RunState, run_state
+from engine.workspace import Workspace
+
+PLUGIN = Path(__file__).parents[1] / "plugin"
+
+
+def wait_for_end(log: EventLog, run: str) -> RunState:
+    deadline = time.monotonic() + 60
+    while (state := run_state(log, log.run(run))).live and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return state
+
+
+def test_runs_started_by_a_launcher_go_on_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(PLUGIN))
+    workspace = Workspace(tmp_path).create()
+    nodes = {"a": Node(type="probe", params={"action": "sleep", "amount": 0.5})}
+    launcher = Launcher()
+    with EventLog(workspace) as log:
+        runs = [new_run(log, Document(name="one", nodes=nodes), Request()) for _ in range(2)]
+        for run in runs:
+            launcher.start(workspace, run)
+        while any(run_state(log, log.run(run)).state == "starting" for run in runs):
+            time.sleep(0.02)
+        launcher.close()
+        states = [wait_for_end(log, run) for run in runs]
+    assert [state.state for state in states] == ["done", "done"]
+    # Both came to the same work at the same time; one did it.
+    assert len({state.nodes["a"].key for state in states}) == 1
+
+
+def test_a_leftover_group_is_ended_but_not_one_that_merely_has_its_number() -> None:
+    sleeper = os.spawnv(
+        os.P_NOWAIT, sys.executable, [sys.executable, "-c", "import os, time; os.setpgrp(); time.sleep(99)"]
+    )
+    while os.getpgid(sleeper) != sleeper:
+        time.sleep(0.01)
+    process = identify(sleeper)
+    end_leftover(ProcessId(sleeper, process.began + 1, process.boot))
+    end_leftover(ProcessId(sleeper, process.began, "another boot"))
+    assert is_alive(process)
+    end_leftover(process)
+    assert not is_alive(process)
+    os.waitpid(sleeper, 0)

@@ -1,0 +1,168 @@
+"""What can go wrong with a Dask cluster besides a killed worker: its scheduler dies, a worker leaves or is cut off."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+pytest.importorskip("distributed", reason="needs the package distributed: install sylva-studio[cluster]")
+
+from tests.cluster import Cluster, parent
+from tests.faults.lab import Document, Lab, Outputs, diamond, wait_until
+
+pytestmark = pytest.mark.slow
+
+Undisturbed = Callable[[Document], Outputs]
+ASLEEP = diamond(action="stubborn", amount=600, first=1)
+"""A diamond whose left node, the first time, sleeps for longer than any test."""
+
+SETTINGS = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s"}
+"""How long silence may last before a connection counts as lost: the shortest Dask takes, 30 s by default."""
+
+
+def only_left_runs(cluster: Cluster) -> int:
+    """Wait until all else that can be done is done; the process of the node that sleeps."""
+    wait_until(lambda: {"left", "right"} <= set(cluster.lab.trace()) and len(cluster.nodes()) == 1, 60)
+    return cluster.nodes()[0]
+
+
+@pytest.fixture
+def cluster(lab: Lab) -> Iterator[Cluster]:
+    with Cluster(lab) as made:
+        made.start_worker()
+        made.start_worker()
+        yield made
+
+
+def test_a_worker_that_leaves_costs_only_the_node_it_ran(lab: Lab, cluster: Cluster, undisturbed: Undisturbed) -> None:
+    command = cluster.run(ASLEEP)
+    nanny = parent(cluster.worker_of(only_left_runs(cluster)))
+    lab.kill(nanny, with_signal=signal.SIGTERM)
+    answer = lab.answer(command)
+    assert answer.code == 0, answer
+    assert lab.executions() == {"source": 1, "left": 2, "right": 1, "join": 1}
+    assert answer.outputs == undisturbed(ASLEEP)
+
+
+def test_without_its_scheduler_a_run_fails_plainly_and_its_nodes_end(lab: Lab, cluster: Cluster) -> None:
+    command = cluster.run(ASLEEP)
+    only_left_runs(cluster)
+    lab.kill(cluster.scheduler.pid)
+    answer = lab.answer(command)
+    assert (answer.code, answer.states["left"], answer.states["join"]) == (1, "failed", "skipped")
+    assert f"the Dask scheduler at {cluster.address} dropped it or went away" in answer.message("left")
+    wait_until(lambda: not cluster.nodes(), 60, "for the end of a node nobody wants")
+
+
+def test_a_killed_host_fails_the_node_it_ran_and_is_replaced(lab: Lab, cluster: Cluster) -> None:
+    document = diamond(action="stubborn", amount=600, first=1, settings={"retries": 1})
+    command = cluster.run(document)
+    node = only_left_runs(cluster)
+    lab.kill(parent(parent(node)))
+    answer = lab.answer(command)
+    assert answer.code == 0, answer
+    assert lab.executions() == {"source": 1, "left": 2, "right": 1, "join": 1}
+    assert node not in cluster.nodes()
+
+
+def test_a_run_resumed_at_once_after_its_supervisor_was_killed_does_nothing_twice(lab: Lab, cluster: Cluster) -> None:
+    command = cluster.run(ASLEEP)
+    only_left_runs(cluster)
+    lab.kill(*cluster.supervisors())
+    assert lab.resume().code == 0
+    assert lab.executions() == {"source": 1, "left": 2, "right": 1, "join": 1}
+    assert lab.answer(command).json["state"] == "interrupted"
+
+
+@dataclass(frozen=True)
+class Network:
+    """A switch with three hosts; names are this process's own, so that two test runs do not meet."""
+
+    prefix: str
+    hosts: tuple[str, ...] = ("a", "b", "c")
+
+    @property
+    def switch(self) -> str:
+        return f"{self.prefix}s"
+
+    def address(self, host: str) -> str:
+        return f"10.77.0.{self.hosts.index(host) + 1}"
+
+    def within(self, host: str) -> list[str]:
+        """What to put before a command to run it on a host."""
+        return ["ip", "netns", "exec", f"{self.prefix}{host}"]
+
+    def make(self) -> None:
+        ip("netns", "add", self.switch)
+        ip("-n", self.switch, "link", "add", "name", "bridge", "type", "bridge")
+        ip("-n", self.switch, "link", "set", "dev", "bridge", "up")
+        for host in self.hosts:
+            space = f"{self.prefix}{host}"
+            ip("netns", "add", space)
+            ip(
+                "link",
+                "add",
+                "name",
+                "wire",
+                "netns",
+                space,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                host,
+                "netns",
+                self.switch,
+            )
+            ip("-n", self.switch, "link", "set", "dev", host, "master", "bridge", "up")
+            ip("-n", space, "addr", "add", f"{self.address(host)}/24", "dev", "wire")
+            ip("-n", space, "link", "set", "dev", "wire", "up")
+            ip("-n", space, "link", "set", "dev", "lo", "up")
+
+    def cut_off(self, host: str) -> None:
+        ip("-n", self.switch, "link", "set", "dev", host, "down")
+
+    def remove(self) -> None:
+        for space in (*(f"{self.prefix}{host}" for host in self.hosts), self.switch):
+            subprocess.run(["ip", "netns", "del", space], capture_output=True)
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    made = Network(f"sy{os.getpid()}")
+    try:
+        made.make()
+    except subprocess.CalledProcessError as error:
+        made.remove()
+        pytest.skip(f"no networks can be made here: {error.stderr.decode().strip()}")
+    yield made
+    made.remove()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make networks")
+@pytest.mark.skipif(not shutil.which("ip"), reason="needs the command ip (package iproute2)")
+def test_a_worker_that_is_cut_off_costs_only_the_node_it_ran(
+    lab: Lab, network: Network, undisturbed: Undisturbed
+) -> None:
+    with Cluster(lab, network.address("a"), network.within("a"), SETTINGS) as cluster:
+        host_of = {
+            cluster.start_worker(host=network.address(host), within=network.within(host)).pid: host for host in "bc"
+        }
+        command = cluster.run(ASLEEP)
+        node = only_left_runs(cluster)
+        network.cut_off(host_of[parent(cluster.worker_of(node))])
+        answer = lab.answer(command, timeout=120)
+        assert answer.code == 0, answer
+        assert lab.executions() == {"source": 1, "left": 2, "right": 1, "join": 1}
+        assert node not in cluster.nodes()
+    assert answer.outputs == undisturbed(ASLEEP)
