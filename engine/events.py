@@ -106,6 +106,10 @@ class EventLog:
         self._write("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", [(run, name, document, json.dumps(request), now)])
         return run
 
+    def change_request(self, run: str, request: dict[str, Any]) -> None:
+        """Go on with a run under other limits."""
+        self._write("UPDATE runs SET request = ? WHERE id = ?", [(json.dumps(request), run)])
+
     def append(self, run: str, kind: str, node: str | None = None, **data: Any) -> None:
         """Add one event."""
         row = (run, time.time(), kind, node, json.dumps(data))

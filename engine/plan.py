@@ -41,6 +41,8 @@ class Request:
     """Whether the document may name files outside the workspace."""
     executor: str | None = None
     """Address of a Dask scheduler whose workers run the nodes; ``None``: this machine."""
+    settings: tuple[str, ...] = ()
+    """The parameters changed for this run, as they were given; the document holds them already."""
 
     def __post_init__(self) -> None:
         if self.executor is not None and not re.fullmatch(r"(tcp|tls)://\S+:\d+", self.executor):
@@ -53,7 +55,8 @@ class Request:
     @classmethod
     def from_dict(cls, about: dict[str, Any]) -> Request:
         """From plain JSON."""
-        return cls(**{**about, "to": tuple(about["to"]), "start": tuple(about["start"])})
+        values: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in about.items()}
+        return cls(**values)
 
 
 @dataclass(frozen=True)

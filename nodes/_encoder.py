@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal
 
 from engine.contract import Kind
@@ -73,7 +74,8 @@ class NumberColumn:
         if form == "onehot" or not self.has_missing:
             values = np.where(missing, self.median, values)
         if form == "onehot":
-            values = (values - self.mean) / self.scale
+            with np.errstate(over="ignore"):
+                values = (values - self.mean) / self.scale
         limits = np.finfo(out.dtype)
         np.clip(values, limits.min, limits.max, out=out[:, 0], casting="same_kind")
         if self.width(form) == 2:
@@ -241,7 +243,7 @@ def _learn_numbers(name: str, kind: Kind, values: np.ndarray) -> NumberColumn | 
         return "it has no values"
     with np.errstate(over="ignore"):
         fits = bool(np.array_equal(values.astype(np.float32), values, equal_nan=True))
-    median = float(np.median(values[~missing]))
+        median = float(np.nan_to_num(np.median(values[~missing])))
     filled = np.where(missing, median, values)
     largest = float(np.abs(filled).max()) or 1.0
     mean, spread = float((filled / largest).mean()) * largest, float((filled / largest).std()) * largest
@@ -281,5 +283,11 @@ def _column_from_json(about: Mapping[str, Any]) -> NumberColumn | LevelColumn:
     if about["kind"] not in FAMILIES:
         raise ValueError(f"a column of kind {about['kind']}")
     if "levels" in about:
-        return LevelColumn(about["name"], about["kind"], tuple(about["levels"]))
-    return NumberColumn(**about)
+        levels = tuple(about["levels"])
+        if not all(isinstance(text, str) for text in (about["name"], *levels)):
+            raise ValueError("a level that is no text")
+        return LevelColumn(about["name"], about["kind"], levels)
+    column = NumberColumn(**about)
+    if not all(isfinite(number) for number in (column.median, column.mean, column.scale)) or column.scale <= 0:
+        raise ValueError(f"column '{column.name}' cannot be scaled")
+    return column

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from engine.contract import Kind
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MANY_TEXTS = 100
+WHOLE = re.compile(r"([+-]?)0*(\d+?)(\.0*)?", re.ASCII)
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 BOOLS = {"true": True, "yes": True, "t": True, "y": True, "1": True} | {
     "false": False,
@@ -87,13 +89,23 @@ def categorise(column: pa.ChunkedArray, missing: Collection[str] = ()) -> pa.Dic
     import numpy as np
     import pyarrow as pa
 
-    encoded = column.cast(pa.string()).dictionary_encode().combine_chunks()
-    texts = _tidy(encoded.dictionary.to_pylist(), missing)
+    encoded = _encoded(column)
+    texts = _tidy(encoded.dictionary.cast(pa.string()).to_pylist(), missing)
     values = natural_order({text for text in texts if text is not None})
     position = {text: index for index, text in enumerate(values)}
     code_of_text = np.array([-1 if text is None else position[text] for text in [*texts, None]], dtype=np.int32)
-    codes = code_of_text[encoded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)]
+    codes = code_of_text[encoded.indices.cast(pa.int64()).fill_null(len(texts)).to_numpy(zero_copy_only=False)]
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(values, pa.string()))
+
+
+def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Each value once, and its number in every row; what is already so is never written out."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        with suppress(pa.ArrowException):  # of dictionaries that hold missing values
+            return column.unify_dictionaries().combine_chunks()
+    return column.cast(pa.string()).dictionary_encode().combine_chunks()
 
 
 def natural_order(texts: Iterable[str]) -> list[str]:
@@ -119,8 +131,13 @@ def _tidy(texts: list[str | None], missing: Collection[str]) -> list[str | None]
 
 def _whole(number: str) -> str:
     """``1.0``, ``+1`` and ``1e0`` as ``1``; a code such as ``007`` stays as it is."""
+    if number.isdigit():
+        return number
+    if written := WHOLE.fullmatch(number):  # digit by digit: as floats, large ones would become the same
+        sign, digits = written[1], written[2]
+        return f"-{digits}" if sign == "-" and digits != "0" else digits
     value = float(number)
-    return str(int(value)) if value.is_integer() and not number.isdigit() else number
+    return str(int(value)) if value.is_integer() else number
 
 
 def _unwrapped(column: pa.ChunkedArray) -> pa.ChunkedArray:

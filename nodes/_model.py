@@ -102,12 +102,10 @@ def load_model(folder: Path) -> FittedModel:
     """The model a folder holds; ``BadInput`` if it is damaged, foreign or from a newer version."""
     about = describe_model(folder)
     with _blaming(folder):
-        for name, digest in about["files"].items():
-            if Path(name).name != name or _sha256(folder / name) != digest:
-                raise ValueError(f"{name} is not the file that was saved")
+        _check_files(folder, about["files"])
         if about["kind"] not in LEARNERS:
             raise ValueError(f"there is no learner '{about['kind']}'")
-        classes, encoder = list(about["classes"]), TableEncoder.from_json(about["encoder"])
+        classes, encoder = about["classes"], TableEncoder.from_json(about["encoder"])
         learner = LEARNERS[about["kind"]].load(folder, about["learner"])
         if learner.shape != (encoder.width, len(classes)):
             raise ValueError(f"encoder, classes and learner do not fit each other {learner.shape}")
@@ -122,6 +120,16 @@ def load_model(folder: Path) -> FittedModel:
         )
 
 
+def _check_files(folder: Path, digests: Mapping[str, str]) -> None:
+    """``ValueError`` unless the folder holds exactly the files that were saved."""
+    there = {path.name for path in folder.iterdir()} - {FILE}
+    for name in sorted(there ^ set(digests)):
+        raise ValueError(f"{name} is {'not a file that was saved' if name in there else 'lost'}")
+    for name, digest in digests.items():
+        if _sha256(folder / name) != digest:
+            raise ValueError(f"{name} is not the file that was saved")
+
+
 def describe_model(folder: Path) -> dict[str, Any]:
     """What ``model.json`` says; ``BadInput`` if there is none or it is not a model of this version."""
     path = folder / FILE
@@ -131,10 +139,12 @@ def describe_model(folder: Path) -> dict[str, Any]:
         about = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(about, dict) or about.get("format") != FORMAT:
             raise ValueError(f"{FILE} does not describe a model")
-        if not isinstance(about["version"], int) or about["version"] < 1:
+        if type(about["version"]) is not int or about["version"] < 1:
             raise ValueError(f"version {about['version']!r} is none")
         if about["version"] == VERSION and (lost := [name for name in FIELDS if name not in about]):
             raise ValueError(f"{FILE} does not give {listed(lost)}")
+        if about["version"] == VERSION:
+            _check_texts(about)
     if about["version"] > VERSION:
         raise BadInput(
             f"'{folder.name}' holds a model of version {about['version']}, this program reads up to version {VERSION}; "
@@ -143,13 +153,22 @@ def describe_model(folder: Path) -> dict[str, Any]:
     return about
 
 
+def _check_texts(about: Mapping[str, Any]) -> None:
+    """``ValueError`` unless the title is a text and the classes are a list of texts, none of them twice."""
+    classes = about["classes"]
+    if not isinstance(classes, list) or not all(isinstance(text, str) for text in [about["title"], *classes]):
+        raise ValueError("title or classes are no texts")
+    if len(set(classes)) < len(classes):
+        raise ValueError("a class is named twice")
+
+
 @contextmanager
 def _blaming(folder: Path) -> Iterator[None]:
     """Whatever goes wrong in reading is the folder's fault, and is told so."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, OSError, EOFError) as error:
-        reason = f"'{error.args[0]}' is not given" if isinstance(error, KeyError) else str(error)
+    except Exception as error:  # numpy and LightGBM raise very different ones
+        reason = f"'{error.args[0]}' is not given" if isinstance(error, KeyError) else str(error) or repr(error)
         raise BadInput(f"'{folder.name}' holds no model that can be read: {reason}; train it again") from error
 
 

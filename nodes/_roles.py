@@ -37,7 +37,9 @@ def check_classes(labels: pa.ChunkedArray, target: str) -> None:
         raise BadInput(f"the target '{target}' has no value in any row; choose another column", field="target")
     if len(classes) == 1:
         raise BadInput(
-            f"the target '{target}' has only one class, '{classes[0]}'; there is nothing to tell apart", field="target"
+            f"the target '{target}' has only one class, '{classes[0]}'; there is nothing to tell apart. "
+            "To score such a file, leave the target empty",
+            field="target",
         )
     if len(classes) > MOST_CLASSES or (len(classes) > FEW_CLASSES and len(classes) > rows / 2):
         raise BadInput(

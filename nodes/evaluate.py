@@ -1,8 +1,11 @@
 """Judge predictions against the truth.
 
 With two classes, or when ``positive`` names one of several, the ranking measures judge that class against the rest.
-With several classes and no ``positive`` they are means over the classes. Accuracy, balanced accuracy and log loss
-always judge all classes, each row given its most probable one.
+With several classes and no ``positive`` they are means over the classes.
+
+What a row is *given* is its most probable class, as in the predictions themselves; accuracy, balanced accuracy, the
+table of classes and the confusion matrix all go by that. With a ``threshold`` and two classes they go by the
+threshold instead. F1 alone is told at the threshold where it is highest, if none is given, and says which that is.
 """
 
 from __future__ import annotations
@@ -45,7 +48,8 @@ class Params(NodeParams):
         ge=0,
         le=1,
         title="Threshold",
-        description="Probability from which a row counts as positive. Empty: where F1 is highest; the report says it.",
+        description="Probability from which a row counts as positive. Empty: rows get their most probable class, and "
+        "F1 is told at the threshold where it is highest on these rows.",
     )
 
 
@@ -91,9 +95,11 @@ def _of_one_class(
     threshold = params.threshold if params.threshold is not None else best[1] if best else 0.5
     labels = [name for name in classes if name != classes[positive]] if len(classes) == 2 else ["all others"]
     labels = [*labels, classes[positive]]
-    matrix = metrics.confusion_matrix(*against_rest, threshold=threshold)
-    f1 = metrics.f1(*against_rest, threshold=threshold)
-    headline = _headline(truth, probabilities, against_rest) | {"f1": f1, "threshold": threshold}
+    matrix = metrics.confusion_matrix(*against_rest, threshold=params.threshold)
+    headline = _headline(truth, probabilities, against_rest, classes[positive])
+    headline |= {"f1": metrics.f1(*against_rest, threshold=threshold), "threshold": threshold}
+    if params.threshold is not None and len(classes) == 2:
+        headline |= _shares_right(matrix)
     return Report(
         "evaluation",
         name,
@@ -104,7 +110,7 @@ def _of_one_class(
             "positive": classes[positive],
             "threshold_rule": "best F1" if params.threshold is None else "given",
             "curves": [_curves(classes[positive], *against_rest)],
-            "confusion": {"labels": labels, "counts": matrix.astype(int).tolist(), "threshold": threshold},
+            "confusion": {"labels": labels, "counts": matrix.astype(int).tolist(), "threshold": params.threshold},
         },
     )
 
@@ -133,8 +139,8 @@ def _of_many_classes(name: str, truth: np.ndarray, probabilities: np.ndarray, cl
 
 
 def _headline(
-    truth: np.ndarray, probabilities: np.ndarray, ranked: tuple[np.ndarray, np.ndarray]
-) -> dict[str, float | int | None]:
+    truth: np.ndarray, probabilities: np.ndarray, ranked: tuple[np.ndarray, np.ndarray], positive: str | None = None
+) -> dict[str, float | int | str | None]:
     """All classes judge the first three; ``ranked`` is what the ranking measures see."""
     from deepforest import metrics
 
@@ -142,13 +148,25 @@ def _headline(
         "accuracy": metrics.accuracy(truth, probabilities),
         "balanced_accuracy": metrics.balanced_accuracy(truth, probabilities),
         "log_loss": metrics.log_loss(truth, probabilities),
+        "positive": positive,
         "auc": metrics.auc(*ranked),
         "f1": metrics.f1(*ranked),
         "threshold": None,
         "ks": metrics.ks(*ranked),
         "average_precision": metrics.average_precision(*ranked),
-        **{name: metrics.recall_at_rate(*ranked, rate=rate) for name, rate in RATES.items()},
+        # How many of a class are found among the top-scored rows says something only of one class to be found.
+        **{name: metrics.recall_at_rate(*ranked, rate=rate) if positive else None for name, rate in RATES.items()},
         "rows": len(truth),
+    }
+
+
+def _shares_right(matrix: np.ndarray) -> dict[str, float | int | str | None]:
+    """Accuracy and balanced accuracy of the decisions in a confusion matrix."""
+    right, actual = matrix.diagonal(), matrix.sum(axis=1)
+    there = actual > 0
+    return {
+        "accuracy": float(right.sum() / actual.sum()),
+        "balanced_accuracy": float((right[there] / actual[there]).mean()),
     }
 
 

@@ -7,9 +7,9 @@ run would have met.
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
@@ -17,10 +17,11 @@ from pydantic import Field, field_validator
 from engine.contract import Column, Columns, Context, Kind, NodeParams, NodeType, Port, Role
 from engine.errors import BadInput
 from engine.files import Files
-from engine.values import Table
+from engine.values import Table, kind_of
 from nodes import _reading
 from nodes._columns import listed, require_column
 from nodes._csv_file import Dialect
+from nodes._decoded_size import is_within
 from nodes._kinds import as_kind, settle
 from nodes._roles import check_classes, check_roles, without_missing_target
 from nodes._samples import read_sample, sample_columns, sample_name
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 CHECKED_SIZE = 64 << 20
-"""Bytes of a file that is loaded as a whole to find its problems before a run."""
-CHECKED_SIZE_COMPRESSED = 8 << 20
+"""Bytes of a table that is loaded as a whole to find its problems before a run: so many when it is decoded."""
 
 
 class LoadDataParams(NodeParams):
@@ -55,7 +55,7 @@ class LoadDataParams(NodeParams):
         default_factory=dict,
         title="Roles",
         description="What columns are for, if they are not features: id and time are carried along to the predictions, "
-        "weight says how much a row counts, ignore keeps a column out of everything.",
+        "an id as it is written, weight says how much a row counts, ignore keeps a column out of everything.",
     )
     types: dict[str, Kind] = Field(
         default_factory=dict,
@@ -133,6 +133,8 @@ class LoadDataParams(NodeParams):
     def _is_known(cls, encoding: str) -> str:
         try:
             "a".encode(encoding)
+            if codecs.lookup(encoding).name in ("idna", "punycode"):  # for host names, and endless on a file
+                raise LookupError
         except (LookupError, ValueError):
             raise ValueError(f"there is no encoding '{encoding}'; try utf-8, latin-1 or utf-16") from None
         return encoding
@@ -174,9 +176,16 @@ def _read(params: LoadDataParams, files: Files) -> pa.Table:
     if name is not None:
         return read_sample(name, params.rows, params.fraud_share, params.seed)
     path = files.readable(params.source, field="source")
-    # What is written decides on labels and on types that were asked for: "1" and "01" are two labels, one number.
-    as_text = {*params.types, *([params.target] if params.target else [])}
+    # What is written decides on labels, ids and types that were asked for: "1" and "01" are two labels, one number.
+    as_text = {*params.types, *_ids(params), *([params.target] if params.target else [])}
     return _reading.read(path, params.format, params.dialect, as_text, params.max_columns)
+
+
+def _ids(params: LoadDataParams) -> list[str]:
+    """Columns of a file that are ids."""
+    if sample_name(params.source) is not None:
+        return []
+    return [name for name, role in params.roles.items() if role == "id"]
 
 
 def _target_and_roles(params: LoadDataParams) -> tuple[str | None, dict[str, Role]]:
@@ -207,7 +216,13 @@ def _check_columns(params: LoadDataParams, names: Iterable[str], target: str | N
 def _with_kinds(data: pa.Table, params: LoadDataParams, target: str | None, roles: Mapping[str, Role]) -> pa.Table:
     import pyarrow as pa
 
-    kinds: dict[str, Kind] = {**params.types, **({target: "category"} if target else {})}
+    # An id that was read as it is written stays that: as a category, 1.0 and +1 would become 1.
+    written = [name for name in _ids(params) if kind_of(data.schema.field(name).type) == "text"]
+    kinds: dict[str, Kind] = {
+        **dict.fromkeys(written, "text"),
+        **params.types,
+        **({target: "category"} if target else {}),
+    }
     missing = frozenset(params.missing)
     columns, empty = {}, []
     for name in data.column_names:
@@ -250,7 +265,7 @@ def _look(params_json: str, files: Files, identity: str) -> Columns | BadInput |
         if sample_name(params.source) is not None:
             return _sample_columns(params)
         path = files.readable(params.source, field="source")
-        if _is_small(path):
+        if is_within(path, _reading.format_of(path, params.format), CHECKED_SIZE, params.max_columns):
             return load(params, files).columns
         names = _reading.names(path, params.format, params.dialect)
         if names is not None:
@@ -280,10 +295,6 @@ def _sample_columns(params: LoadDataParams) -> Columns:
     )
 
 
-def _is_small(path: Path) -> bool:
-    return path.stat().st_size <= (CHECKED_SIZE_COMPRESSED if _reading.is_compressed(path) else CHECKED_SIZE)
-
-
 def columns(inputs: Mapping[str, Columns | None], params: LoadDataParams) -> Mapping[str, Columns | None]:
     """Known for samples; a file tells its columns when it is read."""
     try:
@@ -293,12 +304,12 @@ def columns(inputs: Mapping[str, Columns | None], params: LoadDataParams) -> Map
 
 
 def fingerprint(params: LoadDataParams, files: Files) -> str:
-    """Which file it is and when it was last written; a sample is always the same."""
+    """Which file it is and when it was last written, even if it was then given an older date; samples never change."""
     if sample_name(params.source) is not None:
         return "sample"
     path = files.readable(params.source, field="source").resolve()
     about = path.stat()
-    return f"{path}:{about.st_size}:{about.st_mtime_ns}:{about.st_ino}"
+    return f"{path}:{about.st_size}:{about.st_mtime_ns}:{about.st_ctime_ns}:{about.st_ino}"
 
 
 def _identity(params: LoadDataParams, files: Files) -> str:

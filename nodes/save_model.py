@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,9 @@ from engine.durable import sync
 from engine.errors import BadInput
 from engine.values import Report
 from nodes._model import describe_model
+
+OLD = "old"
+"""Where the model that is being replaced waits until the new one is in its place."""
 
 
 class Params(NodeParams):
@@ -34,10 +38,13 @@ def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     source: Path = inputs["model"].path
     about = describe_model(source)
     folder = ctx.files.models / params.name
-    if params.if_exists == "error" and folder.exists():
-        raise BadInput(f"there is already a model '{params.name}'; choose another name or to replace it", field="name")
-    _put(source, folder)
-    sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    with _alone(folder) as temporary:
+        if params.if_exists == "error" and folder.exists():
+            raise BadInput(
+                f"there is already a model '{params.name}'; choose another name or to replace it", field="name"
+            )
+        _put(source, folder, temporary)
+        sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
     headline = {
         "name": params.name,
         "folder": f"models/{params.name}",
@@ -50,30 +57,51 @@ def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     return {"report": Report("saved-model", f"Saved '{params.name}'", headline, rows=rows, data=data)}
 
 
-def _put(source: Path, folder: Path) -> None:
-    """Write beside, make durable, swap; the old folder goes only once the new one is in its place."""
+@contextmanager
+def _alone(folder: Path) -> Iterator[Path]:
+    """An empty folder beside ``folder`` to work in; whoever saves under the same name waits meanwhile.
+
+    What a save that was killed has left there is removed, once the old model is back in its place.
+    """
+    import fcntl
+
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
-        new, old = Path(temporary, "new"), Path(temporary, "old")
-        shutil.copytree(source, new)
-        for path in (*new.rglob("*"), new):
-            sync(path)
-        if folder.exists():
-            folder.rename(old)
+    temporary = folder.with_name(f".{folder.name}.unfinished")
+    with folder.with_name(f".{folder.name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _clear(temporary, folder)
+        temporary.mkdir()
         try:
-            new.rename(folder)
-        except OSError:
-            if old.exists():
-                old.rename(folder)
-            raise
-        sync(folder.parent)
+            yield temporary
+        finally:
+            _clear(temporary, folder)
+
+
+def _clear(temporary: Path, folder: Path) -> None:
+    old = temporary / OLD
+    if old.exists() and not folder.exists():
+        old.rename(folder)
+    if temporary.exists():
+        shutil.rmtree(temporary)
+
+
+def _put(source: Path, folder: Path, temporary: Path) -> None:
+    """Write beside, make durable, swap; the old folder goes only once the new one is in its place."""
+    new = temporary / "new"
+    shutil.copytree(source, new)
+    for path in (*new.rglob("*"), new):
+        sync(path)
+    if folder.exists():
+        folder.rename(temporary / OLD)
+    new.rename(folder)
+    sync(folder.parent)
 
 
 NODE = NodeType(
     name="save-model",
     title="Save model",
     category="Save",
-    summary="Keeps a model under a name in the workspace, to predict with it or serve it later.",
+    summary="Keeps a copy of a model under a name in the workspace.",
     version=1,
     params=Params,
     run=run,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="sylva",
-    help="Sylva: build, run and replay deep-forest pipelines.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -34,6 +34,31 @@ WorkspaceOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+DetachOption = Annotated[bool, typer.Option("--detach", help="Return at once; the run goes on by itself.")]
+WorkersOption = Annotated[int | None, typer.Option(min=1, help="Nodes at once. [default: one per core]")]
+RetriesOption = Annotated[int | None, typer.Option(min=0, max=10, help="Tries again per failed node, after a pause.")]
+TimeoutOption = Annotated[float | None, typer.Option(min=0.001, max=1e7, help="Seconds a node may take.")]
+MemoryOption = Annotated[
+    int | None,
+    typer.Option(min=1, max=100_000_000, metavar="MB", help="Memory a node may use. [default: 90 % of the machine's]"),
+]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"sylva {version('sylva-studio')}")
+        raise typer.Exit
+
+
+@app.callback()
+def sylva(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Sylva: build, run and replay deep-forest pipelines."""
 
 
 @app.command()
@@ -47,21 +72,16 @@ def run(
         list[str] | None,
         typer.Option("--from", metavar="NODE", help="Run this node and all below it afresh, even if unchanged."),
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Nodes at once. [default: one per core]")] = None,
-    retries: Annotated[int, typer.Option(min=0, max=10, help="Tries again per failed node, with growing pauses.")] = 0,
-    timeout: Annotated[float | None, typer.Option(min=0.001, max=1e7, help="Seconds a node may take.")] = None,
-    memory_limit: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=100_000_000, metavar="MB", help="Memory a node may use. [default: 90 % of the machine's]"
-        ),
-    ] = None,
+    workers: WorkersOption = None,
+    retries: RetriesOption = None,
+    timeout: TimeoutOption = None,
+    memory_limit: MemoryOption = None,
     store_limit: Annotated[int | None, typer.Option(min=1, metavar="MB", help="Size the store may reach.")] = None,
     executor: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="Address of a Dask scheduler; nodes then run on its workers."),
     ] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Return at once; the run goes on by itself.")] = False,
+    detach: DetachOption = False,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
@@ -80,12 +100,13 @@ def run(
             to=tuple(to or ()),
             start=tuple(start or ()),
             workers=workers,
-            retries=retries,
+            retries=retries or 0,
             timeout=timeout,
             memory_limit=memory_limit,
             store_limit=store_limit * 1_000_000 if store_limit else None,
             allow_absolute=True,
             executor=executor,
+            settings=tuple(settings or ()),
         )
         document = _with_settings(read(file), settings) if settings else read(file)
         _refuse_invalid(document, request, place)
@@ -97,31 +118,43 @@ def run(
 @app.command()
 def retry(
     run: RunArgument,
-    detach: Annotated[bool, typer.Option("--detach", help="Return at once.")] = False,
+    workers: WorkersOption = None,
+    retries: RetriesOption = None,
+    timeout: TimeoutOption = None,
+    memory_limit: MemoryOption = None,
+    detach: DetachOption = False,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Run the nodes of a run that failed, and those that waited for them. Nothing finished runs again."""
+    """Run the nodes of a run that failed, and those that waited for them. Nothing finished runs again.
+
+    The pipeline is the one the run began with. After a change to the document, `sylva run` it again: what is
+    finished is in the store.
+    """
     from engine.standby import Standby
 
+    limits = {"workers": workers, "retries": retries, "timeout": timeout, "memory_limit": memory_limit}
     with Standby() as standby, _log(workspace) as log:
-        row, state = _run_to_continue(log, run)
-        if state.state == "done":
-            _finish(log, state, as_json=as_json)
+        row = _run_to_continue(log, run, as_json=as_json)
+        log.change_request(row.id, row.request | {name: each for name, each in limits.items() if each is not None})
         _carry_on(log, row, standby, detach=detach, as_json=as_json)
 
 
 @app.command()
 def resume(
     run: RunArgument,
-    detach: Annotated[bool, typer.Option("--detach", help="Return at once.")] = False,
+    workers: WorkersOption = None,
+    retries: RetriesOption = None,
+    timeout: TimeoutOption = None,
+    memory_limit: MemoryOption = None,
+    detach: DetachOption = False,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Go on with a run that was cancelled or interrupted. Nothing finished runs again."""
-    retry(run, detach=detach, workspace=workspace, as_json=as_json, debug=debug)
+    retry(run, workers, retries, timeout, memory_limit, detach, workspace, as_json, debug)
 
 
 @app.command()
@@ -158,18 +191,19 @@ def runs(
 ) -> None:
     """List runs, newest first."""
     from engine.cli.show import run_row
-    from engine.cli.text import print_json, print_table
+    from engine.cli.text import clock, duration, print_json, print_table
     from engine.state import run_state
 
     rows = []
     place = _workspace(workspace)
     if place.database.is_file():
         with _log(workspace) as log:
-            rows = [run_row(log, run_state(log, row)) for row in log.runs(limit)]
+            rows = [run_row(log, row, run_state(log, row)) for row in log.runs(limit)]
     if as_json:
         print_json(rows)
     elif rows:
-        print_table(rows)
+        shown = {"created": clock, "seconds": duration}
+        print_table([{name: shown.get(name, str)(value) for name, value in row.items()} for row in rows])
     else:
         print(f"No runs yet in {place.root}.")
 
@@ -223,8 +257,6 @@ def nodes(
     debug: DebugOption = False,
 ) -> None:
     """List the node types there are."""
-    import sys
-
     from engine.catalogue import load_catalogue
     from engine.cli.reference import describe, markdown_page, print_type
     from engine.cli.text import print_json, print_table
@@ -340,15 +372,21 @@ def _refuse_invalid(document: Document, request: Request, place: Workspace) -> N
     from engine.catalogue import load_catalogue
     from engine.launch import find_all_problems
     from engine.plan import make_plan
-    from engine.problems import InvalidPipeline
+    from engine.problems import InvalidPipeline, UnknownType
 
     problems = find_all_problems(document, load_catalogue(), request, place)
+    if any(isinstance(problem, UnknownType) for problem in problems):
+        for failure in load_catalogue().failures:
+            print(failure, file=sys.stderr)
     if problems:
         raise InvalidPipeline(problems)
+    if not document.nodes:
+        raise BadInput("The pipeline has no nodes yet; add some.")
     make_plan(document, load_catalogue(), request)
 
 
-def _run_to_continue(log: EventLog, run: str) -> tuple[RunRow, RunState]:
+def _run_to_continue(log: EventLog, run: str, *, as_json: bool) -> RunRow:
+    from engine.cli.text import print_json
     from engine.state import run_state
 
     row = log.run(run)
@@ -357,7 +395,13 @@ def _run_to_continue(log: EventLog, run: str) -> tuple[RunRow, RunState]:
         raise SylvaError(
             f"Run {row.id} is {state.state}; `sylva show {row.id}` shows it, `sylva cancel {row.id}` stops it."
         )
-    return row, state
+    if state.state == "done":
+        if as_json:
+            print_json({"run": row.id, "state": "done"})
+        else:
+            print(f"Run {row.id} of '{row.name}' is done already; there is nothing left to do.")
+        raise typer.Exit
+    return row
 
 
 def _carry_on(log: EventLog, row: RunRow, standby: Standby, *, detach: bool, as_json: bool) -> None:

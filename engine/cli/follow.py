@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -152,11 +153,24 @@ def _table(state: RunState) -> Table:
 
     styles = {"done": "green", "cached": "cyan", "failed": "bold red", "running": "bold", "skipped": "yellow"}
     table = Table.grid(padding=(0, 2))
-    for name, node in state.nodes.items():
+    shown, folded = _fit(state, shutil.get_terminal_size().lines - 2)
+    for name, node in shown.items():
         style = styles.get(node.state, "dim")
         mark, words, seconds = MARKS[node.state], readable(_now(name, node)), duration(_elapsed(node))
         table.add_row(*(Text(part, style) for part in (mark, name, node.state, seconds)), Text(words))
+    if folded:
+        table.add_row("", f"… {folded} more")
     return table
+
+
+def _fit(state: RunState, lines: int) -> tuple[dict[str, NodeState], int]:
+    """The nodes to show, and how many are left out: what runs or failed stays in sight."""
+    if len(state.nodes) <= lines:
+        return state.nodes, 0
+    interest = ("running", "failed", "queued", "skipped", "done", "cached")
+    ranked = sorted(state.nodes, key=lambda name: (*interest, state.nodes[name].state).index(state.nodes[name].state))
+    chosen = set(ranked[: max(1, lines - 1)])
+    return {name: node for name, node in state.nodes.items() if name in chosen}, len(state.nodes) - len(chosen)
 
 
 def _now(name: str, node: NodeState) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,10 @@ from engine.errors import CorruptObject
 from engine.pipeline_file import parse
 from engine.problems import InvalidPipeline
 from engine.store import Output, Store
+from engine.values import kind_of
 
 if TYPE_CHECKING:
-    from engine.events import EventLog
+    from engine.events import EventLog, RunRow
     from engine.state import NodeState, RunState
     from engine.values import Report
 
@@ -29,15 +31,28 @@ def exit_code(state: RunState) -> int:
     return 2 if state.state == "failed" and kinds == {"bad-input"} else 1
 
 
-def run_row(log: EventLog, state: RunState) -> dict[str, Any]:
+def run_row(log: EventLog, row: RunRow, state: RunState) -> dict[str, Any]:
     """A run in a list of runs."""
     end = state.finished or (time.time() if state.live else None)
-    took = duration(end - state.started if end and state.started else None)
-    headline = ""
-    for report in reports(log, state).values():
-        headline = next((f"{name} {cell(value)}" for name, value in report.headline.items()), "")
-    row = {"run": state.id, "pipeline": state.name, "state": state.state}
-    return {**row, "started": clock(state.started), "took": took, "headline": headline}
+    return {
+        "run": state.id,
+        "pipeline": state.name,
+        "state": state.state,
+        "created": state.created,
+        "seconds": end - state.started if end and state.started else None,
+        "headline": _headline(list(reports(log, state).values())),
+        "changed": " ".join(row.request.get("settings", [])),
+    }
+
+
+def _headline(found: list[Report]) -> str:
+    """The most telling report in a few words: a comparison before an evaluation before anything else."""
+    telling = ("comparison", "evaluation")
+    found.sort(key=lambda report: telling.index(report.kind) if report.kind in telling else len(telling))
+    words = {name: cell(value) for name, value in (found[0].headline if found else {}).items()}
+    if "best" in words:
+        return f"best {words['best']}, {words['metric']} {words['value']}"
+    return next((f"{name} {value}" for name, value in words.items()), "")
 
 
 def run_details(log: EventLog, state: RunState) -> dict[str, Any]:
@@ -50,6 +65,7 @@ def run_details(log: EventLog, state: RunState) -> dict[str, Any]:
         "started": state.started,
         "finished": state.finished,
         "attempts": state.attempt,
+        "settings": log.run(state.id).request.get("settings", []),
         "workspace": str(log.workspace.root),
         "nodes": {name: _node_facts(node) for name, node in state.nodes.items()},
         "reports": {name: vars(report) for name, report in reports(log, state).items()},
@@ -65,7 +81,8 @@ def _node_facts(node: NodeState) -> dict[str, Any]:
 def reports(log: EventLog, state: RunState) -> dict[str, Report]:
     """What a run has to say: the reports that no other node gathers into its own, by node."""
     try:
-        gathered = {edge.source.node for edge in parse(log.run(state.id).document).edges}
+        edges = parse(log.run(state.id).document).edges
+        gathered = {edge.source.node for edge in edges if edge.target.node in state.nodes}
     except InvalidPipeline:  # of a version this program cannot read
         gathered = set()
     found = {}
@@ -91,8 +108,19 @@ def print_outcome(log: EventLog, state: RunState) -> None:
     }
     listing = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     print(f"Run {state.id} {state.state}: {listing or 'nothing was started'}.")
+    _print_way_on(log, state)
+
+
+def _print_way_on(log: EventLog, state: RunState) -> None:
+    """What to do about a run that is not done."""
     if state.state == "failed":
-        print(f"Mend the cause, then: sylva retry {state.id}", file=sys.stderr)
+        failed = state.names("failed")
+        print(f"Details: sylva show {state.id} {failed[0]}", file=sys.stderr)
+        print(
+            f"If the pipeline is to be changed, change it and run it again: what is finished stays cached.\n"
+            f"If the cause was outside of it, or a limit: sylva retry {state.id}",
+            file=sys.stderr,
+        )
     elif state.state in ("cancelled", "interrupted"):
         words = last_words(log.workspace, state.id)
         if words and state.state == "interrupted":
@@ -116,11 +144,13 @@ def print_run(log: EventLog, state: RunState) -> None:
     rows = []
     for name, node in state.nodes.items():
         words = failure_line(name, node.error) if node.error and node.state == "failed" else node.text
-        rows.append({"node": name, "state": node.state, "took": duration(node.seconds), "": words})
+        took = duration(node.seconds if node.state != "cached" else None)
+        rows.append({"node": name, "state": node.state, "took": took, "": words})
     print_table(rows)
+    print()
     for name, report in reports(log, state).items():
-        print()
         print_report(name, report)
+    _print_way_on(log, state)
 
 
 def node_details(log: EventLog, state: RunState, name: str) -> dict[str, Any]:
@@ -129,7 +159,9 @@ def node_details(log: EventLog, state: RunState, name: str) -> dict[str, Any]:
     path = log.workspace.node_log(state.id, name)
     outputs = {port: _output_facts(log, Output.from_dict(about)) for port, about in node.outputs.items()}
     lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
-    return {"run": state.id, "node": name, **vars(node), "outputs": outputs, "log": lines[-LOG_LINES:]}
+    about = json.loads(log.run(state.id).document)["nodes"][name]
+    facts = {"run": state.id, "node": name, "type": about["type"], "params": about.get("params", {})}
+    return {**facts, **vars(node), "outputs": outputs, "log": lines[-LOG_LINES:]}
 
 
 def _output_facts(log: EventLog, output: Output) -> dict[str, Any]:
@@ -141,7 +173,8 @@ def _output_facts(log: EventLog, output: Output) -> dict[str, Any]:
         return facts | {"damaged": str(error)}
     if output.type in ("table", "predictions"):
         data = value.data if output.type == "table" else value.to_arrow()
-        facts |= {"rows": data.num_rows, "columns": {field.name: str(field.type) for field in data.schema}}
+        facts |= {"rows": data.num_rows, "columns": {field.name: kind_of(field.type) for field in data.schema}}
+        facts["target"] = value.target if output.type == "table" else None
         preview = data.slice(0, PREVIEW_ROWS).to_pylist()
         facts["preview"] = [{key: _plain(value) for key, value in row.items()} for row in preview]
     elif output.type == "report":
@@ -155,12 +188,16 @@ def _plain(value: Any) -> Any:
 
 def print_node(details: dict[str, Any]) -> None:
     """A node of a run as text."""
-    print(f"Node '{details['node']}' of run {details['run']}: {details['state']} {details['text']}".rstrip())
+    about = f"Node '{details['node']}' ({details['type']}) of run {details['run']}: {details['state']}"
+    print(about, details["text"] or ("" if details["seconds"] is None else f"in {duration(details['seconds'])}"))
+    if details["params"]:
+        print("  settings:", json.dumps(details["params"], ensure_ascii=False))
     if details["error"]:
         print(failure_line(details["node"], details["error"]))
         print(details["error"].get("traceback") or "", end="")
     for port, facts in details["outputs"].items():
         shape = f", {facts['rows']:,} rows × {len(facts['columns'])} columns" if "rows" in facts else ""
+        shape += f", target {facts['target']}" if facts.get("target") else ""
         print(f"  {port}: {facts['type']}{shape}, {size(facts['bytes'])}  {facts['folder']}")
         print(facts["damaged"]) if "damaged" in facts else _print_content(facts)
     if details["log"]:
@@ -170,8 +207,9 @@ def print_node(details: dict[str, Any]) -> None:
 
 def _print_content(facts: dict[str, Any]) -> None:
     if "preview" in facts:
-        shown = list(facts["columns"])[:8]
-        print_table([{name: row[name] for name in shown} for row in facts["preview"]])
+        target = [facts["target"]] if facts["target"] else []
+        names = [*target, *(name for name in facts["columns"] if name not in target)]
+        print_table([{f"{name} ({facts['columns'][name]})": row[name] for name in names} for row in facts["preview"]])
     if "report" in facts:
-        print_table([facts["report"]["headline"]] if facts["report"]["headline"] else [])
+        print_table([{"": name, " ": value} for name, value in facts["report"]["headline"].items()])
         print_table(facts["report"]["rows"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from engine.workspace import Workspace
 
 LITTLE_SPACE = 100_000
+UNBOUNDED = 1_000_000
+NARROWEST = 20
+"""Characters below which a column is left out rather than wrapped."""
 
 Row = Mapping[str, Any]
 
@@ -34,14 +38,33 @@ def print_error(error: SylvaError, *, as_json: bool) -> None:
 
 
 def print_table(rows: Sequence[Row]) -> None:
-    """Rows with the same keys, as aligned columns; a column without any value is left out."""
+    """Rows with the same keys, as aligned columns; those without a value, or beyond the terminal, are left out."""
     names = [name for name in rows[0] if any(row[name] is not None for row in rows)] if rows else []
     if not names:
         return
     cells = [names, *([cell(row[name]) for name in names] for row in rows)]
-    widths = [max(len(line[index]) for line in cells) for index in range(len(cells[0]))]
+    widths = [max(len(line[index]) for line in cells) for index in range(len(names))]
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else UNBOUNDED
+    fitting = _fitting(widths, room)
     for line in cells:
-        print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+        print(_line(line[:fitting], widths, room))
+    if fitting < len(names):
+        print(f"… and {len(names) - fitting} more columns; --json shows all")
+
+
+def _fitting(widths: list[int], room: int) -> int:
+    """How many columns fit, the last of them wrapped if need be."""
+    count = len(widths)
+    while count > 2 and sum(widths[: count - 1]) + 2 * (count - 1) + min(widths[count - 1], NARROWEST) > room:
+        count -= 1
+    return count
+
+
+def _line(texts: list[str], widths: list[int], room: int) -> str:
+    *first, last = texts
+    start = "".join(text.ljust(width + 2) for text, width in zip(first, widths, strict=False))
+    wrapped = textwrap.wrap(last, max(room - len(start), NARROWEST))
+    return (start + f"\n{' ' * len(start)}".join(wrapped)).rstrip()
 
 
 def cell(value: Any) -> str:

@@ -82,6 +82,11 @@ def _check_ports(node_type: NodeType, values: dict[str, Any]) -> None:
         raise SylvaError(
             f"Node type '{node_type.name}' gave outputs {sorted(values)}, but promises {sorted(promised)}."
         )
+    for name, value in values.items():
+        if not hasattr(value, "save"):
+            raise SylvaError(
+                f"Node type '{node_type.name}' gave a {type(value).__name__} for '{name}'; give a value of engine.values."
+            )
 
 
 def _already_done(job: Job, store: Store) -> bool:

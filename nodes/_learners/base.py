@@ -19,6 +19,9 @@ from nodes._encoder import Form, Precision
 if TYPE_CHECKING:
     import numpy as np
 
+LARGEST = 1e300
+"""Scores beyond this count as this: the difference of two must still be a number."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -75,12 +78,14 @@ def save_array(folder: Path, name: str, array: np.ndarray) -> None:
 
 
 def load_array(folder: Path, name: str, kind: str, ndim: int = 1) -> np.ndarray:
-    """Read ``name.npy``; ``ValueError`` if it holds objects, another kind of number or another number of axes."""
+    """Read ``name.npy``; ``ValueError`` if it holds objects, another kind of number, NaN or another number of axes."""
     import numpy as np
 
     array: np.ndarray = np.load(folder / f"{name}.npy", allow_pickle=False)
     if array.dtype.kind != kind or array.ndim != ndim:
         raise ValueError(f"{name}.npy holds {array.dtype} of {array.ndim} axes")
+    if kind == "f" and np.isnan(array).any():
+        raise ValueError(f"{name}.npy holds values that are no numbers")
     return array
 
 
@@ -94,10 +99,10 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
-    """Probabilities from one score a class, as 64-bit floats."""
+    """Probabilities from one score a class, as 64-bit floats; they add up to 1 even if the scores are not finite."""
     import numpy as np
 
-    scores = scores.astype(np.float64)
+    scores = np.nan_to_num(scores.astype(np.float64)).clip(-LARGEST, LARGEST)
     powers: np.ndarray = np.exp(scores - scores.max(axis=1, keepdims=True))
     powers /= powers.sum(axis=1, keepdims=True)
     return powers

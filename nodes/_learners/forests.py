@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LEAF = -1
 BLOCKS = 25
 ROWS_AT_ONCE = 16_384
+ROUNDING = 1e-6
+"""How far the class shares of a leaf may be from adding up to 1."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,18 @@ class ForestArrays:
             and self.classes_per_leaf.min() >= 1
             and self.classes_per_leaf.sum() == len(self.leaf_class) == len(self.leaf_share)
             and _between(self.leaf_class, -1, classes)
+            and _between(self.leaf_share, 0, 1 + ROUNDING)
+            and _between(self._shares_per_leaf(), 1 - ROUNDING, 1 + ROUNDING)
         )
         if not sound:
             raise ValueError("the trees of the forest do not hang together")
+
+    def _shares_per_leaf(self) -> np.ndarray:
+        import numpy as np
+
+        first = np.cumsum(self.classes_per_leaf) - self.classes_per_leaf
+        sums: np.ndarray = np.add.reduceat(self.leaf_share, first)
+        return sums
 
     def trees(self) -> Iterator[ForestArrays]:
         """Each tree by itself; its arrays are views."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from nodes._encoder import Form, Precision
+from nodes._learners._lightgbm_text import check_text
 from nodes._learners.base import Problem
 
 if TYPE_CHECKING:
@@ -77,7 +78,9 @@ class Mart:
     @classmethod
     def load(cls, folder: Path, about: Mapping[str, Any]) -> Mart:
         """Read the text back."""
-        return cls(booster=_booster((folder / FILE).read_text(encoding="utf-8")))
+        text = (folder / FILE).read_text(encoding="utf-8")
+        check_text(text)
+        return cls(booster=_booster(text))
 
     def _settings(self, problem: Problem) -> dict[str, Any]:
         two = problem.classes == 2

@@ -63,9 +63,9 @@ class Mlp:
         import numpy as np
 
         last = len(self.weights) - 1
-        with one_blas_thread():
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             for layer, (weights, intercepts) in enumerate(zip(self.weights, self.intercepts, strict=True)):
-                matrix = matrix @ weights + intercepts
+                matrix = np.nan_to_num(matrix @ weights + intercepts, copy=False)  # beyond the range: at its end
                 if layer < last:
                     np.maximum(matrix, 0, out=matrix)
         return two_classes(matrix[:, 0]) if matrix.shape[1] == 1 else softmax(matrix)

@@ -46,7 +46,7 @@ def test_a_worker_that_leaves_costs_only_the_node_it_ran(lab: Lab, cluster: Clus
     lab.kill(nanny, with_signal=signal.SIGTERM)
     answer = lab.answer(command)
     assert answer.code == 0, answer
-    assert lab.executions() == {"source": 1, "left": 2, "right": 1, "join": 1}
+    assert cluster.executions() == {"source": 1, "left": 2, "right": 1, "join": 1}
     assert answer.outputs == undisturbed(ASLEEP)
 
 
@@ -163,6 +163,6 @@ def test_a_worker_that_is_cut_off_costs_only_the_node_it_ran(
         network.cut_off(host_of[parent(cluster.worker_of(node))])
         answer = lab.answer(command, timeout=120)
         assert answer.code == 0, answer
-        assert lab.executions() == {"source": 1, "left": 2, "right": 1, "join": 1}
+        assert cluster.executions() == {"source": 1, "left": 2, "right": 1, "join": 1}
         assert node not in cluster.nodes()
     assert answer.outputs == undisturbed(ASLEEP)

@@ -6,6 +6,8 @@ import contextlib
 import gzip
 import os
 import re
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from engine.contract import Context
 from engine.errors import BadInput, Cancelled
 from engine.files import Files
 from engine.values import Table
+from nodes._decoded_size import is_within
 from nodes.load_data import NODE, LoadDataParams, file_columns, load
 from tests.nodes.conftest import load_sample, make_context
 
@@ -93,7 +96,26 @@ def test_quotes_may_hold_delimiters_quotes_and_newlines(ctx):
     assert table.data.column("b").to_pylist() == ['x, "y"\nz', "w"]
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "cp1252"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        'a,b\n1,x\n2,"y\n"\n',
+        'a,b\n1,x\n2,"y\n"',
+        'a,b\n1,5" pipe\n2,"y\r\n"\r\n',
+        '"a","b"\n"1","""x"", y"\n2,"y\nz"""\n',
+        '\ufeff"a\n",b\n1,"2"3\n2,"y\n""z"" "\n',
+    ],
+)
+def test_a_last_value_of_several_lines_is_read_if_its_quotes_are_closed(ctx, content):
+    assert read(ctx, content).data.num_rows == 2
+
+
+def test_a_wide_row_may_be_longer_than_a_megabyte(ctx):
+    header, row = (",".join(f"{text}{i:0>200}" for i in range(6_000)) for text in ("column", "9"))
+    assert read(ctx, f"{header}\n{row}\n{row}\n", types={}).data.shape == (2, 6_000)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "cp1252", "utf-16-le", "utf-32", "utf-8-sig", "cp1140"])
 def test_other_encodings_are_read_when_named(ctx, encoding):
     table = read(ctx, "name,n\nJosé,1\nÅsa,2\n".encode(encoding), encoding=encoding)
     assert table.data.column("name").to_pylist() == ["José", "Åsa"]
@@ -228,6 +250,8 @@ def test_unusual_arrow_types_become_plain_ones(ctx):
         (["+1", "-1", "-1"], ["-1", "1"]),
         (["01", "10", "02"], ["01", "02", "10"]),
         (["0.5", "1.5", "1.5"], ["0.5", "1.5"]),
+        (["-9007199254740993", "-9007199254740992", "5"], ["-9007199254740992", "-9007199254740993", "5"]),
+        (["9007199254740993.0", "-0", "+010.", "1e1"], ["0", "10", "9007199254740993"]),
         (["b", "a", "b"], ["a", "b"]),
         (["x10", "x9", "x9"], ["x9", "x10"]),
         (["True", "False", "True"], ["False", "True"]),
@@ -250,6 +274,21 @@ def test_roles_are_set_and_plain_features_left_out(ctx):
     table = read(ctx, content, target="y", roles={"id": "id", "when": "time", "w": "weight", "x": "feature"})
     assert table.roles == {"id": "id", "when": "time", "w": "weight"}
     assert table.features == ["x"]
+
+
+def test_ids_are_carried_as_they_are_written(ctx):
+    ids = ["12345678901234567890", "12345678901234567891", "007", "7", "7.0", "+7", "1e3"]
+    content = "id,x\n" + "".join(f"{name},1\n" for name in ids)
+    table = read(ctx, content, roles={"id": "id"})
+    assert table.data.column("id").to_pylist() == ids
+    assert kinds(table)["id"] == "text"
+    assert kinds(read(ctx, content, roles={"id": "id"}, types={"id": "category"}))["id"] == "category"
+
+
+def test_ids_that_are_numbers_in_the_file_stay_numbers(ctx):
+    pq.write_table(pa.table({"id": [2**60 + 1, 7], "x": [1, 2]}), ctx.files.data / "t.parquet")
+    table = load(LoadDataParams(source="t.parquet", roles={"id": "id"}), ctx.files)
+    assert table.data.column("id").to_pylist() == [2**60 + 1, 7]
 
 
 def test_rows_without_a_target_and_columns_without_values_are_dropped_when_asked(ctx):
@@ -275,12 +314,29 @@ BAD_FILES: list[tuple[str, str | bytes | None, dict[str, Any], str, str]] = [
     ("long.csv", "a,b\n1,2\n3,4,5\n", {}, "source", "row 3 of 'long.csv', counting the header, has 3 values where 2"),
     ("short.csv", "a,b\n1,2\n3\n", {}, "source", "row 3 of 'short.csv', counting the header, has 1 value where 2"),
     ("bare.csv", "1,2\n3\n", {"header": False}, "source", "row 2 of 'bare.csv' has 1 value where 2"),
-    ("quote.csv", 'a,b\n1,"x\n2,y\n', {}, "source", "row 2 of 'quote.csv' has a quote that is never closed"),
+    ("quote.csv", 'a,b\n1,"x\n2,y\n', {}, "source", "line 2 of 'quote.csv' has a quote that is never closed"),
+    ("quote.csv", 'a,b\n1,x\n2,"y\n3,z\n4,w', {}, "source", "line 3 of 'quote.csv' has a quote that is never closed"),
+    ("quote.csv", 'a,b\r\n1,"x\r\n2,y\r\n', {}, "source", "line 2 of 'quote.csv' has a quote that is never closed"),
+    ("quote.csv", 'a,b\n"1,x\n2,y\n', {}, "source", "line 2 of 'quote.csv' has a quote that is never closed"),
+    ("quote.csv", 'a,b\n1,"x\n' + "2,y\n" * 2_000_000, {}, "source", "line 2 of 'quote.csv' has a quote that is"),
+    ("long.csv", "a,b\n1," + "x" * 9_000_000 + "\n", {}, "source", "a row of 'long.csv' is longer than 4 MB"),
+    ("late.csv", "a,b\n" + "1,x\n" * 2_000_000 + "2,y\0\n", {}, "source", "'late.csv' is not text, for it holds NUL"),
     ("latin.csv", b"a,b\n1,x\n2,\xe9\n", {}, "encoding", "byte 0xe9 in line 3 cannot be decoded.*latin-1"),
     ("latin.csv", b"a,b\n1,x\n2,\xe9\n", {"target": "b"}, "encoding", "byte 0xe9 in line 3"),
     ("head.csv", b"a,\xe9\n1,x\n", {}, "encoding", "byte 0xe9 in line 1"),
     ("ascii.csv", "a,b\n1,é\n", {"encoding": "ascii"}, "encoding", "is not ascii: byte 0xc3 in line 2"),
     ("wide.csv", "a,b\n1,é\n".encode("utf-16"), {}, "encoding", "for example utf-16"),
+    ("wide.csv", "a,b\n1,é\n".encode("utf-16"), {"encoding": "latin-1"}, "encoding", "for example utf-16"),
+    ("narrow.csv", ROWS, {"encoding": "utf-16"}, "encoding", "is not utf-16: .* BOM"),
+    ("narrow.csv", ROWS + "x", {"encoding": "utf-16-le"}, "encoding", "is not utf-16-le"),
+    ("escape.csv", r"a,\ud800", {"encoding": "unicode_escape"}, "encoding", "is not unicode_escape: .* surrogates"),
+    (
+        "kanji.csv",
+        b"a,b\n" + b"1,x\n" * 1_200_000 + b"\xff\n",
+        {"encoding": "shift_jis"},
+        "encoding",
+        "byte 0xff in line 1,200,002",
+    ),
     ("noise.csv", bytes(range(256)) * 20, {}, "source", "'noise.csv' is not text"),
     ("noise.csv.gz", b"no gzip at all", {}, "source", "cannot be decompressed"),
     ("noise.parquet", b"PAR1 nonsense PAR1", {}, "source", "is no Parquet file, or damaged"),
@@ -295,7 +351,7 @@ BAD_FILES: list[tuple[str, str | bytes | None, dict[str, Any], str, str]] = [
     ("book.xlsx", b"PK", {}, "format", "choose the format of the file"),
     ("t.csv", ROWS, {"target": "Lable"}, "target", "no column 'Lable'; did you mean 'label'?"),
     ("t.csv", ROWS, {"target": "zzz"}, "target", "the columns are 'age', 'city', 'label'"),
-    ("one.csv", "x,y\n1,a\n2,a\n", {"target": "y"}, "target", "has only one class, 'a'"),
+    ("one.csv", "x,y\n1,a\n2,a\n", {"target": "y"}, "target", "has only one class, 'a'.* To score .* empty"),
     ("void.csv", "x,y\n1,\n2,\n", {"target": "y"}, "missing_target", "missing in 2 of 2 rows"),
     ("void.csv", "x,y\n1,\n2,\n", {"target": "y", "missing_target": "drop"}, "target", "has no value in any row"),
     ("gaps.csv", "x,y\n1,a\n2,\n3,b\n", {"target": "y"}, "missing_target", "missing in 1 of 3 rows; .* drop"),
@@ -405,6 +461,8 @@ def test_an_absolute_path_is_read_when_the_command_line_allows_it(tmp_path):
         {"source": ""},
         {"encoding": "klingon"},
         {"encoding": "base64"},
+        {"encoding": "punycode"},
+        {"encoding": "idna"},
         {"delimiter": ","},
         {"roles": {"a": "target"}},
         {"types": {"a": "int"}},
@@ -430,6 +488,74 @@ def test_of_a_large_file_only_the_beginning_is_checked(ctx, monkeypatch):
     assert found.field == "target"
 
 
+def small_on_disk(ctx: Context, suffix: str) -> str:
+    """A file of a few thousand bytes; its table takes more than ``CHECKED_SIZE``."""
+    path, rows = ctx.files.data / f"t.{suffix}", 5_000_000
+    if suffix == "csv.gz":
+        path.write_bytes(gzip.compress(b"a,b\n" + b"1,x\n" * (5 * rows)))
+    elif suffix == "libsvm":
+        path.write_text("1 8000:1\n" * 2_000)
+    elif suffix == "texts.parquet":
+        long = pa.DictionaryArray.from_arrays(np.zeros(2_000, np.int32), ["x" * 50_000])
+        pq.write_table(pa.table({"a": long.cast(pa.string()), "b": range(2_000)}), path)
+    else:
+        data = pa.table({"a": np.zeros(rows), "b": pa.nulls(rows) if suffix == "arrow" else np.ones(rows)})
+        if suffix == "parquet":
+            pq.write_table(data, path, compression="zstd")
+        elif suffix == "feather":
+            pyarrow.feather.write_feather(data, path, compression="zstd")
+        else:
+            with (
+                pa.OSFile(str(path), "wb") as sink,
+                pa.ipc.new_stream(sink, data.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer,
+            ):
+                writer.write_table(data)
+    assert path.stat().st_size < 1 << 20
+    return path.name
+
+
+@pytest.mark.parametrize("suffix", ["csv.gz", "parquet", "texts.parquet", "feather", "arrow", "libsvm"])
+def test_a_small_file_of_a_large_table_is_not_loaded_to_be_checked(ctx, suffix, monkeypatch):
+    source = small_on_disk(ctx, suffix)
+    monkeypatch.setattr("nodes.load_data.load", None)
+    assert list(NODE.check(LoadDataParams(source=source), ctx.files)) == []
+    if suffix != "libsvm":
+        assert [found.field for found in NODE.check(LoadDataParams(source=source, target="z"), ctx.files)] == ["target"]
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
+def test_the_size_of_an_arrow_file_is_known_before_it_is_decoded(ctx, compression):
+    texts = [f"text {i}" for i in range(10_000)]
+    data = pa.table({"n": range(10_000), "t": texts, "c": pa.array(texts).dictionary_encode()})
+    path = ctx.files.data / "t.feather"
+    pyarrow.feather.write_feather(data, path, compression=compression)
+    assert is_within(path, "arrow", int(1.1 * data.nbytes), 8)
+    assert not is_within(path, "arrow", int(0.9 * data.nbytes), 8)
+
+
+def test_categories_of_a_file_are_not_written_out_to_be_sorted(ctx):
+    long = pa.array(["b" * 1_000_000, "?", "a"])
+    data = pa.table({"c": pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None] * 25_000, pa.int8()), long)})
+    pyarrow.feather.write_feather(data, ctx.files.data / "t.feather")
+    table = load(LoadDataParams(source="t.feather"), ctx.files)  # 25 GB if it were
+    assert table.data.column("c").chunk(0).dictionary.to_pylist() == ["a", "b" * 1_000_000]
+    assert table.data.column("c").null_count == 50_000
+
+
+@pytest.mark.parametrize("encoding", ["cp037", "utf-16-le", "utf-16", "latin-1"])
+def test_a_program_that_checked_a_file_of_another_encoding_ends(ctx, encoding):
+    write(ctx, "t.csv", "a,y\n" + "1,A\n2,B\n" * 300_000 + "1,2,3\n")
+    code = (
+        "import sys; from pathlib import Path; from engine.files import Files; from nodes.load_data import *\n"
+        "params = LoadDataParams(source='t.csv', encoding=sys.argv[2])\n"
+        "print([found.field for found in check(params, Files(Path(sys.argv[1])))])"
+    )
+    for _ in range(3):
+        command = [sys.executable, "-c", code, str(ctx.files.workspace), encoding]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        assert ended.stdout in ("['encoding']\n", "['source']\n") and not ended.stderr
+
+
 def test_the_check_looks_again_once_the_file_has_changed(ctx):
     params = LoadDataParams(source=write(ctx, "t.csv", ROWS), target="label")
     assert list(NODE.check(params, ctx.files)) == []
@@ -449,6 +575,14 @@ def test_the_fingerprint_follows_the_file(ctx):
     before = NODE.fingerprint(params, ctx.files)
     assert NODE.fingerprint(params, ctx.files) == before
     os.utime(ctx.files.data / "t.csv", ns=(1, 1))
+    assert NODE.fingerprint(params, ctx.files) != before
+
+
+def test_the_fingerprint_tells_an_edit_of_the_same_size_that_was_given_the_old_date(ctx):
+    params = LoadDataParams(source=write(ctx, "t.csv", ROWS))
+    before, about = NODE.fingerprint(params, ctx.files), (ctx.files.data / "t.csv").stat()
+    write(ctx, "t.csv", ROWS.replace("30", "31"))
+    os.utime(ctx.files.data / "t.csv", ns=(about.st_atime_ns, about.st_mtime_ns))
     assert NODE.fingerprint(params, ctx.files) != before
 
 

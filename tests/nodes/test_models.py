@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 
@@ -259,6 +261,18 @@ class TestUnusualData:
         with pytest.raises(BadInput, match="'number' is a text and was a number"):
             model.predict_proba(Table(mixed().data.set_column(0, "number", pa.array(["x"] * 240))))
 
+    @pytest.mark.parametrize("classes", [2, 3])
+    def test_probabilities_of_the_largest_numbers_there_are(self, kind, classes, ctx, tmp_path):
+        model = fit(kind, mixed(classes), ctx)
+        huge = np.resize([1.7e308, -1.7e308, 1.8e308, -np.inf, 1e300], 240)
+        odd = mixed(classes).data.set_column(0, "number", pa.array(huge)).set_column(1, "noise", pa.array(-huge))
+        trained_on_it = fit(kind, Table(odd, "class"), ctx)
+        saved(trained_on_it, tmp_path / "m")
+        for trained in (model, trained_on_it, load_model(tmp_path / "m")):
+            probabilities = trained.predict_proba(Table(odd))
+            assert np.isfinite(probabilities).all()
+            np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+
     def test_no_rows_give_no_predictions(self, kind, ctx):
         model = fit(kind, mixed(), ctx)
         assert model.predict_proba(mixed().with_data(mixed().data.slice(0, 0))).shape == (0, 3)
@@ -340,8 +354,6 @@ def rewrite(folder, **changes):
 
 @pytest.fixture
 def copy(forest_folder, tmp_path):
-    import shutil
-
     return shutil.copytree(forest_folder, tmp_path / "copy")
 
 
@@ -424,12 +436,139 @@ class TestRefusedFolders:
         with pytest.raises(BadInput, match="no model that can be read"):
             load_model(copy)
 
+    @pytest.mark.parametrize("change", [np.negative, lambda a: a * np.nan, lambda a: a * 2, lambda a: a / 2])
+    def test_leaves_whose_shares_are_none(self, copy, change):
+        path = copy / "forest-leaf_share.npy"
+        np.save(path, change(np.load(path)))
+        rewrite(copy)
+        with pytest.raises(BadInput, match="no model that can be read"):
+            load_model(copy)
+
+    @pytest.mark.parametrize("files", [{}, {"forest-left.npy": None}])
+    def test_files_without_a_hash(self, copy, files):
+        about = json.loads((copy / FILE).read_text())
+        about["files"] = {name: about["files"][name] for name in files}
+        (copy / FILE).write_text(json.dumps(about))
+        with pytest.raises(BadInput, match=r"forest-.*\.npy is not a file that was saved"):
+            load_model(copy)
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("classes", "abc"),
+            ("classes", ["a", "a", "b"]),
+            ("classes", ["a", 1, None]),
+            ("classes", [["a"], ["b"], {}]),
+            ("title", {"a": 1}),
+            ("version", True),
+        ],
+    )
+    def test_classes_and_titles_that_are_no_texts(self, copy, field, value):
+        rewrite(copy, **{field: value})
+        with pytest.raises(BadInput, match="no model that can be read"):
+            load_model(copy)
+
+    @pytest.mark.parametrize("change", [{"levels": [1, 2]}, {"scale": 0}, {"scale": "x"}, {"mean": float("nan")}])
+    def test_encoder_that_cannot_encode(self, copy, change):
+        encoder = json.loads((copy / FILE).read_text())["encoder"]
+        for column in encoder["columns"]:
+            column.update({name: value for name, value in change.items() if name in column})
+        rewrite(copy, encoder=encoder)
+        with pytest.raises(BadInput, match="no model that can be read"):
+            load_model(copy)
+
+    def test_description_nested_too_deep(self, copy):
+        (copy / FILE).write_text("[" * 200_000)
+        with pytest.raises(BadInput, match="no model that can be read"):
+            load_model(copy)
+
+    @pytest.mark.parametrize("shape", [b"(1000000000000000,), }", b"(" * 5_000])
+    def test_array_header_that_asks_for_too_much(self, copy, shape):
+        header = b"{'descr': '<i4', 'fortran_order': False, 'shape': " + shape + b"\n"
+        (copy / "forest-left.npy").write_bytes(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header)
+        rewrite(copy)
+        with pytest.raises(BadInput, match="no model that can be read"):
+            load_model(copy)
+
     def test_mart_text_that_is_none(self, ctx, tmp_path):
         folder = saved(fit("mart", mixed(), ctx), tmp_path / "m")
         (folder / "mart.txt").write_text("not a model")
         rewrite(folder)
         with pytest.raises(BadInput, match="no model that can be read"):
             load_model(folder)
+
+
+@pytest.fixture(scope="module")
+def mart_folder(tmp_path_factory):
+    workspace = tmp_path_factory.mktemp("mart")
+    return saved(fit("mart", mixed(), make_context(workspace)), workspace / "m")
+
+
+def with_true_sizes(text):
+    """The text with sizes that fit its trees, as a forger would write them."""
+    trees = re.findall(r"^Tree=.*?(?=^Tree=|^end of trees)", text, re.MULTILINE | re.DOTALL)
+    return re.sub(
+        r"^tree_sizes=.*", "tree_sizes=" + " ".join(str(len(tree)) for tree in trees), text, flags=re.MULTILINE
+    )
+
+
+def every(value):
+    """The same value in place of each of a line's values."""
+    return lambda line: line[1] + " ".join([value] * len(line[2].split(" ")))
+
+
+FORGED_LINES = [
+    ("split_feature", every("99999999")),
+    ("split_feature", every("-5000000")),
+    ("left_child", every("0")),
+    ("right_child", every("1")),
+    ("left_child", every("99999999")),
+    ("right_child", every("-99999999")),
+    ("left_child", every("4294967295")),
+    ("left_child", every("x")),
+    ("left_child", lambda line: f"{line[0]} 1"),
+    ("num_leaves", every("2000000000")),
+    ("num_leaves", every("-7")),
+    ("num_leaves", every("2")),
+    ("num_cat", every("999999")),
+    ("num_cat", every("0")),
+    ("cat_boundaries", every("7")),
+    ("cat_threshold", lambda line: f"{line[0]} 1"),
+    ("threshold", every("99")),
+    ("threshold", every("nan")),
+    ("decision_type", every("1")),
+    ("decision_type", every("77")),
+    ("leaf_value", every("nan")),
+    ("leaf_value", every("inf")),
+    ("leaf_value", lambda line: f"{line[0]}\n{line[0]}"),
+    ("is_linear", every("1")),
+    ("shrinkage", lambda line: f"{line[0]}\n\nTree=99"),
+    ("objective", lambda line: "objective=regression"),
+    ("num_class", every("7")),
+    ("num_tree_per_iteration", every("0")),
+    ("max_feature_idx", every("999999999")),
+    ("tree_sizes", every("9999999")),
+    ("tree_sizes", every("-1")),
+    ("tree_sizes", lambda line: line[0].rpartition(" ")[0]),
+    ("tree_sizes", lambda line: "none=1"),
+]
+
+
+@pytest.mark.parametrize(("name", "change"), FORGED_LINES)
+def test_mart_trees_that_lead_nowhere_are_refused_before_lightgbm_follows_them(mart_folder, tmp_path, name, change):
+    folder = shutil.copytree(mart_folder, tmp_path / "copy")
+    text = (folder / "mart.txt").read_text()
+    forged = re.sub(rf"^({name}=)(.*)", change, text, flags=re.MULTILINE)
+    assert forged != text
+    (folder / "mart.txt").write_text(forged if name == "tree_sizes" else with_true_sizes(forged))
+    rewrite(folder)
+    with pytest.raises(BadInput, match="no model that can be read"):
+        load_model(folder)
+
+
+def test_the_forgers_sizes_are_right(mart_folder):
+    text = (mart_folder / "mart.txt").read_text()
+    assert with_true_sizes(text) == text
 
 
 def test_description_is_enough_to_list_models(forest_folder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -158,6 +159,15 @@ class TestEvaluate:
         assert report.headline["f1"] == pytest.approx(reference.f1_score(y, p[:, 1] >= 0.7))
         assert report.rows[1]["precision"] == pytest.approx(reference.precision_score(y, p[:, 1] >= 0.7))
 
+    def test_all_decisions_go_by_the_same_rule(self, ctx, tmp_path):
+        y, p, predictions = drawn(2)
+        for threshold, given in [(None, p.argmax(1)), (0.7, p[:, 1] >= 0.7)]:
+            report = run(evaluate.NODE, ctx, {"predictions": predictions}, threshold=threshold)["report"]
+            assert report.data["confusion"]["counts"] == reference.confusion_matrix(y, given).tolist()
+            assert report.headline["accuracy"] == pytest.approx(reference.accuracy_score(y, given))
+            assert report.headline["balanced_accuracy"] == pytest.approx(reference.balanced_accuracy_score(y, given))
+            assert report.rows[1]["recall"] == pytest.approx(reference.recall_score(y, given))
+
     def test_positive_class_can_be_the_first(self, ctx, tmp_path):
         y, p, predictions = drawn(2)
         report = self.judge(ctx, predictions, tmp_path, positive="c0", name="Mine")
@@ -308,7 +318,7 @@ class TestSaveModel:
         self.save(ctx, model, name="m")
         (ctx.files.models / "m" / "stale").touch()
         self.save(ctx, model, name="m")
-        assert [path.name for path in ctx.files.models.iterdir()] == ["m"]
+        assert self.names(ctx) == ["m"]
         assert {path.name for path in (ctx.files.models / "m").iterdir()} == {"model.json", "mart.txt"}
 
     def test_existing_name_can_be_an_error(self, ctx, model):
@@ -324,11 +334,44 @@ class TestSaveModel:
         def full_disk(path):
             raise OSError("No space left on device")
 
-        monkeypatch.setattr(save_model, "_sync", full_disk)
+        monkeypatch.setattr(save_model, "sync", full_disk)
         with pytest.raises(OSError, match="No space"):
             self.save(ctx, model, name="m")
-        assert [path.name for path in ctx.files.models.iterdir()] == ["m"]
+        assert self.names(ctx) == ["m"]
         assert (ctx.files.models / "m" / "mart.txt").read_bytes() == before
+
+    def names(self, ctx):
+        """What lies in the models folder, but for the lock, which stays."""
+        return [path.name for path in ctx.files.models.iterdir() if path.suffix != ".lock"]
+
+    def test_saves_under_one_name_wait_for_each_other(self, ctx, model):
+        with ThreadPoolExecutor(4) as pool:  # a lock is the open file's, so that threads compete as processes do
+            reports = list(pool.map(lambda _: self.save(ctx, model, name="m"), range(12)))
+        assert len(reports) == 12 and self.names(ctx) == ["m"]
+        load_model(ctx.files.models / "m")
+
+    def test_only_one_of_several_saves_finds_the_name_free(self, ctx, model):
+        def save(_):
+            try:
+                return self.save(ctx, model, name="m", if_exists="error")
+            except BadInput:
+                return None
+
+        with ThreadPoolExecutor(4) as pool:
+            assert sum(report is not None for report in pool.map(save, range(8))) == 1
+
+    @pytest.mark.parametrize("swapped", [False, True])
+    def test_what_a_killed_save_left_is_removed(self, ctx, model, swapped):
+        self.save(ctx, model, name="m")
+        self.save(ctx, model, name="m.x")
+        left = ctx.files.models / ".m.unfinished"
+        (left / "new").mkdir(parents=True)
+        if swapped:
+            (ctx.files.models / "m").rename(left / "old")
+            with pytest.raises(BadInput, match="already a model"):  # it is back in its place
+                self.save(ctx, model, name="m", if_exists="error")
+        self.save(ctx, model, name="m")
+        assert sorted(self.names(ctx)) == ["m", "m.x"]
 
     def test_folder_without_a_model_is_refused(self, ctx, tmp_path):
         with pytest.raises(BadInput, match="holds no model"):

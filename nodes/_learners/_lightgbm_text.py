@@ -1,0 +1,143 @@
+"""Whether LightGBM's text describes trees that can be walked: LightGBM itself follows whatever numbers it is given.
+
+The text is a header, the trees one after the other, and remarks. A header or a tree is lines of ``name=value``. Inner
+nodes are numbered from their root on, so that a child has a higher number than its parent; leaf ``i`` is the child
+``-1 - i``. A categorical node has in place of its threshold the number of a set of levels.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+LINES = re.compile(r"(?:[a-z_]+=[^\n]*\n)+")
+PER_LEAF = ("leaf_value", "leaf_weight", "leaf_count")
+PER_NODE = ("split_gain", "threshold", "internal_value", "internal_weight", "internal_count")
+CATEGORICAL = 1
+"""The bit of ``decision_type`` that marks a categorical node."""
+DECISIONS = 16
+END = "end of trees\n"
+
+
+def check_text(text: str) -> None:
+    """``ValueError`` unless the header, the trees and their sizes agree and every tree leads to its leaves."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)  # numpy's way to say that there is more than numbers
+        _check(text)
+
+
+def _check(text: str) -> None:
+    if not text.isascii() or "\0" in text:
+        raise ValueError("LightGBM's text holds characters that it never writes")
+    start = text.find("\n\n") + 2
+    header = _lines(text[:start].removeprefix("tree\n").removesuffix("\n"))
+    sizes, columns = _whole(header["tree_sizes"]), len(header["feature_names"].split(" "))
+    per_round = _trees_per_round(header)
+    if int(header["max_feature_idx"]) + 1 != columns or not len(sizes) or len(sizes) % per_round or sizes.min() < 1:
+        raise ValueError("the header of LightGBM's text contradicts itself")
+    for number, size in enumerate(sizes.tolist()):
+        head, stop = f"Tree={number}\n", start + size
+        tree = text[start:stop]
+        if not tree.startswith(head):
+            raise ValueError(f"tree {number} is not where tree_sizes says")
+        if not _leads_to_leaves(_lines(tree.removeprefix(head).rstrip("\n") + "\n"), columns):
+            raise ValueError(f"tree {number} does not hang together")
+        start = stop
+    if not text.startswith(END, start):
+        raise ValueError("there are other trees than tree_sizes says")
+
+
+def _trees_per_round(header: Mapping[str, str]) -> int:
+    """One for two classes, else one a class; other objectives give no probabilities."""
+    per_round = int(header["num_tree_per_iteration"])
+    objective = "binary sigmoid:1" if per_round == 1 else f"multiclass num_class:{per_round}"
+    if header["objective"] != objective or int(header["num_class"]) != per_round or per_round < 1:
+        raise ValueError(f"LightGBM's text is of another objective, {header['objective'][:40]!r}")
+    return per_round
+
+
+def _lines(text: str) -> dict[str, str]:
+    """Values by their names, each of which is given once."""
+    if not LINES.fullmatch(text):
+        raise ValueError("LightGBM's text has lines that are not name=value")
+    pairs = [line.split("=", 1) for line in text.splitlines()]
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("LightGBM's text gives a value twice")
+    return found
+
+
+def _leads_to_leaves(tree: Mapping[str, str], columns: int) -> bool:
+    import numpy as np
+
+    leaves = int(tree["num_leaves"])
+    values = _floats(tree["leaf_value"])
+    if tree["is_linear"] != "0" or leaves < 1 or len(values) != leaves or not np.isfinite(values).all():
+        return False
+    if leaves == 1:
+        return True
+    node = np.arange(leaves - 1)
+    left, right = _whole(tree["left_child"]), _whole(tree["right_child"])
+    feature, decision = _whole(tree["split_feature"]), _whole(tree["decision_type"])
+    return (
+        all(len(array) == len(node) for array in (left, right, feature, decision))
+        and all(_count(tree[name]) == leaves for name in PER_LEAF)
+        and all(_count(tree[name]) == len(node) for name in PER_NODE)
+        and all(_are_children(child, node, leaves) for child in (left, right))
+        and _within(feature, columns)
+        and _within(decision, DECISIONS)
+        and _has_its_sets(tree, _floats(tree["threshold"]), decision & CATEGORICAL > 0)
+    )
+
+
+def _are_children(child: np.ndarray, node: np.ndarray, leaves: int) -> bool:
+    """Later inner nodes, or leaves."""
+    return bool(((child < leaves - 1) & (child >= -leaves) & ((child > node) | (child < 0))).all())
+
+
+def _has_its_sets(tree: Mapping[str, str], threshold: np.ndarray, is_categorical: np.ndarray) -> bool:
+    import numpy as np
+
+    sets = int(tree["num_cat"])
+    if np.isnan(threshold).any() or sets < 0:
+        return False
+    if not sets:
+        return not is_categorical.any()
+    bounds = _whole(tree["cat_boundaries"])
+    return (
+        _within(threshold[is_categorical], sets)
+        and len(bounds) == sets + 1
+        and bounds[0] == 0
+        and bool((np.diff(bounds) > 0).all())
+        and bounds[-1] == _count(tree["cat_threshold"])
+    )
+
+
+def _within(numbers: np.ndarray, stop: int) -> bool:
+    return bool(((numbers >= 0) & (numbers < stop)).all())
+
+
+def _count(text: str) -> int:
+    return text.count(" ") + 1
+
+
+def _whole(text: str) -> np.ndarray:
+    return _numbers(text, "int64")
+
+
+def _floats(text: str) -> np.ndarray:
+    return _numbers(text, "float64")
+
+
+def _numbers(text: str, dtype: str) -> np.ndarray:
+    import numpy as np
+
+    try:
+        return np.fromstring(text, dtype, sep=" ")
+    except DeprecationWarning:
+        raise ValueError("LightGBM's text has something else where numbers are expected") from None
