@@ -85,7 +85,8 @@ def _check_ports(node_type: NodeType, values: dict[str, Any]) -> None:
     for name, value in values.items():
         if not hasattr(value, "save"):
             raise SylvaError(
-                f"Node type '{node_type.name}' gave a {type(value).__name__} for '{name}'; give a value of engine.values."
+                f"Node type '{node_type.name}' gave a {type(value).__name__} for '{name}'; "
+                "give one of the values in engine.values."
             )
 
 
