@@ -44,6 +44,7 @@ class Scheduler:
         self.failed: set[str] = set()
         self.skipped: set[str] = set()
         self.attempts: dict[str, int] = {}
+        self.failures: dict[str, int] = {}
         self.repairs: dict[str, int] = {}
         self.keys: dict[str, str] = {}
         self.running: set[str] = set()
@@ -195,8 +196,10 @@ class Scheduler:
         if failure.kind == "corrupt" and self.repairs.get(node, 0) < REPAIRS:
             self.repairs[node] = self.repairs.get(node, 0) + 1
             self._repair(node, failure)
-        elif failure.kind != "bad-input" and self.attempts[node] <= (settings.retries or self.request.retries):
-            wait = min(BACK_OFF_SECONDS * 2 ** (self.attempts[node] - 1), LONGEST_BACK_OFF)
+            return
+        self.failures[node] = self.failures.get(node, 0) + 1
+        if failure.kind != "bad-input" and self.failures[node] <= (settings.retries or self.request.retries):
+            wait = min(BACK_OFF_SECONDS * 2 ** (self.failures[node] - 1), LONGEST_BACK_OFF)
             why = f"failed: {failure.message}; tries again in {wait:g} s"
             self._tell("retrying", node, why=why, error=asdict(failure))
             heapq.heappush(self.later, (time.monotonic() + wait, node))
@@ -205,7 +208,6 @@ class Scheduler:
 
     def _repair(self, node: str, failure: Failure) -> None:
         """An input was damaged on disk: have whoever made it make it again, then come back to ``node``."""
-        self.attempts[node] -= 1
         self._tell("reopened", node, why=failure.message)
         for end in [end for ends in self.plan.steps[node].inputs.values() for end in ends]:
             output = self.outputs.get(end.node, {}).get(end.port)

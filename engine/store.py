@@ -134,13 +134,19 @@ class Store:
 
     def open(self, output: Output) -> Any:
         """Read an output back; ``CorruptObject`` if its bytes are not those that were written."""
-        if damage := self._damage(output):
-            raise CorruptObject(output.digest, damage)
-        return VALUES[output.type].load(self._folder(output))
+        try:
+            if damage := self._damage(output):
+                raise CorruptObject(output.digest, damage)
+            return VALUES[output.type].load(self._folder(output))
+        except FileNotFoundError as error:  # discarded at this moment by a run that found it damaged
+            raise CorruptObject(output.digest, "a file of it is gone") from error
 
     def is_whole(self, output: Output) -> bool:
         """Whether every byte is as it was written."""
-        return self._damage(output) is None
+        try:
+            return self._damage(output) is None
+        except FileNotFoundError:
+            return False
 
     def discard(self, output: Output) -> None:
         """Drop a damaged output; the records that point at it no longer count."""

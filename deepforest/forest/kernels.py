@@ -7,21 +7,17 @@ Both are partitioned in place at every split, so that a passenger's leaf is know
 How a node looks for its split depends on what is in it:
 
 - two classes, or a regression target: what a row adds is a *pair* (weight, weight × target), and a histogram of pairs
-  over the bins says all. A pair is one number: two 32-bit counts in an integer when the weights are counts, the parts of
-  a complex number when they are not.
+  over the bins says all. A pair is one number: two 32-bit counts in an integer when the weights are counts, the parts
+  of a complex number when they are not.
 - more classes in a large node: a dense histogram bins × classes.
-- more classes in a small node: the rows are chained by bin, and one walk along the chains keeps the sum of squares
-  up to date, touching one class a row.
-- few rows: the bins are sorted with what the rows add, and scanned.
+- more classes in a small node: the rows are sorted by bin (by counting), and one walk along them keeps the sum of
+  squares up to date, touching one class a row.
 
 All of them find the same split: the one with the largest decrease of impurity (Gini or variance).
 
 - ``grow_tree``      one tree: nodes, leaves, importances and the leaf of each passenger
 - ``draw_bag``       how often each row is in the bag of one tree
 - ``seed_of_tree``   an independent stream of random numbers for each tree
-
-Names used throughout: ``rows`` are row numbers of the node, ``matrix`` the binned features, flat, where the bin of row r in
-feature f is at ``f * feature_stride + r * row_stride``.
 """
 
 from __future__ import annotations
@@ -30,13 +26,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
-from numba.cpython.unsafe.numbers import trailing_zeros
-from numba.extending import overload
+from numba.extending import intrinsic, overload
 
-from ._compile import inlined, kernel
+from ._compile import inlined, inlined_sums, kernel, part, stay_apart
 
 Array = npt.NDArray[Any]
+Int = Any  # a whole number of a width that the compiler infers
 
 MISSING = 255
 BEST, RANDOM, COMPLETELY_RANDOM = 0, 1, 2
@@ -44,15 +41,14 @@ BEST, RANDOM, COMPLETELY_RANDOM = 0, 1, 2
 LEAF = (1 << 23) - 1  # in the place of a node's feature
 SHARED = 1 << 31  # set in a leaf's value when it is the number of a distribution, not a class
 
-FEW_ROWS = 10  # up to here sorting beats any histogram
 DENSE_CLASSES = 256  # more classes than that in a node are not counted in a dense histogram …
-DENSE_CELLS = 24  # … nor more cells, bins × classes, than that many a row
+DENSE_CELLS = 8  # … nor more cells, bins × classes, than that many a row
 NOTED_ROWS = 256  # up to here it pays to note which bins hold rows
-BY_ROW_SHARE = 32  # nodes with fewer than 1/32 of the rows read the matrix by row
+LISTED_BINS = 2.2  # with more bins than that a row, only those that hold rows are looked at
 
 
-class Tree(NamedTuple):
-    """What ``grow_tree`` returns. Passengers are in the order of the leaves that hold them."""
+class Output(NamedTuple):
+    """Where ``grow_tree`` writes a tree, made by ``make_output`` for the largest tree there may be."""
 
     nodes: Array  # uint64, see pack_node
     leaf_start: Array  # distribution i is at leaf_start[i]:leaf_start[i + 1] of the next two
@@ -60,21 +56,52 @@ class Tree(NamedTuple):
     leaf_share: Array
     leaf_value: Array  # regression: one number a leaf
     importances: Array  # decrease of impurity by feature, not normalised
-    passenger_leaf: Array  # leaf nodes that hold passengers …
-    passenger_end: Array  # … and where their passengers end
+    passenger_leaf: Array  # leaf nodes that hold passengers, in the order of the list of passengers …
+    passenger_end: Array  # … and where in that list theirs end
+    made: Array  # how much of the above is used, by the numbers below
+
+
+NODES_MADE, SHARED_MADE, ENTRIES_MADE, HELD_MADE = 0, 1, 2, 3
+
+
+def make_output(n_rows: int, n_features: int, n_classes: int) -> Output:
+    """Room for a tree on ``n_rows`` rows; memory is only taken where a tree is written."""
+    by_class = n_rows if n_classes else 0
+    return Output(
+        nodes=np.empty(2 * n_rows, np.uint64),
+        leaf_start=np.empty(n_rows + 1, np.int32),
+        leaf_class=np.empty(by_class, np.int32),
+        leaf_share=np.empty(by_class, np.float32),
+        leaf_value=np.empty(n_rows - by_class, np.float64),
+        importances=np.empty(n_features),
+        passenger_leaf=np.empty(n_rows, np.int32),
+        passenger_end=np.empty(n_rows, np.int32),
+        made=np.zeros(4, np.int64),
+    )
 
 
 class Data(NamedTuple):
-    """What all trees of a forest share. ``by_row`` may be empty: then the matrix is read by column only."""
+    """What all trees of a forest share. The matrix is there twice: small nodes find what they need in fewer places
+    when they read it by row, large nodes when they read it by column.
+    """
 
     by_column: Array  # flat uint8, n_rows a feature
     by_row: Array  # flat uint8, row_stride bytes a row
     n_rows: int
     row_stride: int
+    by_row_below: int  # number of rows of a node
     n_bins: Array  # int32 a feature, the missing bin not counted
     classes: Array  # int32 a row; of no use in regression
     target: Array  # float64 a row; of no use in classification
     n_classes: int  # 0: regression
+
+
+class Column(NamedTuple):
+    """One binned feature: the bin of row r is at ``offset + r * stride`` of the matrix."""
+
+    matrix: Array
+    offset: Any
+    stride: Any
 
 
 class Limits(NamedTuple):
@@ -85,73 +112,84 @@ class Limits(NamedTuple):
     max_depth: int
     min_split: int
     min_leaf: int
+    min_weight: float  # of a leaf
+    measure: bool  # whether completely random cuts are to be weighed for the importances
 
 
 class Scratch(NamedTuple):
     """Room to work in, made by ``make_scratch``; its types decide between counts and weights with a fraction."""
 
+    state: Array  # of the random numbers
+    desk: Array  # one record, see _desk_dtype
+    features: Array  # all of them, in changing order
+    constants: Array  # those known to be constant in the nodes on the way down
+    stack: Array  # nodes still to be looked at
     # one entry a row of the node
     pairs: Array  # what the row adds: its weight and its weight × target
-    labels: Array  # its class, numbered within the node
-    node_weights: Array
-    bins: Array  # its bin in the feature looked at
-    keys: Array  # bin and position, to be sorted
+    codes: Array  # its class, numbered within the node, × 256; where weights are counts, plus the count
+    node_weights: Array  # its weight; not used where weights are counts
+    row_bins: Array  # its bin in the feature looked at
+    sorted_rows: Array  # codes by bin; where weights are no counts, positions in the node by bin
+    progress: Array  # three a sorted row, up to and with it: see _squares_of_sorted
     spill: Array  # rows on their way to the right child
-    # one entry a bin
-    pair_sums: Array  # 0 between uses
-    row_counts: Array  # 0 between uses
-    noted: Array  # a bit a bin: whether it holds rows; 0 between uses
-    place: Array
-    dense: Array  # bin × class of the node; 0 between uses
-    # one entry a bin that holds rows, ascending; also a cut, after that bin
-    order: Array
-    sums: Array
-    rows_upto: Array
-    left_square: Array
-    left_cross: Array
-    left_weight: Array
-    above: Array
-    over: Array
-    score: Array
-    score_bits: Array  # the same memory as score
     # one entry a class
     totals: Array
     left: Array
     class_of: Array  # a class of the node: the class itself
     local: Array  # a class: its number within the node; -1 between uses
+    dense: Array  # sums by bin × class, or side × class; 0 between uses
 
 
-def make_scratch(n_rows: int, n_classes: int, fractions: bool) -> Scratch:
+def _desk_dtype(pair: Any) -> np.dtype[Any]:
+    """What the search for the split of a node works on, of fixed size: one pointer to the compiler."""
+    return np.dtype(
+        [
+            # the node
+            ("n_rows", np.int64),
+            ("n_local", np.int64),  # classes; 0 in regression
+            ("total", pair),  # sum of the pairs
+            ("square", np.float64),  # sum of the squared class weights
+            ("weight", np.float64),
+            ("min_leaf", np.int64),
+            ("min_weight", np.float64),
+            # one entry a bin, 0 between uses
+            ("pair_sums", pair, 256),
+            ("row_counts", np.uint32, 256),
+            ("noted", np.uint64, 4),  # a bit a bin: whether it holds rows
+            # one entry a bin that holds rows, ascending; also a cut, after that bin
+            ("sums", pair, 258),
+            ("score", np.float64, 258),
+            ("rows_upto", np.uint32, 258),
+            ("place", np.uint32, 256),
+            ("order", np.uint8, 264),
+        ],
+        align=True,
+    )
+
+
+def make_scratch(n_rows: int, n_features: int, n_classes: int, fractions: bool) -> Scratch:
     """Room for trees whose lists of rows are at most ``n_rows`` long; ``fractions``: the weights are no counts."""
     pair, number = (np.complex128, np.float64) if fractions else (np.int64, np.int32)
-    n_classes = (max(n_classes, 2) + 3) & ~3
-    score = np.empty(257)
+    n_classes = max(n_classes, 2)
+    several = n_rows if n_classes > 2 else 0
     return Scratch(
+        state=np.zeros(1, np.uint64),
+        desk=np.zeros(1, _desk_dtype(pair)),
+        features=np.empty(n_features, np.int32),
+        constants=np.empty(n_features, np.int32),
+        stack=np.empty((n_rows + 1, 7), np.int32),
         pairs=np.empty(n_rows, pair),
-        labels=np.empty(n_rows, np.int32),
-        node_weights=np.empty(n_rows, number),
-        bins=np.empty(n_rows, np.uint8),
-        keys=np.empty(n_rows + 1, np.int64),
+        codes=np.empty(several, np.uint32),
+        node_weights=np.empty(several if fractions else 0, number),
+        row_bins=np.empty(n_rows, np.uint8),
+        sorted_rows=np.empty(several, np.uint32),
+        progress=np.empty(3 * several),
         spill=np.empty(n_rows + 1, np.uint32),
-        pair_sums=np.zeros(256, pair),
-        row_counts=np.zeros(256, np.int32),
-        noted=np.zeros(4, np.uint64),
-        place=np.empty(256, np.int32),
-        dense=np.zeros(256 * min(n_classes, DENSE_CLASSES), number),
-        order=np.empty(257, np.uint8),
-        sums=np.empty(257, pair),
-        rows_upto=np.empty(257, np.int32),
-        left_square=np.empty(257),
-        left_cross=np.empty(257),
-        left_weight=np.empty(257),
-        above=np.empty(257),
-        over=np.empty(257),
-        score=score,
-        score_bits=score.view(np.int64),
         totals=np.zeros(n_classes),
         left=np.empty(n_classes),
         class_of=np.empty(n_classes, np.int32),
         local=np.full(n_classes, -1, np.int32),
+        dense=np.zeros(max(256 * min(n_classes, DENSE_CLASSES), 2 * n_classes), number),
     )
 
 
@@ -166,33 +204,57 @@ def _mix(x: Any) -> Any:
 
 
 @inlined
-def _random_below(state: Array, n: int) -> int:
+def _random_below(state: Array, n: Int) -> Int:
     """A whole number in [0, n), n < 2³²; ``state`` moves on (splitmix64)."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     return np.int64(((_mix(state[0]) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
 @kernel
-def seed_of_tree(seed: int, tree: int) -> int:
+def seed_of_tree(seed: Int, tree: Int) -> Int:
     """The start of the stream of tree number ``tree`` of a forest with ``seed``."""
     start = _mix(np.uint64(seed) + np.uint64(0x9E3779B97F4A7C15))
     return np.int64(_mix(start + np.uint64(tree) * np.uint64(0xD1B54A32D192ED03)) >> np.uint64(1))
 
 
 @kernel
-def draw_bag(rows: Array, n_rows: int, n_draws: int, seed: int) -> Array:
-    """Draw ``n_draws`` of ``rows`` with repetition; how often each of all ``n_rows`` rows was drawn.
+def draw_bag(rows: Array, n_draws: int, seed: int, state: Array, counts: Array) -> None:
+    """Draw ``n_draws`` of ``rows`` with repetition and count in ``counts`` how often each was drawn.
 
     A count stops at 255, which no bag of more than a few hundred rows ever sees.
     """
-    state = np.array([seed], np.uint64)
-    counts = np.zeros(n_rows, np.uint8)
+    state[0] = seed
     n = rows.shape[0]
     for _ in range(n_draws):
         row = rows[_random_below(state, n)]
         if counts[row] < 255:
             counts[row] += np.uint8(1)
-    return counts
+
+
+@kernel
+def split_bag(rows: Array, weights: Array, bag: Array, others: Array) -> tuple[Int, Int]:
+    """Sort ``rows`` into those that weigh something and the others; how many of each."""
+    n_bag = n_others = np.uint64(0)
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        weighs = np.uint64(weights[row] > 0)
+        bag[n_bag] = row
+        others[n_others] = row
+        n_bag += weighs
+        n_others += np.uint64(1) - weighs
+    return np.int64(n_bag), np.int64(n_others)
+
+
+def _lowest_bit_typed(context: Any, word: Any) -> Any:
+    """The number of the lowest bit that is set."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return word(word), generate
+
+
+_lowest_bit: Any = intrinsic(_lowest_bit_typed)
 
 
 # --- nodes and pairs --------------------------------------------------------------------------------------------------
@@ -233,160 +295,208 @@ def _make_pair_typed(weight: Any, total: Any) -> Any:
 def _pair_weight_typed(pair: Any) -> Any:
     if isinstance(pair, types.Complex):
         return lambda pair: pair.real
-    return lambda pair: np.float64(pair & 0xFFFFFFFF)
+    return lambda pair: np.float64(np.int32(pair & 0xFFFFFFFF))
 
 
 @overload(_pair_total, inline="always", strict=False)
 def _pair_total_typed(pair: Any) -> Any:
     if isinstance(pair, types.Complex):
         return lambda pair: pair.imag
-    return lambda pair: np.float64(pair >> 32)
+    return lambda pair: np.float64(np.int32(pair >> 32))
+
+
+def _make_code(label: Any, weight: Any, node_weights: Any, i: Any) -> Any: ...
+
+
+def _code_weight(code: Any, node_weights: Any, i: Any) -> Any: ...
+
+
+def _code_to_sort(i: Any, codes: Any, node_weights: Any) -> Any: ...
+
+
+def _sorted_code(entry: Any, codes: Any, node_weights: Any) -> Any: ...
+
+
+@overload(_make_code, inline="always", strict=False)
+def _make_code_typed(label: Any, weight: Any, node_weights: Any, i: Any) -> Any:
+    if isinstance(weight, types.Float):
+
+        def fraction(label: Any, weight: Any, node_weights: Any, i: Any) -> Any:
+            node_weights[i] = weight
+            return label << np.uint32(8)
+
+        return fraction
+    return lambda label, weight, node_weights, i: (label << np.uint32(8)) | np.uint32(weight)
+
+
+@overload(_code_weight, inline="always", strict=False)
+def _code_weight_typed(code: Any, node_weights: Any, i: Any) -> Any:
+    if isinstance(node_weights.dtype, types.Float):
+        return lambda code, node_weights, i: node_weights[i]
+    return lambda code, node_weights, i: np.int32(code & np.uint32(255))
+
+
+@overload(_code_to_sort, inline="always", strict=False)
+def _code_to_sort_typed(i: Any, codes: Any, node_weights: Any) -> Any:
+    if isinstance(node_weights.dtype, types.Float):
+        return lambda i, codes, node_weights: np.uint32(i)
+    return lambda i, codes, node_weights: codes[i]
+
+
+@overload(_sorted_code, inline="always", strict=False)
+def _sorted_code_typed(entry: Any, codes: Any, node_weights: Any) -> Any:
+    if isinstance(node_weights.dtype, types.Float):
+        return lambda entry, codes, node_weights: (codes[entry], node_weights[entry])
+    return lambda entry, codes, node_weights: (entry, np.float64(np.int32(entry & np.uint32(255))))
 
 
 # --- what is in a node ------------------------------------------------------------------------------------------------
 
 
 @inlined
-def _one_class(rows: Array, classes: Array) -> bool:
-    first = classes[rows[0]]
-    for i in range(1, rows.shape[0]):
-        if classes[rows[i]] != first:
+def _all_equal(rows: Array, values: Array) -> bool:
+    first = values[rows[0]]
+    for i in range(1, rows.shape[0]):  # noqa: SIM110 - the compiler knows no all()
+        if values[rows[i]] != first:
             return False
     return True
 
 
-@inlined
-def _one_value(rows: Array, target: Array) -> bool:
-    first = target[rows[0]]
-    for i in range(1, rows.shape[0]):
-        if target[rows[i]] != first:
-            return False
-    return True
-
-
-@inlined
-def _count_classes(rows: Array, classes: Array, weights: Array, s: Scratch) -> int:
-    """Number the classes of the node, total them, and note each row's share; how many classes there are."""
+@part
+def _count_classes(
+    rows: Array,
+    classes: Array,
+    weights: Array,
+    codes: Array,
+    node_weights: Array,
+    totals: Array,
+    class_of: Array,
+    local: Array,
+    sums: Array,
+    desk: Any,
+) -> None:
+    """Number the classes of the node, total them, and note each row's class and weight."""
+    stay_apart()
     n_local = 0
     for i in range(rows.shape[0]):
         row = rows[i]
         c = classes[row]
-        label = s.local[c]
+        label = local[c]
         if label < 0:
             label = np.int32(n_local)
-            s.local[c] = label
-            s.class_of[n_local] = c
-            s.totals[n_local] = 0
+            local[c] = label
+            class_of[n_local] = c
             n_local += 1
         w = weights[row]
-        s.labels[i] = label
-        s.node_weights[i] = w
-        s.totals[label] += w
+        codes[i] = _make_code(np.uint32(label), w, node_weights, i)
+        sums[np.uint32(label)] += w
+    square = weight = 0.0
     for label in range(n_local):
-        s.local[s.class_of[label]] = -1
-    return n_local
+        local[class_of[label]] = -1
+        total = np.float64(sums[label])
+        sums[label] = 0
+        totals[label] = total
+        weight += total
+        square += total * total
+    desk.n_local, desk.square, desk.weight = n_local, square, weight
 
 
 @inlined
-def _pairs_of_two(n: int, s: Scratch) -> Any:
-    total = s.pair_sums[0] - s.pair_sums[0]
-    for i in range(n):
-        w = s.node_weights[i]
-        pair = _make_pair(w, w if s.labels[i] else w - w)
-        s.pairs[i] = pair
+def _pair_two_labels(codes: Array, node_weights: Array, pairs: Array, desk: Any) -> None:
+    """Turn the rows of a node of two classes into pairs; the target is the second class."""
+    total = desk.total - desk.total
+    for i in range(desk.n_rows):
+        w = _code_weight(codes[i], node_weights, i)
+        pair = _make_pair(w, w if codes[i] >> np.uint32(8) else w - w)
+        pairs[i] = pair
         total += pair
-    return total
+    desk.total = total
 
 
 @inlined
-def _keep_two(total: Any, s: Scratch) -> int:
-    """Write the sum of the pairs of a problem of two classes as totals by class; how many classes there are."""
-    weight, second = _pair_weight(total), _pair_total(total)
-    s.class_of[0] = 1 if second == weight else 0
-    s.class_of[1] = 1
-    s.totals[0] = weight - second
-    s.totals[1] = second
-    return 2 if 0 < second < weight else 1
-
-
-@inlined
-def _largest_gain(total: Any) -> float:
-    """The gain of a cut that leaves two pure children, less what rounding may cost."""
-    weight, second = _pair_weight(total), _pair_total(total)
-    return (second - second * second / weight) * (1.0 - 1e-9)
-
-
-@inlined
-def _count_two_classes(rows: Array, classes: Array, weights: Array, s: Scratch) -> Any:
-    """The same for a problem of two classes: the sum of the pairs, whose target is the second class."""
-    total = s.pair_sums[0] - s.pair_sums[0]
+def _pair_two_classes(rows: Array, classes: Array, weights: Array, pairs: Array, desk: Any) -> None:
+    """The same straight from the classes, of a problem that has but two."""
+    total = desk.total - desk.total
     for i in range(rows.shape[0]):
         row = rows[i]
         w = weights[row]
         pair = _make_pair(w, w if classes[row] else w - w)
-        s.pairs[i] = pair
+        pairs[i] = pair
         total += pair
-    return total
+    desk.total = total
 
 
 @inlined
-def _sum_targets(rows: Array, target: Array, weights: Array, s: Scratch) -> Any:
-    total = s.pair_sums[0] * 0
+def _total_two_classes(totals: Array, class_of: Array, desk: Any) -> None:
+    weight, second = _pair_weight(desk.total), _pair_total(desk.total)
+    desk.n_local = 2 if 0.0 < second < weight else 1
+    class_of[0] = 1 if second == weight else 0
+    class_of[1] = 1
+    totals[0] = weight - second
+    totals[1] = second
+
+
+@inlined
+def _pair_targets(rows: Array, target: Array, weights: Array, pairs: Array, desk: Any) -> None:
+    total = desk.total - desk.total
     for i in range(rows.shape[0]):
         w = weights[rows[i]]
         pair = _make_pair(w, w * target[rows[i]])
-        s.pairs[i] = pair
+        pairs[i] = pair
         total += pair
-    return total
+    desk.total = total
+
+
+@inlined
+def _largest_gain(desk: Any) -> float:
+    """The gain of a cut that leaves two pure children, less what rounding may cost."""
+    weight, second = _pair_weight(desk.total), _pair_total(desk.total)
+    return (second - second * second / weight) * (1.0 - 1e-9) if desk.n_local == 2 else np.inf
 
 
 # --- the best cut of one feature --------------------------------------------------------------------------------------
-# A search lists the bins that hold rows of the node, then writes for each cut between two of them the score of the cut
-# as a fraction (above / over), then takes the largest: three plain loops without a branch that could be mispredicted.
+# A search sums up by bin, scores the cut after each bin, and takes the largest: plain loops without a branch that could
+# be mispredicted.
 #
-# Missing values are tried on both sides. Each search returns (gain, last bin on the left, shift): shift 1 puts the missing
-# values on the left, 0 on the right, -1 says that the node has none. The gain is CONSTANT when all rows share a bin, and
-# NO_CUT when every cut would leave too few rows on one side.
+# Missing values are tried on both sides. Each search returns (gain, last bin on the left, shift): shift 1 puts the
+# missing values on the left, 0 on the right, -1 says that the node has none. The gain is CONSTANT when all rows share a
+# bin, and NO_CUT when every cut would leave too little on one side.
 
 CONSTANT, NO_CUT = -2.0, -1.0
 
 
 @inlined
-def _largest_score(s: Scratch, first: int, last: int) -> tuple[float, int]:
-    """The largest score among the cuts in [first, last), and which.
+def _largest_score(desk: Any, first: Int, last: Int) -> tuple[float, Int]:
+    """The largest score among the cuts in [first, last), and which; NO_CUT where all are negative.
 
     Positive floats sort like their bits read as whole numbers, so the number of the cut rides along in the lowest bits.
     """
-    for q in range(first, last):
-        s.score[q] = s.above[q] / s.over[q] if s.over[q] > 0.0 else -1.0
+    bits = desk.score.view(np.int64)
     best = np.int64(-1)
     for q in range(first, last):
-        best = max(best, (s.score_bits[q] & ~np.int64(255)) | q)
+        best = max(best, (bits[q] & ~np.int64(255)) | q)
     if best < 0:
         return NO_CUT, -1
-    return s.score[best & 255], best & 255
+    return desk.score[best & 255], best & 255
 
 
 @inlined
-def _allowed_cuts(s: Scratch, n_cuts: int, n_rows: int, rows_before: int, min_leaf: int) -> tuple[int, int]:
-    """The range of the cuts that leave at least ``min_leaf`` rows on both sides."""
+def _allowed_cuts(desk: Any, n_cuts: Int, rows_before: Int) -> tuple[Int, Int]:
+    """The range of the cuts that leave enough rows on both sides."""
     first, last = 0, n_cuts
-    if min_leaf > 1:
-        while first < last and rows_before + s.rows_upto[first] < min_leaf:
+    if desk.min_leaf > 1:
+        while first < last and rows_before + np.int64(desk.rows_upto[first]) < desk.min_leaf:
             first += 1
-        while last > first and n_rows - rows_before - s.rows_upto[last - 1] < min_leaf:
+        while last > first and desk.n_rows - rows_before - np.int64(desk.rows_upto[last - 1]) < desk.min_leaf:
             last -= 1
     return first, last
 
 
 @inlined
-def _better(gain: float, q: int, shift: int, best: tuple[float, int, int], s: Scratch) -> tuple[float, int, int]:
-    if gain > best[0]:
-        return gain, np.int64(s.order[q]), shift
-    return best
-
-
-# Two classes, or a regression target.
+def _midway(desk: Any, q: Int, n: Int) -> Int:
+    """The bin midway between listed bin ``q`` and the next of ``n``."""
+    b = np.int64(desk.order[q])
+    return b if q + 1 >= n else (b + np.int64(desk.order[q + 1])) >> 1
 
 
 @inlined
@@ -395,390 +505,495 @@ def _note_bin(noted: Array, b: Any) -> None:
 
 
 @inlined
-def _list_noted_bins(s: Scratch) -> int:
+def _list_noted_bins(desk: Any) -> Int:
     """List the noted bins in ascending order and forget them; how many there are."""
     n = np.uint64(0)
     for i in range(4):
-        word = s.noted[i]
-        s.noted[i] = np.uint64(0)
+        word = desk.noted[i]
+        desk.noted[i] = np.uint64(0)
         while word != 0:
-            s.order[n] = np.uint64(i << 6) + trailing_zeros(word)
+            desk.order[n] = np.uint64(i << 6) + _lowest_bit(word)
             n += np.uint64(1)
             word &= word - np.uint64(1)
     return np.int64(n)
 
 
 @inlined
-def _list_filled_bins(s: Scratch, n_bins: int, nothing: Any) -> int:
-    """The same without notes, by looking at the sum of every bin."""
+def _list_filled_bins(content: Array, nothing: Any, n_bins: Int, order: Array) -> Int:
+    """The same without notes, by looking at the content of every bin."""
     n = np.uint64(0)
     for b in range(n_bins):
-        s.order[n] = b
-        n += np.uint64(s.pair_sums[b] != nothing)
-    s.order[n] = MISSING
-    n += np.uint64(s.pair_sums[MISSING] != nothing)
+        order[n] = b
+        n += np.uint64(content[b] != nothing)
+    order[n] = MISSING
+    n += np.uint64(content[MISSING] != nothing)
     return np.int64(n)
 
 
 @inlined
-def _sum_rows_upto(matrix: Array, offset: Any, stride: Any, rows: Array, s: Scratch, n: int) -> None:
+def _count_rows_upto(column: Column, rows: Array, desk: Any, n: Int) -> None:
     """How many rows are in each listed bin and those before."""
     for i in range(rows.shape[0]):
-        s.row_counts[matrix[offset + np.uint64(rows[i]) * stride]] += 1
-    upto = 0
+        desk.row_counts[column.matrix[column.offset + np.uint64(rows[i]) * column.stride]] += np.uint32(1)
+    upto = np.uint32(0)
     for q in range(n):
-        upto += s.row_counts[s.order[q]]
-        s.row_counts[s.order[q]] = 0
-        s.rows_upto[q] = upto
+        b = desk.order[q]
+        upto += desk.row_counts[b]
+        desk.row_counts[b] = np.uint32(0)
+        desk.rows_upto[q] = upto
+
+
+# Two classes, or a regression target.
 
 
 @inlined
-def _score_pair_sums(s: Scratch, n: int, left: Any, total: Any) -> None:
-    """Score the cuts after each of ``n`` sums; ``left`` is what is on the left from the start."""
+def _score_pair_sums(desk: Any, n: Int, more: Any) -> None:
+    """Score the cuts after each of the first ``n`` running sums; ``more`` is on the left besides."""
+    total, least = desk.total, desk.min_weight
     weight, target = _pair_weight(total), _pair_total(total)
     for q in range(n):
-        left += s.sums[q]
+        left = desk.sums[q] + more
         left_weight = _pair_weight(left)
+        right_weight = weight - left_weight
         apart = _pair_total(left) * weight - target * left_weight
-        s.above[q] = apart * apart
-        s.over[q] = left_weight * (weight - left_weight) * weight
+        over = left_weight * right_weight * weight
+        enough = (over > 0.0) & (min(left_weight, right_weight) >= least)
+        desk.score[q] = apart * apart / over if enough else -1.0
 
 
 @inlined
-def _best_of_sums(s: Scratch, n: int, n_rows: int, total: Any, min_leaf: int) -> tuple[float, int, int]:
-    nothing = total - total
-    if n < 2:
-        return CONSTANT, -1, -1
-    if s.order[n - 1] != MISSING:
-        _score_pair_sums(s, n - 1, nothing, total)
-        first, last = _allowed_cuts(s, n - 1, n_rows, 0, min_leaf)
-        gain, q = _largest_score(s, first, last)
-        return _better(gain, q, -1, (NO_CUT, -1, -1), s)
-    best = (NO_CUT, -1, 0)
-    for shift in range(2):
-        n_cuts = n - 1 - shift
-        _score_pair_sums(s, n_cuts, s.sums[n - 1] if shift else nothing, total)
-        before = n_rows - s.rows_upto[n - 2] if shift else 0
-        first, last = _allowed_cuts(s, n_cuts, n_rows, before, min_leaf)
-        gain, q = _largest_score(s, first, last)
-        best = _better(gain, q, shift, best, s)
+def _best_of_sums(desk: Any, n: Int, missing: Any) -> tuple[float, Int, Int]:
+    """The best cut after one of ``n`` running sums, with what is missing tried on both sides."""
+    nothing = missing - missing
+    some_missing = missing != nothing
+    best = (NO_CUT, -1, 0 if some_missing else -1)
+    for shift in range(2 if some_missing else 1):
+        n_cuts = n if some_missing and shift == 0 else n - 1
+        _score_pair_sums(desk, n_cuts, missing if shift else nothing)
+        before = desk.n_rows - np.int64(desk.rows_upto[n - 1]) if shift else 0
+        first, last = _allowed_cuts(desk, n_cuts, before)
+        gain, q = _largest_score(desk, first, last)
+        if gain > best[0]:
+            best = (gain, q, shift if some_missing else -1)
     return best
 
 
 @inlined
-def _cut_by_pair_sums(
-    matrix: Array, offset: Any, stride: Any, rows: Array, n_bins: int, total: Any, min_leaf: int, s: Scratch
-) -> tuple[float, int, int]:
-    if rows.shape[0] <= NOTED_ROWS:
-        for i in range(rows.shape[0]):
-            b = matrix[offset + np.uint64(rows[i]) * stride]
-            s.pair_sums[b] += s.pairs[i]
-            _note_bin(s.noted, b)
-        n = _list_noted_bins(s)
-    else:
-        for i in range(rows.shape[0]):
-            s.pair_sums[matrix[offset + np.uint64(rows[i]) * stride]] += s.pairs[i]
-        n = _list_filled_bins(s, n_bins, total - total)
-    for q in range(n):
-        s.sums[q] = s.pair_sums[s.order[q]]
-        s.pair_sums[s.order[q]] = total - total
-    if min_leaf > 1:
-        _sum_rows_upto(matrix, offset, stride, rows, s, n)
-    return _best_of_sums(s, n, rows.shape[0], total, min_leaf)
+def _list_running_sums(desk: Any, nothing: Any) -> Int:
+    """List the noted bins in ascending order, with the sums up to each, and forget them; how many there are."""
+    n = np.uint64(0)
+    left = nothing
+    for i in range(4):
+        word = desk.noted[i]
+        desk.noted[i] = np.uint64(0)
+        while word != 0:
+            b = np.uint64(i << 6) + _lowest_bit(word)
+            word &= word - np.uint64(1)
+            left += desk.pair_sums[b]
+            desk.pair_sums[b] = nothing
+            desk.sums[n] = left
+            desk.order[n] = b
+            n += np.uint64(1)
+    return np.int64(n)
+
+
+@inlined
+def _cut_by_listed_sums(column: Column, rows: Array, pairs: Array, desk: Any) -> tuple[float, Int, Int]:
+    """Few rows: only the bins that hold some are looked at."""
+    nothing = desk.total - desk.total
+    sums = desk.pair_sums
+    for i in range(rows.shape[0]):
+        b = column.matrix[column.offset + np.uint64(rows[i]) * column.stride]
+        sums[b] += pairs[i]
+        _note_bin(desk.noted, b)
+    n = _list_running_sums(desk, nothing)
+    if n < 2:
+        return CONSTANT, -1, -1
+    left = desk.sums[n - 1]
+    missing = nothing
+    if desk.min_leaf > 1:
+        _count_rows_upto(column, rows, desk, n)
+    if desk.order[n - 1] == MISSING:
+        n -= 1
+        missing = left - desk.sums[n - 1]
+    gain, q, shift = _best_of_sums(desk, n, missing)
+    if q < 0:
+        return gain, -1, shift
+    return gain, _midway(desk, q, n), shift
+
+
+@part
+def _cut_by_all_sums(column: Column, rows: Array, n_bins: Int, pairs: Array, desk: Any) -> tuple[float, Int, Int]:
+    """Many rows: every bin is looked at; a cut after an empty bin is one more with the same rows on its left."""
+    stay_apart()
+    nothing = desk.total - desk.total
+    sums = desk.pair_sums
+    for i in range(rows.shape[0]):
+        sums[column.matrix[column.offset + np.uint64(rows[i]) * column.stride]] += pairs[i]
+    missing = sums[MISSING]
+    sums[MISSING] = nothing
+    left = nothing
+    for b in range(n_bins):
+        left += sums[b]
+        desk.sums[b] = left
+        sums[b] = nothing
+    if desk.min_leaf > 1:
+        for b in range(n_bins):
+            desk.order[b] = b
+        desk.order[n_bins] = MISSING
+        _count_rows_upto(column, rows, desk, n_bins + 1)
+    gain, q, shift = _best_of_sums(desk, n_bins, missing)
+    if q < 0:
+        return NO_CUT if _some_cut(desk, n_bins, missing) else CONSTANT, -1, shift
+    low, high = q, q
+    while low > 0 and desk.sums[low - 1] == desk.sums[q]:
+        low -= 1
+    while high < n_bins - 1 and desk.sums[high + 1] == desk.sums[q]:
+        high += 1
+    return gain, low if high == n_bins - 1 else (low + high + 1) >> 1, shift
+
+
+@inlined
+def _some_cut(desk: Any, n_bins: Int, missing: Any) -> bool:
+    """Whether the rows are in more than one bin."""
+    nothing = missing - missing
+    filled = np.int64(missing != nothing)
+    before = nothing
+    for b in range(n_bins):
+        filled += desk.sums[b] != before
+        before = desk.sums[b]
+    return bool(filled > 1)
+
+
+@inlined
+def _cut_by_pair_sums(column: Column, rows: Array, n_bins: Int, pairs: Array, desk: Any) -> tuple[float, Int, Int]:
+    if n_bins > LISTED_BINS * rows.shape[0]:
+        return _cut_by_listed_sums(column, rows, pairs, desk)
+    return _cut_by_all_sums(column, rows, n_bins, pairs, desk)
 
 
 # Several classes.
 
 
 @inlined
-def _score_squares(s: Scratch, n_cuts: int, square: Any, weight: Any) -> None:
-    """Score cuts by the sum over the children of (sum of squared class weights / weight)."""
-    for q in range(n_cuts):
-        lw = np.float64(s.left_weight[q])
-        rw = np.float64(weight) - lw
-        left_square = np.float64(s.left_square[q])
-        right_square = np.float64(square - 2 * s.left_cross[q] + s.left_square[q])
-        s.above[q] = left_square * rw + right_square * lw
-        s.over[q] = lw * rw
+def _score_squares(desk: Any, q: Any, left_square: float, cross: float, left_weight: float) -> None:
+    """Score a cut by the sum over the children of (sum of squared class weights / weight)."""
+    right_weight = desk.weight - left_weight
+    right_square = desk.square - cross - cross + left_square
+    above = left_square * right_weight + right_square * left_weight
+    over = left_weight * right_weight
+    enough = (over > 0.0) & (min(left_weight, right_weight) >= desk.min_weight)
+    desk.score[q] = above / over if enough else -1.0
 
 
 @inlined
-def _best_of_squares(
-    s: Scratch, n_cuts: int, n_rows: int, rows_before: int, square: Any, weight: Any, min_leaf: int
-) -> tuple[float, int]:
-    _score_squares(s, n_cuts, square, weight)
-    first, last = _allowed_cuts(s, n_cuts, n_rows, rows_before, min_leaf)
-    score, q = _largest_score(s, first, last)
-    return score - np.float64(square) / np.float64(weight) if q >= 0 else NO_CUT, q
+def _best_of_squares(desk: Any, n_cuts: Int, rows_before: Int) -> tuple[float, Int]:
+    first, last = _allowed_cuts(desk, n_cuts, rows_before)
+    score, q = _largest_score(desk, first, last)
+    return max(score - desk.square / desk.weight, 0.0) if q >= 0 else NO_CUT, q
 
 
 @inlined
-def _sort_few(matrix: Array, offset: Any, stride: Any, rows: Array, keys: Array) -> None:
-    """Sort the rows by bin: keys are bin × 2³² + position of the row in the node."""
+def _sort_by_counting(
+    column: Column,
+    rows: Array,
+    n_bins: Int,
+    codes: Array,
+    node_weights: Array,
+    row_bins: Array,
+    sorted_rows: Array,
+    desk: Any,
+) -> Int:
+    """Sort the rows of the node by bin and list the bins; how many there are."""
+    if rows.shape[0] <= NOTED_ROWS:
+        for i in range(rows.shape[0]):
+            b = column.matrix[column.offset + np.uint64(rows[i]) * column.stride]
+            row_bins[i] = b
+            desk.row_counts[b] += np.uint32(1)
+            _note_bin(desk.noted, b)
+        n = _list_noted_bins(desk)
+    else:
+        for i in range(rows.shape[0]):
+            b = column.matrix[column.offset + np.uint64(rows[i]) * column.stride]
+            row_bins[i] = b
+            desk.row_counts[b] += np.uint32(1)
+        n = _list_filled_bins(desk.row_counts, np.uint32(0), n_bins, desk.order)
+    upto = np.uint32(0)
+    for q in range(n):
+        b = desk.order[q]
+        desk.place[b] = upto
+        upto += desk.row_counts[b]
+        desk.row_counts[b] = np.uint32(0)
+        desk.rows_upto[q] = upto
     for i in range(rows.shape[0]):
-        key = (np.int64(matrix[offset + np.uint64(rows[i]) * stride]) << 32) | i
-        q = i
-        while q > 0 and keys[q - 1] > key:
-            keys[q] = keys[q - 1]
-            q -= 1
-        keys[q] = key
+        b = row_bins[i]
+        place = desk.place[b]
+        desk.place[b] = place + np.uint32(1)
+        sorted_rows[place] = _code_to_sort(i, codes, node_weights)
+    return n
 
 
 @inlined
-def _sort_by_counting(matrix: Array, offset: Any, stride: Any, rows: Array, n_bins: int, s: Scratch) -> None:
-    for i in range(rows.shape[0]):
-        b = matrix[offset + np.uint64(rows[i]) * stride]
-        s.bins[i] = b
-        s.row_counts[b] += 1
-    place = 0
-    for b in range(n_bins):
-        s.place[b] = place
-        place += s.row_counts[b]
-        s.row_counts[b] = 0
-    s.place[MISSING] = place
-    s.row_counts[MISSING] = 0
-    for i in range(rows.shape[0]):
-        b = s.bins[i]
-        s.keys[s.place[b]] = (np.int64(b) << 32) | i
-        s.place[b] += 1
+def _squares_of_sorted(
+    codes: Array,
+    node_weights: Array,
+    sorted_rows: Array,
+    totals: Array,
+    left: Array,
+    progress: Array,
+    n_rows: Int,
+    first: Int,
+    n_local: Int,
+) -> None:
+    """Note the progress up to and with each of the sorted rows, which begin at ``first`` and go round.
 
-
-@inlined
-def _squares_of_sorted(s: Scratch, n_valid: int, n_rows: int, missing_left: bool, n_local: int, nothing: Any) -> int:
-    """Note squares and weights to the left of each cut between the sorted rows; how many bins there are."""
+    Progress is the sum of squared class weights, the sum of class weight × weight of the class in the node, and weight.
+    """
     for c in range(n_local):
-        s.left[c] = 0
-    square = cross = weight = nothing
-    q = np.uint64(0)
-    if missing_left:
-        for p in range(n_valid, n_rows):
-            i = s.keys[p] & 0xFFFFFFFF
-            c = s.labels[i]
-            w = s.node_weights[i]
-            square += w * (2 * s.left[c] + w)
-            cross += w * s.totals[c]
-            s.left[c] += w
+        left[c] = 0.0
+    square = cross = weight = 0.0
+    for part_number in range(2):
+        for p in range(first if part_number == 0 else 0, n_rows if part_number == 0 else first):
+            code, w = _sorted_code(sorted_rows[p], codes, node_weights)
+            c = code >> np.uint32(8)
+            before = left[c]
+            square += w * (before + before + w)
+            cross += w * totals[c]
             weight += w
-    s.keys[n_rows] = -1
-    key = s.keys[0]
-    for p in range(n_valid):
-        i = key & 0xFFFFFFFF
-        c = s.labels[i]
-        w = s.node_weights[i]
-        square += w * (2 * s.left[c] + w)
-        cross += w * s.totals[c]
-        s.left[c] += w
-        weight += w
-        s.left_square[q] = square
-        s.left_cross[q] = cross
-        s.left_weight[q] = weight
-        s.rows_upto[q] = p + 1
-        s.order[q] = key >> 32
-        next_key = s.keys[p + 1]
-        q += np.uint64((key >> 32) != (next_key >> 32))
-        key = next_key
+            left[c] = before + w
+            progress[3 * p] = square
+            progress[3 * p + 1] = cross
+            progress[3 * p + 2] = weight
+
+
+@part
+def _cut_by_sorting(
+    column: Column,
+    rows: Array,
+    n_bins: Int,
+    codes: Array,
+    node_weights: Array,
+    totals: Array,
+    left: Array,
+    row_bins: Array,
+    sorted_rows: Array,
+    progress: Array,
+    desk: Any,
+) -> tuple[float, Int, Int]:
+    stay_apart()
+    n_rows = rows.shape[0]
+    n = _sort_by_counting(column, rows, n_bins, codes, node_weights, row_bins, sorted_rows, desk)
+    if n < 2:
+        return CONSTANT, -1, -1
+    missing = desk.order[n - 1] == MISSING
+    n -= missing
+    n_valid = np.int64(desk.rows_upto[n - 1])
+    best = (NO_CUT, -1, 0 if missing else -1)
+    for shift in range(2 if missing else 1):
+        _squares_of_sorted(
+            codes, node_weights, sorted_rows, totals, left, progress, n_rows, n_valid if shift else 0, desk.n_local
+        )
+        n_cuts = n if missing and shift == 0 else n - 1
+        for q in range(n_cuts):
+            p = (desk.rows_upto[q] - np.uint32(1)) * np.uint32(3)
+            _score_squares(desk, q, progress[p], progress[p + np.uint32(1)], progress[p + np.uint32(2)])
+        gain, q = _best_of_squares(desk, n_cuts, n_rows - n_valid if shift else 0)
+        if gain > best[0]:
+            best = (gain, _midway(desk, q, n), shift if missing else -1)
+    return best
+
+
+@inlined_sums
+def _squares_of_dense(dense: Array, totals: Array, left: Array, desk: Any, first_bin: Int, n_bins: Int) -> Int:
+    """List the bins that hold rows and score the cut after each; how many there are.
+
+    ``first_bin`` -1: the missing values, in row ``n_bins`` of the histogram, are on the left from the start.
+    """
+    lanes = np.uint64(desk.n_local)
+    for c in range(lanes):
+        left[c] = 0.0
+    weight_before = 0.0
+    q = np.uint64(0)
+    for b in range(first_bin, n_bins):
+        row = np.uint64(n_bins if b < 0 else b) * lanes
+        square = cross = weight = 0.0
+        for c in range(lanes):
+            on_left = left[c] + np.float64(dense[row + c])
+            left[c] = on_left
+            square += on_left * on_left
+            cross += on_left * totals[c]
+            weight += on_left
+        if b >= 0:
+            desk.order[q] = b
+            _score_squares(desk, q, square, cross, weight)
+            q += np.uint64(weight > weight_before)
+        weight_before = weight
     return np.int64(q)
 
 
-@inlined
-def _best_of_sorted(
-    s: Scratch, n_rows: int, n_local: int, square: Any, weight: Any, min_leaf: int
-) -> tuple[float, int, int]:
-    nothing = square - square
-    if s.keys[0] >> 32 == s.keys[n_rows - 1] >> 32:
-        return CONSTANT, -1, -1
-    n_valid = n_rows
-    while s.keys[n_valid - 1] >> 32 == MISSING:
-        n_valid -= 1
-    missing = n_valid < n_rows
-    best = (NO_CUT, -1, 0 if missing else -1)
-    for shift in range(2 if missing else 1):
-        n = _squares_of_sorted(s, n_valid, n_rows, shift == 1, n_local, nothing)
-        n_cuts = n if missing and shift == 0 else n - 1
-        before = n_rows - n_valid if shift else 0
-        gain, q = _best_of_squares(s, n_cuts, n_rows, before, square, weight, min_leaf)
-        best = _better(gain, q, shift if missing else -1, best, s)
-    return best
-
-
-@inlined
-def _cut_by_sorting(
-    matrix: Array,
-    offset: Any,
-    stride: Any,
-    rows: Array,
-    n_bins: int,
-    n_local: int,
-    square: Any,
-    weight: Any,
-    min_leaf: int,
-    s: Scratch,
-) -> tuple[float, int, int]:
-    if rows.shape[0] <= FEW_ROWS:
-        _sort_few(matrix, offset, stride, rows, s.keys)
-    else:
-        _sort_by_counting(matrix, offset, stride, rows, n_bins, s)
-    return _best_of_sorted(s, rows.shape[0], n_local, square, weight, min_leaf)
-
-
-@inlined
-def _squares_of_dense(s: Scratch, n: int, n_bins_before: int, lanes: Any) -> None:
-    """Note squares and weights to the left of the cut after each listed bin.
-
-    Four classes at a time, each with sums of its own, so that the compiler makes vector instructions of it.
-    ``n_bins_before`` 1: the last listed bin, that of the missing values, is on the left from the start.
-    """
-    for c in range(lanes):
-        s.left[c] = 0.0
-    sq0 = sq1 = sq2 = sq3 = cr0 = cr1 = cr2 = cr3 = wt0 = wt1 = wt2 = wt3 = 0.0
-    for q in range(-n_bins_before, n):
-        row = np.uint64(s.order[q if q >= 0 else n]) * lanes
-        for c in range(np.uint64(0), lanes, np.uint64(4)):
-            c1, c2, c3 = c + np.uint64(1), c + np.uint64(2), c + np.uint64(3)
-            w0 = np.float64(s.dense[row + c])
-            w1 = np.float64(s.dense[row + c1])
-            w2 = np.float64(s.dense[row + c2])
-            w3 = np.float64(s.dense[row + c3])
-            l0, l1, l2, l3 = s.left[c], s.left[c1], s.left[c2], s.left[c3]
-            sq0 += w0 * (l0 + l0 + w0)
-            sq1 += w1 * (l1 + l1 + w1)
-            sq2 += w2 * (l2 + l2 + w2)
-            sq3 += w3 * (l3 + l3 + w3)
-            cr0 += w0 * s.totals[c]
-            cr1 += w1 * s.totals[c1]
-            cr2 += w2 * s.totals[c2]
-            cr3 += w3 * s.totals[c3]
-            wt0 += w0
-            wt1 += w1
-            wt2 += w2
-            wt3 += w3
-            s.left[c] = l0 + w0
-            s.left[c1] = l1 + w1
-            s.left[c2] = l2 + w2
-            s.left[c3] = l3 + w3
-        if q >= 0:
-            s.left_square[q] = (sq0 + sq1) + (sq2 + sq3)
-            s.left_cross[q] = (cr0 + cr1) + (cr2 + cr3)
-            s.left_weight[q] = (wt0 + wt1) + (wt2 + wt3)
-
-
-@inlined
+@part
 def _cut_by_dense(
-    matrix: Array,
-    offset: Any,
-    stride: Any,
+    column: Column,
     rows: Array,
-    n_bins: int,
-    n_local: int,
-    square: Any,
-    weight: Any,
-    min_leaf: int,
-    s: Scratch,
-) -> tuple[float, int, int]:
-    n_rows = rows.shape[0]
-    lanes = np.uint64((n_local + 3) & ~3)
-    for c in range(n_local, lanes):
-        s.totals[c] = 0.0
-    for i in range(n_rows):
-        b = matrix[offset + np.uint64(rows[i]) * stride]
-        s.dense[np.uint64(b) * lanes + np.uint64(s.labels[i])] += s.node_weights[i]
-        _note_bin(s.noted, b)
-    n = _list_noted_bins(s)
-    if n < 2:
-        best = (CONSTANT, -1, -1)
-    else:
-        if min_leaf > 1:
-            _sum_rows_upto(matrix, offset, stride, rows, s, n)
-        missing = s.order[n - 1] == MISSING
-        best = (NO_CUT, -1, 0 if missing else -1)
-        for shift in range(2 if missing else 1):
-            n_cuts = n - 1 - shift
-            _squares_of_dense(s, n - 1, shift, lanes)
-            before = n_rows - s.rows_upto[n - 2] if shift else 0
-            gain, q = _best_of_squares(s, n_cuts, n_rows, before, square, weight, min_leaf)
-            best = _better(gain, q, shift if missing else -1, best, s)
-    for q in range(n):
-        row = np.uint64(s.order[q]) * lanes
-        for c in range(lanes):
-            s.dense[row + c] = 0
+    n_bins: Int,
+    codes: Array,
+    node_weights: Array,
+    totals: Array,
+    left: Array,
+    dense: Array,
+    desk: Any,
+) -> tuple[float, Int, Int]:
+    stay_apart()
+    lanes = np.uint64(desk.n_local)
+    missing_row = np.uint8(n_bins)
+    for i in range(rows.shape[0]):
+        b = min(column.matrix[column.offset + np.uint64(rows[i]) * column.stride], missing_row)
+        code = codes[i]
+        dense[np.uint64(b) * lanes + np.uint64(code >> np.uint32(8))] += _code_weight(code, node_weights, i)
+    missing = False
+    for c in range(lanes):
+        missing |= dense[np.uint64(n_bins) * lanes + c] != 0
+    best = (CONSTANT, -1, -1)
+    for shift in range(2 if missing else 1):
+        n = _squares_of_dense(dense, totals, left, desk, -shift, n_bins)
+        if n + missing < 2:
+            break
+        if shift == 0:
+            best = (NO_CUT, -1, 0 if missing else -1)
+        desk.order[n] = MISSING
+        before = 0
+        if desk.min_leaf > 1:
+            _count_rows_upto(column, rows, desk, n + missing)
+            before = desk.n_rows - np.int64(desk.rows_upto[n - 1]) if shift else 0
+        n_cuts = n if missing and shift == 0 else n - 1
+        gain, q = _best_of_squares(desk, n_cuts, before)
+        if gain > best[0]:
+            best = (gain, _midway(desk, q, n), shift if missing else -1)
+    for cell in range(np.uint64(n_bins + 1) * lanes):
+        dense[cell] = 0
     return best
+
+
+@inlined
+def _best_cut(column: Column, rows: Array, n_bins: Int, s: Scratch, desk: Any) -> tuple[float, Int, Int]:
+    """The best cut of one feature, by the way that is fastest for what is in the node."""
+    if desk.n_local <= 2:
+        return _cut_by_pair_sums(column, rows, n_bins, s.pairs, desk)
+    if desk.n_local <= DENSE_CLASSES and n_bins * desk.n_local <= DENSE_CELLS * rows.shape[0]:
+        return _cut_by_dense(column, rows, n_bins, s.codes, s.node_weights, s.totals, s.left, s.dense, desk)
+    return _cut_by_sorting(
+        column,
+        rows,
+        n_bins,
+        s.codes,
+        s.node_weights,
+        s.totals,
+        s.left,
+        s.row_bins,
+        s.sorted_rows,
+        s.progress,
+        desk,
+    )
 
 
 # --- a random cut of one feature --------------------------------------------------------------------------------------
 
 
 @inlined
-def _random_cut(
-    matrix: Array, offset: Any, stride: Any, rows: Array, state: Array, s: Scratch
-) -> tuple[float, int, int]:
+def _random_cut(column: Column, rows: Array, row_bins: Array, state: Array) -> tuple[float, Int, Int]:
     """A cut drawn evenly between the lowest and the highest bin; one more sets the missing values apart."""
-    low, high, missing = MISSING, -1, False
+    low, top, above = np.uint8(MISSING), np.uint8(0), np.uint8(0)
     for i in range(rows.shape[0]):
-        b = np.int64(matrix[offset + np.uint64(rows[i]) * stride])
-        s.bins[i] = b
-        if b == MISSING:
-            missing = True
-        else:
-            low = min(low, b)
-            high = max(high, b)
-    if not missing:
-        if low == high:
-            return CONSTANT, -1, -1
-        return 0.0, low + _random_below(state, high - low), -1
-    if high < 0:
+        b = column.matrix[column.offset + np.uint64(rows[i]) * column.stride]
+        row_bins[i] = b
+        low = min(low, b)
+        top = max(top, b)
+        above = max(above, np.uint8(b + np.uint8(1)))  # the missing bin counts as 0 here
+    missing = top == MISSING
+    n_cuts = np.int64(above) - 1 - np.int64(low) + missing
+    if n_cuts < 1:
         return CONSTANT, -1, -1
-    cut = low + _random_below(state, high - low + 1)
-    return 0.0, cut, 0 if cut == high else _random_below(state, 2)
+    cut = np.int64(low) + _random_below(state, n_cuts)
+    if not missing:
+        return 0.0, cut, -1
+    return 0.0, cut, 0 if cut == np.int64(above) - 1 else _random_below(state, 2)
 
 
 @inlined
-def _gain_of_cut(
-    cut: int, shift: int, n: int, total: Any, n_local: int, square: Any, weight: Any, min_leaf: int, s: Scratch
+def _gain_of_pairs(cut: Int, shift: Int, row_bins: Array, pairs: Array, desk: Any) -> float:
+    """The gain of a cut of the rows whose bins are in ``row_bins``: two classes, or a regression target."""
+    add, threshold = np.uint8(max(shift, 0)), np.uint8(cut + max(shift, 0))
+    total = desk.total
+    left = total - total
+    rows_left = np.int64(0)
+    for i in range(desk.n_rows):
+        goes_left = np.uint8(row_bins[i] + add) <= threshold
+        left += pairs[i] * goes_left
+        rows_left += goes_left
+    weight, left_weight = _pair_weight(total), _pair_weight(left)
+    apart = _pair_total(left) * weight - _pair_total(total) * left_weight
+    gain = apart * apart / (left_weight * (weight - left_weight) * weight)
+    return gain if _is_allowed(rows_left, left_weight, weight, desk) else NO_CUT
+
+
+@part
+def _gain_of_classes(
+    cut: Int,
+    shift: Int,
+    row_bins: Array,
+    codes: Array,
+    node_weights: Array,
+    totals: Array,
+    sums: Array,
+    desk: Any,
 ) -> float:
-    """The gain of a cut of the rows whose bins are in ``s.bins``."""
-    shift8 = np.uint8(max(shift, 0))
-    threshold = np.uint8(cut + max(shift, 0))
-    rows_left = 0
-    if n_local <= 2:
-        left = total - total
-        for i in range(n):
-            if np.uint8(s.bins[i] + shift8) <= threshold:
-                left += s.pairs[i]
-                rows_left += 1
-        pair_weight = _pair_weight(total)
-        left_pair_weight = _pair_weight(left)
-        apart = _pair_total(left) * pair_weight - _pair_total(total) * left_pair_weight
-        gain = apart * apart / (left_pair_weight * (pair_weight - left_pair_weight) * pair_weight)
-    else:
-        for c in range(n_local):
-            s.left[c] = 0
-        for i in range(n):
-            if np.uint8(s.bins[i] + shift8) <= threshold:
-                s.left[s.labels[i]] += s.node_weights[i]
-                rows_left += 1
-        left_square = cross = left_weight = square - square
-        for c in range(n_local):
-            left_square += s.left[c] * s.left[c]
-            cross += s.left[c] * s.totals[c]
-            left_weight += s.left[c]
-        lw, rw = np.float64(left_weight), np.float64(weight - left_weight)
-        gain = left_square / lw + (square - 2 * cross + left_square) / rw - square / np.float64(weight)
-    return gain if rows_left >= min_leaf and n - rows_left >= min_leaf else NO_CUT
+    """The same of several classes."""
+    stay_apart()
+    add, threshold = np.uint8(max(shift, 0)), np.uint8(cut + max(shift, 0))
+    rows_left = np.int64(0)
+    for i in range(desk.n_rows):  # both sides are summed: to add always is faster than to decide
+        goes_left = np.uint8(row_bins[i] + add) <= threshold
+        code = codes[i]
+        cell = np.uint64(code >> np.uint32(8)) * np.uint64(2) + np.uint64(goes_left)
+        sums[cell] += _code_weight(code, node_weights, i)
+        rows_left += goes_left
+    left_square = cross = left_weight = 0.0
+    for c in range(desk.n_local):
+        left = np.float64(sums[2 * c + 1])
+        sums[2 * c] = sums[2 * c + 1] = 0
+        left_square += left * left
+        cross += left * totals[c]
+        left_weight += left
+    right_square = desk.square - cross - cross + left_square
+    gain = left_square / left_weight + right_square / (desk.weight - left_weight) - desk.square / desk.weight
+    return max(gain, 0.0) if _is_allowed(rows_left, left_weight, desk.weight, desk) else NO_CUT
+
+
+@inlined
+def _is_allowed(rows_left: Int, left_weight: float, weight: float, desk: Any) -> bool:
+    least = min(left_weight, weight - left_weight)
+    return min(rows_left, desk.n_rows - rows_left) >= desk.min_leaf and least > 0.0 and least >= desk.min_weight
+
+
+@inlined
+def _gain_of_cut(cut: Int, shift: Int, s: Scratch, desk: Any) -> float:
+    if desk.n_local <= 2:
+        return _gain_of_pairs(cut, shift, s.row_bins, s.pairs, desk)
+    return _gain_of_classes(cut, shift, s.row_bins, s.codes, s.node_weights, s.totals, s.dense, desk)
 
 
 # --- growing ----------------------------------------------------------------------------------------------------------
 
 
 @inlined
-def _partition(
-    matrix: Array, offset: Any, stride: Any, rows: Array, threshold: int, shift: int, spill: Array
-) -> int:
+def _partition(column: Column, rows: Array, threshold: Int, shift: Int, spill: Array) -> Int:
     """Bring the rows that go left to the front, each side in its old order; how many go left."""
     top, add = np.uint8(threshold), np.uint8(shift)
     n_left = n_right = np.uint64(0)
     for i in range(rows.shape[0]):
         row = rows[i]
-        goes_left = np.uint64(np.uint8(matrix[offset + np.uint64(row) * stride] + add) <= top)
+        b = column.matrix[column.offset + np.uint64(row) * column.stride]
+        goes_left = np.uint64(np.uint8(b + add) <= top)
         rows[n_left] = row
         spill[n_right] = row
         n_left += goes_left
@@ -788,168 +1003,241 @@ def _partition(
     return np.int64(n_left)
 
 
+@inlined
+def _look_at_node(rows: Array, data: Data, weights: Array, blind: bool, s: Scratch, desk: Any) -> bool:
+    """Put on the desk what is in a node; whether it is pure.
+
+    A blind search needs no more than that: then the number of classes is 0 and nothing is summed unless it is pure.
+    """
+    desk.n_rows = rows.shape[0]
+    desk.n_local = 0
+    if data.n_classes == 0:
+        pure = _all_equal(rows, data.target)
+        if pure or not blind:
+            _pair_targets(rows, data.target, weights, s.pairs, desk)
+        return pure
+    if blind and not _all_equal(rows, data.classes):
+        return False
+    if data.n_classes <= 2:
+        _pair_two_classes(rows, data.classes, weights, s.pairs, desk)
+        _total_two_classes(s.totals, s.class_of, desk)
+    else:
+        _count_classes(
+            rows, data.classes, weights, s.codes, s.node_weights, s.totals, s.class_of, s.local, s.dense, desk
+        )
+        if desk.n_local == 2:
+            _pair_two_labels(s.codes, s.node_weights, s.pairs, desk)
+    return bool(desk.n_local == 1)
+
+
+@inlined
+def _draw_feature(s: Scratch, n_known: Int, n_drawn: Int, n_found: Int, high: Int, blind: bool) -> Int:
+    """Where in ``features`` the next candidate is; below ``n_known``: a feature known to be constant here.
+
+    ``features`` holds the known constants first, then those found constant in this node, then the features not drawn
+    yet, then, from ``high`` on, those drawn. A blind search passes over all constants.
+    """
+    if blind:
+        first = n_known + n_found
+        return first + _random_below(s.state, high - first)
+    j = n_drawn + _random_below(s.state, high - n_found - n_drawn)
+    return j if j < n_known else j + n_found
+
+
+@inlined
+def _swap(values: Array, i: Int, j: Int) -> None:
+    values[i], values[j] = values[j], values[i]
+
+
+@inlined
+def _choose_split(
+    matrix: Array,
+    feature_stride: Any,
+    stride: Any,
+    rows: Array,
+    n_known: Int,
+    n_bins: Array,
+    blind: bool,
+    limits: Limits,
+    s: Scratch,
+    desk: Any,
+) -> tuple[Int, float, Int, Int, Int]:
+    """The best of the candidate features: (feature or -1, gain, last bin on the left, shift, known constants)."""
+    by_chance = limits.splitter == COMPLETELY_RANDOM
+    perfect = _largest_gain(desk)
+    feature: Int = -1
+    best, cut, shift = NO_CUT, 0, -1
+    n_drawn, n_found, n_visited, high = 0, 0, 0, n_bins.shape[0]
+    while high > n_known + n_found and (n_visited < limits.n_candidates or n_visited <= n_found + n_drawn):
+        n_visited += 1
+        j = _draw_feature(s, n_known, n_drawn, n_found, high, by_chance)
+        if j < n_known:
+            _swap(s.features, n_drawn, j)
+            n_drawn += 1
+            continue
+        f = s.features[j]
+        column = Column(matrix, np.uint64(f) * feature_stride, stride)
+        if limits.splitter == BEST:
+            gain, b, side = _best_cut(column, rows, np.int64(n_bins[f]), s, desk)
+        else:
+            gain, b, side = _random_cut(column, rows, s.row_bins, s.state)
+            if gain != CONSTANT and not blind:
+                gain = _gain_of_cut(b, side, s, desk)
+        if gain == CONSTANT:
+            _swap(s.features, j, n_known + n_found)
+            n_found += 1
+            continue
+        high -= 1
+        _swap(s.features, j, high)
+        if gain > best:
+            feature, best, cut, shift = f, gain, b, side
+            if by_chance or gain >= perfect:
+                break
+    for i in range(n_known):
+        s.features[i] = s.constants[i]
+    for i in range(n_known, n_known + n_found):
+        s.constants[i] = s.features[i]
+    return feature, best, cut, shift, n_known + n_found
+
+
+@inlined
+def _write_leaf(node: Int, n_classes: Int, s: Scratch, desk: Any, out: Output) -> None:
+    n_shared = out.made[SHARED_MADE]
+    value = n_shared | SHARED
+    if n_classes == 0:
+        out.leaf_value[n_shared] = _pair_total(desk.total) / _pair_weight(desk.total)
+        out.made[SHARED_MADE] = n_shared + 1
+    elif desk.n_local == 1:
+        value = np.int64(s.class_of[0])
+    else:
+        n_entries = out.made[ENTRIES_MADE]
+        weight = 0.0
+        for c in range(desk.n_local):
+            weight += s.totals[c]
+        for c in range(desk.n_local):
+            out.leaf_class[n_entries + c] = s.class_of[c]
+            out.leaf_share[n_entries + c] = s.totals[c] / weight
+        n_entries += desk.n_local
+        out.made[ENTRIES_MADE] = n_entries
+        out.made[SHARED_MADE] = n_shared + 1
+        out.leaf_start[n_shared + 1] = n_entries
+    out.nodes[node] = pack_node(LEAF, 0, 0, value)
+
+
+@inlined
+def _push(
+    stack: Array, top: Int, node: Int, start: Int, end: Int, p_start: Int, p_end: Int, depth: Int, n_known: Int
+) -> None:
+    stack[top, 0] = node
+    stack[top, 1] = start
+    stack[top, 2] = end
+    stack[top, 3] = p_start
+    stack[top, 4] = p_end
+    stack[top, 5] = depth
+    stack[top, 6] = n_known
+
+
 @kernel
 def grow_tree(
-    data: Data, limits: Limits, weights: Array, bag: Array, passengers: Array, seed: int, s: Scratch
-) -> Tree:
-    """Grow one tree on the rows ``bag``; both lists of rows are reordered by leaf."""
-    n_features = data.n_bins.shape[0]
-    n_bag = bag.shape[0]
-    state = np.array([seed], np.uint64)
-    nodes = np.empty(2 * n_bag, np.uint64)
-    leaf_start = np.empty(n_bag + 1, np.int32)
-    leaf_start[0] = 0
-    leaf_class = np.empty(n_bag if data.n_classes > 0 else 0, np.int32)
-    leaf_share = np.empty(n_bag if data.n_classes > 0 else 0, np.float32)
-    leaf_value = np.empty(n_bag if data.n_classes == 0 else 0, np.float64)
-    importances = np.zeros(n_features)
-    passenger_leaf = np.empty(n_bag, np.int32)
-    passenger_end = np.empty(n_bag, np.int32)
-    features = np.arange(n_features).astype(np.int32)
-    constants = np.empty(n_features, np.int32)
-    stack = np.empty((n_bag + 1, 7), np.int32)
-    n_nodes, n_stack, n_shared, n_entries, n_held = 1, 1, 0, 0, 0
-    stack[0, 0] = 0
-    stack[0, 1] = 0
-    stack[0, 2] = n_bag
-    stack[0, 3] = 0
-    stack[0, 4] = passengers.shape[0]
-    stack[0, 5] = 0
-    stack[0, 6] = 0
-
+    data: Data, limits: Limits, weights: Array, bag: Array, passengers: Array, seed: Int, s: Scratch, out: Output
+) -> None:
+    """Grow one tree on the rows ``bag`` into ``out``; both lists of rows are reordered by leaf."""
+    desk = s.desk[0]
+    desk.min_leaf, desk.min_weight = limits.min_leaf, limits.min_weight
+    never_weighs = limits.splitter == COMPLETELY_RANDOM and not limits.measure
+    never_weighs = never_weighs and limits.min_leaf == 1 and limits.min_weight == 0.0
+    s.state[0] = seed
+    for f in range(data.n_bins.shape[0]):
+        s.features[f] = f
+        out.importances[f] = 0.0
+    out.leaf_start[0] = 0
+    out.made[SHARED_MADE] = 0
+    out.made[ENTRIES_MADE] = 0
+    n_nodes, n_held, n_stack = 1, 0, 1
+    _push(s.stack, 0, 0, 0, bag.shape[0], 0, passengers.shape[0], 0, 0)
     while n_stack > 0:
         n_stack -= 1
-        node, start, end, p_start, p_end, depth, n_known = stack[n_stack]
+        node, start, end = s.stack[n_stack, 0], s.stack[n_stack, 1], s.stack[n_stack, 2]
+        p_start, p_end = s.stack[n_stack, 3], s.stack[n_stack, 4]
+        depth, n_known = s.stack[n_stack, 5], np.int64(s.stack[n_stack, 6])
         rows = bag[start:end]
-        riders = passengers[p_start:p_end]
-        n = end - start
-        n_local = 0
-        total = s.pair_sums[0]
-        square = weight = s.totals[0] - s.totals[0]
-        feature = -1
-        best, cut, shift = NO_CUT, 0, -1
-        by_row = data.by_row.shape[0] > 0 and n * BY_ROW_SHARE < data.n_rows
+        n = rows.shape[0]
+        by_row = n < data.by_row_below
         matrix = data.by_row if by_row else data.by_column
-        stride = np.uint64(data.row_stride) if by_row else np.uint64(1)
-        feature_stride = 1 if by_row else data.n_rows
+        stride = np.uint64(data.row_stride if by_row else 1)
+        feature_stride = np.uint64(1 if by_row else data.n_rows)
 
         grows = depth < limits.max_depth and n >= limits.min_split and n >= 2 * limits.min_leaf
-        blind = limits.splitter == COMPLETELY_RANDOM
-        if data.n_classes == 0:
-            pure = _one_value(rows, data.target)
-            total = _sum_targets(rows, data.target, weights, s)
-        elif blind and grows and not _one_class(rows, data.classes):
-            pure = False
-        elif data.n_classes == 2:
-            total = _count_two_classes(rows, data.classes, weights, s)
-            n_local = _keep_two(total, s)
-        else:
-            n_local = _count_classes(rows, data.classes, weights, s)
-            for c in range(n_local):
-                weight += s.totals[c]
-                square += s.totals[c] * s.totals[c]
-            if n_local == 2:
-                total = _pairs_of_two(n, s)
-        if n_local > 0:
-            pure = n_local == 1
-        perfect = _largest_gain(total) if n_local == 2 else np.inf
-
+        blind = grows and never_weighs
+        pure = _look_at_node(rows, data, weights, blind, s, desk)
+        feature, gain, cut, shift = -1, 0.0, 0, -1
         if grows and not pure:
-            n_drawn, n_found, visited, high, n_constant = 0, 0, 0, n_features, n_known
-            while high > n_constant and (visited < limits.n_candidates or visited <= n_found + n_drawn):
-                visited += 1
-                if blind:
-                    j = n_constant + _random_below(state, high - n_constant)
-                else:
-                    j = n_drawn + _random_below(state, high - n_found - n_drawn)
-                    if j < n_known:
-                        features[n_drawn], features[j] = features[j], features[n_drawn]
-                        n_drawn += 1
-                        continue
-                    j += n_found
-                f = features[j]
-                offset = np.uint64(f) * np.uint64(feature_stride)
-                n_bins = np.int64(data.n_bins[f])
-                if limits.splitter != BEST:
-                    gain, b, side = _random_cut(matrix, offset, stride, rows, state, s)
-                    if gain == 0.0 and not blind:
-                        gain = _gain_of_cut(b, side, n, total, n_local, square, weight, limits.min_leaf, s)
-                elif n_local <= 2:
-                    gain, b, side = _cut_by_pair_sums(
-                        matrix, offset, stride, rows, n_bins, total, limits.min_leaf, s
-                    )
-                elif n_local <= DENSE_CLASSES and min(n_bins, n) * n_local <= DENSE_CELLS * n:
-                    gain, b, side = _cut_by_dense(
-                        matrix, offset, stride, rows, n_bins, n_local, square, weight, limits.min_leaf, s
-                    )
-                else:
-                    gain, b, side = _cut_by_sorting(
-                        matrix, offset, stride, rows, n_bins, n_local, square, weight, limits.min_leaf, s
-                    )
-                if gain == CONSTANT:
-                    features[j], features[n_constant] = features[n_constant], features[j]
-                    n_found += 1
-                    n_constant += 1
-                    continue
-                high -= 1
-                features[high], features[j] = features[j], features[high]
-                if gain > best:
-                    best, feature, cut, shift = gain, f, b, side
-                    if gain >= perfect:
-                        break
-            features[:n_known] = constants[:n_known]
-            constants[n_known:n_constant] = features[n_known:n_constant]
-            n_known = n_constant
-
+            feature, gain, cut, shift, n_known = _choose_split(
+                matrix, feature_stride, stride, rows, n_known, data.n_bins, blind, limits, s, desk
+            )
         if feature < 0:
-            if data.n_classes == 0:
-                value = n_shared | SHARED
-                leaf_value[n_shared] = _pair_total(total) / _pair_weight(total)
-                n_shared += 1
-            elif n_local == 1:
-                value = np.int64(s.class_of[0])
-            else:
-                value = n_shared | SHARED
-                leaf_weight = 0.0
-                for c in range(n_local):
-                    leaf_weight += s.totals[c]
-                for c in range(n_local):
-                    leaf_class[n_entries] = s.class_of[c]
-                    leaf_share[n_entries] = s.totals[c] / leaf_weight
-                    n_entries += 1
-                n_shared += 1
-                leaf_start[n_shared] = n_entries
-            nodes[node] = pack_node(LEAF, 0, 0, value)
+            if blind and not pure:  # all rows alike, yet of several classes
+                _look_at_node(rows, data, weights, False, s, desk)
+            _write_leaf(node, data.n_classes, s, desk, out)
             if p_end > p_start:
-                passenger_leaf[n_held] = node
-                passenger_end[n_held] = p_end
+                out.passenger_leaf[n_held] = node
+                out.passenger_end[n_held] = p_end
                 n_held += 1
             continue
 
-        offset = np.uint64(feature) * np.uint64(feature_stride)
-        n_left = _partition(matrix, offset, stride, rows, cut + max(shift, 0), max(shift, 0), s.spill)
+        column = Column(matrix, np.uint64(feature) * feature_stride, stride)
+        n_left = _partition(column, rows, cut + max(shift, 0), max(shift, 0), s.spill)
         if shift < 0:
             shift = 1 if n_left * 2 > n else 0  # missing values turn up later: they follow the larger part
-        p_left = _partition(matrix, offset, stride, riders, cut + shift, shift, s.spill)
-        nodes[node] = pack_node(feature, (cut + shift) & 255, shift, n_nodes)
-        importances[feature] += 2.0 * best if n_local == 2 else best
-        for right in range(1, -1, -1):
-            stack[n_stack, 0] = n_nodes + right
-            stack[n_stack, 1] = start + n_left if right else start
-            stack[n_stack, 2] = end if right else start + n_left
-            stack[n_stack, 3] = p_start + p_left if right else p_start
-            stack[n_stack, 4] = p_end if right else p_start + p_left
-            stack[n_stack, 5] = depth + 1
-            stack[n_stack, 6] = n_known
-            n_stack += 1
+        p_left = _partition(column, passengers[p_start:p_end], cut + shift, shift, s.spill)
+        out.nodes[node] = pack_node(feature, (cut + shift) & 255, shift, n_nodes)
+        out.importances[feature] += 2.0 * gain if desk.n_local == 2 else gain
+        middle, p_middle = start + n_left, p_start + p_left
+        _push(s.stack, n_stack, n_nodes + 1, middle, end, p_middle, p_end, depth + 1, n_known)
+        _push(s.stack, n_stack + 1, n_nodes, start, middle, p_start, p_middle, depth + 1, n_known)
+        n_stack += 2
         n_nodes += 2
-    return Tree(
-        nodes[:n_nodes].copy(),
-        leaf_start[: n_shared + 1].copy(),
-        leaf_class[:n_entries].copy(),
-        leaf_share[:n_entries].copy(),
-        leaf_value[: n_shared if data.n_classes == 0 else 0].copy(),
-        importances,
-        passenger_leaf[:n_held].copy(),
-        passenger_end[:n_held].copy(),
-    )
+    out.made[NODES_MADE] = n_nodes
+    out.made[HELD_MADE] = n_held
+
+
+# --- after growing ----------------------------------------------------------------------------------------------------
+
+
+@kernel
+def add_passengers(
+    nodes: Array,
+    leaf_start: Array,
+    leaf_class: Array,
+    leaf_share: Array,
+    leaf_value: Array,
+    passengers: Array,
+    passenger_leaf: Array,
+    passenger_end: Array,
+    vectors: Array,
+    votes: Array,
+) -> None:
+    """Add the leaf of each passenger to its vector and count the vote."""
+    first = 0
+    for k in range(passenger_leaf.shape[0]):
+        value = np.int64(nodes[passenger_leaf[k]] & np.uint64(0xFFFFFFFF))
+        for i in range(first, passenger_end[k]):
+            row = passengers[i]
+            votes[row] += 1
+            if value < SHARED:
+                vectors[row, value] += 1
+            elif leaf_value.shape[0] > 0:
+                vectors[row, 0] += leaf_value[value - SHARED]
+            else:
+                for entry in range(leaf_start[value - SHARED], leaf_start[value - SHARED + 1]):
+                    vectors[row, leaf_class[entry]] += leaf_share[entry]
+        first = passenger_end[k]
+
+
+@kernel
+def renumber_leaves(nodes: Array, by: int) -> None:
+    """Add ``by`` to the numbers of the shared leaves."""
+    for i in range(nodes.shape[0]):
+        node = nodes[i]
+        if (node >> np.uint64(41)) == LEAF and (node & np.uint64(SHARED)) != 0:
+            nodes[i] = node + np.uint64(by)

@@ -137,6 +137,8 @@ class Lab:
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
             encoding="utf-8",
+            # Tests that run in the background of a shell would pass on that they ignore Ctrl-C.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def sylva(self, *words: str, fault: str | None = None) -> Answer:
@@ -207,6 +209,11 @@ class Lab:
     def workers(self) -> list[int]:
         nurseries = self.nurseries()
         return [pid for pid in self.processes() if _parent(pid) in nurseries]
+
+    def children_of_workers(self) -> list[int]:
+        """What nodes have started themselves."""
+        workers = self.workers()
+        return [pid for pid in self.processes() if _parent(pid) in workers]
 
     def kill(self, *pids: int, with_signal: int = signal.SIGKILL) -> None:
         for pid in pids:

@@ -32,7 +32,7 @@ def test_a_cancelled_node_is_gone_within_two_seconds_and_the_run_resumes(action:
     command = lab.start_run(diamond(action=action, amount=600, first=1))
     lab.begun("left")
     if action in ("spawn", "fork"):
-        wait_until(lambda: len(lab.processes()) == 5)
+        wait_until(lab.children_of_workers)
     command_takes = duration_of(lambda: lab.sylva("runs"))
     asked = time.monotonic()
     cancelled = lab.sylva("cancel", "last", "--json")

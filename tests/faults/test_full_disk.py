@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.lab import Document, Lab, Outputs, diamond, pipeline
+from tests.faults.lab import Document, Lab, Outputs, diamond, pipeline, wait_until
 
 Undisturbed = Callable[[Document], Outputs]
 
@@ -104,7 +104,8 @@ def test_a_disk_that_fills_up_amid_a_run_does_no_lasting_harm(lab: Lab, disk: Pa
 @pytest.mark.slow
 def test_a_run_lives_through_a_disk_that_is_full_for_a_moment(lab: Lab, disk: Path) -> None:
     command = lab.start_run(diamond(action="sleep", amount=3))
-    lab.begun("left")
+    lab.begun("right")
+    wait_until(lambda: len(lab.workers()) == 1)
     fill(disk)
     time.sleep(1)
     empty(disk)

@@ -45,7 +45,7 @@ def test_a_run_resumed_at_once_after_its_supervisor_was_killed_does_nothing_twic
 @pytest.mark.parametrize("action", ["spawn", pytest.param("fork", marks=pytest.mark.slow)])
 def test_what_a_node_has_started_is_gone_once_the_run_is_resumed(action: str, lab: Lab) -> None:
     command = lab.start_run(asleep(action))
-    wait_until(lambda: len(lab.processes()) == 5)
+    wait_until(lab.children_of_workers)
     lab.kill(lab.supervisor())
     assert lab.answer(command).code == 1
     assert lab.resume().code == 0
@@ -76,6 +76,7 @@ def test_losing_the_nursery_fails_the_nodes_it_ran_and_the_run_goes_on_with_a_ne
     command = lab.start_run(document)
     lab.begun("left")
     lab.begun("right")
+    wait_until(lambda: action == "sleep" or lab.children_of_workers())
     lab.kill(lab.nursery())
     answer = lab.answer(command)
     assert answer.code == 1
@@ -93,7 +94,7 @@ def test_a_run_that_lost_its_nursery_and_then_its_supervisor_can_be_resumed(lab:
     lab.begun("node")
     lab.kill(lab.nursery())
     lab.begun("node", times=2)
-    wait_until(lambda: len(lab.processes()) >= 5)
+    wait_until(lab.children_of_workers)
     lab.kill(lab.supervisor())
     assert lab.answer(command).code == 1
     assert lab.resume().code == 0

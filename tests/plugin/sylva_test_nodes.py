@@ -37,9 +37,10 @@ class ProbeParams(NodeParams):
 
 
 def run_probe(ctx: Context, inputs: dict[str, Any], params: ProbeParams) -> dict[str, Any]:
+    acts = not params.first or count_execution(ctx) <= params.first
     leave_trace(ctx)
     ctx.log(f"probe does {params.action}")
-    if not params.first or count_execution(ctx) <= params.first:
+    if acts:
         ACTIONS[params.action](ctx, params.amount)
     total = params.value + sum(report.headline["value"] for report in inputs["reports"])
     padding = "x" * int(params.amount * 1e6) if params.action == "big" else ""

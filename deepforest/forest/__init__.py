@@ -1,0 +1,48 @@
+"""Forests on binned features: the learners of a cascade, and estimators of their own.
+
+- ``binning``     features as one byte a value, shared by all that learn from them
+- ``kernels``     growing one tree, compiled
+- ``growing``     growing a forest on a binned matrix, with the class vectors of rows that were held out
+- ``prediction``  walking rows down the trees, compiled
+- ``estimators``  ``HistForestClassifier`` and ``HistForestRegressor``
+
+Names are imported when they are first used: the compiler of the kernels takes a moment to load.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .binning import BinnedMatrix, Binner
+    from .estimators import HistForestClassifier, HistForestRegressor
+    from .growing import Forest, ForestSettings, GrownForest, grow_forest
+
+__all__ = [
+    "BinnedMatrix",
+    "Binner",
+    "Forest",
+    "ForestSettings",
+    "GrownForest",
+    "HistForestClassifier",
+    "HistForestRegressor",
+    "grow_forest",
+]
+
+_HOME = {
+    "BinnedMatrix": "binning",
+    "Binner": "binning",
+    "Forest": "growing",
+    "ForestSettings": "growing",
+    "GrownForest": "growing",
+    "HistForestClassifier": "estimators",
+    "HistForestRegressor": "estimators",
+    "grow_forest": "growing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)

@@ -1,0 +1,486 @@
+"""The forests as scikit-learn estimators.
+
+- ``HistForestClassifier``, ``HistForestRegressor``
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, column_or_1d, validate_data
+
+from ._files import read_model, write_model
+from ._input import TableReader, is_table
+from .binning import MAX_BINS, Binner
+from .growing import Forest, ForestSettings, GrownForest, grow_forest
+
+Array = npt.NDArray[Any]
+
+PREDICT_ROWS = 16_384  # rows that are binned and predicted at a time by one thread
+
+
+class _HistForest(BaseEstimator):  # type: ignore[misc]
+    """What classifier and regressor share."""
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        *,
+        splitter: str = "best",
+        max_features: int | float | str | None = "sqrt",
+        max_depth: int | None = None,
+        min_samples_split: int = 2,
+        min_samples_leaf: int = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        bootstrap: bool = True,
+        oob_score: bool = False,
+        max_bins: int = MAX_BINS,
+        categorical_features: str | Sequence[Any] | None = "from_dtype",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.splitter = splitter
+        self.max_features = max_features
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.min_weight_fraction_leaf = min_weight_fraction_leaf
+        self.bootstrap = bootstrap
+        self.oob_score = oob_score
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    # --- fitting ---
+
+    def _grow(self, matrix_input: Array, target: Array, n_classes: int, sample_weight: Array | None) -> GrownForest:
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        n_jobs = effective_n_jobs(self.n_jobs)
+        learned = matrix_input  # rows that weigh nothing must not leave a trace, not even in the bins
+        if sample_weight is not None and not sample_weight.all():
+            learned = matrix_input[sample_weight > 0]
+        self.binner_ = Binner(self.max_bins).fit(learned, self._categorical(matrix_input.shape[1]), n_jobs)
+        grown = grow_forest(
+            self.binner_.bin(matrix_input, n_jobs=n_jobs),
+            target,
+            self._settings(),
+            n_classes=n_classes,
+            out_of_bag=self.oob_score,
+            sample_weight=sample_weight,
+            seed=seed,
+            n_jobs=n_jobs,
+        )
+        self.forest_: Forest = grown.forest
+        return grown
+
+    def _settings(self) -> ForestSettings:
+        _check_whole("n_estimators", self.n_estimators, 1)
+        _check_whole("min_samples_split", self.min_samples_split, 2)
+        _check_whole("min_samples_leaf", self.min_samples_leaf, 1)
+        if self.max_depth is not None:
+            _check_whole("max_depth", self.max_depth, 1)
+        if not 0.0 <= self.min_weight_fraction_leaf <= 0.5:
+            raise ValueError(f"min_weight_fraction_leaf is {self.min_weight_fraction_leaf}; give a share from 0 to 0.5")
+        if self.oob_score and not self.bootstrap:
+            raise ValueError("oob_score needs bootstrap=True: without it every tree learns from all rows")
+        return ForestSettings(
+            n_trees=int(self.n_estimators),
+            splitter=self.splitter,
+            max_features=self.max_features,
+            max_depth=None if self.max_depth is None else int(self.max_depth),
+            min_samples_split=int(self.min_samples_split),
+            min_samples_leaf=int(self.min_samples_leaf),
+            min_weight_fraction_leaf=float(self.min_weight_fraction_leaf),
+            bootstrap=bool(self.bootstrap),
+            measure=True,
+        )
+
+    def _categorical(self, n_features: int) -> Array:
+        """Which columns are categorical, by the parameter and by the types of a table's columns."""
+        wanted = self.categorical_features
+        by_type: Array = self.table_.categorical if self.table_ is not None else np.zeros(n_features, bool)
+        if wanted is None or isinstance(wanted, str):
+            if isinstance(wanted, str) and wanted != "from_dtype":
+                raise ValueError(f"categorical_features is {wanted!r}; give 'from_dtype', None or a list of columns")
+            return by_type
+        flags = np.asarray(wanted)
+        if flags.dtype == bool:
+            if len(flags) != n_features:
+                raise ValueError(f"categorical_features has {len(flags)} flags for {n_features} features")
+            by_type |= flags
+            return by_type
+        by_type[[self._column_number(column, n_features) for column in wanted]] = True
+        return by_type
+
+    def _column_number(self, column: Any, n_features: int) -> int:
+        if isinstance(column, str):
+            names = list(getattr(self, "feature_names_in_", []))
+            if column not in names:
+                raise ValueError(f"categorical_features names {column!r}, which is no column of X")
+            return names.index(column)
+        if not 0 <= column < n_features:
+            raise ValueError(f"categorical_features names column {column}; X has {n_features}")
+        return int(column)
+
+    # --- input ---
+
+    def _read_fit(self, x: Any, y: Any) -> tuple[Array, Array]:
+        self.table_: TableReader | None = None
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        if is_table(x):
+            validate_data(self, x, skip_check_array=True)
+            self.table_ = TableReader.learn(x)
+            values = check_array(self.table_.read(x), ensure_all_finite="allow-nan", estimator=self)
+            y = check_array(y, ensure_2d=False, dtype=None)
+            if len(y) != len(values):
+                raise ValueError(f"X has {len(values)} rows and y has {len(y)}")
+            return values, column_or_1d(y, warn=True)
+        values, y = validate_data(
+            self, x, y, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", y_numeric=False
+        )
+        return values, column_or_1d(y, warn=True)
+
+    def _read(self, x: Any) -> Array:
+        check_is_fitted(self, "forest_")
+        if is_table(x):
+            validate_data(self, x, skip_check_array=True, reset=False)
+            if self.table_ is not None:
+                return np.asarray(check_array(self.table_.read(x), ensure_all_finite="allow-nan", estimator=self))
+        return np.asarray(
+            validate_data(self, x, reset=False, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
+        )
+
+    # --- prediction ---
+
+    def _by_block(self, values: Array, out: Array, compute: Callable[[Array, Array], None]) -> Array:
+        """Fill ``out`` by blocks of binned rows, as many at once as there are jobs: memory stays bounded."""
+
+        def fill(first: int) -> None:
+            block = slice(first, first + PREDICT_ROWS)
+            compute(self.binner_.bin_rows(values[block]), out[block])
+
+        starts = range(0, len(values), PREDICT_ROWS)
+        n_jobs = min(effective_n_jobs(self.n_jobs), len(starts))
+        if n_jobs == 1:
+            for first in starts:
+                fill(first)
+        else:
+            with ThreadPoolExecutor(n_jobs) as threads:
+                list(threads.map(fill, starts))
+        return out
+
+    def _predict_means(self, x: Any) -> Array:
+        values = self._read(x)
+        out = np.empty((len(values), self.forest_.n_outputs))
+        return self._by_block(values, out, lambda rows, part: np.copyto(part, self.forest_.predict(rows)))
+
+    def apply(self, X: Any) -> Array:  # noqa: N803
+        """The leaf of each row in each tree (rows × trees), as the node's number within its tree."""
+        values = self._read(X)
+        out = np.empty((len(values), self.forest_.n_trees), np.int32)
+        return self._by_block(values, out, lambda rows, part: np.copyto(part, self.forest_.leaves(rows)))
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Each feature's mean share in the decrease of impurity; all zero where no tree has a split."""
+        check_is_fitted(self, "forest_")
+        return self.forest_.feature_importances()
+
+    # --- persistence ---
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted forest as arrays and JSON, without pickle."""
+        check_is_fitted(self, "forest_")
+        arrays = self.forest_.arrays()
+        arrays["edges"] = np.concatenate([*self.binner_.edges, np.zeros(0)])
+        arrays["n_edges"] = self.binner_.n_edges
+        arrays["other_bin"] = self.binner_.other_bin
+        for name in self._fitted_arrays():
+            if hasattr(self, name):
+                arrays[name] = getattr(self, name)
+        params = {name: _json_param(name, value) for name, value in self.get_params(deep=False).items()}
+        description = {
+            "class": type(self).__name__,
+            "params": params,
+            "n_features": self.n_features_in_,
+            "n_classes": self.forest_.n_classes,
+            "feature_names": [str(n) for n in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None,
+            "table": None if self.table_ is None else {"names": self.table_.names, "levels": self.table_.levels},
+            "oob_score": getattr(self, "oob_score_", None),
+            **self._describe(),
+        }
+        write_model(folder, description, arrays)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a forest that ``save`` wrote."""
+        description, arrays = read_model(folder)
+        if description["class"] != cls.__name__:
+            raise ValueError(f"{folder} holds a {description['class']}; load it with {description['class']}.load")
+        model = cls(**description["params"])
+        model._restore(description, arrays)
+        return model
+
+    def _restore(self, description: dict[str, Any], arrays: dict[str, Array]) -> None:
+        self.n_features_in_ = description["n_features"]
+        if description["feature_names"] is not None:
+            self.feature_names_in_ = np.array(description["feature_names"], dtype=object)
+        table = description["table"]
+        self.table_ = None if table is None else TableReader(table["names"], table["levels"])
+        edges = np.split(arrays["edges"], np.cumsum(arrays["n_edges"])[:-1]) if len(arrays["n_edges"]) else []
+        self.binner_ = Binner(self.max_bins).restore(edges, arrays["other_bin"])
+        names = ("nodes", "roots", "leaf_start", "leaf_class", "leaf_share", "leaf_value", "importances")
+        self.forest_ = Forest(
+            n_features=description["n_features"],
+            n_classes=description["n_classes"],
+            **{name: arrays[name] for name in names},
+        )
+        for name in self._fitted_arrays():
+            if name in arrays:
+                setattr(self, name, arrays[name])
+        if description["oob_score"] is not None:
+            self.oob_score_ = description["oob_score"]
+
+    def _fitted_arrays(self) -> tuple[str, ...]:
+        return ()
+
+    def _describe(self) -> dict[str, Any]:
+        return {}
+
+
+class HistForestClassifier(ClassifierMixin, _HistForest):  # type: ignore[misc]
+    """A forest of trees on binned features: random forest, extra-trees or completely-random trees.
+
+    Parameters
+    ----------
+    n_estimators : int
+        Number of trees.
+    splitter : "best", "random" or "completely_random"
+        How a node is split: the best cut of each candidate feature (random forest), the best of one random cut a
+        candidate (extra-trees), or one random cut of one random feature, blind to the classes.
+    max_features : int, float, "sqrt", "log2" or None
+        Candidate features a node; of no account when splits are completely random.
+    max_depth, min_samples_split, min_samples_leaf
+        When a node is split no further; the numbers are of distinct rows.
+    min_weight_fraction_leaf : float
+        The share of all weight that a leaf has to hold.
+    bootstrap : bool
+        Whether each tree learns from rows drawn with repetition.
+    oob_score : bool
+        Whether to keep the class vectors of the rows outside of the trees' bags.
+    class_weight : "balanced", a mapping from class to weight, or None
+        Weights of the classes; they multiply the sample weights.
+    max_bins : int
+        Bins a feature, at most 254, besides the one for missing values.
+    categorical_features : "from_dtype", list of columns (numbers, names or flags) or None
+        Columns that hold categories; those of a data frame's category, string and boolean columns always do.
+    n_jobs : int or None
+        Threads; the result does not depend on it.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    classes_, n_classes_, n_features_in_, feature_names_in_
+    oob_decision_function_ : class vectors of the training rows (NaN where all trees saw the row)
+    oob_score_ : accuracy of those
+    binner_ : the bins; forest_ : the trees as arrays
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        *,
+        splitter: str = "best",
+        max_features: int | float | str | None = "sqrt",
+        max_depth: int | None = None,
+        min_samples_split: int = 2,
+        min_samples_leaf: int = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        bootstrap: bool = True,
+        oob_score: bool = False,
+        class_weight: str | Mapping[Any, float] | None = None,
+        max_bins: int = MAX_BINS,
+        categorical_features: str | Sequence[Any] | None = "from_dtype",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            n_estimators,
+            splitter=splitter,
+            max_features=max_features,
+            max_depth=max_depth,
+            min_samples_split=min_samples_split,
+            min_samples_leaf=min_samples_leaf,
+            min_weight_fraction_leaf=min_weight_fraction_leaf,
+            bootstrap=bootstrap,
+            oob_score=oob_score,
+            max_bins=max_bins,
+            categorical_features=categorical_features,
+            n_jobs=n_jobs,
+            random_state=random_state,
+        )
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
+        """Grow the forest on ``X`` (an array, or a data frame) and the classes ``y``."""
+        values, y = self._read_fit(X, y)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.n_classes_ = len(self.classes_)
+        weights = self._weights(y, codes, values, sample_weight)
+        grown = self._grow(values, codes.astype(np.int32), self.n_classes_, weights)
+        if self.oob_score:
+            self._keep_oob(grown, codes, weights)
+        return self
+
+    def _weights(self, y: Array, codes: Array, values: Array, sample_weight: Any) -> Array | None:
+        weights = None
+        if sample_weight is not None:
+            weights = _checked_weights(sample_weight, values)
+        if self.class_weight is not None:
+            by_class = compute_sample_weight(self.class_weight, y)
+            weights = by_class if weights is None else weights * by_class
+        return weights
+
+    def _keep_oob(self, grown: GrownForest, codes: Array, weights: Array | None) -> None:
+        seen = grown.votes > 0
+        self.oob_decision_function_ = np.where(seen[:, None], grown.vectors, np.nan)
+        hit = grown.vectors.argmax(axis=1) == codes
+        self.oob_score_ = float(np.mean(hit[seen])) if seen.any() else float("nan")
+
+    def predict_proba(self, X: Any) -> Array:  # noqa: N803
+        """Class probabilities: the mean over the trees of their leaves' class shares."""
+        return self._predict_means(X)
+
+    def predict(self, X: Any) -> Array:  # noqa: N803
+        """The most probable class of each row."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def predict_log_proba(self, X: Any) -> Array:  # noqa: N803
+        """Logarithms of the class probabilities."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def _fitted_arrays(self) -> tuple[str, ...]:
+        return ("oob_decision_function_",)
+
+    def _describe(self) -> dict[str, Any]:
+        return {"classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}}
+
+    def _restore(self, description: dict[str, Any], arrays: dict[str, Array]) -> None:
+        super()._restore(description, arrays)
+        classes = description["classes"]
+        self.classes_ = np.array(classes["values"], dtype=object if classes["dtype"] == "|O" else classes["dtype"])
+        self.n_classes_ = len(self.classes_)
+
+
+class HistForestRegressor(RegressorMixin, _HistForest):  # type: ignore[misc]
+    """A forest of regression trees on binned features, split by variance.
+
+    Parameters are those of ``HistForestClassifier`` without the class weights; ``max_features`` is 1.0 by default.
+
+    Attributes
+    ----------
+    n_features_in_, feature_names_in_
+    oob_prediction_ : mean of the training rows over the trees that did not see them (NaN where all did)
+    oob_score_ : R² of those
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        *,
+        splitter: str = "best",
+        max_features: int | float | str | None = 1.0,
+        max_depth: int | None = None,
+        min_samples_split: int = 2,
+        min_samples_leaf: int = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        bootstrap: bool = True,
+        oob_score: bool = False,
+        max_bins: int = MAX_BINS,
+        categorical_features: str | Sequence[Any] | None = "from_dtype",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            n_estimators,
+            splitter=splitter,
+            max_features=max_features,
+            max_depth=max_depth,
+            min_samples_split=min_samples_split,
+            min_samples_leaf=min_samples_leaf,
+            min_weight_fraction_leaf=min_weight_fraction_leaf,
+            bootstrap=bootstrap,
+            oob_score=oob_score,
+            max_bins=max_bins,
+            categorical_features=categorical_features,
+            n_jobs=n_jobs,
+            random_state=random_state,
+        )
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
+        """Grow the forest on ``X`` (an array, or a data frame) and the numbers ``y``."""
+        values, y = self._read_fit(X, y)
+        target = np.asarray(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"))
+        weights = None if sample_weight is None else _checked_weights(sample_weight, values)
+        grown = self._grow(values, target, 0, weights)
+        if self.oob_score:
+            seen = grown.votes > 0
+            self.oob_prediction_ = np.where(seen, grown.vectors[:, 0], np.nan)
+            residual = float(((target - grown.vectors[:, 0])[seen] ** 2).sum())
+            spread = float(((target[seen] - target[seen].mean()) ** 2).sum()) if seen.any() else 0.0
+            self.oob_score_ = 1.0 - residual / spread if spread > 0 else float("nan")
+        return self
+
+    def predict(self, X: Any) -> Array:  # noqa: N803
+        """The mean over the trees of their leaves' values."""
+        return self._predict_means(X)[:, 0]
+
+    def _fitted_arrays(self) -> tuple[str, ...]:
+        return ("oob_prediction_",)
+
+
+def _check_whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise ValueError(f"{name} is {value!r}; give a whole number from {least}")
+
+
+def _checked_weights(sample_weight: Any, values: Array) -> Array:
+    weights = np.asarray(_check_sample_weight(sample_weight, values, dtype=np.float64))
+    if (weights < 0).any():
+        raise ValueError("sample_weight holds a negative weight")
+    if not (weights > 0).any():
+        raise ValueError("every sample_weight is zero: there is nothing to learn from")
+    return weights
+
+
+def _json_param(name: str, value: Any) -> Any:
+    """A parameter as JSON; a random state object is not kept."""
+    if name == "random_state" and not isinstance(value, int | np.integer):
+        return None
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value

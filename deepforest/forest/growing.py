@@ -1,0 +1,434 @@
+"""Growing forests on a binned matrix, and what they say about rows.
+
+- ``ForestSettings``  how a forest grows
+- ``grow_forest``     grows one, and gathers the class vectors of rows its trees did not learn from
+- ``Forest``          the grown trees as a few flat arrays: prediction, leaves, importances
+
+Every tree has a stream of random numbers of its own and sums are taken in the order of the trees, so that the result is
+the same, bit for bit, whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+import queue
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from . import kernels
+from .binning import BinnedMatrix
+from .prediction import LEAF, add_block, leaves_of_block
+
+Array = npt.NDArray[Any]
+
+SPLITTERS = {
+    "best": kernels.BEST,
+    "random": kernels.RANDOM,
+    "completely_random": kernels.COMPLETELY_RANDOM,
+}
+BLOCK_ROWS = 2048  # rows that go down a tree together
+MAX_FEATURES = LEAF - 1
+BY_ROW_SHARE = 32  # nodes with less than this share of the rows read the matrix by row
+
+
+@dataclass(frozen=True)
+class ForestSettings:
+    """How a forest grows.
+
+    ``splitter``: "best" searches the best cut of each candidate feature (random forest), "random" draws one cut a
+    candidate and keeps the best (extra-trees), "completely_random" draws one feature and one cut, blind to the target.
+    ``measure``: completely random trees measure the decrease of impurity only if asked to, as it doubles their cost;
+    without it their importances are zero.
+    ``max_features``: candidates a node, as a number, a share, "sqrt", "log2" or None for all.
+    """
+
+    n_trees: int = 100
+    splitter: str = "best"
+    max_features: int | float | str | None = "sqrt"
+    max_depth: int | None = None
+    min_samples_split: int = 2
+    min_samples_leaf: int = 1
+    min_weight_fraction_leaf: float = 0.0
+    bootstrap: bool = True
+    measure: bool = False
+
+    def limits(self, n_features: int, weight: float) -> kernels.Limits:
+        """The settings as the kernel takes them."""
+        if self.splitter not in SPLITTERS:
+            raise ValueError(f"splitter is {self.splitter!r}; give one of {', '.join(map(repr, SPLITTERS))}")
+        return kernels.Limits(
+            splitter=SPLITTERS[self.splitter],
+            n_candidates=1 if self.splitter == "completely_random" else n_candidates(self.max_features, n_features),
+            max_depth=2**31 - 1 if self.max_depth is None else self.max_depth,
+            min_split=self.min_samples_split,
+            min_leaf=self.min_samples_leaf,
+            min_weight=self.min_weight_fraction_leaf * weight,
+            measure=self.measure,
+        )
+
+
+def n_candidates(max_features: int | float | str | None, n_features: int) -> int:
+    """How many features a node looks at."""
+    if max_features is None:
+        return n_features
+    if max_features == "sqrt":
+        return max(1, math.isqrt(n_features))
+    if max_features == "log2":
+        return max(1, int(math.log2(n_features)))
+    if isinstance(max_features, str):
+        raise ValueError(f"max_features is {max_features!r}; give a number, a share, 'sqrt', 'log2' or None")
+    if isinstance(max_features, int | np.integer):
+        if max_features < 1:
+            raise ValueError(f"max_features is {max_features}; give a number from 1, or a share such as 0.3")
+        return min(int(max_features), n_features)
+    if not 0.0 < max_features <= 1.0:
+        raise ValueError(f"max_features is {max_features}; a share has to be above 0 and at most 1")
+    return max(1, int(max_features * n_features))
+
+
+class Tree(NamedTuple):
+    """One grown tree, and the passengers with the leaf nodes they ended in."""
+
+    nodes: Array
+    leaf_start: Array
+    leaf_class: Array
+    leaf_share: Array
+    leaf_value: Array
+    importances: Array
+    passengers: Array
+    passenger_leaf: Array
+    passenger_end: Array
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Grown trees as flat arrays.
+
+    Nodes of tree t are at ``roots[t]:roots[t + 1]``, children numbered from the root of their tree; see
+    ``kernels.pack_node``. A pure leaf holds its class; any other the number of a distribution, whose classes and shares
+    are at ``leaf_start[i]:leaf_start[i + 1]``; in regression the number of a value.
+    """
+
+    n_features: int
+    n_classes: int  # 0: regression
+    nodes: Array
+    roots: Array
+    leaf_start: Array
+    leaf_class: Array
+    leaf_share: Array
+    leaf_value: Array
+    importances: Array
+
+    @property
+    def n_trees(self) -> int:
+        """How many trees there are."""
+        return len(self.roots) - 1
+
+    @property
+    def n_outputs(self) -> int:
+        """Numbers a row gets: one a class, or one."""
+        return max(self.n_classes, 1)
+
+    def predict(self, rows: Array, out: Array | None = None) -> Array:
+        """Mean over the trees for binned ``rows`` (rows × features, C order), by one thread."""
+        n = len(rows)
+        result = np.empty((n, self.n_outputs)) if out is None else out
+        place, active = np.empty(BLOCK_ROWS, np.uint32), np.empty(BLOCK_ROWS, np.uint32)
+        sums = np.empty((BLOCK_ROWS, self.n_outputs))
+        flat = rows.reshape(-1)
+        for first in range(0, n, BLOCK_ROWS):
+            size = min(BLOCK_ROWS, n - first)
+            sums[:size] = 0.0
+            block = flat[first * rows.shape[1] : (first + size) * rows.shape[1]]
+            add_block(
+                block,
+                rows.shape[1],
+                size,
+                self.nodes,
+                self.roots,
+                self.leaf_start,
+                self.leaf_class,
+                self.leaf_share,
+                self.leaf_value,
+                place,
+                active,
+                sums,
+            )
+            np.divide(sums[:size], self.n_trees, out=result[first : first + size], casting="same_kind")
+        return result
+
+    def leaves(self, rows: Array) -> Array:
+        """The leaf of each binned row in each tree, as the node's number within its tree."""
+        n = len(rows)
+        result = np.empty((n, self.n_trees), np.int32)
+        place, active = np.empty(n, np.uint32), np.empty(n, np.uint32)
+        leaves_of_block(rows.reshape(-1), rows.shape[1], n, self.nodes, self.roots, place, active, result)
+        return result
+
+    def feature_importances(self) -> Array:
+        """Mean share of each feature in the decrease of impurity; all zero where no tree has a split."""
+        total = self.importances.sum()
+        return self.importances / total if total > 0 else self.importances.copy()
+
+    def arrays(self) -> dict[str, Array]:
+        """All arrays by name, to be stored."""
+        names = ("nodes", "roots", "leaf_start", "leaf_class", "leaf_share", "leaf_value", "importances")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class GrownForest:
+    """A forest with what its trees said, while growing, about rows they did not learn from.
+
+    ``vectors[i]`` is the mean over the ``votes[i]`` trees that row i rode along in; without any it is all zero.
+    """
+
+    forest: Forest
+    vectors: Array
+    votes: Array
+
+
+def grow_forest(
+    matrix: BinnedMatrix,
+    target: Array,
+    settings: ForestSettings,
+    *,
+    n_classes: int = 0,
+    rows: Array | None = None,
+    held_out: Array | None = None,
+    out_of_bag: bool = False,
+    sample_weight: Array | None = None,
+    seed: int = 0,
+    n_jobs: int = 1,
+    executor: Executor | None = None,
+) -> GrownForest:
+    """Grow a forest on the features of ``matrix``.
+
+    ``target``: class numbers below ``n_classes``, or numbers if ``n_classes`` is 0, one a row of the matrix.
+    ``rows``: the rows to learn from, ascending (all). With bootstrap each tree draws its bag among them.
+    ``held_out``: rows none of the trees learns from, whose vectors are wanted.
+    ``out_of_bag``: whether the vectors of the rows outside of a tree's bag are wanted too.
+    ``executor`` runs the trees (its workers must be threads); by default ``n_jobs`` threads of its own.
+    """
+    plan = _Plan.make(matrix, target, settings, n_classes, rows, held_out, out_of_bag, sample_weight, seed)
+    vectors = np.zeros(
+        (matrix.n_rows if plan.wants_vectors else 0, max(n_classes, 1)), np.float32 if n_classes else float
+    )
+    votes = np.zeros(len(vectors), np.int32)
+    trees = []
+    for tree in _grow_all(plan, settings.n_trees, n_jobs, executor):
+        if plan.wants_vectors:
+            kernels.add_passengers(
+                tree.nodes,
+                tree.leaf_start,
+                tree.leaf_class,
+                tree.leaf_share,
+                tree.leaf_value,
+                tree.passengers,
+                tree.passenger_leaf,
+                tree.passenger_end,
+                vectors,
+                votes,
+            )
+        trees.append(tree._replace(passengers=_NONE, passenger_leaf=_NONE, passenger_end=_NONE))
+    np.divide(vectors, np.maximum(votes, 1)[:, None], out=vectors, casting="same_kind")
+    forest = _join(trees, matrix.n_features, n_classes)
+    if n_classes == 0:
+        forest.leaf_value[:] += plan.center
+        vectors[votes > 0] += plan.center
+    return GrownForest(forest, vectors, votes)
+
+
+_NONE = np.zeros(0, np.int32)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What all trees of one forest share."""
+
+    data: kernels.Data
+    limits: kernels.Limits
+    rows: Array
+    held_out: Array
+    out_of_bag: bool
+    bootstrap: bool
+    sample_weight: Array | None
+    seed: int
+    center: float
+
+    @classmethod
+    def make(
+        cls,
+        matrix: BinnedMatrix,
+        target: Array,
+        settings: ForestSettings,
+        n_classes: int,
+        rows: Array | None,
+        held_out: Array | None,
+        out_of_bag: bool,
+        sample_weight: Array | None,
+        seed: int,
+    ) -> _Plan:
+        n = matrix.n_rows
+        if len(target) != n:
+            raise ValueError(f"the target has {len(target)} entries for {n} rows")
+        all_rows = np.arange(n, dtype=np.uint32) if rows is None else np.asarray(rows, np.uint32)
+        if len(all_rows) == 0:
+            raise ValueError("there are no rows to learn from")
+        center = 0.0
+        if n_classes == 0:  # sums of squares keep more digits about the mean
+            if sample_weight is None:
+                sample_weight = np.ones(n)
+            center = float(np.average(target[all_rows], weights=sample_weight[all_rows]))
+        weight = float(len(all_rows)) if sample_weight is None else float(sample_weight[all_rows].sum())
+        by_row = matrix.rows.reshape(-1)
+        data = kernels.Data(
+            by_column=matrix.columns.reshape(-1),
+            by_row=by_row,
+            n_rows=n,
+            row_stride=matrix.capacity,
+            by_row_below=int(n // BY_ROW_SHARE) if len(by_row) else 0,
+            n_bins=matrix.n_bins[: matrix.n_features],
+            classes=np.asarray(target, np.int32) if n_classes else np.zeros(0, np.int32),
+            target=np.asarray(target, np.float64) - center if n_classes == 0 else np.zeros(0),
+            n_classes=n_classes,
+        )
+        return cls(
+            data=data,
+            limits=settings.limits(matrix.n_features, weight),
+            rows=all_rows,
+            held_out=np.zeros(0, np.uint32) if held_out is None else np.asarray(held_out, np.uint32),
+            out_of_bag=out_of_bag,
+            bootstrap=settings.bootstrap,
+            sample_weight=None if sample_weight is None else np.asarray(sample_weight, np.float64),
+            seed=seed,
+            center=center,
+        )
+
+    @property
+    def wants_vectors(self) -> bool:
+        return self.out_of_bag or len(self.held_out) > 0
+
+
+class _Workspace:
+    """The memory one thread needs to grow trees, used again for each of them."""
+
+    def __init__(self, plan: _Plan) -> None:
+        n, n_rows = plan.data.n_rows, len(plan.rows)
+        n_features, n_classes = len(plan.data.n_bins), plan.data.n_classes
+        self.counts = np.empty(n, np.uint8)
+        self.weights = np.empty(n if plan.sample_weight is not None else 0)
+        self.bag = np.empty(n_rows, np.uint32)
+        self.passengers = np.empty(n_rows + len(plan.held_out), np.uint32)
+        room = max(n_rows, len(self.passengers))
+        self.scratch = kernels.make_scratch(room, n_features, n_classes, plan.sample_weight is not None)
+        self.output = kernels.make_output(n_rows, n_features, n_classes)
+
+    def grow(self, plan: _Plan, number: int) -> Tree:
+        """Grow tree ``number`` of the forest."""
+        seed = kernels.seed_of_tree(plan.seed, number)
+        weights = self._draw(plan, seed)
+        n_bag, n_out = kernels.split_bag(plan.rows, weights, self.bag, self.passengers)
+        if n_bag == 0:  # every row drawn weighs nothing: learn from all that weigh something
+            weights = self._weigh(plan, plain=True)
+            n_bag, n_out = kernels.split_bag(plan.rows, weights, self.bag, self.passengers)
+        n_out = n_out if plan.out_of_bag else 0
+        n_passengers = n_out + len(plan.held_out)
+        self.passengers[n_out:n_passengers] = plan.held_out
+        passengers = self.passengers[:n_passengers]
+        kernels.grow_tree(
+            plan.data, plan.limits, weights, self.bag[:n_bag], passengers, seed, self.scratch, self.output
+        )
+        return self._tree(passengers)
+
+    def _draw(self, plan: _Plan, seed: int) -> Array:
+        if plan.bootstrap:
+            self.counts.fill(0)
+            kernels.draw_bag(plan.rows, len(plan.rows), seed ^ 0x5DEECE66D, self.scratch.state, self.counts)
+        return self._weigh(plan, plain=not plan.bootstrap)
+
+    def _weigh(self, plan: _Plan, plain: bool) -> Array:
+        if plain:
+            self.counts.fill(1)
+        if plan.sample_weight is None:
+            return self.counts
+        return np.multiply(self.counts, plan.sample_weight, out=self.weights)
+
+    def _tree(self, passengers: Array) -> Tree:
+        out = self.output
+        n_nodes, n_shared, n_entries, n_held = (int(n) for n in out.made)
+        return Tree(
+            nodes=out.nodes[:n_nodes].copy(),
+            leaf_start=out.leaf_start[: n_shared + 1].copy() if len(out.leaf_class) else out.leaf_start[:1].copy(),
+            leaf_class=out.leaf_class[:n_entries].copy(),
+            leaf_share=out.leaf_share[:n_entries].copy(),
+            leaf_value=out.leaf_value[:n_shared].copy(),
+            importances=out.importances.copy(),
+            passengers=passengers.copy(),
+            passenger_leaf=out.passenger_leaf[:n_held].copy(),
+            passenger_end=out.passenger_end[:n_held].copy(),
+        )
+
+
+def _grow_all(plan: _Plan, n_trees: int, n_jobs: int, executor: Executor | None) -> Iterator[Tree]:
+    """The trees in order, grown by as many threads as there are jobs."""
+    n_jobs = max(1, min(n_jobs, n_trees))
+    if executor is None and n_jobs == 1:
+        workspace = _Workspace(plan)
+        yield from (workspace.grow(plan, number) for number in range(n_trees))
+        return
+    free: queue.SimpleQueue[_Workspace] = queue.SimpleQueue()
+
+    def grow(number: int) -> Tree:
+        try:
+            workspace = free.get_nowait()
+        except queue.Empty:
+            workspace = _Workspace(plan)
+        try:
+            return workspace.grow(plan, number)
+        finally:
+            free.put(workspace)
+
+    if executor is not None:
+        yield from executor.map(grow, range(n_trees))
+        return
+    with ThreadPoolExecutor(n_jobs) as threads:
+        yield from threads.map(grow, range(n_trees))
+
+
+def _join(trees: list[Tree], n_features: int, n_classes: int) -> Forest:
+    """One forest of the trees, their leaves numbered through."""
+    regression = n_classes == 0
+    n_shared = [len(t.leaf_value) if regression else len(t.leaf_start) - 1 for t in trees]
+    roots = _starts(len(t.nodes) for t in trees)
+    nodes = np.concatenate([t.nodes for t in trees])
+    for t, first in enumerate(_starts(n_shared)[:-1]):
+        if first:
+            kernels.renumber_leaves(nodes[roots[t] : roots[t + 1]], int(first))
+    entries = _starts(len(t.leaf_class) for t in trees)
+    starts = [t.leaf_start[:-1].astype(np.int64) + entries[i] for i, t in enumerate(trees)]
+    gains = np.zeros(n_features)
+    for tree in trees:
+        total = tree.importances.sum()
+        if total > 0:
+            gains += tree.importances / total
+    return Forest(
+        n_features=n_features,
+        n_classes=n_classes,
+        nodes=nodes,
+        roots=roots,
+        leaf_start=np.concatenate([*starts, entries[-1:]]),
+        leaf_class=np.concatenate([t.leaf_class for t in trees]).astype(np.uint16 if n_classes <= 65536 else np.int32),
+        leaf_share=np.concatenate([t.leaf_share for t in trees]),
+        leaf_value=np.concatenate([t.leaf_value for t in trees]),
+        importances=gains / len(trees),
+    )
+
+
+def _starts(lengths: Iterable[int]) -> Array:
+    return np.cumsum([0, *lengths]).astype(np.int64)

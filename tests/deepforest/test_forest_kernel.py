@@ -1,0 +1,301 @@
+"""The compiled kernel does what a plain implementation does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deepforest.forest import BinnedMatrix, Binner, ForestSettings, GrownForest, grow_forest
+from deepforest.forest import kernels as K  # noqa: N812
+
+from . import forest_reference as reference
+
+SPLITTERS = ["best", "random", "completely_random"]
+
+
+class Problem:
+    """A small random problem, its bins made by hand so that every kind of column turns up."""
+
+    def __init__(self, seed: int, n_rows: int, n_features: int, n_classes: int, levels: int, missing: float) -> None:
+        rng = np.random.default_rng(seed)
+        values = rng.integers(0, levels, (n_rows, n_features)).astype(float)
+        values[rng.random(values.shape) < missing] = np.nan
+        self.n_classes = n_classes
+        self.values = values
+        signal = np.nan_to_num(values[:, 0], nan=levels / 2) / levels
+        if n_classes:
+            noisy = signal * n_classes + rng.normal(0, 0.7, n_rows)
+            self.target = np.clip(noisy, 0, n_classes - 1).astype(np.int32)
+        else:
+            self.target = np.round(signal + rng.normal(0, 0.3, n_rows), 2)
+        self.weights = rng.integers(1, 5, n_rows) / 2.0
+        self.matrix = Binner().fit(values).bin(values)
+
+    def grow(self, **changes: Any) -> GrownForest:
+        names = ("rows", "held_out", "out_of_bag", "sample_weight", "seed", "n_jobs")
+        extra = {name: changes.pop(name) for name in names if name in changes}
+        settings = ForestSettings(**{"n_trees": 3, "max_features": None, **changes})
+        return grow_forest(self.matrix, self.target, settings, n_classes=self.n_classes, **extra)
+
+
+problems = st.builds(
+    Problem,
+    seed=st.integers(0, 10_000),
+    n_rows=st.sampled_from([2, 3, 9, 40, 150, 400]),
+    n_features=st.integers(1, 5),
+    n_classes=st.sampled_from([0, 2, 3, 7]),
+    levels=st.sampled_from([1, 2, 5, 30, 1000]),
+    missing=st.sampled_from([0.0, 0.0, 0.2, 0.9]),
+)
+
+
+def assert_best_splits(problem: Problem, grown: GrownForest, weights: Any, min_leaf: int = 1) -> None:
+    bins = problem.matrix.rows
+    everyone = np.arange(len(bins))
+    for tree in range(grown.forest.n_trees):
+        nodes = reference.tree_nodes(grown.forest, tree)
+        for at, here in reference.rows_by_node(grown.forest, tree, bins, everyone).items():
+            target, w = problem.target[here], weights[here]
+            best = reference.best_gain(bins[here], target, w, problem.n_classes, min_leaf)
+            if nodes[at].feature < 0:
+                assert len(set(target.tolist())) == 1 or best is None
+                continue
+            left = np.array([reference.goes_left(int(b), nodes[at]) for b in bins[here, nodes[at].feature]])
+            assert best is not None
+            assert reference.gain(target, w, left, problem.n_classes) == pytest.approx(best, abs=1e-7)
+            assert min(left.sum(), (~left).sum()) >= min_leaf
+
+
+@settings(max_examples=60, deadline=None)
+@given(problem=problems, min_leaf=st.sampled_from([1, 1, 3]), weighted=st.booleans())
+def test_every_node_has_the_best_split_of_the_reference(problem: Problem, min_leaf: int, weighted: bool) -> None:
+    weights = problem.weights if weighted else np.ones(len(problem.target))
+    grown = problem.grow(
+        n_trees=1, bootstrap=False, min_samples_leaf=min_leaf, sample_weight=weights if weighted else None
+    )
+    if min_leaf == 1:
+        assert_best_splits(problem, grown, weights)
+    else:
+        bins, nodes = problem.matrix.rows, reference.tree_nodes(grown.forest, 0)
+        for at, here in reference.rows_by_node(grown.forest, 0, bins, np.arange(len(bins))).items():
+            assert len(here) >= min(min_leaf, len(bins))
+            if nodes[at].feature >= 0:
+                node = nodes[at]
+                left = np.array([reference.goes_left(int(b), node) for b in bins[here, node.feature]])
+                target, w = problem.target[here], weights[here]
+                best = reference.best_gain(bins[here], target, w, problem.n_classes, min_leaf)
+                assert reference.gain(target, w, left, problem.n_classes) == pytest.approx(best, abs=1e-7)
+
+
+@settings(max_examples=40, deadline=None)
+@given(problem=problems, splitter=st.sampled_from(SPLITTERS), weighted=st.booleans())
+def test_leaves_hold_the_counts_of_their_rows(problem: Problem, splitter: str, weighted: bool) -> None:
+    weights = problem.weights if weighted else np.ones(len(problem.target))
+    grown = problem.grow(
+        splitter=splitter,
+        bootstrap=False,
+        max_depth=3,
+        sample_weight=weights if weighted else None,
+        max_features="sqrt",
+    )
+    bins = problem.matrix.rows
+    for tree in range(grown.forest.n_trees):
+        nodes = reference.tree_nodes(grown.forest, tree)
+        for at, here in reference.rows_by_node(grown.forest, tree, bins, np.arange(len(bins))).items():
+            if nodes[at].feature >= 0:
+                continue
+            vector = reference.leaf_vector(grown.forest, nodes[at])
+            if problem.n_classes:
+                wanted = np.bincount(problem.target[here], weights[here], problem.n_classes) / weights[here].sum()
+            else:
+                wanted = [np.average(problem.target[here], weights=weights[here])]
+            np.testing.assert_allclose(vector, wanted, atol=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(problem=problems, splitter=st.sampled_from(SPLITTERS), weighted=st.booleans())
+def test_out_of_bag_vectors_equal_a_real_traversal(problem: Problem, splitter: str, weighted: bool) -> None:
+    weights = problem.weights if weighted else None
+    grown = problem.grow(splitter=splitter, out_of_bag=True, sample_weight=weights, seed=5, n_trees=4)
+    n = len(problem.target)
+    sums, votes = np.zeros((n, grown.forest.n_outputs)), np.zeros(n, int)
+    for tree in range(4):
+        counts, state = np.zeros(n, np.uint8), np.zeros(1, np.uint64)
+        K.draw_bag(np.arange(n, dtype=np.uint32), n, K.seed_of_tree(5, tree) ^ 0x5DEECE66D, state, counts)
+        out = counts == 0
+        sums[out] += reference.traverse(grown.forest, tree, problem.matrix.rows[out])
+        votes += out
+    np.testing.assert_array_equal(grown.votes, votes)
+    np.testing.assert_allclose(grown.vectors, sums / np.maximum(votes, 1)[:, None], atol=2e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(problem=problems, splitter=st.sampled_from(SPLITTERS), bootstrap=st.booleans(), weighted=st.booleans())
+def test_held_out_vectors_equal_a_prediction(problem: Problem, splitter: str, bootstrap: bool, weighted: bool) -> None:
+    everyone = np.arange(len(problem.target))
+    held_out, rows = everyone[everyone % 3 == 1], everyone[everyone % 3 != 1]
+    weights = problem.weights if weighted else None
+    grown = problem.grow(splitter=splitter, rows=rows, held_out=held_out, bootstrap=bootstrap, sample_weight=weights)
+    wanted = grown.forest.predict(problem.matrix.rows[held_out])
+    np.testing.assert_allclose(grown.vectors[held_out], wanted, atol=2e-6)
+    assert (grown.votes[held_out] == 3).all()
+    assert (grown.votes[rows] == 0).all()
+    slow = sum(reference.traverse(grown.forest, tree, problem.matrix.rows[held_out]) for tree in range(3)) / 3
+    np.testing.assert_allclose(wanted, slow, atol=2e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(problem=problems, splitter=st.sampled_from(SPLITTERS))
+def test_whole_weights_equal_repeated_rows(problem: Problem, splitter: str) -> None:
+    times = np.arange(len(problem.target)) % 4
+    if not times.any():
+        return
+    weighted = problem.grow(splitter=splitter, bootstrap=False, sample_weight=times.astype(float))
+    repeated = BinnedMatrix(int(times.sum()), problem.matrix.capacity)
+    repeated.columns[:] = np.repeat(problem.matrix.columns, times, axis=1)
+    repeated.rows[:] = np.repeat(problem.matrix.rows, times, axis=0)
+    repeated.n_bins[:], repeated.n_features = problem.matrix.n_bins, problem.matrix.n_features
+    settings = ForestSettings(n_trees=3, splitter=splitter, max_features=None, bootstrap=False)
+    same = grow_forest(repeated, np.repeat(problem.target, times), settings, n_classes=problem.n_classes)
+    rows = problem.matrix.rows[times > 0]  # elsewhere, equally good cuts may tell rows apart that none learned from
+    np.testing.assert_allclose(weighted.forest.predict(rows), same.forest.predict(rows), atol=1e-6)
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS)
+@pytest.mark.parametrize("n_classes", [0, 2, 5])
+def test_the_result_is_the_same_for_any_number_of_threads(splitter: str, n_classes: int) -> None:
+    problem = Problem(1, 300, 4, n_classes, 50, 0.1)
+    one, many = (
+        problem.grow(n_trees=17, splitter=splitter, out_of_bag=True, n_jobs=n_jobs, max_depth=4) for n_jobs in (1, 4)
+    )
+    for name, array in one.forest.arrays().items():
+        np.testing.assert_array_equal(array, many.forest.arrays()[name], err_msg=name)
+    np.testing.assert_array_equal(one.vectors, many.vectors)
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS)
+def test_depth_and_size_of_leaves_are_kept(splitter: str) -> None:
+    problem = Problem(2, 400, 4, 3, 100, 0.1)
+    grown = problem.grow(splitter=splitter, max_depth=3, min_samples_leaf=7, bootstrap=False, max_features=2)
+    bins = problem.matrix.rows
+    for tree in range(grown.forest.n_trees):
+        nodes = reference.tree_nodes(grown.forest, tree)
+        depth = {0: 0}
+        for at, node in enumerate(nodes):
+            if node.feature >= 0:
+                depth[node.value] = depth[node.value + 1] = depth[at] + 1
+        assert max(depth.values()) <= 3
+        reached = reference.rows_by_node(grown.forest, tree, bins, np.arange(400))
+        assert min(len(here) for here in reached.values()) >= 7
+
+
+def test_min_samples_split_and_leaf_weight_are_kept() -> None:
+    problem = Problem(3, 400, 4, 3, 100, 0.1)
+    bins, everyone = problem.matrix.rows, np.arange(400)
+    grown = problem.grow(min_samples_split=50, bootstrap=False)
+    for at, here in reference.rows_by_node(grown.forest, 0, bins, everyone).items():
+        assert reference.tree_nodes(grown.forest, 0)[at].feature < 0 or len(here) >= 50
+    for splitter in SPLITTERS:
+        grown = problem.grow(
+            splitter=splitter, min_weight_fraction_leaf=0.1, bootstrap=False, sample_weight=problem.weights
+        )
+        for here in reference.rows_by_node(grown.forest, 0, bins, everyone).values():
+            assert problem.weights[here].sum() >= 0.1 * problem.weights.sum() - 1e-9
+
+
+def test_completely_random_trees_are_pure_and_blind_to_the_classes() -> None:
+    problem = Problem(4, 200, 3, 5, 1000, 0.0)
+    grown = problem.grow(splitter="completely_random", bootstrap=False, n_trees=5)
+    np.testing.assert_array_equal(grown.forest.predict(problem.matrix.rows).argmax(axis=1), problem.target)
+    assert len(grown.forest.leaf_share) == 0  # a pure leaf stores its class only
+    assert grown.forest.importances.sum() == 0.0
+    measured = problem.grow(splitter="completely_random", bootstrap=False, n_trees=5, measure=True)
+    np.testing.assert_array_equal(measured.forest.nodes, grown.forest.nodes)
+    assert measured.forest.feature_importances().sum() == pytest.approx(1.0)
+
+
+def test_completely_random_trees_choose_among_features_that_vary() -> None:
+    rng = np.random.default_rng(0)
+    values = np.column_stack([np.zeros(300), rng.random(300), np.ones(300), rng.random(300), np.full(300, np.nan)])
+    matrix = Binner().fit(values).bin(values)
+    target = rng.integers(0, 2, 300)
+    settings = ForestSettings(n_trees=200, splitter="completely_random", bootstrap=False)
+    forest = grow_forest(matrix, target, settings, n_classes=2).forest
+    used = np.array([reference.unpack(int(forest.nodes[root])).feature for root in forest.roots[:-1]])
+    assert set(used) == {1, 3}
+    assert 60 <= (used == 1).sum() <= 140
+
+
+def test_missing_values_go_where_they_help() -> None:
+    values = np.array([[0.0], [1.0], [2.0], [3.0], [np.nan], [np.nan]])
+    for classes in ([0, 0, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1]):
+        matrix = Binner().fit(values).bin(values)
+        forest = grow_forest(matrix, np.array(classes), ForestSettings(n_trees=1, bootstrap=False), n_classes=2).forest
+        assert len(forest.nodes) == 3  # one cut is enough
+        np.testing.assert_array_equal(forest.predict(matrix.rows).argmax(axis=1), classes)
+
+
+def test_missing_values_never_seen_follow_the_larger_part() -> None:
+    values = np.arange(10.0)[:, None]
+    target = (values[:, 0] > 2).astype(int)
+    binner = Binner().fit(values)
+    forest = grow_forest(binner.bin(values), target, ForestSettings(n_trees=5, bootstrap=False), n_classes=2).forest
+    assert forest.predict(binner.bin_rows(np.array([[np.nan]]))).argmax() == 1
+
+
+def test_importances_match_the_reference() -> None:
+    problem = Problem(6, 150, 3, 4, 20, 0.1)
+    grown = problem.grow(n_trees=1, bootstrap=False)
+    bins, nodes = problem.matrix.rows, reference.tree_nodes(grown.forest, 0)
+    wanted = np.zeros(3)
+    for at, here in reference.rows_by_node(grown.forest, 0, bins, np.arange(150)).items():
+        if nodes[at].feature >= 0:
+            left = np.array([reference.goes_left(int(b), nodes[at]) for b in bins[here, nodes[at].feature]])
+            wanted[nodes[at].feature] += reference.gain(problem.target[here], np.ones(len(here)), left, 4)
+    np.testing.assert_allclose(grown.forest.feature_importances(), wanted / wanted.sum(), atol=1e-9)
+
+
+def test_bags_are_drawn_evenly_and_differ_between_trees() -> None:
+    rows, state = np.arange(5000, dtype=np.uint32), np.zeros(1, np.uint64)
+    bags = []
+    for tree in range(2):
+        counts = np.zeros(5000, np.uint8)
+        K.draw_bag(rows, 5000, K.seed_of_tree(0, tree), state, counts)
+        assert counts.sum() == 5000
+        assert (counts == 0).mean() == pytest.approx(np.exp(-1), abs=0.03)
+        bags.append(counts)
+    assert (bags[0] != bags[1]).any()
+
+
+def test_thousands_of_classes_need_no_dense_leaves() -> None:
+    n = 3000
+    values = np.random.default_rng(0).random((n, 4))
+    matrix = Binner().fit(values).bin(values)
+    grown = grow_forest(matrix, np.arange(n), ForestSettings(n_trees=2, max_depth=6), n_classes=n, out_of_bag=True)
+    assert len(grown.forest.leaf_share) <= 2 * n
+    np.testing.assert_allclose(grown.forest.predict(matrix.rows[:50]).sum(axis=1), 1.0, atol=1e-6)
+
+
+def test_rows_of_weight_zero_are_not_learned_from() -> None:
+    problem = Problem(8, 100, 3, 2, 50, 0.0)
+    weights = (np.arange(100) % 2).astype(float)
+    grown = problem.grow(sample_weight=weights, out_of_bag=True, n_trees=20)
+    assert (grown.votes[weights == 0] == 20).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"splitter": "worst"}, "splitter is 'worst'"),
+        ({"max_features": "all"}, "max_features is 'all'"),
+        ({"max_features": 0}, "max_features is 0"),
+        ({"max_features": 1.5}, "max_features is 1.5"),
+    ],
+)
+def test_wrong_settings_say_what_is_wrong(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Problem(0, 9, 1, 2, 5, 0.0).grow(**changes)
