@@ -28,10 +28,11 @@ test: lint
 	$(BIN)/pytest -n $(WORKERS) -m "not slow"
 
 faults: $(READY)
-	$(BIN)/pytest tests/faults
+	$(BIN)/pytest -n $(WORKERS) tests/faults
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.engine
+	$(BIN)/python -m benchmarks.forest
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

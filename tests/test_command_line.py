@@ -96,6 +96,35 @@ def test_a_failed_run_is_mended_and_retried_without_running_the_rest_again(sylva
     assert sylva.json("retry", "last")["state"] == "done"
 
 
+def test_a_run_that_met_a_limit_goes_on_under_another(sylva: Sylva, tmp_path: Path) -> None:
+    pipeline = probes(tmp_path, a={"action": "sleep", "amount": 1.0, "value": 77})
+    sylva("run", pipeline, "--timeout", 0.2, code=1)
+    assert "took longer than its timeout of 0.2 s" in sylva.errors
+    assert sylva.json("retry", "last", "--timeout", 60)["state"] == "done"
+
+
+def test_a_run_that_is_done_is_left_alone(sylva: Sylva, tmp_path: Path) -> None:
+    sylva("run", probes(tmp_path, a={"value": 78}))
+    assert "is done already" in sylva("retry", "last")
+    assert sylva.json("resume", "last")["state"] == "done"
+
+
+def test_a_run_up_to_a_node_tells_that_nodes_report(sylva: Sylva, tmp_path: Path) -> None:
+    outcome = sylva.json("run", probes(tmp_path, a={"value": 79}, b={}, c={}), "--to", "b")
+    assert list(outcome["reports"]) == ["b"]
+
+
+def test_a_list_of_runs_tells_them_apart(sylva: Sylva, tmp_path: Path) -> None:
+    sylva("run", probes(tmp_path, a={"value": 80}), "--set", "a.value=81")
+    row = sylva.json("runs", "--limit", 1)[0]
+    assert (row["headline"], row["changed"]) == ("value 81", "a.value=81")
+
+
+def test_an_empty_pipeline_has_nothing_to_run(sylva: Sylva, tmp_path: Path) -> None:
+    sylva("run", probes(tmp_path), code=2)
+    assert "no nodes yet" in sylva.errors
+
+
 def test_bad_input_found_while_running_exits_with_2(sylva: Sylva, tmp_path: Path) -> None:
     sylva("run", probes(tmp_path, a={"action": "bad-input"}), code=2)
     assert "Node 'a', field 'action': the probe was told to refuse" in sylva.errors

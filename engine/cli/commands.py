@@ -115,6 +115,7 @@ def run(
             _carry_on(log, row, standby, detach=detach, as_json=as_json)
 
 
+@app.command("resume")
 @app.command()
 def retry(
     run: RunArgument,
@@ -127,7 +128,7 @@ def retry(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Run the nodes of a run that failed, and those that waited for them. Nothing finished runs again.
+    """Go on with a run that failed, was cancelled or interrupted. Nothing finished runs again.
 
     The pipeline is the one the run began with. After a change to the document, `sylva run` it again: what is
     finished is in the store.
@@ -139,22 +140,6 @@ def retry(
         row = _run_to_continue(log, run, as_json=as_json)
         log.change_request(row.id, row.request | {name: each for name, each in limits.items() if each is not None})
         _carry_on(log, row, standby, detach=detach, as_json=as_json)
-
-
-@app.command()
-def resume(
-    run: RunArgument,
-    workers: WorkersOption = None,
-    retries: RetriesOption = None,
-    timeout: TimeoutOption = None,
-    memory_limit: MemoryOption = None,
-    detach: DetachOption = False,
-    workspace: WorkspaceOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
-    """Go on with a run that was cancelled or interrupted. Nothing finished runs again."""
-    retry(run, workers, retries, timeout, memory_limit, detach, workspace, as_json, debug)
 
 
 @app.command()

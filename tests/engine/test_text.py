@@ -1,0 +1,51 @@
+"""Tables fit the terminal they are printed on."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.cli import text
+
+ROWS = [{"name": "first", "empty": None, "score": 0.5, "words": "a rather long text that goes on"} for _ in range(2)]
+
+
+def printed(rows: list[dict], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    text.print_table(rows)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_columns_are_aligned_and_those_without_values_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(ROWS, capsys)
+    assert lines[0] == "name   score   words"
+    assert lines[1] == "first  0.5000  a rather long text that goes on"
+
+
+@pytest.mark.parametrize("columns", [60, 40, 36])
+def test_a_long_last_column_is_wrapped(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text.sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert max(map(len, printed(ROWS, capsys))) <= columns
+
+
+def test_columns_that_do_not_fit_are_counted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text.sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "50")
+    lines = printed([{f"column {index}": "x" * 10 for index in range(9)}], capsys)
+    assert lines[-1] == "… and 5 more columns; --json shows all"
+    assert max(map(len, lines)) <= 50
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(None, "–"), (0.0421, "42 ms"), (5.25, "5.2 s"), (125, "2 min 5 s"), (7260, "2 h 1 min")],
+)
+def test_times_are_told_as_people_say_them(seconds: float | None, words: str) -> None:
+    assert text.duration(seconds) == words
+
+
+def test_nothing_is_printed_for_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed([], capsys) == []
