@@ -45,6 +45,7 @@ class _HistForest(BaseEstimator):  # type: ignore[misc]
         min_weight_fraction_leaf: float = 0.0,
         bootstrap: bool = True,
         oob_score: bool = False,
+        measure_importances: bool | None = None,
         max_bins: int = MAX_BINS,
         categorical_features: str | Sequence[Any] | None = "from_dtype",
         n_jobs: int | None = None,
@@ -59,6 +60,7 @@ class _HistForest(BaseEstimator):  # type: ignore[misc]
         self.min_weight_fraction_leaf = min_weight_fraction_leaf
         self.bootstrap = bootstrap
         self.oob_score = oob_score
+        self.measure_importances = measure_importances
         self.max_bins = max_bins
         self.categorical_features = categorical_features
         self.n_jobs = n_jobs
@@ -110,7 +112,7 @@ class _HistForest(BaseEstimator):  # type: ignore[misc]
             min_samples_leaf=int(self.min_samples_leaf),
             min_weight_fraction_leaf=float(self.min_weight_fraction_leaf),
             bootstrap=bool(self.bootstrap),
-            measure=True,
+            measure=bool(self.measure_importances),
         )
 
     def _categorical(self, n_features: int) -> Array:
@@ -201,7 +203,7 @@ class _HistForest(BaseEstimator):  # type: ignore[misc]
 
     @property
     def feature_importances_(self) -> Array:
-        """Each feature's mean share in the decrease of impurity; all zero where no tree has a split."""
+        """Each feature's mean share in the decrease of impurity; all zero where none was measured."""
         check_is_fitted(self, "forest_")
         return self.forest_.feature_importances()
 
@@ -289,6 +291,8 @@ class HistForestClassifier(ClassifierMixin, _HistForest):  # type: ignore[misc]
         Whether to keep the class vectors of the rows outside of the trees' bags.
     class_weight : "balanced", a mapping from class to weight, or None
         Weights of the classes; they multiply the sample weights.
+    measure_importances : bool or None
+        Completely random trees measure importances only if this is true, as it doubles their cost; others always do.
     max_bins : int
         Bins a feature, at most 254, besides the one for missing values.
     categorical_features : "from_dtype", list of columns (numbers, names or flags) or None
@@ -318,6 +322,7 @@ class HistForestClassifier(ClassifierMixin, _HistForest):  # type: ignore[misc]
         bootstrap: bool = True,
         oob_score: bool = False,
         class_weight: str | Mapping[Any, float] | None = None,
+        measure_importances: bool | None = None,
         max_bins: int = MAX_BINS,
         categorical_features: str | Sequence[Any] | None = "from_dtype",
         n_jobs: int | None = None,
@@ -333,6 +338,7 @@ class HistForestClassifier(ClassifierMixin, _HistForest):  # type: ignore[misc]
             min_weight_fraction_leaf=min_weight_fraction_leaf,
             bootstrap=bootstrap,
             oob_score=oob_score,
+            measure_importances=measure_importances,
             max_bins=max_bins,
             categorical_features=categorical_features,
             n_jobs=n_jobs,
@@ -418,6 +424,7 @@ class HistForestRegressor(RegressorMixin, _HistForest):  # type: ignore[misc]
         min_weight_fraction_leaf: float = 0.0,
         bootstrap: bool = True,
         oob_score: bool = False,
+        measure_importances: bool | None = None,
         max_bins: int = MAX_BINS,
         categorical_features: str | Sequence[Any] | None = "from_dtype",
         n_jobs: int | None = None,
@@ -433,6 +440,7 @@ class HistForestRegressor(RegressorMixin, _HistForest):  # type: ignore[misc]
             min_weight_fraction_leaf=min_weight_fraction_leaf,
             bootstrap=bootstrap,
             oob_score=oob_score,
+            measure_importances=measure_importances,
             max_bins=max_bins,
             categorical_features=categorical_features,
             n_jobs=n_jobs,

@@ -31,7 +31,7 @@ SPLITTERS = {
     "random": kernels.RANDOM,
     "completely_random": kernels.COMPLETELY_RANDOM,
 }
-BLOCK_ROWS = 2048  # rows that go down a tree together
+BLOCK_BYTES = 2**20  # of bins and sums of the rows that go down a tree together: they stay in the cache
 MAX_FEATURES = LEAF - 1
 BY_ROW_SHARE = 32  # nodes with less than this share of the rows read the matrix by row
 
@@ -136,38 +136,37 @@ class Forest:
 
     def predict(self, rows: Array, out: Array | None = None) -> Array:
         """Mean over the trees for binned ``rows`` (rows × features, C order), by one thread."""
-        n = len(rows)
-        result = np.empty((n, self.n_outputs)) if out is None else out
-        place, active = np.empty(BLOCK_ROWS, np.uint32), np.empty(BLOCK_ROWS, np.uint32)
-        sums = np.empty((BLOCK_ROWS, self.n_outputs))
-        flat = rows.reshape(-1)
-        for first in range(0, n, BLOCK_ROWS):
-            size = min(BLOCK_ROWS, n - first)
-            sums[:size] = 0.0
-            block = flat[first * rows.shape[1] : (first + size) * rows.shape[1]]
+        result = np.empty((len(rows), self.n_outputs)) if out is None else out
+        size = min(max(BLOCK_BYTES // (8 * self.n_outputs + rows.shape[1]), 256), max(len(rows), 1))
+        room, sums = _walking_room(size), np.empty((size, self.n_outputs))
+        for first in range(0, len(rows), size):
+            block = rows[first : first + size]
+            n = len(block)
+            sums[:n] = 0.0
+            order, spill, stack, leaves = (array[:n] for array in room)
             add_block(
-                block,
+                block.reshape(-1),
                 rows.shape[1],
-                size,
                 self.nodes,
                 self.roots,
                 self.leaf_start,
                 self.leaf_class,
                 self.leaf_share,
                 self.leaf_value,
-                place,
-                active,
-                sums,
+                order,
+                spill,
+                stack,
+                leaves,
+                sums[:n],
             )
-            np.divide(sums[:size], self.n_trees, out=result[first : first + size], casting="same_kind")
+            np.divide(sums[:n], self.n_trees, out=result[first : first + n], casting="same_kind")
         return result
 
     def leaves(self, rows: Array) -> Array:
         """The leaf of each binned row in each tree, as the node's number within its tree."""
-        n = len(rows)
-        result = np.empty((n, self.n_trees), np.int32)
-        place, active = np.empty(n, np.uint32), np.empty(n, np.uint32)
-        leaves_of_block(rows.reshape(-1), rows.shape[1], n, self.nodes, self.roots, place, active, result)
+        result = np.empty((len(rows), self.n_trees), np.int32)
+        room = _walking_room(len(rows))
+        leaves_of_block(rows.reshape(-1), rows.shape[1], self.nodes, self.roots, *room, result)
         return result
 
     def feature_importances(self) -> Array:
@@ -179,6 +178,12 @@ class Forest:
         """All arrays by name, to be stored."""
         names = ("nodes", "roots", "leaf_start", "leaf_class", "leaf_share", "leaf_value", "importances")
         return {name: getattr(self, name) for name in names}
+
+
+def _walking_room(n_rows: int) -> tuple[Array, Array, Array, Array]:
+    """What a block of rows needs to go down a tree: their order, rows set aside, parts to be divided, leaves."""
+    order, spill, leaves = (np.empty(n_rows, np.uint32) for _ in range(3))
+    return order, spill, np.empty((n_rows, 3), np.int32), leaves
 
 
 @dataclass(frozen=True)
@@ -277,7 +282,7 @@ class _Plan:
         n = matrix.n_rows
         if len(target) != n:
             raise ValueError(f"the target has {len(target)} entries for {n} rows")
-        all_rows = np.arange(n, dtype=np.uint32) if rows is None else np.asarray(rows, np.uint32)
+        all_rows = np.arange(n, dtype=np.uint32) if rows is None else _own(rows, np.uint32)
         if len(all_rows) == 0:
             raise ValueError("there are no rows to learn from")
         center = 0.0
@@ -294,7 +299,7 @@ class _Plan:
             row_stride=matrix.capacity,
             by_row_below=int(n // BY_ROW_SHARE) if len(by_row) else 0,
             n_bins=matrix.n_bins[: matrix.n_features],
-            classes=np.asarray(target, np.int32) if n_classes else np.zeros(0, np.int32),
+            classes=_own(target, np.int32) if n_classes else np.zeros(0, np.int32),
             target=np.asarray(target, np.float64) - center if n_classes == 0 else np.zeros(0),
             n_classes=n_classes,
         )
@@ -302,7 +307,7 @@ class _Plan:
             data=data,
             limits=settings.limits(matrix.n_features, weight),
             rows=all_rows,
-            held_out=np.zeros(0, np.uint32) if held_out is None else np.asarray(held_out, np.uint32),
+            held_out=np.zeros(0, np.uint32) if held_out is None else _own(held_out, np.uint32),
             out_of_bag=out_of_bag,
             bootstrap=settings.bootstrap,
             sample_weight=None if sample_weight is None else np.asarray(sample_weight, np.float64),
@@ -428,6 +433,11 @@ def _join(trees: list[Tree], n_features: int, n_classes: int) -> Forest:
         leaf_value=np.concatenate([t.leaf_value for t in trees]),
         importances=gains / len(trees),
     )
+
+
+def _own(values: Array, dtype: Any) -> Array:
+    """``values`` as the kernels were compiled for: of one type, in one piece, and not read-only."""
+    return np.require(values, dtype, ["C", "W"])
 
 
 def _starts(lengths: Iterable[int]) -> Array:

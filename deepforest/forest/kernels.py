@@ -1004,6 +1004,23 @@ def _partition(column: Column, rows: Array, threshold: Int, shift: Int, spill: A
 
 
 @inlined
+def _partition_by_bins(row_bins: Array, rows: Array, threshold: Int, shift: Int, spill: Array) -> Int:
+    """The same where the bins of the rows in the column are known."""
+    top, add = np.uint8(threshold), np.uint8(shift)
+    n_left = n_right = np.uint64(0)
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        goes_left = np.uint64(np.uint8(row_bins[i] + add) <= top)
+        rows[n_left] = row
+        spill[n_right] = row
+        n_left += goes_left
+        n_right += np.uint64(1) - goes_left
+    for i in range(n_right):
+        rows[n_left + i] = spill[i]
+    return np.int64(n_left)
+
+
+@inlined
 def _look_at_node(rows: Array, data: Data, weights: Array, blind: bool, s: Scratch, desk: Any) -> bool:
     """Put on the desk what is in a node; whether it is pure.
 
@@ -1093,10 +1110,11 @@ def _choose_split(
             feature, best, cut, shift = f, gain, b, side
             if by_chance or gain >= perfect:
                 break
-    for i in range(n_known):
-        s.features[i] = s.constants[i]
-    for i in range(n_known, n_known + n_found):
-        s.constants[i] = s.features[i]
+    if not by_chance:  # drawing has mixed up the known constants, of which nodes higher up know the first ones only
+        for i in range(n_known):
+            s.features[i] = s.constants[i]
+        for i in range(n_known, n_known + n_found):
+            s.constants[i] = s.features[i]
     return feature, best, cut, shift, n_known + n_found
 
 
@@ -1144,7 +1162,8 @@ def grow_tree(
     """Grow one tree on the rows ``bag`` into ``out``; both lists of rows are reordered by leaf."""
     desk = s.desk[0]
     desk.min_leaf, desk.min_weight = limits.min_leaf, limits.min_weight
-    never_weighs = limits.splitter == COMPLETELY_RANDOM and not limits.measure
+    by_chance = limits.splitter == COMPLETELY_RANDOM
+    never_weighs = by_chance and not limits.measure
     never_weighs = never_weighs and limits.min_leaf == 1 and limits.min_weight == 0.0
     s.state[0] = seed
     for f in range(data.n_bins.shape[0]):
@@ -1186,7 +1205,10 @@ def grow_tree(
             continue
 
         column = Column(matrix, np.uint64(feature) * feature_stride, stride)
-        n_left = _partition(column, rows, cut + max(shift, 0), max(shift, 0), s.spill)
+        if by_chance:  # the last column looked at is the one that is cut
+            n_left = _partition_by_bins(s.row_bins, rows, cut + max(shift, 0), max(shift, 0), s.spill)
+        else:
+            n_left = _partition(column, rows, cut + max(shift, 0), max(shift, 0), s.spill)
         if shift < 0:
             shift = 1 if n_left * 2 > n else 0  # missing values turn up later: they follow the larger part
         p_left = _partition(column, passengers[p_start:p_end], cut + shift, shift, s.spill)

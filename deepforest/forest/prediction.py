@@ -1,9 +1,10 @@
-"""Walking rows down the trees of a grown forest, a block of rows at a time.
+"""Sending rows down the trees of a grown forest, a block of rows at a time.
 
-All rows of a block go down a tree together, one level a step: their steps do not wait for each other, and the tree is
-read into the cache once a block.
+The rows of a block go down a tree together: each node divides its rows among its children, as it did when the tree
+grew. That reads a node once for all its rows instead of once a row. A few rows left over walk the rest of the way one
+by one.
 
-- ``add_block``    adds what the trees say about a block of binned rows
+- ``add_block``        adds what the trees say about a block of binned rows
 - ``leaves_of_block``  the leaf of each row in each tree
 """
 
@@ -20,57 +21,104 @@ Array = npt.NDArray[Any]
 
 LEAF = (1 << 23) - 1
 SHARED = 1 << 31
+FEW_ROWS = 3  # up to here rows walk on their own
 
 
 @inlined
-def _walk(rows: Array, row_stride: int, n: int, nodes: Array, root: int, place: Array, active: Array) -> None:
-    """Leave the place of each row's leaf in ``place``, counted from the root."""
-    n_active = np.uint64(n)
-    first_is_leaf = (nodes[root] >> np.uint64(41)) == LEAF
-    for i in range(n):
-        place[i] = np.uint32(0)
-        active[i] = i
-    if first_is_leaf:
-        return
-    base, width = np.uint64(root), np.uint64(row_stride)
-    while n_active > 0:
-        n_left = np.uint64(0)
-        for a in range(n_active):
-            i = active[a]
-            node = nodes[base + np.uint64(place[i])]
-            b = np.uint8(
-                rows[np.uint64(i) * width + (node >> np.uint64(41))] + np.uint8((node >> np.uint64(40)) & np.uint64(1))
-            )
-            right = np.uint64(b > np.uint8((node >> np.uint64(32)) & np.uint64(255)))
-            following = (node & np.uint64(0xFFFFFFFF)) + right
-            place[i] = np.uint32(following)
-            active[n_left] = i
-            n_left += np.uint64((nodes[base + following] >> np.uint64(41)) != LEAF)
-        n_active = n_left
+def _is_leaf(node: Any) -> Any:
+    return (node >> np.uint64(41)) == np.uint64(LEAF)
+
+
+@inlined
+def _goes_right(node: Any, row_start: Any, rows: Array) -> Any:
+    """1 where the row whose bins begin at ``row_start`` goes right at ``node``, else 0."""
+    shifted = np.uint8(rows[row_start + (node >> np.uint64(41))] + np.uint8((node >> np.uint64(40)) & np.uint64(1)))
+    return np.uint64(shifted > np.uint8((node >> np.uint64(32)) & np.uint64(255)))
+
+
+@inlined
+def _walk(rows: Array, row_start: Any, nodes: Array, root: Any, at: Any) -> Any:
+    """The leaf that a row reaches from node ``at``."""
+    node = nodes[root + at]
+    while not _is_leaf(node):
+        at = (node & np.uint64(0xFFFFFFFF)) + _goes_right(node, row_start, rows)
+        node = nodes[root + at]
+    return at
+
+
+@inlined
+def _divide(rows: Array, row_stride: Any, node: Any, part: Array, spill: Array) -> Any:
+    """Bring the rows of ``part`` that go left at ``node`` to the front; how many they are."""
+    feature = node >> np.uint64(41)
+    shift = np.uint8((node >> np.uint64(40)) & np.uint64(1))
+    threshold = np.uint8((node >> np.uint64(32)) & np.uint64(255))
+    n_left = n_right = np.uint64(0)
+    for i in range(part.shape[0]):
+        row = part[i]
+        left = np.uint64(np.uint8(rows[np.uint64(row) * row_stride + feature] + shift) <= threshold)
+        part[n_left] = row
+        spill[n_right] = row
+        n_left += left
+        n_right += np.uint64(1) - left
+    for i in range(n_right):
+        part[n_left + i] = spill[i]
+    return n_left
+
+
+@inlined
+def _find_leaves(
+    rows: Array, row_stride: Any, nodes: Array, root: Any, order: Array, spill: Array, stack: Array, leaves: Array
+) -> None:
+    """The leaf of each row in ``leaves``, counted from the root."""
+    for i in range(order.shape[0]):
+        order[i] = i
+    stack[0, 0], stack[0, 1], stack[0, 2] = 0, 0, order.shape[0]
+    n_stack = 1
+    while n_stack > 0:
+        n_stack -= 1
+        at, start, end = np.uint64(stack[n_stack, 0]), stack[n_stack, 1], stack[n_stack, 2]
+        part = order[start:end]
+        node = nodes[root + at]
+        if _is_leaf(node):
+            for i in range(part.shape[0]):
+                leaves[part[i]] = at
+        elif part.shape[0] <= FEW_ROWS:
+            for i in range(part.shape[0]):
+                leaves[part[i]] = _walk(rows, np.uint64(part[i]) * row_stride, nodes, root, at)
+        else:
+            middle = start + np.int64(_divide(rows, row_stride, node, part, spill))
+            child = np.int64(node & np.uint64(0xFFFFFFFF))
+            if middle < end:
+                stack[n_stack, 0], stack[n_stack, 1], stack[n_stack, 2] = child + 1, middle, end
+                n_stack += 1
+            if middle > start:
+                stack[n_stack, 0], stack[n_stack, 1], stack[n_stack, 2] = child, start, middle
+                n_stack += 1
 
 
 @kernel
 def add_block(
     rows: Array,
-    row_stride: int,
-    n: int,
+    row_stride: Any,
     nodes: Array,
     roots: Array,
     leaf_start: Array,
     leaf_class: Array,
     leaf_share: Array,
     leaf_value: Array,
-    place: Array,
-    active: Array,
+    order: Array,
+    spill: Array,
+    stack: Array,
+    leaves: Array,
     out: Array,
 ) -> None:
-    """Add the class distributions (or values) of the leaves of ``n`` rows to ``out`` (n × classes)."""
+    """Add the class distributions (or values) of the leaves of the rows to ``out`` (rows × classes)."""
     regression = leaf_value.shape[0] > 0
     for tree in range(roots.shape[0] - 1):
-        root = roots[tree]
-        _walk(rows, row_stride, n, nodes, root, place, active)
-        for i in range(n):
-            value = np.int64(nodes[root + np.int64(place[i])] & np.uint64(0xFFFFFFFF))
+        root = np.uint64(roots[tree])
+        _find_leaves(rows, np.uint64(row_stride), nodes, root, order, spill, stack, leaves)
+        for i in range(order.shape[0]):
+            value = np.int64(nodes[root + np.uint64(leaves[i])] & np.uint64(0xFFFFFFFF))
             if value < SHARED:
                 out[i, value] += 1.0
             elif regression:
@@ -82,10 +130,19 @@ def add_block(
 
 @kernel
 def leaves_of_block(
-    rows: Array, row_stride: int, n: int, nodes: Array, roots: Array, place: Array, active: Array, out: Array
+    rows: Array,
+    row_stride: Any,
+    nodes: Array,
+    roots: Array,
+    order: Array,
+    spill: Array,
+    stack: Array,
+    leaves: Array,
+    out: Array,
 ) -> None:
-    """The leaf of each of ``n`` rows in each tree (n × trees), as the node's number within its tree."""
+    """The leaf of each of the rows in each tree (rows × trees), as the node's number within its tree."""
     for tree in range(roots.shape[0] - 1):
-        _walk(rows, row_stride, n, nodes, roots[tree], place, active)
-        for i in range(n):
-            out[i, tree] = place[i]
+        root = np.uint64(roots[tree])
+        _find_leaves(rows, np.uint64(row_stride), nodes, root, order, spill, stack, leaves)
+        for i in range(order.shape[0]):
+            out[i, tree] = leaves[i]

@@ -63,7 +63,9 @@ def test_regression_is_as_good_as_scikit_learn() -> None:
 def test_out_of_bag_vectors_estimate_the_accuracy(splitter: str) -> None:
     x, y = load_digits(return_X_y=True)
     x_train, x_test, y_train, y_test = train_test_split(x, y, random_state=0)
-    model = HistForestClassifier(80, splitter=splitter, oob_score=True, random_state=0).fit(x_train, y_train)
+    model = HistForestClassifier(80, splitter=splitter, oob_score=True, measure_importances=True, random_state=0).fit(
+        x_train, y_train
+    )
     assert model.oob_decision_function_.shape == (len(x_train), 10)
     assert model.oob_score_ == pytest.approx(model.score(x_test, y_test), abs=0.04)
     assert model.feature_importances_.sum() == pytest.approx(1.0)
