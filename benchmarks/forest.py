@@ -154,7 +154,7 @@ def predict_alone(side: str, n_rows: int, n_trees: int) -> None:
 
 
 def peak_megabytes() -> float:
-    """The most memory this process has held. ``ru_maxrss`` would count what the parent held when it started this one."""
+    """The most memory this process has held; ``ru_maxrss`` would count what its parent held when starting it."""
     for entry in Path("/proc/self/status").read_text().splitlines():
         if entry.startswith("VmHWM:"):
             return int(entry.split()[1]) / 1024
