@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from . import kernels
 from .binning import BinnedMatrix
-from .prediction import LEAF, add_block, leaves_of_block
+from .prediction import add_block, leaves_of_block
 
 Array = npt.NDArray[Any]
 
@@ -32,7 +32,6 @@ SPLITTERS = {
     "completely_random": kernels.COMPLETELY_RANDOM,
 }
 BLOCK_BYTES = 2**20  # of bins and sums of the rows that go down a tree together: they stay in the cache
-MAX_FEATURES = LEAF - 1
 BY_ROW_SHARE = 32  # nodes with less than this share of the rows read the matrix by row
 
 

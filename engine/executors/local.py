@@ -73,18 +73,19 @@ class LocalExecutor:
 
     def stop(self) -> list[str]:
         """Ask all workers to stop, then make them."""
-        stopped = list(self.running)
-        leaders = [each.leader for each in self.running.values() if each.leader]
-        for leader in leaders:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(leader, signal.SIGTERM)
+        stopping = dict(self.running)
+        for each in stopping.values():
+            if each.leader:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(each.leader, signal.SIGTERM)
         deadline = time.monotonic() + GRACE_SECONDS
         while self.running and (left := deadline - time.monotonic()) > 0:
             self.wait(left)
-        for leader in leaders:
-            kill_group(leader)
+        for each in stopping.values():
+            if each.leader:  # also of a worker that was only just starting when it was asked to stop
+                kill_group(each.leader)
         self.running.clear()
-        return stopped
+        return list(stopping)
 
     def close(self) -> None:
         """End the nursery and with it whatever still runs."""
