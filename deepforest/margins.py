@@ -7,6 +7,7 @@ loss with a target margin γ: rows below it cost, rows beyond it cost a little (
 - ``margins``       of rows, from scores and true classes
 - ``margin_loss``   ℓ(z) = (z−γ)²/γ² up to γ, μ(z−γ)²/(1−γ)² beyond
 - ``best_alpha``    the exact minimiser of the mean loss of F + α·g over α
+- ``best_alphas``   the minimiser of the mean loss of Σ α_l·g_l over all α_l, none negative
 - ``row_weights``   D ∝ ℓ(F), the next layer's sample weights
 - ``margin_ratio``  λ = std(F) / mean(F), which falls as layers are added
 """
@@ -17,8 +18,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import nnls
 
 Array = npt.NDArray[Any]
+
+NEWTON_ROUNDS = 50
 
 
 def margins(scores: Array, truth: Array) -> Array:
@@ -61,6 +65,31 @@ def best_alpha(before: Array, margin: Array, gamma: float, mu: float) -> float:
     if a[piece] <= 0:  # flat, as only μ = 0 can make it: any point of the piece will do
         return float(turning[min(piece, len(turning) - 1)])
     return float(b[piece] / a[piece])
+
+
+def best_alphas(by_layer: Array, gamma: float, mu: float, start: Array | None = None) -> Array:
+    """The α ≥ 0 that minimise mean ℓ(by_layer @ α); ``by_layer`` has the margins of rows × layers.
+
+    Where it is known which rows are beyond the target, the loss is a least-squares problem; its solution is a direction
+    to go, and ``best_alpha`` says exactly how far. The loss is convex, so this ends at its minimum, after a few rounds.
+    """
+    alphas = np.zeros(by_layer.shape[1]) if start is None else start.copy()
+    for _ in range(NEWTON_ROUNDS):
+        reached = by_layer @ alphas
+        side = np.sqrt(np.where(reached <= gamma, 1 / gamma**2, mu / (1 - gamma) ** 2))
+        square, rotated = _compact(by_layer * side[:, None], gamma * side)
+        direction = nnls(square, rotated)[0] - alphas
+        step = min(max(best_alpha(reached, by_layer @ direction, gamma, mu), 0.0), 1.0)
+        alphas = alphas + step * direction
+        if step * np.abs(direction).max() <= 1e-9 * max(1.0, float(np.abs(alphas).max())):
+            break
+    return np.maximum(alphas, 0.0)
+
+
+def _compact(matrix: Array, target: Array) -> tuple[Array, Array]:
+    """The same least-squares problem with as many rows as columns."""
+    q, r = np.linalg.qr(matrix)
+    return r, q.T @ target
 
 
 def row_weights(margin: Array, gamma: float, mu: float) -> Array:

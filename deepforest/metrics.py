@@ -13,6 +13,7 @@ also a share of less than one row.
 - ``best_f1``                 the threshold with the highest F1
 - ``roc_curve``, ``precision_recall_curve``  points to draw, thinned without losing the shape
 - ``confusion_matrix``        how often which class was taken for which
+- ``REGRESSION_METRICS``      the same for numbers: R², RMSE and MAE, of predictions with one column
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.floating[Any]]
 Codes = npt.NDArray[np.integer[Any]]
-Measure = Callable[[Codes, Floats, Floats | None], float | None]
+Measure = Callable[[Any, Floats, Floats | None], float | None]
 
 CURVE_POINTS = 300
 
@@ -219,6 +220,32 @@ METRICS: dict[str, Metric] = {
         Metric("average_precision", "Average precision", True, average_precision),
         Metric("recall_at_rate", "Recall at rate 0.01", True, recall_at_rate),
     )
+}
+
+
+def r2(truth: Floats, predicted: Floats, sample_weight: Floats | None = None) -> float | None:
+    """Share of the variance of numbers that is explained; none where they do not vary."""
+    spread = float(np.average((truth - np.average(truth, weights=sample_weight)) ** 2, weights=sample_weight))
+    return 1 - _squared_error(truth, predicted, sample_weight) / spread if spread > 0 else None
+
+
+def rmse(truth: Floats, predicted: Floats, sample_weight: Floats | None = None) -> float | None:
+    """Root of the mean squared error of numbers."""
+    return float(np.sqrt(_squared_error(truth, predicted, sample_weight)))
+
+
+def mae(truth: Floats, predicted: Floats, sample_weight: Floats | None = None) -> float | None:
+    """Mean absolute error of numbers."""
+    return float(np.average(np.abs(truth - predicted[:, 0]), weights=sample_weight))
+
+
+def _squared_error(truth: Floats, predicted: Floats, sample_weight: Floats | None) -> float:
+    return float(np.average((truth - predicted[:, 0]) ** 2, weights=sample_weight))
+
+
+REGRESSION_METRICS: dict[str, Metric] = {
+    entry.name: entry
+    for entry in (Metric("r2", "R²", True, r2), Metric("rmse", "RMSE", False, rmse), Metric("mae", "MAE", False, mae))
 }
 
 

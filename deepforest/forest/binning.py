@@ -15,7 +15,7 @@ The rules:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -124,6 +124,13 @@ class BinnedMatrix:
         self.n_features = min(self.n_features, n_features)
         return self
 
+    def take(self, rows: Array) -> BinnedMatrix:
+        """A copy of some of the rows, by row only, as prediction wants them."""
+        part = BinnedMatrix(0, self.capacity, by_column=False)
+        part.n_rows, part.rows = len(rows), self.rows[rows]
+        part.n_features, part.n_bins = self.n_features, self.n_bins.copy()
+        return part
+
 
 class Binner:
     """The bins of the columns of a matrix.
@@ -163,6 +170,24 @@ class Binner:
         self.n_bins = np.where(self.other_bin < 0, lengths + 1, np.maximum(lengths + shared, 1)).astype(np.int32)
         self.n_features = len(edges)
         return self
+
+    def arrays(self) -> dict[str, Array]:
+        """The bins as arrays, to be stored."""
+        return {
+            "edges": np.concatenate([*self.edges, np.zeros(0)]),
+            "n_edges": self.n_edges,
+            "other_bin": self.other_bin,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Binner:
+        """Bins that were stored; ``ValueError`` if they cannot be any."""
+        edges, n_edges, other = arrays["edges"], arrays["n_edges"], arrays["other_bin"]
+        if len(other) != len(n_edges) or n_edges.min(initial=0) < 0 or n_edges.max(initial=0) > MAX_BINS:
+            raise ValueError("the stored bins contradict themselves")
+        if n_edges.sum() != len(edges) or other.min(initial=0) < -1 or other.max(initial=0) > MISSING:
+            raise ValueError("the stored bins contradict themselves")
+        return cls().restore(np.split(edges, np.cumsum(n_edges)[:-1]) if len(n_edges) else [], other)
 
     @property
     def categorical(self) -> Array:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,14 +13,14 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from ._files import read_model, write_model
-from ._input import TableReader, is_table
+from .._files import Pack, read_model, write_model
+from .._input import TableReader, TabularEstimator, check_whole, checked_weights, json_param, keep_arguments
 from .binning import MAX_BINS, Binner
 from .growing import Forest, ForestSettings, GrownForest, grow_forest
 
@@ -30,7 +29,7 @@ Array = npt.NDArray[Any]
 PREDICT_ROWS = 16_384  # rows that are binned and predicted at a time by one thread
 
 
-class _HistForest(BaseEstimator):  # type: ignore[misc]
+class _HistForest(TabularEstimator):
     """What classifier and regressor share."""
 
     def __init__(
@@ -51,25 +50,7 @@ class _HistForest(BaseEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
-        self.n_estimators = n_estimators
-        self.splitter = splitter
-        self.max_features = max_features
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.bootstrap = bootstrap
-        self.oob_score = oob_score
-        self.measure_importances = measure_importances
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
+        keep_arguments(self, locals())
 
     # --- fitting ---
 
@@ -94,11 +75,11 @@ class _HistForest(BaseEstimator):  # type: ignore[misc]
         return grown
 
     def _settings(self) -> ForestSettings:
-        _check_whole("n_estimators", self.n_estimators, 1)
-        _check_whole("min_samples_split", self.min_samples_split, 2)
-        _check_whole("min_samples_leaf", self.min_samples_leaf, 1)
+        check_whole("n_estimators", self.n_estimators, 1)
+        check_whole("min_samples_split", self.min_samples_split, 2)
+        check_whole("min_samples_leaf", self.min_samples_leaf, 1)
         if self.max_depth is not None:
-            _check_whole("max_depth", self.max_depth, 1)
+            check_whole("max_depth", self.max_depth, 1)
         if not 0.0 <= self.min_weight_fraction_leaf <= 0.5:
             raise ValueError(f"min_weight_fraction_leaf is {self.min_weight_fraction_leaf}; give a share from 0 to 0.5")
         if self.oob_score and not self.bootstrap:
@@ -113,62 +94,6 @@ class _HistForest(BaseEstimator):  # type: ignore[misc]
             min_weight_fraction_leaf=float(self.min_weight_fraction_leaf),
             bootstrap=bool(self.bootstrap),
             measure=bool(self.measure_importances),
-        )
-
-    def _categorical(self, n_features: int) -> Array:
-        """Which columns are categorical, by the parameter and by the types of a table's columns."""
-        wanted = self.categorical_features
-        by_type: Array = self.table_.categorical if self.table_ is not None else np.zeros(n_features, bool)
-        if wanted is None or isinstance(wanted, str):
-            if isinstance(wanted, str) and wanted != "from_dtype":
-                raise ValueError(f"categorical_features is {wanted!r}; give 'from_dtype', None or a list of columns")
-            return by_type
-        flags = np.asarray(wanted)
-        if flags.dtype == bool:
-            if len(flags) != n_features:
-                raise ValueError(f"categorical_features has {len(flags)} flags for {n_features} features")
-            by_type |= flags
-            return by_type
-        by_type[[self._column_number(column, n_features) for column in wanted]] = True
-        return by_type
-
-    def _column_number(self, column: Any, n_features: int) -> int:
-        if isinstance(column, str):
-            names = list(getattr(self, "feature_names_in_", []))
-            if column not in names:
-                raise ValueError(f"categorical_features names {column!r}, which is no column of X")
-            return names.index(column)
-        if not 0 <= column < n_features:
-            raise ValueError(f"categorical_features names column {column}; X has {n_features}")
-        return int(column)
-
-    # --- input ---
-
-    def _read_fit(self, x: Any, y: Any) -> tuple[Array, Array]:
-        self.table_: TableReader | None = None
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        if is_table(x):
-            validate_data(self, x, skip_check_array=True)
-            self.table_ = TableReader.learn(x)
-            values = check_array(self.table_.read(x), ensure_all_finite="allow-nan", estimator=self)
-            y = check_array(y, ensure_2d=False, dtype=None)
-            if len(y) != len(values):
-                raise ValueError(f"X has {len(values)} rows and y has {len(y)}")
-            return values, column_or_1d(y, warn=True)
-        values, y = validate_data(
-            self, x, y, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", y_numeric=False
-        )
-        return values, column_or_1d(y, warn=True)
-
-    def _read(self, x: Any) -> Array:
-        check_is_fitted(self, "forest_")
-        if is_table(x):
-            validate_data(self, x, skip_check_array=True, reset=False)
-            if self.table_ is not None:
-                return np.asarray(check_array(self.table_.read(x), ensure_all_finite="allow-nan", estimator=self))
-        return np.asarray(
-            validate_data(self, x, reset=False, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
         )
 
     # --- prediction ---
@@ -212,14 +137,11 @@ class _HistForest(BaseEstimator):  # type: ignore[misc]
     def save(self, folder: str | Path) -> None:
         """Write the fitted forest as arrays and JSON, without pickle."""
         check_is_fitted(self, "forest_")
-        arrays = self.forest_.arrays()
-        arrays["edges"] = np.concatenate([*self.binner_.edges, np.zeros(0)])
-        arrays["n_edges"] = self.binner_.n_edges
-        arrays["other_bin"] = self.binner_.other_bin
+        arrays = {**self.forest_.arrays(), **self.binner_.arrays()}
         for name in self._fitted_arrays():
             if hasattr(self, name):
                 arrays[name] = getattr(self, name)
-        params = {name: _json_param(name, value) for name, value in self.get_params(deep=False).items()}
+        params = {name: json_param(name, value) for name, value in self.get_params(deep=False).items()}
         description = {
             "class": type(self).__name__,
             "params": params,
@@ -230,16 +152,16 @@ class _HistForest(BaseEstimator):  # type: ignore[misc]
             "oob_score": getattr(self, "oob_score_", None),
             **self._describe(),
         }
-        write_model(folder, description, arrays)
+        write_model(folder, description, {"forest": Pack(arrays=arrays)})
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read a forest that ``save`` wrote."""
-        description, arrays = read_model(folder)
+        description, packs = read_model(folder)
         if description["class"] != cls.__name__:
             raise ValueError(f"{folder} holds a {description['class']}; load it with {description['class']}.load")
         model = cls(**description["params"])
-        model._restore(description, arrays)
+        model._restore(description, dict(packs["forest"].arrays))
         return model
 
     def _restore(self, description: dict[str, Any], arrays: dict[str, Array]) -> None:
@@ -248,8 +170,7 @@ class _HistForest(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(description["feature_names"], dtype=object)
         table = description["table"]
         self.table_ = None if table is None else TableReader(table["names"], table["levels"])
-        edges = np.split(arrays["edges"], np.cumsum(arrays["n_edges"])[:-1]) if len(arrays["n_edges"]) else []
-        self.binner_ = Binner(self.max_bins).restore(edges, arrays["other_bin"])
+        self.binner_ = Binner.from_arrays(arrays)
         names = ("nodes", "roots", "leaf_start", "leaf_class", "leaf_share", "leaf_value", "importances")
         self.forest_ = Forest(
             n_features=description["n_features"],
@@ -328,23 +249,7 @@ class HistForestClassifier(ClassifierMixin, _HistForest):  # type: ignore[misc]
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
-        super().__init__(
-            n_estimators,
-            splitter=splitter,
-            max_features=max_features,
-            max_depth=max_depth,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=min_samples_leaf,
-            min_weight_fraction_leaf=min_weight_fraction_leaf,
-            bootstrap=bootstrap,
-            oob_score=oob_score,
-            measure_importances=measure_importances,
-            max_bins=max_bins,
-            categorical_features=categorical_features,
-            n_jobs=n_jobs,
-            random_state=random_state,
-        )
-        self.class_weight = class_weight
+        keep_arguments(self, locals())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
         """Grow the forest on ``X`` (an array, or a data frame) and the classes ``y``."""
@@ -361,7 +266,7 @@ class HistForestClassifier(ClassifierMixin, _HistForest):  # type: ignore[misc]
     def _weights(self, y: Array, codes: Array, values: Array, sample_weight: Any) -> Array | None:
         weights = None
         if sample_weight is not None:
-            weights = _checked_weights(sample_weight, values)
+            weights = checked_weights(sample_weight, values)
         if self.class_weight is not None:
             by_class = compute_sample_weight(self.class_weight, y)
             weights = by_class if weights is None else weights * by_class
@@ -430,28 +335,13 @@ class HistForestRegressor(RegressorMixin, _HistForest):  # type: ignore[misc]
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
-        super().__init__(
-            n_estimators,
-            splitter=splitter,
-            max_features=max_features,
-            max_depth=max_depth,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=min_samples_leaf,
-            min_weight_fraction_leaf=min_weight_fraction_leaf,
-            bootstrap=bootstrap,
-            oob_score=oob_score,
-            measure_importances=measure_importances,
-            max_bins=max_bins,
-            categorical_features=categorical_features,
-            n_jobs=n_jobs,
-            random_state=random_state,
-        )
+        keep_arguments(self, locals())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
         """Grow the forest on ``X`` (an array, or a data frame) and the numbers ``y``."""
         values, y = self._read_fit(X, y)
         target = np.asarray(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"))
-        weights = None if sample_weight is None else _checked_weights(sample_weight, values)
+        weights = None if sample_weight is None else checked_weights(sample_weight, values)
         grown = self._grow(values, target, 0, weights)
         if self.oob_score:
             seen = grown.votes > 0
@@ -467,28 +357,3 @@ class HistForestRegressor(RegressorMixin, _HistForest):  # type: ignore[misc]
 
     def _fitted_arrays(self) -> tuple[str, ...]:
         return ("oob_prediction_",)
-
-
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise ValueError(f"{name} is {value!r}; give a whole number from {least}")
-
-
-def _checked_weights(sample_weight: Any, values: Array) -> Array:
-    weights = np.asarray(_check_sample_weight(sample_weight, values, dtype=np.float64))
-    if (weights < 0).any():
-        raise ValueError("sample_weight holds a negative weight")
-    if not (weights > 0).any():
-        raise ValueError("every sample_weight is zero: there is nothing to learn from")
-    return weights
-
-
-def _json_param(name: str, value: Any) -> Any:
-    """A parameter as JSON; a random state object is not kept."""
-    if name == "random_state" and not isinstance(value, int | np.integer):
-        return None
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return value

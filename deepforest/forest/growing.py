@@ -3,6 +3,7 @@
 - ``ForestSettings``  how a forest grows
 - ``grow_forest``     grows one, and gathers the class vectors of rows its trees did not learn from
 - ``Forest``          the grown trees as a few flat arrays: prediction, leaves, importances
+- ``check_forest``    whether arrays that come from a file are a forest
 
 Every tree has a stream of random numbers of its own and sums are taken in the order of the trees, so that the result is
 the same, bit for bit, whatever the number of threads.
@@ -12,8 +13,8 @@ from __future__ import annotations
 
 import math
 import queue
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -179,6 +180,99 @@ class Forest:
         return {name: getattr(self, name) for name in names}
 
 
+def check_forest(forest: Forest) -> None:
+    """Raise a ValueError unless the arrays, wherever they come from, are trees that can be walked.
+
+    The kernels look nothing up with care: what is not refused here may read memory that is not theirs.
+    """
+    _check_types(forest)
+    _check_distributions(forest)
+    _require(
+        _covers(forest.roots, len(forest.nodes)) and bool((np.diff(forest.roots) > 0).all()) and forest.n_trees > 0,
+        "the roots do not divide the nodes into trees",
+    )
+    features = forest.nodes >> np.uint64(41)
+    values = (forest.nodes & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    is_leaf = features == kernels.LEAF
+    _require(((features < forest.n_features) | is_leaf).all(), "a node cuts a feature that is not there")
+    inner = np.flatnonzero(~is_leaf)
+    _check_children(forest, inner, values[inner])
+    _check_leaves(forest, values[np.flatnonzero(is_leaf)])
+
+
+def _require(holds: Any, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(f"this is not a forest: {otherwise}")
+
+
+def _covers(starts: Array, length: int) -> bool:
+    """Whether ``starts`` ascend from 0 to ``length``."""
+    return bool(len(starts) > 0 and starts[0] == 0 and starts[-1] == length and (starts[1:] >= starts[:-1]).all())
+
+
+def _check_types(forest: Forest) -> None:
+    wanted = {
+        "nodes": np.uint64,
+        "roots": np.int64,
+        "leaf_start": np.int64,
+        "leaf_class": _class_dtype(forest.n_classes),
+        "leaf_share": np.float32,
+        "leaf_value": np.float64,
+        "importances": np.float64,
+    }
+    for name, array in forest.arrays().items():
+        _require(array.dtype == wanted[name] and array.ndim == 1, f"{name} is not a list of {wanted[name].__name__}")
+    _require(0 <= forest.n_features < kernels.LEAF, f"{forest.n_features} features")
+    _require(0 <= forest.n_classes < kernels.SHARED, f"{forest.n_classes} classes")
+    _require(len(forest.importances) == forest.n_features, "importances do not match the features")
+    _require(_all_within(forest.importances, 0.0, np.inf), "importances are not finite numbers from 0")
+
+
+def _all_within(values: Array, low: float, high: float) -> bool:
+    return bool((np.isfinite(values) & (values >= low) & (values <= high)).all())
+
+
+def _check_distributions(forest: Forest) -> None:
+    n = len(forest.leaf_class)
+    _require(len(forest.leaf_share) == n, "leaf_class and leaf_share differ in length")
+    _require(_covers(forest.leaf_start, n), "leaf_start does not divide leaf_class into distributions")
+    _require(((forest.leaf_class >= 0) & (forest.leaf_class < forest.n_classes)).all(), "a leaf has an unknown class")
+    _require(_all_within(forest.leaf_share, 0.0, 1.0), "the share of a class is not in [0, 1]")
+    _require(np.isfinite(forest.leaf_value).all(), "the value of a leaf is not finite")
+    _require(
+        bool(len(forest.leaf_value)) == (forest.n_classes == 0),
+        "leaves have values in regression and nowhere else",
+    )
+
+
+def _check_children(forest: Forest, inner: Array, values: Array) -> None:
+    """Each node but the root is the child of one node of its tree, and comes after it."""
+    n_nodes = len(forest.nodes)
+    n_inner = np.diff(np.searchsorted(inner, forest.roots))
+    left = values + np.repeat(forest.roots[:-1], n_inner)
+    _require((left > inner).all(), "a child comes before its parent")
+    _require((left + 1 < np.repeat(forest.roots[1:], n_inner)).all(), "a child is outside of its tree")
+    left_of = np.bincount(left, minlength=n_nodes)  # how many nodes each is the left child of
+    n_parents = left_of + np.concatenate([[0], left_of[:-1]])
+    n_parents[forest.roots[:-1]] += 1
+    _require((n_parents == 1).all(), "a node has no parent, or two")
+
+
+def _check_leaves(forest: Forest, values: Array) -> None:
+    is_class = values < kernels.SHARED
+    if forest.n_classes == 0:
+        _require(not is_class.any() and (values < kernels.SHARED + len(forest.leaf_value)).all(), "a leaf has no value")
+        return
+    _require(((values < forest.n_classes) | ~is_class).all(), "a leaf has an unknown class")
+    n_shared = len(forest.leaf_start) - 1
+    _require((values < kernels.SHARED + n_shared).all(), "a leaf has no distribution")
+
+
+def _class_dtype(n_classes: int) -> type[np.uint16 | np.int32]:
+    """How the classes of the leaves are stored."""
+    return np.uint16 if n_classes <= 65536 else np.int32
+
+
 def _walking_room(n_rows: int) -> tuple[Array, Array, Array, Array]:
     """What a block of rows needs to go down a tree: their order, rows set aside, parts to be divided, leaves."""
     order, spill, leaves = (np.empty(n_rows, np.uint32) for _ in range(3))
@@ -210,6 +304,7 @@ def grow_forest(
     seed: int = 0,
     n_jobs: int = 1,
     executor: Executor | None = None,
+    interrupt: Callable[[], None] | None = None,
 ) -> GrownForest:
     """Grow a forest on the features of ``matrix``.
 
@@ -218,6 +313,7 @@ def grow_forest(
     ``held_out``: rows none of the trees learns from, whose vectors are wanted.
     ``out_of_bag``: whether the vectors of the rows outside of a tree's bag are wanted too.
     ``executor`` runs the trees (its workers must be threads); by default ``n_jobs`` threads of its own.
+    ``interrupt`` is called before each tree, by the thread that grows it; what it raises ends the growth.
     """
     plan = _Plan.make(matrix, target, settings, n_classes, rows, held_out, out_of_bag, sample_weight, seed)
     vectors = np.zeros(
@@ -225,7 +321,7 @@ def grow_forest(
     )
     votes = np.zeros(len(vectors), np.int32)
     trees = []
-    for tree in _grow_all(plan, settings.n_trees, n_jobs, executor):
+    for tree in _grow_all(plan, settings.n_trees, n_jobs, executor, interrupt):
         if plan.wants_vectors:
             kernels.add_passengers(
                 tree.nodes,
@@ -379,16 +475,15 @@ class _Workspace:
         )
 
 
-def _grow_all(plan: _Plan, n_trees: int, n_jobs: int, executor: Executor | None) -> Iterator[Tree]:
+def _grow_all(
+    plan: _Plan, n_trees: int, n_jobs: int, executor: Executor | None, interrupt: Callable[[], None] | None
+) -> Iterator[Tree]:
     """The trees in order, grown by as many threads as there are jobs."""
-    n_jobs = max(1, min(n_jobs, n_trees))
-    if executor is None and n_jobs == 1:
-        workspace = _Workspace(plan)
-        yield from (workspace.grow(plan, number) for number in range(n_trees))
-        return
     free: queue.SimpleQueue[_Workspace] = queue.SimpleQueue()
 
     def grow(number: int) -> Tree:
+        if interrupt is not None:
+            interrupt()
         try:
             workspace = free.get_nowait()
         except queue.Empty:
@@ -398,11 +493,38 @@ def _grow_all(plan: _Plan, n_trees: int, n_jobs: int, executor: Executor | None)
         finally:
             free.put(workspace)
 
+    n_jobs = max(1, min(n_jobs, n_trees))
     if executor is not None:
-        yield from executor.map(grow, range(n_trees))
-        return
-    with ThreadPoolExecutor(n_jobs) as threads:
-        yield from threads.map(grow, range(n_trees))
+        yield from _in_order(executor, grow, n_trees)
+    elif n_jobs == 1:
+        yield from map(grow, range(n_trees))
+    else:
+        with ThreadPoolExecutor(n_jobs) as threads:
+            yield from _in_order(threads, grow, n_trees)
+
+
+def _in_order(executor: Executor, grow: Callable[[int], Tree], n_trees: int) -> Iterator[Tree]:
+    """The trees as they are ready; when one fails those after it are cancelled, and none is growing any more."""
+    failed: list[int] = []
+
+    def grow_unless_failed(number: int) -> Tree:
+        if failed and number > min(failed):  # those before go on, so that the first of them to fail is no cancelled one
+            raise CancelledError
+        try:
+            return grow(number)
+        except BaseException:
+            failed.append(number)
+            raise
+
+    futures = [executor.submit(grow_unless_failed, number) for number in range(n_trees)]
+    futures.reverse()  # the next one is popped from the end, so that no tree is held here once it was handed out
+    try:
+        while futures:
+            yield futures.pop().result()
+    finally:
+        for future in futures:
+            future.cancel()
+        wait(futures)
 
 
 def _join(trees: list[Tree], n_features: int, n_classes: int) -> Forest:
@@ -427,7 +549,7 @@ def _join(trees: list[Tree], n_features: int, n_classes: int) -> Forest:
         nodes=nodes,
         roots=roots,
         leaf_start=np.concatenate([*starts, entries[-1:]]),
-        leaf_class=np.concatenate([t.leaf_class for t in trees]).astype(np.uint16 if n_classes <= 65536 else np.int32),
+        leaf_class=np.concatenate([t.leaf_class for t in trees]).astype(_class_dtype(n_classes)),
         leaf_share=np.concatenate([t.leaf_share for t in trees]),
         leaf_value=np.concatenate([t.leaf_value for t in trees]),
         importances=gains / len(trees),

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from deepforest._lightgbm_text import check_text
 from nodes._encoder import Form, Precision
-from nodes._learners._lightgbm_text import check_text
 from nodes._learners.base import Problem
 
 if TYPE_CHECKING:

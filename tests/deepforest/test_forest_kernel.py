@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +15,7 @@ from hypothesis import strategies as st
 
 from deepforest.forest import BinnedMatrix, Binner, ForestSettings, GrownForest, grow_forest
 from deepforest.forest import kernels as K  # noqa: N812
+from deepforest.forest.growing import Forest, check_forest
 
 from . import forest_reference as reference
 
@@ -36,7 +41,7 @@ class Problem:
         self.matrix = Binner().fit(values).bin(values)
 
     def grow(self, **changes: Any) -> GrownForest:
-        names = ("rows", "held_out", "out_of_bag", "sample_weight", "seed", "n_jobs")
+        names = ("rows", "held_out", "out_of_bag", "sample_weight", "seed", "n_jobs", "executor", "interrupt")
         extra = {name: changes.pop(name) for name in names if name in changes}
         settings = ForestSettings(**{"n_trees": 3, "max_features": None, **changes})
         return grow_forest(self.matrix, self.target, settings, n_classes=self.n_classes, **extra)
@@ -299,3 +304,119 @@ def test_rows_of_weight_zero_are_not_learned_from() -> None:
 def test_wrong_settings_say_what_is_wrong(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Problem(0, 9, 1, 2, 5, 0.0).grow(**changes)
+
+
+class Stopped(Exception):
+    """What an interrupt raises here."""
+
+
+@pytest.mark.parametrize("threads", ["none", "own", "given"])
+def test_an_interrupt_ends_the_growth(threads: str) -> None:
+    problem = Problem(9, 400, 4, 3, 100, 0.0)
+    calls: list[int] = []
+
+    def interrupt() -> None:
+        calls.append(threading.get_ident())
+        if len(calls) == 5:
+            raise Stopped
+
+    with ThreadPoolExecutor(2) as pool:
+        executor = pool if threads == "given" else None
+        with pytest.raises(Stopped):
+            problem.grow(n_trees=500, n_jobs=1 if threads == "none" else 2, executor=executor, interrupt=interrupt)
+        n_calls = len(calls)
+        pool.submit(int).result()
+        assert len(calls) == n_calls <= 6  # one may just have started; nothing grows on behind the caller's back
+        assert (threading.get_ident() in calls) == (threads == "none")
+
+
+def test_an_interrupt_that_stays_silent_is_asked_once_a_tree() -> None:
+    problem, calls = Problem(9, 100, 4, 3, 100, 0.0), []
+    for n_jobs in (1, 2):
+        asked = problem.grow(n_trees=7, n_jobs=n_jobs, interrupt=lambda: calls.append(1))
+        np.testing.assert_array_equal(asked.forest.nodes, problem.grow(n_trees=7).forest.nodes)
+    assert len(calls) == 14
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS)
+@pytest.mark.parametrize("n_classes", [0, 2, 5])
+@pytest.mark.parametrize("max_depth", [0, 3, None])
+def test_every_grown_forest_passes_the_check(splitter: str, n_classes: int, max_depth: int | None) -> None:
+    check_forest(Problem(1, 300, 4, n_classes, 50, 0.1).grow(splitter=splitter, max_depth=max_depth).forest)
+
+
+def changed(array: Any, at: int, value: Any) -> Any:
+    array = array.copy()
+    array[at] = value
+    return array
+
+
+def with_node(forest: Forest, at: int, feature: int, value: int) -> Any:
+    """The nodes with another one at ``at``; its cut stays what it was."""
+    cut = int(forest.nodes[at]) & (0x1FF << 32)
+    return changed(forest.nodes, at, np.uint64(feature << 41 | cut | value))
+
+
+def first_node(forest: Forest, leaf: bool, shared: bool = False) -> int:
+    """A node of the second tree."""
+    nodes = reference.tree_nodes(forest, 1)
+    fitting = [i for i, node in enumerate(nodes) if (node.feature < 0) == leaf and (node.value >= K.SHARED) == shared]
+    return int(forest.roots[1]) + fitting[0]
+
+
+CORRUPTIONS: list[tuple[str, int, Any]] = [
+    ("nodes is not a list of uint64", 5, lambda f: {"nodes": f.nodes.astype(np.int64)}),
+    ("nodes is not a list of uint64", 5, lambda f: {"nodes": f.nodes.astype(">u8")}),
+    ("nodes is not a list of uint64", 5, lambda f: {"nodes": f.nodes[None]}),
+    ("leaf_class is not a list of uint16", 5, lambda f: {"leaf_class": f.leaf_class.astype(np.int32)}),
+    ("-1 features", 5, lambda f: {"n_features": -1}),
+    ("8388607 features", 5, lambda f: {"n_features": K.LEAF}),
+    ("-1 classes", 5, lambda f: {"n_classes": -1}),
+    ("importances do not match", 5, lambda f: {"importances": f.importances[1:]}),
+    ("importances are not finite", 5, lambda f: {"importances": f.importances * np.nan}),
+    ("the roots", 5, lambda f: {"roots": f.roots[:1]}),
+    ("the roots", 5, lambda f: {"roots": f.roots[:0]}),
+    ("the roots", 5, lambda f: {"roots": f.roots[1:]}),
+    ("the roots", 5, lambda f: {"roots": changed(f.roots, -1, len(f.nodes) + 1)}),
+    ("the roots", 5, lambda f: {"roots": changed(f.roots, 1, f.roots[2])}),
+    ("the roots", 5, lambda f: {"roots": changed(f.roots, 1, -1)}),
+    ("the roots", 5, lambda f: {"nodes": f.nodes[:0], "roots": f.roots[:1]}),
+    ("cuts a feature", 5, lambda f: {"nodes": with_node(f, 0, 4, 1)}),
+    ("comes before its parent", 5, lambda f: {"nodes": with_node(f, 0, 0, 0)}),
+    ("outside of its tree", 5, lambda f: {"nodes": with_node(f, 0, 0, int(f.roots[1]) - 1)}),
+    ("outside of its tree", 5, lambda f: {"nodes": with_node(f, 0, 0, 0xFFFFFFFF)}),
+    ("no parent, or two", 5, lambda f: {"nodes": with_node(f, 0, 0, 2)}),
+    ("no parent, or two", 5, lambda f: {"nodes": with_node(f, first_node(f, leaf=False), K.LEAF, 0)}),
+    ("unknown class", 5, lambda f: {"nodes": with_node(f, first_node(f, leaf=True), K.LEAF, 5)}),
+    ("unknown class", 5, lambda f: {"leaf_class": changed(f.leaf_class, 3, 5)}),
+    ("has no distribution", 5, lambda f: {"nodes": with_node(f, first_node(f, True), K.LEAF, K.SHARED + 10_000)}),
+    ("leaf_start does not divide", 5, lambda f: {"leaf_start": f.leaf_start[:-1]}),
+    ("leaf_start does not divide", 5, lambda f: {"leaf_start": f.leaf_start[:0]}),
+    ("leaf_start does not divide", 5, lambda f: {"leaf_start": changed(f.leaf_start, 1, f.leaf_start[2] + 1)}),
+    ("leaf_start does not divide", 5, lambda f: {"leaf_start": changed(f.leaf_start, 0, -1)}),
+    ("differ in length", 5, lambda f: {"leaf_share": f.leaf_share[1:]}),
+    ("not in [0, 1]", 5, lambda f: {"leaf_share": changed(f.leaf_share, 0, np.nan)}),
+    ("not in [0, 1]", 5, lambda f: {"leaf_share": changed(f.leaf_share, 0, -0.5)}),
+    ("not in [0, 1]", 5, lambda f: {"leaf_share": changed(f.leaf_share, 0, 1.5)}),
+    ("values in regression", 5, lambda f: {"leaf_value": np.zeros(3)}),
+    ("values in regression", 0, lambda f: {"leaf_value": f.leaf_value[:0]}),
+    ("value of a leaf is not finite", 0, lambda f: {"leaf_value": f.leaf_value * np.inf}),
+    ("has no value", 0, lambda f: {"leaf_value": f.leaf_value[:-1]}),
+    ("has no value", 0, lambda f: {"nodes": with_node(f, first_node(f, True, shared=True), K.LEAF, 0)}),
+]
+
+
+@pytest.mark.parametrize(("message", "n_classes", "change"), CORRUPTIONS)
+def test_a_corrupt_forest_is_refused(message: str, n_classes: int, change: Any) -> None:
+    forest = Problem(1, 300, 4, n_classes, 50, 0.1).grow(max_depth=5).forest
+    check_forest(forest)
+    with pytest.raises(ValueError, match=f"not a forest: .*{re.escape(message)}"):
+        check_forest(replace(forest, **change(forest)))
+
+
+def test_a_check_of_many_classes_looks_at_negative_ones() -> None:
+    forest = Problem(1, 300, 4, 5, 50, 0.1).grow(max_depth=5).forest
+    wide = replace(forest, n_classes=70_000, leaf_class=forest.leaf_class.astype(np.int32))
+    check_forest(wide)
+    with pytest.raises(ValueError, match="unknown class"):
+        check_forest(replace(wide, leaf_class=changed(wide.leaf_class, 0, -1)))

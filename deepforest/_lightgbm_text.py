@@ -24,20 +24,20 @@ DECISIONS = 16
 END = "end of trees\n"
 
 
-def check_text(text: str) -> None:
+def check_text(text: str, *, regression: bool = False) -> None:
     """``ValueError`` unless the header, the trees and their sizes agree and every tree leads to its leaves."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)  # numpy's way to say that there is more than numbers
-        _check(text)
+        _check(text, regression)
 
 
-def _check(text: str) -> None:
+def _check(text: str, regression: bool) -> None:
     if not text.isascii() or "\0" in text:
         raise ValueError("LightGBM's text holds characters that it never writes")
     start = text.find("\n\n") + 2
     header = _lines(text[:start].removeprefix("tree\n").removesuffix("\n"))
     sizes, columns = _whole(header["tree_sizes"]), len(header["feature_names"].split(" "))
-    per_round = _trees_per_round(header)
+    per_round = _trees_per_round(header, regression)
     if int(header["max_feature_idx"]) + 1 != columns or not len(sizes) or len(sizes) % per_round or sizes.min() < 1:
         raise ValueError("the header of LightGBM's text contradicts itself")
     for number, size in enumerate(sizes.tolist()):
@@ -52,10 +52,11 @@ def _check(text: str) -> None:
         raise ValueError("there are other trees than tree_sizes says")
 
 
-def _trees_per_round(header: Mapping[str, str]) -> int:
-    """One for two classes, else one a class; other objectives give no probabilities."""
+def _trees_per_round(header: Mapping[str, str], regression: bool) -> int:
+    """One for numbers and for two classes, else one a class; other objectives give no probabilities."""
     per_round = int(header["num_tree_per_iteration"])
-    objective = "binary sigmoid:1" if per_round == 1 else f"multiclass num_class:{per_round}"
+    single = "regression" if regression else "binary sigmoid:1"
+    objective = single if per_round == 1 else f"multiclass num_class:{per_round}"
     if header["objective"] != objective or int(header["num_class"]) != per_round or per_round < 1:
         raise ValueError(f"LightGBM's text is of another objective, {header['objective'][:40]!r}")
     return per_round

@@ -1,0 +1,144 @@
+"""Models as folders: arrays as ``.npz``, LightGBM's trees as text, everything else as JSON, every file with its hash.
+
+Nothing is ever unpickled. A folder has a manifest, ``model.json``, and the files of its packs.
+
+- ``Pack``                        what one fitted part is made of
+- ``write_model``, ``read_model``  a description and its packs
+- ``BrokenModel``                  a folder that cannot be read as what it should be
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+FORMAT = "sylva-forest"
+VERSION = 1
+MANIFEST = "model.json"
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+
+
+class BrokenModel(ValueError):
+    """A folder that does not hold the model it should: a file is missing, changed or newer than this program."""
+
+
+@dataclass(frozen=True)
+class Pack:
+    """A fitted part as plain data: small things as JSON, arrays, and LightGBM's text if it has one."""
+
+    about: dict[str, Any] = field(default_factory=dict)
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+    text: str = ""
+
+
+def write_model(folder: str | Path, description: Mapping[str, Any], packs: Mapping[str, Pack]) -> None:
+    """Write ``description`` and ``packs`` into ``folder``, the manifest last: without it there is no model."""
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    (target / MANIFEST).unlink(missing_ok=True)
+    hashes = {}
+    for name, pack in packs.items():
+        for file in _write_pack(target, name, pack):
+            hashes[file] = _hash(target / file)
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": dict(description),
+        "packs": {name: pack.about for name, pack in packs.items()},
+        "sha256": hashes,
+    }
+    text = json.dumps({"content": content, "sha256": _hash_text(_canonical(content))}, indent=1)
+    _write_synced(target / MANIFEST, text.encode())
+
+
+def read_model(folder: str | Path) -> tuple[dict[str, Any], dict[str, Pack]]:
+    """Read what ``write_model`` wrote; a missing, changed or newer file is a ``BrokenModel`` that names it."""
+    source = Path(folder)
+    content = _read_manifest(source / MANIFEST)
+    for file, digest in content["sha256"].items():
+        if not NAME.fullmatch(Path(file).stem) or Path(file).name != file:
+            raise BrokenModel(f"{source / MANIFEST} names the file {file!r}, which no model has")
+        if not (source / file).is_file():
+            raise BrokenModel(f"{source / file} is missing")
+        if _hash(source / file) != digest:
+            raise BrokenModel(f"{source / file} was changed after it was written")
+    packs = {name: _read_pack(source, name, about, content["sha256"]) for name, about in content["packs"].items()}
+    return content["model"], packs
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise BrokenModel(f"{path.parent} holds no model: there is no {MANIFEST}")
+    try:
+        document = json.loads(path.read_text("utf-8"))
+        content = document["content"]
+        known, version = content["format"] == FORMAT, int(content["version"])
+        intact = _hash_text(_canonical(content)) == document["sha256"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BrokenModel(f"{path} does not describe a model") from error
+    if not known:
+        raise BrokenModel(f"{path} describes something else than a forest")
+    if version > VERSION:
+        raise BrokenModel(f"{path} has version {version}; this program reads up to version {VERSION}")
+    if not intact:
+        raise BrokenModel(f"{path} was changed after it was written")
+    return dict(content)
+
+
+def _write_pack(folder: Path, name: str, pack: Pack) -> list[str]:
+    """The files of a pack; one that has neither arrays nor text needs none."""
+    files = []
+    if pack.arrays:
+        files.append(f"{name}.npz")
+        with (folder / files[-1]).open("wb") as file:
+            np.savez(file, allow_pickle=False, **pack.arrays)
+            file.flush()
+            os.fsync(file.fileno())
+    if pack.text:
+        files.append(f"{name}.txt")
+        _write_synced(folder / files[-1], pack.text.encode())
+    return files
+
+
+def _read_pack(folder: Path, name: str, about: dict[str, Any], files: Mapping[str, str]) -> Pack:
+    arrays: dict[str, Array] = {}
+    if f"{name}.npz" in files:
+        try:
+            with np.load(folder / f"{name}.npz", allow_pickle=False) as stored:
+                arrays = {key: stored[key] for key in stored.files}
+        except (ValueError, zipfile.BadZipFile) as error:
+            raise BrokenModel(f"{folder / name}.npz holds no plain arrays") from error
+    text = (folder / f"{name}.txt").read_text("utf-8") if f"{name}.txt" in files else ""
+    return Pack(about, arrays, text)
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _canonical(content: Any) -> str:
+    return json.dumps(content, sort_keys=True)
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _hash_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,191 @@
+"""Tables as matrices of numbers: what the forests accept as X.
+
+An array is taken as it is. A data frame (pandas, or anything with ``columns``, ``dtypes`` and ``iloc``) may have
+columns of categories, strings, booleans and missing values: such a column becomes the number of its level, and counts
+as categorical.
+
+- ``TabularEstimator``  what every estimator here does with X, y and weights
+- ``TableReader``       learns the levels of a table's columns and turns tables into matrices
+- ``keep_arguments``, ``check_whole``, ``checked_weights``, ``json_param``  small things they share
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, column_or_1d, validate_data
+
+Array = npt.NDArray[Any]
+
+
+def is_table(data: Any) -> bool:
+    """Whether ``data`` is a data frame rather than an array."""
+    return hasattr(data, "columns") and hasattr(data, "dtypes") and hasattr(data, "iloc")
+
+
+class TableReader:
+    """The columns of a table: for each the levels (None: numbers), in the order of their codes."""
+
+    def __init__(self, names: list[str], levels: list[list[Any] | None]) -> None:
+        self.names = names
+        self.levels = levels
+
+    @classmethod
+    def learn(cls, table: Any) -> TableReader:
+        """Learn names and levels of the columns of ``table``."""
+        columns = [table.iloc[:, j] for j in range(table.shape[1])]
+        return cls([str(name) for name in table.columns], [_levels(column) for column in columns])
+
+    @property
+    def categorical(self) -> Array:
+        """Which columns hold categories."""
+        return np.array([levels is not None for levels in self.levels], bool)
+
+    def read(self, table: Any) -> Array:
+        """``table`` as numbers, by column: codes of levels, NaN where missing or never seen."""
+        if table.shape[1] != len(self.levels):
+            raise ValueError(f"the table has {table.shape[1]} columns; {len(self.levels)} were there when fitted")
+        matrix = np.empty(table.shape, np.float64, order="F")
+        for j, levels in enumerate(self.levels):
+            column = table.iloc[:, j]
+            matrix[:, j] = _numbers(column, self.names[j]) if levels is None else _codes(column, levels)
+        return matrix
+
+
+class TabularEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator that takes arrays and data frames, with categories and missing values.
+
+    A subclass has the parameter ``categorical_features``: "from_dtype", None, or a list of columns or flags.
+    """
+
+    categorical_features: str | Sequence[Any] | None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _categorical(self, n_features: int) -> Array:
+        """Which columns are categorical, by the parameter and by the types of a table's columns."""
+        wanted = self.categorical_features
+        by_type: Array = self.table_.categorical if self.table_ is not None else np.zeros(n_features, bool)
+        if wanted is None or isinstance(wanted, str):
+            if isinstance(wanted, str) and wanted != "from_dtype":
+                raise ValueError(f"categorical_features is {wanted!r}; give 'from_dtype', None or a list of columns")
+            return by_type
+        flags = np.asarray(wanted)
+        if flags.dtype == bool:
+            if len(flags) != n_features:
+                raise ValueError(f"categorical_features has {len(flags)} flags for {n_features} features")
+            by_type |= flags
+            return by_type
+        by_type[[self._column_number(column, n_features) for column in wanted]] = True
+        return by_type
+
+    def _column_number(self, column: Any, n_features: int) -> int:
+        if isinstance(column, str):
+            names = list(getattr(self, "feature_names_in_", []))
+            if column not in names:
+                raise ValueError(f"categorical_features names {column!r}, which is no column of X")
+            return names.index(column)
+        if not 0 <= column < n_features:
+            raise ValueError(f"categorical_features names column {column}; X has {n_features}")
+        return int(column)
+
+    def _read_fit(self, x: Any, y: Any) -> tuple[Array, Array]:
+        self.table_: TableReader | None = None
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        if is_table(x):
+            validate_data(self, x, skip_check_array=True)
+            self.table_ = TableReader.learn(x)
+            values = check_array(self.table_.read(x), ensure_all_finite="allow-nan", estimator=self)
+            y = check_array(y, ensure_2d=False, dtype=None)
+            if len(y) != len(values):
+                raise ValueError(f"X has {len(values)} rows and y has {len(y)}")
+            return values, column_or_1d(y, warn=True)
+        values, y = validate_data(
+            self, x, y, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", y_numeric=False
+        )
+        return values, column_or_1d(y, warn=True)
+
+    def _read(self, x: Any) -> Array:
+        check_is_fitted(self, "n_features_in_")
+        if is_table(x):
+            validate_data(self, x, skip_check_array=True, reset=False)
+            if self.table_ is not None:
+                return np.asarray(check_array(self.table_.read(x), ensure_all_finite="allow-nan", estimator=self))
+        return np.asarray(
+            validate_data(self, x, reset=False, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
+        )
+
+
+def keep_arguments(estimator: BaseEstimator, arguments: dict[str, Any]) -> None:
+    """Set the arguments of ``__init__``, its ``locals()``, as attributes, as scikit-learn wants it done."""
+    for name, value in arguments.items():
+        if name not in ("self", "__class__"):
+            setattr(estimator, name, value)
+
+
+def check_whole(name: str, value: Any, least: int) -> None:
+    """``ValueError`` unless ``value`` is a whole number from ``least``."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise ValueError(f"{name} is {value!r}; give a whole number from {least}")
+
+
+def checked_weights(sample_weight: Any, values: Array) -> Array:
+    """Sample weights as floats; ``ValueError`` if one is negative or all are zero."""
+    weights = np.asarray(_check_sample_weight(sample_weight, values, dtype=np.float64))
+    if (weights < 0).any():
+        raise ValueError("sample_weight holds a negative weight")
+    if not (weights > 0).any():
+        raise ValueError("every sample_weight is zero: there is nothing to learn from")
+    return weights
+
+
+def json_param(name: str, value: Any) -> Any:
+    """A parameter as JSON; a random state object is not kept."""
+    if name == "random_state" and not isinstance(value, int | np.integer):
+        return None
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value
+
+
+def _is_numeric(column: Any) -> bool:
+    return getattr(column.dtype, "kind", "O") in "iuf"
+
+
+def _levels(column: Any) -> list[Any] | None:
+    if _is_numeric(column):
+        return None
+    present = {_plain(value) for value in column.dropna().unique()}
+    return sorted(present, key=lambda value: (isinstance(value, str), value))
+
+
+def _plain(value: Any) -> Any:
+    """Levels are strings, numbers or booleans, so that they can be written as JSON."""
+    if hasattr(value, "item"):
+        value = value.item()
+    return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+def _codes(column: Any, levels: Sequence[Any]) -> Array:
+    number = {level: code for code, level in enumerate(levels)}
+    values = column.unique()
+    known = {value: number.get(_plain(value), np.nan) for value in values if value == value and value is not None}
+    return np.asarray(column.map(known), np.float64)
+
+
+def _numbers(column: Any, name: str) -> Array:
+    try:
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"column {name!r} held numbers when fitted and holds {column.dtype} now") from error

@@ -1,0 +1,149 @@
+"""The cascade forest: gcForest and the MART cascade.
+
+- ``CascadeForestClassifier``
+- ``CascadeForestRegressor``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_array
+
+from ._input import checked_weights, keep_arguments
+from .growing import CascadeClassifier, Given, GrowingCascade, Standing, check_choice
+from .growth import scorer
+from .jobs import Checkpointer, Event
+from .layer import LayerFit
+from .learners import Task
+from .mixture import blend_weights, mixture_weights
+
+Array = npt.NDArray[Any]
+
+COMBINE = ("mean", "weighted")
+REGRESSORS = ({"kind": "random_forest", "max_features": 1 / 3}, {"kind": "extra_trees", "max_features": 1.0}, "mart")
+
+
+class _Combining(GrowingCascade):
+    """A layer's word is the mean, plain or weighted, of its learners' vectors."""
+
+    combine: str
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_choice("combine", self.combine, COMBINE)
+
+    def _take_up(self, fit: LayerFit, standing: Standing) -> None:
+        rows = standing.rows
+        fit.layer.coefficients = self._coefficients(fit.vectors[:, rows], standing)
+        standing.output[rows] = fit.layer.combine(fit.vectors[:, rows])
+
+    def _coefficients(self, vectors: Array, standing: Standing) -> Array:
+        n = len(vectors)
+        if self.combine == "mean" or n == 1:
+            return np.full(n, 1 / n)
+        rows = standing.rows
+        target = standing.task.target[rows]
+        weights = None if standing.weights is None else standing.weights[rows]
+        if standing.task.n_classes == 0:
+            return blend_weights(vectors[:, :, 0].T.astype(float), target, weights)
+        return mixture_weights(vectors[:, np.arange(len(rows)), target].T.astype(float), weights)
+
+
+class CascadeForestClassifier(_Combining, CascadeClassifier):
+    """A cascade of forests: each layer sees the features and the class vectors of the layer before."""
+
+    def __init__(
+        self,
+        learners: Any = None,
+        *,
+        class_vectors: str = "folds",
+        folds: int = 5,
+        combine: str = "mean",
+        metric: str | Callable[[Array, Array], float] = "accuracy",
+        patience: int = 1,
+        tolerance: float = 0.0,
+        max_layers: int = 10,
+        augment: str = "concat",
+        selector: Any = None,
+        class_weight: str | Mapping[Any, float] | None = None,
+        categorical_features: str | Sequence[Any] | None = "from_dtype",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        keep_arguments(self, locals())
+
+    def _wanted_learners(self, given: Given) -> Any:
+        return self.learners or [
+            {"kind": "random_forest", "count": 2},
+            {"kind": "completely_random_forest", "count": 2},
+        ]
+
+
+class CascadeForestRegressor(RegressorMixin, _Combining):  # type: ignore[misc]
+    """A cascade of regression forests: each layer sees the features and what the learners before it predicted.
+
+    Parameters are those of ``CascadeForestClassifier`` without the class weights; ``metric`` is "rmse", "r2", "mae" or
+    a callable ``(y, predicted) -> float`` of which more is better.
+    """
+
+    def __init__(
+        self,
+        learners: Any = None,
+        *,
+        class_vectors: str = "folds",
+        folds: int = 5,
+        combine: str = "mean",
+        metric: str | Callable[[Array, Array], float] = "rmse",
+        patience: int = 1,
+        tolerance: float = 0.0,
+        max_layers: int = 10,
+        augment: str = "concat",
+        selector: Any = None,
+        categorical_features: str | Sequence[Any] | None = "from_dtype",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        keep_arguments(self, locals())
+
+    def _wanted_learners(self, given: Given) -> Any:
+        return REGRESSORS if self.learners is None else self.learners
+
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        validation: tuple[Any, Any] | None = None,
+        checkpoint: str | Path | Checkpointer | None = None,
+        executor: Executor | None = None,
+        listener: Callable[[Event], None] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> Self:
+        """Grow the cascade on ``X`` and the numbers ``y``; see ``CascadeForestClassifier.fit``."""
+        values, y = self._read_fit(X, y)
+        target = np.asarray(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"))
+        weights = None if sample_weight is None else checked_weights(sample_weight, values)
+        given = Given(values, Task(target, 0), weights, weights).weighing()
+        watched = None
+        if validation is not None:
+            truth = np.asarray(validation[1], np.float64)
+            watched = Given(self._read(validation[0]), Task(truth, 0), None, None)
+        runner = self._runner(given, checkpoint, executor, listener, cancelled)
+        return self._fit(given, scorer(self.metric, None), watched, runner)
+
+    def predict(self, X: Any) -> Array:  # noqa: N803
+        """The number of each row."""
+        return self._predict(X)[:, 0]
+
+    def staged_predict(self, X: Any) -> Iterator[Array]:  # noqa: N803
+        """The numbers after each layer."""
+        for said in self._staged_predict(X):
+            yield said[:, 0]

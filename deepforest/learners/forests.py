@@ -1,0 +1,133 @@
+"""Forests as learners: random, completely random, extra-trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy.typing as npt
+
+from .._files import Pack
+from .._input import check_whole
+from ..features import Features
+from ..forest.growing import Forest, ForestSettings, check_forest, grow_forest, n_candidates
+from .base import Fit, Fitted, Learner, Part, Task, known
+
+Array = npt.NDArray[Any]
+
+PARTS = ("nodes", "roots", "leaf_start", "leaf_class", "leaf_share", "leaf_value", "importances")
+
+
+class FittedForest(Fitted):
+    """Grown trees."""
+
+    kind = "forest"
+
+    def __init__(self, forest: Forest) -> None:
+        self.forest = forest
+
+    def vectors(self, features: Features) -> Array:
+        """The mean over the trees."""
+        return self.forest.predict(features.binned().rows)
+
+    def importances(self, n_features: int) -> Array:
+        """By decrease of impurity."""
+        return self.forest.feature_importances()
+
+    def pack(self) -> Pack:
+        """The arrays."""
+        return Pack({"kind": self.kind}, self.forest.arrays())
+
+    @classmethod
+    def unpack(cls, pack: Pack, n_features: int, n_classes: int) -> FittedForest:
+        """The forest, if its arrays describe trees."""
+        forest = Forest(n_features=n_features, n_classes=n_classes, **{name: pack.arrays[name] for name in PARTS})
+        check_forest(forest)
+        return cls(forest)
+
+
+@dataclass(frozen=True)
+class ForestLearner(Learner):
+    """What the forests share.
+
+    ``max_features`` are the candidates a node: a number, a share, "sqrt", "log2" or None for all. ``min_rows`` is the
+    least number of training rows a leaf has.
+    """
+
+    splitter: ClassVar[str]
+    bootstrap: ClassVar[bool] = False
+    out_of_bag = True
+
+    trees: int = 100
+    max_depth: int | None = None
+    max_features: int | float | str | None = "sqrt"
+    min_rows: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(f"trees of {self.kind}", self.trees, 1)
+        check_whole(f"min_rows of {self.kind}", self.min_rows, 1)
+        if self.max_depth is not None:
+            check_whole(f"max_depth of {self.kind}", self.max_depth, 1)
+        n_candidates(self.max_features, 1)
+
+    def prepare(self, features: Features) -> None:
+        """Bin the features."""
+        features.binned()
+
+    def fit(self, features: Features, task: Task, part: Part) -> Fit:
+        """Grow the forest; rows held out, or out of the bags, ride along while the trees grow."""
+        out_of_bag = part.held_out is None
+        grown = grow_forest(
+            features.binned(),
+            task.target,
+            self._settings(out_of_bag),
+            n_classes=task.n_classes,
+            rows=part.rows,
+            held_out=part.held_out,
+            out_of_bag=out_of_bag,
+            sample_weight=part.weights,
+            seed=part.seed,
+            n_jobs=part.n_jobs,
+            interrupt=part.interrupt,
+        )
+        return Fit(FittedForest(grown.forest), known(grown.vectors[part.told], grown.votes[part.told]))
+
+    def _settings(self, out_of_bag: bool) -> ForestSettings:
+        return ForestSettings(
+            n_trees=self.trees,
+            splitter=self.splitter,
+            max_features=self.max_features,
+            max_depth=self.max_depth,
+            min_samples_leaf=self.min_rows,
+            min_samples_split=max(2, 2 * self.min_rows),
+            bootstrap=self.bootstrap or out_of_bag,
+        )
+
+
+@dataclass(frozen=True)
+class RandomForest(ForestLearner):
+    """The best cut of each of some features drawn for a node, on rows drawn with repetition."""
+
+    kind = "random_forest"
+    splitter = "best"
+    bootstrap = True
+
+
+@dataclass(frozen=True)
+class CompletelyRandomForest(ForestLearner):
+    """One feature and one cut drawn for a node, blind to the target; ``max_features`` is of no account."""
+
+    kind = "completely_random_forest"
+    splitter = "completely_random"
+
+
+@dataclass(frozen=True)
+class ExtraTrees(ForestLearner):
+    """The best of one random cut of each of some features drawn for a node."""
+
+    kind = "extra_trees"
+    splitter = "random"
+
+
+FORESTS = (RandomForest, CompletelyRandomForest, ExtraTrees)

@@ -1,0 +1,141 @@
+"""Gradient-boosted trees (MART) by LightGBM as a learner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._files import Pack
+from .._input import check_whole
+from .._lightgbm_text import check_text
+from ..features import DATASET, Features
+from .base import Fit, Fitted, Learner, Part, Task, check_share
+
+Array = npt.NDArray[Any]
+
+
+class FittedMart(Fitted):
+    """Boosted trees."""
+
+    kind = "mart"
+
+    def __init__(self, booster: Any, n_classes: int) -> None:
+        self.booster = booster
+        self.n_classes = n_classes
+
+    def vectors(self, features: Features) -> Array:
+        """Class probabilities, or the number."""
+        return self.predict(features.dense())
+
+    def predict(self, values: Array) -> Array:
+        """Class probabilities, or the number, of rows of numbers."""
+        if not len(values):
+            return np.empty((0, max(self.n_classes, 1)))
+        given = np.asarray(self.booster.predict(np.ascontiguousarray(values), num_threads=1))
+        if self.n_classes == 2:
+            return np.column_stack([1 - given, given])
+        return given.reshape(len(values), -1)
+
+    def importances(self, n_features: int) -> Array:
+        """By the improvement of the splits."""
+        gains = self.gains()
+        return gains / (gains.sum() or 1.0)
+
+    def gains(self) -> Array:
+        """How much the splits on each feature lowered the loss, over all trees."""
+        return np.asarray(self.booster.feature_importance("gain"), np.float64)
+
+    def pack(self) -> Pack:
+        """LightGBM's own text."""
+        return Pack({"kind": self.kind}, text=self.booster.model_to_string())
+
+    @classmethod
+    def unpack(cls, pack: Pack, n_features: int, n_classes: int) -> FittedMart:
+        """The booster, if the text describes trees that lead somewhere."""
+        import lightgbm
+
+        check_text(pack.text, regression=n_classes == 0)
+        try:
+            booster = lightgbm.Booster(model_str=pack.text)
+        except lightgbm.basic.LightGBMError as error:
+            raise ValueError(f"LightGBM cannot read the model: {error}") from None
+        if booster.num_feature() != n_features or booster.num_model_per_iteration() != _per_round(n_classes):
+            raise ValueError("LightGBM's text is of other features or classes")
+        return cls(booster, n_classes)
+
+
+@dataclass(frozen=True)
+class Mart(Learner):
+    """Boosting: each tree mends what the ones before it got wrong.
+
+    ``trees`` rounds of one tree a class (one for two classes) with at most ``leaves`` leaves of at least ``min_rows``
+    rows; each tree sees ``row_share`` of the rows and ``column_share`` of the columns, which is what makes several of
+    them in a layer differ.
+    """
+
+    kind = "mart"
+
+    trees: int = 50
+    learning_rate: float = 0.1
+    leaves: int = 31
+    max_depth: int | None = None
+    min_rows: int = 20
+    row_share: float = 0.8
+    column_share: float = 0.8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("trees of mart", self.trees, 1)
+        check_whole("leaves of mart", self.leaves, 2)
+        check_whole("min_rows of mart", self.min_rows, 1)
+        if self.max_depth is not None:
+            check_whole("max_depth of mart", self.max_depth, 1)
+        for name in ("learning_rate", "row_share", "column_share"):
+            check_share(f"{name} of mart", getattr(self, name))
+
+    def prepare(self, features: Features) -> None:
+        """Let LightGBM bin the features."""
+        features.dataset()
+
+    def fit(self, features: Features, task: Task, part: Part) -> Fit:
+        """Boost on the rows, all of them binned together before."""
+        import lightgbm
+
+        data = features.dataset().subset(part.rows).construct()
+        data.set_label(task.target[part.rows])
+        if part.weights is not None:
+            data.set_weight(part.weights[part.rows])
+        booster = lightgbm.Booster(self._settings(task.n_classes, part), data)
+        for _ in range(self.trees):
+            part.interrupt()
+            if booster.update():  # no split is left anywhere
+                break
+        booster.free_dataset()
+        model = FittedMart(booster, task.n_classes)
+        return Fit(model, model.predict(features.dense(part.told)).astype(np.float32))
+
+    def _settings(self, n_classes: int, part: Part) -> dict[str, Any]:
+        objective = {0: "regression", 2: "binary"}.get(n_classes, "multiclass")
+        return {
+            **DATASET,
+            "objective": objective,
+            "num_class": _per_round(n_classes),
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.leaves,
+            "max_depth": -1 if self.max_depth is None else self.max_depth,
+            "min_data_in_leaf": self.min_rows,
+            "feature_fraction": self.column_share,
+            "bagging_fraction": self.row_share,
+            "bagging_freq": 1 if self.row_share < 1 else 0,
+            "seed": part.seed % 2**31,
+            "deterministic": True,
+            "force_col_wise": True,
+        }
+
+
+def _per_round(n_classes: int) -> int:
+    """Trees a round."""
+    return n_classes if n_classes > 2 else 1

@@ -1,0 +1,143 @@
+"""mdDF, the margin distribution deep forest: a cascade that adds up, and drives all margins towards one target.
+
+- ``MarginForestClassifier``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._input import keep_arguments
+from .growing import CascadeClassifier, Standing
+from .layer import LayerFit
+from .learners import Learner, RandomForest
+from .margins import best_alpha, best_alphas, margins, row_weights
+
+Array = npt.NDArray[Any]
+
+LEARNERS = ({"kind": "random_forest", "count": 2}, {"kind": "completely_random_forest", "count": 2})
+
+
+class MarginForestClassifier(CascadeClassifier):
+    """mdDF (Lyu, Yang and Zhou): layer t has a weight α_t, and the next layer sees f_t = Σ α_l h_l.
+
+    Each layer's mean class vector h_t is added with the α_t that is best for the margins of the training rows, and
+    rows whose margin is far from the target γ weigh more in the next layer.
+
+    Parameters
+    ----------
+    learners
+        As for ``CascadeForestClassifier``; by default two random and two completely-random forests. Four times the
+        same random forest is the paper's variant SF.
+    gamma : float
+        The margin that all rows should have.
+    mu : float
+        What margins beyond γ cost, against those below it.
+    depth_step : int or None
+        The random forests of layer t are at most ``depth_step`` · (t + 1) deep; None sets no limit.
+    joint_alphas : bool
+        Whether each layer settles the weights of all layers so far anew. Otherwise only its own, as the paper's
+        algorithm is written; the first layer's weight is then best for itself alone, and hardly any is left for others.
+    reweight : bool
+        Whether rows weigh in the next layer what their margins cost.
+    augment : "concat", "stack" or "none"
+        What the next layer sees: the features and f_t, only f_t (the variant ST), or only the features (NP).
+    others
+        As for ``CascadeForestClassifier``.
+
+    Attributes
+    ----------
+    As of ``CascadeForestClassifier``; ``layers_[t].alpha`` is α, ``layers_[t].margins.ratio`` the margin ratio λ.
+    """
+
+    def __init__(
+        self,
+        learners: Any = LEARNERS,
+        *,
+        gamma: float = 0.8,
+        mu: float = 0.05,
+        depth_step: int | None = 16,
+        joint_alphas: bool = True,
+        reweight: bool = True,
+        class_vectors: str = "folds",
+        folds: int = 5,
+        metric: str | Callable[[Array, Array], float] = "accuracy",
+        patience: int = 2,
+        tolerance: float = 0.0,
+        max_layers: int = 10,
+        augment: str = "concat",
+        selector: Any = None,
+        class_weight: str | Mapping[Any, float] | None = None,
+        categorical_features: str | Sequence[Any] | None = "from_dtype",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        keep_arguments(self, locals())
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        if not 0 < self.gamma < 1:
+            raise ValueError(f"gamma is {self.gamma}; give a margin between 0 and 1")
+        if not self.mu > 0:
+            raise ValueError(f"mu is {self.mu}; give a number above 0")
+
+    def _learners_of(self, number: int, learners: tuple[Learner, ...], standing: Standing) -> tuple[Learner, ...]:
+        """The random forests grow deeper with the layers; completely-random trees need their depth from the start."""
+        if self.depth_step is None:
+            return learners
+        depth = self.depth_step * (number + 1)
+        return tuple(each.with_depth(depth) if isinstance(each, RandomForest) else each for each in learners)
+
+    def _take_up(self, fit: LayerFit, standing: Standing) -> None:
+        said = fit.vectors.mean(axis=0)
+        fit.layer.coefficients = np.full(len(fit.vectors), 1 / len(fit.vectors))
+        if standing.layers == 0:
+            self._said, self._margins_said = [], []
+        self._said.append(said)
+        self._margins_said.append(margins(said, standing.task.target))
+        fit.layer.alphas = self._alphas(np.column_stack(self._margins_said))
+        standing.margin = np.column_stack(self._margins_said) @ fit.layer.alphas
+        standing.output = np.tensordot(fit.layer.alphas, np.stack(self._said), axes=1).astype(np.float32)
+        if self.reweight:
+            costs = row_weights(standing.margin, self.gamma, self.mu) * len(said)
+            standing.weights = costs if standing.given is None else costs * standing.given
+
+    def _alphas(self, by_layer: Array) -> Array:
+        """The weights of all layers so far, or of the last with those before it as they were."""
+        before = self.estimators_[-1].alphas if self.estimators_ else np.zeros(0)
+        assert before is not None
+        if self.joint_alphas:
+            return best_alphas(by_layer, self.gamma, self.mu, np.append(before, 0.0))
+        return np.append(before, best_alpha(by_layer[:, :-1] @ before, by_layer[:, -1], self.gamma, self.mu))
+
+    def _added(self, vectors: Array, output: Array) -> Array:
+        """f_t."""
+        return output.astype(np.float32)
+
+    def _n_added(self) -> int:
+        return self.n_outputs_
+
+    def _scaled(self, output: Array) -> Array:
+        """The scores as probabilities: their sum over the classes is the sum of the α."""
+        positive = np.maximum(output, 0)
+        total = positive.sum(axis=1, keepdims=True)
+        return np.divide(positive, total, out=np.full_like(positive, 1 / output.shape[1]), where=total > 0)
+
+    def _margins(self, standing: Standing, said: Array) -> Array | None:
+        """F_t, scaled to the margins of probabilities."""
+        assert standing.margin is not None
+        return standing.margin / max(float(np.abs(standing.output.sum(axis=1)).mean()), 1e-12)
+
+    def _credit(self, of_vectors: Array, below: list[Array]) -> Array:
+        """f_t is made of all layers before."""
+        return np.outer(of_vectors.sum(axis=1), self._combined_importances(below))
+
+    def _combined_importances(self, of_layers: list[Array]) -> Array:
+        alphas = self.estimators_[len(of_layers) - 1].alphas
+        assert alphas is not None
+        weights = np.abs(alphas) / (np.abs(alphas).sum() or 1.0)
+        return np.asarray(sum(weight * layer.mean(axis=0) for weight, layer in zip(weights, of_layers, strict=True)))

@@ -1,0 +1,44 @@
+"""How much each learner of a layer has to say.
+
+- ``mixture_weights``  of class probabilities: the mixture under which the true classes are most likely
+- ``blend_weights``    of numbers: the blend with the least squared error
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import nnls
+
+Array = npt.NDArray[Any]
+
+ROUNDS = 200
+SMALLEST = 1e-6  # a learner that was sure and wrong must not be silenced by a single row
+
+
+def mixture_weights(given: Array, row_weight: Array | None = None) -> Array:
+    """Weights that sum to 1 and maximise Σ log Σ_j w_j p_j(i), ``given`` being p_j(i), the true class's probability.
+
+    The likelihood is concave in the weights; each round of expectation-maximisation raises it (``given``: rows ×
+    learners).
+    """
+    given = np.maximum(given, SMALLEST)
+    share = np.full(len(given), 1 / len(given)) if row_weight is None else row_weight / row_weight.sum()
+    weights = np.full(given.shape[1], 1 / given.shape[1])
+    for _ in range(ROUNDS):
+        before = weights
+        weights = weights * (share / (given @ weights) @ given)
+        if np.abs(weights - before).max() < 1e-5:
+            break
+    return np.asarray(weights / weights.sum())
+
+
+def blend_weights(predicted: Array, truth: Array, row_weight: Array | None = None) -> Array:
+    """Weights that sum to 1, none negative, of the blend nearest to ``truth`` (``predicted``: rows × learners)."""
+    scale = 1.0 if row_weight is None else np.sqrt(row_weight)[:, None]
+    centre = truth.mean()
+    weights, _ = nnls((predicted - centre) * scale, (truth - centre) * np.squeeze(scale))
+    n = predicted.shape[1]
+    return np.asarray(weights / weights.sum()) if weights.sum() > 0 else np.full(n, 1 / n)

@@ -1,0 +1,102 @@
+"""Feature selection by boosted trees, before the first layer.
+
+- ``MartSelector``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted
+
+from ._input import TabularEstimator, check_whole, checked_weights, keep_arguments
+from .features import Features
+from .learners import Mart, Part, Task
+from .learners.mart import FittedMart
+
+Array = npt.NDArray[Any]
+
+
+class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
+    """Keeps the features that boosted trees gain most from.
+
+    The importance of a feature in a tree is the sum, over the splits on it, of how much they lower the loss; it is
+    averaged over the trees.
+
+    Parameters
+    ----------
+    n_features : int or None
+        Keep this many, the most important ones.
+    share : float or None
+        Keep as many of the most important ones as together have this share of all importance. With both, whichever
+        keeps fewer; with neither, all that any tree splits on.
+    trees, learning_rate, leaves
+        Of the boosted trees.
+    target : "auto", "classes" or "numbers"
+        What y holds.
+
+    Attributes
+    ----------
+    importances_ : mean gain of each feature
+    """
+
+    def __init__(
+        self,
+        n_features: int | None = None,
+        *,
+        share: float | None = None,
+        trees: int = 100,
+        learning_rate: float = 0.1,
+        leaves: int = 31,
+        target: str = "auto",
+        categorical_features: str | Sequence[Any] | None = "from_dtype",
+        random_state: Any = None,
+    ) -> None:
+        keep_arguments(self, locals())
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
+        """Boost on all features and look at what was gained from each."""
+        if self.n_features is not None:
+            check_whole("n_features", self.n_features, 1)
+        if self.share is not None and not 0 < self.share <= 1:
+            raise ValueError(f"share is {self.share}; give a share above 0 and at most 1")
+        values, y = self._read_fit(X, y)
+        weights = None if sample_weight is None else checked_weights(sample_weight, values)
+        features = Features(values, self._categorical(values.shape[1]), learning=True)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        rows = np.arange(len(values)) if weights is None else np.flatnonzero(weights)
+        mart = Mart(trees=self.trees, learning_rate=self.learning_rate, leaves=self.leaves, row_share=1.0)
+        fit = mart.fit(features, self._task(y), Part(rows, rows[:1], weights, seed))
+        assert isinstance(fit.model, FittedMart)
+        self.importances_ = fit.model.gains() / self.trees
+        return self
+
+    def _task(self, y: Array) -> Task:
+        if self.target not in ("auto", "classes", "numbers"):
+            raise ValueError(f"target is {self.target!r}; give 'auto', 'classes' or 'numbers'")
+        if self.target == "numbers" or (self.target == "auto" and type_of_target(y).startswith("continuous")):
+            return Task(np.asarray(y, float), 0)
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError("y holds one class only; no feature can tell it from another")
+        return Task(codes, len(classes))
+
+    def _get_support_mask(self) -> Array:
+        check_is_fitted(self, "importances_")
+        order = np.argsort(-self.importances_, kind="stable")
+        gained = self.importances_[order]
+        n_kept = max(1, int((gained > 0).sum()))
+        if self.share is not None:
+            before = np.cumsum(gained) - gained
+            n_kept = max(1, min(n_kept, int((before < self.share * gained.sum()).sum())))
+        if self.n_features is not None:
+            n_kept = self.n_features if self.share is None else min(n_kept, self.n_features)
+        mask = np.zeros(len(order), bool)
+        mask[order[:n_kept]] = True
+        return mask
