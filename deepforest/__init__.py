@@ -1,6 +1,59 @@
-"""Deep forests as scikit-learn estimators.
+"""Deep forests as scikit-learn estimators: ``from deepforest import CascadeForestClassifier``.
 
-- ``forest``   random, extra and completely-random forests on binned features: ``HistForestClassifier``, ``…Regressor``
-- ``margins``  margins, and the exact layer weights of mdDF
-- ``metrics``  the measures by name that judge a model and steer the growth of a cascade
+The estimators
+- ``CascadeForestClassifier``, ``CascadeForestRegressor``  gcForest and the MART cascade (``cascade``)
+- ``MarginForestClassifier``     mdDF, the margin distribution deep forest (``margin_forest``)
+- ``ScreenedForestClassifier``   gcForest-CS, confidence screening (``screening``)
+- ``HistForestClassifier``, ``HistForestRegressor``  one forest alone (``forest``)
+- ``MartSelector``               feature selection by boosted trees (``selection``)
+- ``preset``                     each paper's own setting by name (``presets``)
+
+What they are made of
+- ``growing``   the fit, layer after layer; ``growth`` decides when to stop, ``record`` keeps what is known of layers
+- ``layer``     one layer as a graph of ``jobs``: fits of the ``learners`` on ``features``
+- ``fitted``    what a fitted cascade does: prediction, a look inside, save and load
+- ``margins``, ``mixture``, ``metrics``  the arithmetic
+
+Names are imported when they are first used: compiler and libraries take a moment to load.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .cascade import CascadeForestClassifier, CascadeForestRegressor
+    from .forest import HistForestClassifier, HistForestRegressor
+    from .margin_forest import MarginForestClassifier
+    from .presets import preset
+    from .screening import ScreenedForestClassifier
+    from .selection import MartSelector
+
+__all__ = [
+    "CascadeForestClassifier",
+    "CascadeForestRegressor",
+    "HistForestClassifier",
+    "HistForestRegressor",
+    "MarginForestClassifier",
+    "MartSelector",
+    "ScreenedForestClassifier",
+    "preset",
+]
+
+_HOME = {
+    "CascadeForestClassifier": "cascade",
+    "CascadeForestRegressor": "cascade",
+    "HistForestClassifier": "forest",
+    "HistForestRegressor": "forest",
+    "MarginForestClassifier": "margin_forest",
+    "MartSelector": "selection",
+    "ScreenedForestClassifier": "screening",
+    "preset": "presets",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)

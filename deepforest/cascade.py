@@ -27,6 +27,11 @@ from .mixture import blend_weights, mixture_weights
 Array = npt.NDArray[Any]
 
 COMBINE = ("mean", "weighted")
+MART_CLASSES = 4
+DEFAULT = ("random_forest", "extra_trees", "completely_random_forest", {"kind": "mart", "trees": 100})
+"""Forests for what averaging is good at and boosting for the rest: no other set was as good on all tables tried."""
+DEFAULT_OF_MANY_CLASSES = ("random_forest", {"kind": "extra_trees", "count": 2}, "completely_random_forest")
+"""Boosting grows a tree a class a round: with many classes it costs most and, in a cascade, brings least."""
 REGRESSORS = ({"kind": "random_forest", "max_features": 1 / 3}, {"kind": "extra_trees", "max_features": 1.0}, "mart")
 
 
@@ -57,7 +62,49 @@ class _Combining(GrowingCascade):
 
 
 class CascadeForestClassifier(_Combining, CascadeClassifier):
-    """A cascade of forests: each layer sees the features and the class vectors of the layer before."""
+    """A cascade forest: each layer learns from the features and from the class vectors of the layer before.
+
+    Parameters
+    ----------
+    learners : list or None
+        The learners of a layer: kinds ("random_forest", "completely_random_forest", "extra_trees", "mart"), mappings
+        such as ``{"kind": "mart", "count": 4, "trees": 50}``, ``Learner`` objects, or scikit-learn classifiers. None
+        is the choice that measured best all round: see ``DEFAULT``.
+    class_vectors : "folds" or "oob"
+        Where the vectors of training rows come from: from models of ``folds`` folds that held the row out, or from
+        the trees that left it out of their bag (one model a learner instead of one a fold; learners without bags, such
+        as "mart", still use folds).
+    folds : int
+    combine : "weighted" or "mean"
+        What a layer says: the mean of its learners' vectors, or the mixture of them under which the classes of held-out
+        rows are most likely.
+    metric : str or callable
+        What steers the growth: "accuracy", "balanced_accuracy", "auc", "f1", "ks", "log_loss", "average_precision",
+        "recall_at_rate(0.01)", or a callable ``(y, probabilities) -> float`` of which more is better. "auto" is "auc"
+        for two classes and "accuracy" for more.
+    patience, tolerance, max_layers
+        Growth stops when ``patience`` layers in a row bring no gain above ``tolerance``, or at ``max_layers``. The
+        layers up to the best one are kept.
+    augment : "concat", "stack" or "none"
+        What the next layer sees: the features and the vectors, only the vectors, or only the features.
+    selector : MartSelector or None
+        Selects features before the first layer.
+    class_weight : "balanced", a mapping from class to weight, or None
+        What an error on each class costs; enters every learner as sample weights.
+    categorical_features : "from_dtype", None, or a list of columns or flags
+    n_jobs : int or None
+        Threads; the result does not depend on it.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    classes_, n_classes_, n_features_in_, feature_names_in_, feature_importances_
+    layers_ : list of LayerRecord
+        All that is known about each layer that was grown, whether it was kept or not.
+    estimators_ : list of Layer
+        The layers that were kept.
+    oof_output_ : what the cascade said, when it was fitted, about each training row from models that had not seen it
+    """
 
     def __init__(
         self,
@@ -65,8 +112,8 @@ class CascadeForestClassifier(_Combining, CascadeClassifier):
         *,
         class_vectors: str = "folds",
         folds: int = 5,
-        combine: str = "mean",
-        metric: str | Callable[[Array, Array], float] = "accuracy",
+        combine: str = "weighted",
+        metric: str | Callable[[Array, Array], float] = "auto",
         patience: int = 1,
         tolerance: float = 0.0,
         max_layers: int = 10,
@@ -80,10 +127,14 @@ class CascadeForestClassifier(_Combining, CascadeClassifier):
         keep_arguments(self, locals())
 
     def _wanted_learners(self, given: Given) -> Any:
-        return self.learners or [
-            {"kind": "random_forest", "count": 2},
-            {"kind": "completely_random_forest", "count": 2},
-        ]
+        if self.learners is not None:
+            return self.learners
+        return DEFAULT if given.task.n_classes <= MART_CLASSES else DEFAULT_OF_MANY_CLASSES
+
+    def _wanted_metric(self) -> str | Callable[[Array, Array], float]:
+        if self.metric == "auto":
+            return "auc" if self.n_classes_ == 2 else "accuracy"
+        return self.metric
 
 
 class CascadeForestRegressor(RegressorMixin, _Combining):  # type: ignore[misc]

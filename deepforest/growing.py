@@ -15,7 +15,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -79,6 +79,8 @@ class Standing:
     output: Array
     margin: Array | None = None
     """After the last layer, where the cascade keeps margins of its own."""
+    said: list[Array] = field(default_factory=list)
+    """What each layer said about every row, where the cascade adds that up."""
     layers: int = 0
     """How many layers are behind it."""
 
@@ -357,7 +359,10 @@ class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
             weights = by_class if judged is None else judged * by_class
         given = Given(values, Task(codes.astype(np.int32), self.n_classes_), weights, judged).weighing()
         runner = self._runner(given, checkpoint, executor, listener, cancelled)
-        return self._fit(given, scorer(self.metric, self.classes_), self._read_validation(validation), runner)
+        return self._fit(given, scorer(self._wanted_metric(), self.classes_), self._read_validation(validation), runner)
+
+    def _wanted_metric(self) -> str | Callable[[Array, Array], float]:
+        return self.metric
 
     def _read_validation(self, validation: tuple[Any, Any] | None) -> Given | None:
         if validation is None:

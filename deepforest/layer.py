@@ -52,7 +52,7 @@ class LayerPlan:
 class Layer:
     """A fitted layer.
 
-    ``coefficients`` weigh the learners' vectors; ``alphas`` (mdDF) what this layer and each before it say, where that is
+    ``coefficients`` weigh the learners' vectors; ``alphas`` (mdDF) what each layer up to this one says, where that is
     added up. ``threshold``: rows whose best class has more leave here.
     ``binner`` holds the bins of the vectors the layer is given, where its learners use bins.
     """

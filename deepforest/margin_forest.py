@@ -95,13 +95,11 @@ class MarginForestClassifier(CascadeClassifier):
     def _take_up(self, fit: LayerFit, standing: Standing) -> None:
         said = fit.vectors.mean(axis=0)
         fit.layer.coefficients = np.full(len(fit.vectors), 1 / len(fit.vectors))
-        if standing.layers == 0:
-            self._said, self._margins_said = [], []
-        self._said.append(said)
-        self._margins_said.append(margins(said, standing.task.target))
-        fit.layer.alphas = self._alphas(np.column_stack(self._margins_said))
-        standing.margin = np.column_stack(self._margins_said) @ fit.layer.alphas
-        standing.output = np.tensordot(fit.layer.alphas, np.stack(self._said), axes=1).astype(np.float32)
+        standing.said.append(said)
+        by_layer = np.column_stack([margins(each, standing.task.target) for each in standing.said])
+        fit.layer.alphas = self._alphas(by_layer)
+        standing.margin = by_layer @ fit.layer.alphas
+        standing.output = np.tensordot(fit.layer.alphas, np.stack(standing.said), axes=1).astype(np.float32)
         if self.reweight:
             costs = row_weights(standing.margin, self.gamma, self.mu) * len(said)
             standing.weights = costs if standing.given is None else costs * standing.given
@@ -125,7 +123,8 @@ class MarginForestClassifier(CascadeClassifier):
         """The scores as probabilities: their sum over the classes is the sum of the α."""
         positive = np.maximum(output, 0)
         total = positive.sum(axis=1, keepdims=True)
-        return np.divide(positive, total, out=np.full_like(positive, 1 / output.shape[1]), where=total > 0)
+        uniform = np.full_like(positive, 1 / output.shape[1])
+        return np.asarray(np.divide(positive, total, out=uniform, where=total > 0))
 
     def _margins(self, standing: Standing, said: Array) -> Array | None:
         """F_t, scaled to the margins of probabilities."""

@@ -63,8 +63,8 @@ class LayerRecord:
     ``score`` is the value of the measure that steers the growth; ``scores`` are those of some others, of what the
     cascade says after this layer about rows it did not learn from; ``validation`` those of rows given for it.
     ``coefficients`` weigh the learners' vectors, ``alphas`` (mdDF) the layers up to this one; its sample weights are
-    worth as much as ``effective_size`` equally weighted rows. ``rows_in`` came into the layer, ``rows_out`` left for good with a
-    confidence above ``threshold`` (confidence screening), a share ``error_out`` of them wrongly.
+    worth as much as ``effective_size`` equally weighted rows. ``rows_in`` came into the layer, ``rows_out`` left for
+    good with a confidence above ``threshold`` (confidence screening), a share ``error_out`` of them wrongly.
     """
 
     number: int
