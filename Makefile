@@ -33,6 +33,7 @@ faults: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.engine
 	$(BIN)/python -m benchmarks.forest
+	$(BIN)/python -m benchmarks.cascade
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -19,6 +19,7 @@ class Split(NamedTuple):
     y: Array
     x_test: Array
     y_test: Array
+    official: bool = True
 
 
 class NoData(Exception):
@@ -33,19 +34,30 @@ def data_folder() -> Path:
 
 def load(name: str) -> Split:
     """A real data set with its original split; categories as codes."""
-    folder = data_folder() / name
-    if not (folder / "train.parquet").is_file():
+    if not (data_folder() / name / "train.parquet").is_file():
         raise NoData(f"no {name} in {data_folder()} (set SYLVA_DATA)")
+    return load_split(name, 0)
+
+
+def load_split(name: str, seed: int) -> Split:
+    """A real data set with its original split, or 70 % of each class, drawn by ``seed``, where there is none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    parts = [pq.read_table(folder / f"{part}.parquet") for part in ("train", "test")]
-    n_train = parts[0].num_rows
+    files = [data_folder() / name / f"{part}.parquet" for part in ("train", "test", "all")]
+    parts = [pq.read_table(file) for file in files if file.is_file()]
+    if not parts:
+        raise NoData(f"no {name} in {data_folder()} (set SYLVA_DATA)")
     table = pa.concat_tables(parts)
     columns = [_numbers(table.column(name)) for name in table.column_names]
-    x, y = np.column_stack(columns[:-1]).astype(np.float32), columns[-1].astype(np.int64)
-    y = np.unique(y, return_inverse=True)[1]
-    return Split(x[:n_train], y[:n_train], x[n_train:], y[n_train:])
+    x, y = np.column_stack(columns[:-1]).astype(np.float32), np.unique(columns[-1], return_inverse=True)[1]
+    if len(parts) == 2:
+        n_train = parts[0].num_rows
+        return Split(x[:n_train], y[:n_train], x[n_train:], y[n_train:])
+    from sklearn.model_selection import train_test_split
+
+    x_train, x_test, y_train, y_test = train_test_split(x, y, test_size=0.3, random_state=seed, stratify=y)
+    return Split(x_train, y_train, x_test, y_test, official=False)
 
 
 def _numbers(column: Any) -> Array:

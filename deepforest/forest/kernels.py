@@ -15,6 +15,9 @@ How a node looks for its split depends on what is in it:
 
 All of them find the same split: the one with the largest decrease of impurity (Gini or variance).
 
+In a large node, where sums by bin are made, features are summed in groups: rows are read once for all of a group, and
+an addition that has to wait for the last one to the same bin does not hold up those of the other features.
+
 - ``grow_tree``      one tree: nodes, leaves, importances and the leaf of each passenger
 - ``draw_bag``       how often each row is in the bag of one tree
 - ``seed_of_tree``   an independent stream of random numbers for each tree
@@ -44,6 +47,8 @@ SHARED = 1 << 31  # set in a leaf's value when it is the number of a distributio
 DENSE_CLASSES = 256  # more classes than that in a node are not counted in a dense histogram …
 DENSE_CELLS = 8  # … nor more cells, bins × classes, than that many a row
 NOTED_ROWS = 256  # up to here it pays to note which bins hold rows
+GROUP = 4  # features that are summed by bin in one go
+GROUP_CLASSES = 64  # with more classes than that in a node, the sums of a group would take too much of the cache
 LISTED_BINS = 2.2  # with more bins than that a row, only those that hold rows are looked at
 
 
@@ -137,7 +142,7 @@ class Scratch(NamedTuple):
     left: Array
     class_of: Array  # a class of the node: the class itself
     local: Array  # a class: its number within the node; -1 between uses
-    dense: Array  # sums by bin × class, or side × class; 0 between uses
+    dense: Array  # sums by feature of a group × bin × class, or side × class; 0 between uses
 
 
 def _desk_dtype(pair: Any) -> np.dtype[Any]:
@@ -153,7 +158,7 @@ def _desk_dtype(pair: Any) -> np.dtype[Any]:
             ("min_leaf", np.int64),
             ("min_weight", np.float64),
             # one entry a bin, 0 between uses
-            ("pair_sums", pair, 256),
+            ("pair_sums", pair, GROUP * 256),  # of a group of features; the others are used one feature at a time
             ("row_counts", np.uint32, 256),
             ("noted", np.uint64, 4),  # a bit a bin: whether it holds rows
             # one entry a bin that holds rows, ascending; also a cut, after that bin
@@ -189,7 +194,7 @@ def make_scratch(n_rows: int, n_features: int, n_classes: int, fractions: bool) 
         left=np.empty(n_classes),
         class_of=np.empty(n_classes, np.int32),
         local=np.full(n_classes, -1, np.int32),
-        dense=np.zeros(max(256 * min(n_classes, DENSE_CLASSES), 2 * n_classes), number),
+        dense=np.zeros(max(GROUP * 256 * min(n_classes, DENSE_CLASSES), 2 * n_classes), number),
     )
 
 
@@ -473,8 +478,8 @@ def _largest_score(desk: Any, first: Int, last: Int) -> tuple[float, Int]:
     """
     bits = desk.score.view(np.int64)
     best = np.int64(-1)
-    for q in range(first, last):
-        best = max(best, (bits[q] & ~np.int64(255)) | q)
+    for q in range(np.uint64(first), np.uint64(last)):  # no sign: no test for an index that counts from the end
+        best = max(best, (bits[q] & ~np.int64(255)) | np.int64(q))
     if best < 0:
         return NO_CUT, -1
     return desk.score[best & 255], best & 255
@@ -623,13 +628,42 @@ def _cut_by_listed_sums(column: Column, rows: Array, pairs: Array, desk: Any) ->
 
 
 @part
-def _cut_by_all_sums(column: Column, rows: Array, n_bins: Int, pairs: Array, desk: Any) -> tuple[float, Int, Int]:
-    """Many rows: every bin is looked at; a cut after an empty bin is one more with the same rows on its left."""
+def _sum_pairs_of_group(
+    matrix: Array, offsets: Any, stride: Any, rows: Array, pairs: Array, sums: Array, nothing: Any, n_group: Int
+) -> None:
+    """Sum up the pairs by bin of ``n_group`` features.
+
+    In one go: an addition has to wait for the last one to the same place, and meanwhile those of the others go on.
+    """
+    stay_apart()
+    first, second, third, fourth = offsets
+    if n_group < GROUP - 1:
+        for k in range(n_group):
+            offset = first if k == 0 else second
+            for i in range(rows.shape[0]):
+                b = np.uint64(matrix[offset + np.uint64(rows[i]) * stride])
+                sums[b + np.uint64(k << 8)] += pairs[i]
+        return
+    for i in range(rows.shape[0]):
+        at = np.uint64(rows[i]) * stride
+        pair = pairs[i]
+        sums[matrix[first + at]] += pair
+        sums[np.uint64(matrix[second + at]) + np.uint64(256)] += pair
+        sums[np.uint64(matrix[third + at]) + np.uint64(512)] += pair
+        sums[np.uint64(matrix[fourth + at]) + np.uint64(768)] += pair
+    for lacking in range(n_group << 8, GROUP << 8):
+        sums[lacking] = nothing
+
+
+@part
+def _cut_by_all_sums(column: Column, rows: Array, n_bins: Int, number: Int, desk: Any) -> tuple[float, Int, Int]:
+    """Many rows: every bin of a feature, ``number`` of its group, is looked at.
+
+    A cut after an empty bin is one more with the same rows on its left.
+    """
     stay_apart()
     nothing = desk.total - desk.total
-    sums = desk.pair_sums
-    for i in range(rows.shape[0]):
-        sums[column.matrix[column.offset + np.uint64(rows[i]) * column.stride]] += pairs[i]
+    sums = desk.pair_sums[number << 8 : (number + 1) << 8]
     missing = sums[MISSING]
     sums[MISSING] = nothing
     left = nothing
@@ -663,13 +697,6 @@ def _some_cut(desk: Any, n_bins: Int, missing: Any) -> bool:
         filled += desk.sums[b] != before
         before = desk.sums[b]
     return bool(filled > 1)
-
-
-@inlined
-def _cut_by_pair_sums(column: Column, rows: Array, n_bins: Int, pairs: Array, desk: Any) -> tuple[float, Int, Int]:
-    if n_bins > LISTED_BINS * rows.shape[0]:
-        return _cut_by_listed_sums(column, rows, pairs, desk)
-    return _cut_by_all_sums(column, rows, n_bins, pairs, desk)
 
 
 # Several classes.
@@ -803,11 +830,52 @@ def _cut_by_sorting(
     return best
 
 
+@part
+def _sum_classes_of_group(
+    matrix: Array,
+    offsets: Any,
+    stride: Any,
+    rows: Array,
+    codes: Array,
+    node_weights: Array,
+    dense: Array,
+    n_local: Int,
+    n_group: Int,
+) -> None:
+    """Sum up the weights by bin and class of ``n_group`` features, in one go like pairs."""
+    stay_apart()
+    first, second, third, fourth = offsets
+    lanes = np.uint64(n_local)
+    size = lanes << np.uint64(8)
+    if n_group < GROUP - 1:
+        for k in range(n_group):
+            offset = first if k == 0 else second
+            for i in range(rows.shape[0]):
+                code = codes[i]
+                cell = np.uint64(k) * size + np.uint64(code >> np.uint32(8))
+                cell += np.uint64(matrix[offset + np.uint64(rows[i]) * stride]) * lanes
+                dense[cell] += _code_weight(code, node_weights, i)
+        return
+    for i in range(rows.shape[0]):
+        at = np.uint64(rows[i]) * stride
+        code = codes[i]
+        cell, weight = np.uint64(code >> np.uint32(8)), _code_weight(code, node_weights, i)
+        dense[cell + np.uint64(matrix[first + at]) * lanes] += weight
+        cell += size
+        dense[cell + np.uint64(matrix[second + at]) * lanes] += weight
+        cell += size
+        dense[cell + np.uint64(matrix[third + at]) * lanes] += weight
+        cell += size
+        dense[cell + np.uint64(matrix[fourth + at]) * lanes] += weight
+    for lacking in range(np.uint64(n_group) * size, np.uint64(GROUP) * size):
+        dense[lacking] = 0
+
+
 @inlined_sums
 def _squares_of_dense(dense: Array, totals: Array, left: Array, desk: Any, first_bin: Int, n_bins: Int) -> Int:
     """List the bins that hold rows and score the cut after each; how many there are.
 
-    ``first_bin`` -1: the missing values, in row ``n_bins`` of the histogram, are on the left from the start.
+    ``first_bin`` -1: the missing values are on the left from the start.
     """
     lanes = np.uint64(desk.n_local)
     for c in range(lanes):
@@ -815,7 +883,7 @@ def _squares_of_dense(dense: Array, totals: Array, left: Array, desk: Any, first
     weight_before = 0.0
     q = np.uint64(0)
     for b in range(first_bin, n_bins):
-        row = np.uint64(n_bins if b < 0 else b) * lanes
+        row = np.uint64(MISSING if b < 0 else b) * lanes
         square = cross = weight = 0.0
         for c in range(lanes):
             on_left = left[c] + np.float64(dense[row + c])
@@ -833,26 +901,16 @@ def _squares_of_dense(dense: Array, totals: Array, left: Array, desk: Any, first
 
 @part
 def _cut_by_dense(
-    column: Column,
-    rows: Array,
-    n_bins: Int,
-    codes: Array,
-    node_weights: Array,
-    totals: Array,
-    left: Array,
-    dense: Array,
-    desk: Any,
+    column: Column, rows: Array, n_bins: Int, number: Int, totals: Array, left: Array, all_dense: Array, desk: Any
 ) -> tuple[float, Int, Int]:
+    """The best cut of feature ``number`` of a group."""
     stay_apart()
     lanes = np.uint64(desk.n_local)
-    missing_row = np.uint8(n_bins)
-    for i in range(rows.shape[0]):
-        b = min(column.matrix[column.offset + np.uint64(rows[i]) * column.stride], missing_row)
-        code = codes[i]
-        dense[np.uint64(b) * lanes + np.uint64(code >> np.uint32(8))] += _code_weight(code, node_weights, i)
+    dense = all_dense[np.uint64(number << 8) * lanes : np.uint64((number + 1) << 8) * lanes]
+    missing_row = dense[np.uint64(MISSING) * lanes :]
     missing = False
     for c in range(lanes):
-        missing |= dense[np.uint64(n_bins) * lanes + c] != 0
+        missing |= missing_row[c] != 0
     best = (CONSTANT, -1, -1)
     for shift in range(2 if missing else 1):
         n = _squares_of_dense(dense, totals, left, desk, -shift, n_bins)
@@ -869,18 +927,64 @@ def _cut_by_dense(
         gain, q = _best_of_squares(desk, n_cuts, before)
         if gain > best[0]:
             best = (gain, _midway(desk, q, n), shift if missing else -1)
-    for cell in range(np.uint64(n_bins + 1) * lanes):
+    for cell in range(np.uint64(n_bins) * lanes):
         dense[cell] = 0
+    for c in range(lanes):
+        missing_row[c] = 0
     return best
 
 
+BY_ROW, BY_PAIRS, BY_CLASSES = 0, 1, 2
+
+
 @inlined
-def _best_cut(column: Column, rows: Array, n_bins: Int, s: Scratch, desk: Any) -> tuple[float, Int, Int]:
-    """The best cut of one feature, by the way that is fastest for what is in the node."""
+def _way(n_rows: Int, n_bins: Int, desk: Any) -> Int:
+    """The fastest way to the best cut of features of up to ``n_bins`` bins: sums by bin, or a look at each row."""
     if desk.n_local <= 2:
-        return _cut_by_pair_sums(column, rows, n_bins, s.pairs, desk)
-    if desk.n_local <= DENSE_CLASSES and n_bins * desk.n_local <= DENSE_CELLS * rows.shape[0]:
-        return _cut_by_dense(column, rows, n_bins, s.codes, s.node_weights, s.totals, s.left, s.dense, desk)
+        return BY_PAIRS if n_bins <= LISTED_BINS * n_rows else BY_ROW
+    if desk.n_local <= DENSE_CLASSES and n_bins * desk.n_local <= DENSE_CELLS * n_rows:
+        return BY_CLASSES
+    return BY_ROW
+
+
+@inlined
+def _sum_group(
+    way: Int,
+    matrix: Array,
+    feature_stride: Any,
+    stride: Any,
+    rows: Array,
+    first: Int,
+    n_group: Int,
+    s: Scratch,
+    desk: Any,
+) -> None:
+    """Sum up by bin the features from ``first`` on in the list of features; the last stands in for those that lack."""
+    last = first + n_group - 1
+    offsets = (
+        np.uint64(s.features[first]) * feature_stride,
+        np.uint64(s.features[min(first + 1, last)]) * feature_stride,
+        np.uint64(s.features[min(first + 2, last)]) * feature_stride,
+        np.uint64(s.features[min(first + 3, last)]) * feature_stride,
+    )
+    if way == BY_PAIRS:
+        nothing = desk.total - desk.total
+        _sum_pairs_of_group(matrix, offsets, stride, rows, s.pairs, desk.pair_sums, nothing, n_group)
+    else:
+        _sum_classes_of_group(matrix, offsets, stride, rows, s.codes, s.node_weights, s.dense, desk.n_local, n_group)
+
+
+@inlined
+def _best_cut(
+    way: Int, column: Column, rows: Array, n_bins: Int, number: Int, s: Scratch, desk: Any
+) -> tuple[float, Int, Int]:
+    """The best cut of one feature, ``number`` of its group."""
+    if way == BY_PAIRS:
+        return _cut_by_all_sums(column, rows, n_bins, number, desk)
+    if way == BY_CLASSES:
+        return _cut_by_dense(column, rows, n_bins, number, s.totals, s.left, s.dense, desk)
+    if desk.n_local <= 2:
+        return _cut_by_listed_sums(column, rows, s.pairs, desk)
     return _cut_by_sorting(
         column,
         rows,
@@ -902,10 +1006,12 @@ def _best_cut(column: Column, rows: Array, n_bins: Int, s: Scratch, desk: Any) -
 @inlined
 def _random_cut(column: Column, rows: Array, row_bins: Array, state: Array) -> tuple[float, Int, Int]:
     """A cut drawn evenly between the lowest and the highest bin; one more sets the missing values apart."""
+    n_rows = np.uint64(rows.shape[0])
+    for i in range(n_rows):  # on its own: the less there is to do a row, the more rows are on their way from memory
+        row_bins[i] = column.matrix[column.offset + np.uint64(rows[i]) * column.stride]
     low, top, above = np.uint8(MISSING), np.uint8(0), np.uint8(0)
-    for i in range(rows.shape[0]):
-        b = column.matrix[column.offset + np.uint64(rows[i]) * column.stride]
-        row_bins[i] = b
+    for i in range(n_rows):
+        b = row_bins[i]
         low = min(low, b)
         top = max(top, b)
         above = max(above, np.uint8(b + np.uint8(1)))  # the missing bin counts as 0 here
@@ -1048,6 +1154,11 @@ def _look_at_node(rows: Array, data: Data, weights: Array, blind: bool, s: Scrat
 
 
 @inlined
+def _swap(values: Array, i: Int, j: Int) -> None:
+    values[i], values[j] = values[j], values[i]
+
+
+@inlined
 def _draw_feature(s: Scratch, n_known: Int, n_drawn: Int, n_found: Int, high: Int, blind: bool) -> Int:
     """Where in ``features`` the next candidate is; below ``n_known``: a feature known to be constant here.
 
@@ -1062,8 +1173,21 @@ def _draw_feature(s: Scratch, n_known: Int, n_drawn: Int, n_found: Int, high: In
 
 
 @inlined
-def _swap(values: Array, i: Int, j: Int) -> None:
-    values[i], values[j] = values[j], values[i]
+def _draw_group(
+    s: Scratch, size: Int, n_known: Int, n_drawn: Int, n_found: Int, high: Int, blind: bool
+) -> tuple[Int, Int, Int]:
+    """Draw up to ``size`` candidates; they are in ``features`` from ``high`` on: (draws, n_drawn, high)."""
+    n_draws = 0
+    while n_draws < size and high > n_known + n_found:
+        n_draws += 1
+        j = _draw_feature(s, n_known, n_drawn, n_found, high, blind)
+        if j < n_known:
+            _swap(s.features, n_drawn, j)
+            n_drawn += 1
+        else:
+            high -= 1
+            _swap(s.features, j, high)
+    return n_draws, n_drawn, high
 
 
 @inlined
@@ -1074,6 +1198,7 @@ def _choose_split(
     rows: Array,
     n_known: Int,
     n_bins: Array,
+    most_bins: Int,
     blind: bool,
     limits: Limits,
     s: Scratch,
@@ -1081,35 +1206,42 @@ def _choose_split(
 ) -> tuple[Int, float, Int, Int, Int]:
     """The best of the candidate features: (feature or -1, gain, last bin on the left, shift, known constants)."""
     by_chance = limits.splitter == COMPLETELY_RANDOM
+    way = _way(rows.shape[0], most_bins, desk) if limits.splitter == BEST else BY_ROW
+    size = GROUP if way == BY_PAIRS or (way == BY_CLASSES and desk.n_local <= GROUP_CLASSES) else 1
     perfect = _largest_gain(desk)
     feature: Int = -1
     best, cut, shift = NO_CUT, 0, -1
     n_drawn, n_found, n_visited, high = 0, 0, 0, n_bins.shape[0]
-    while high > n_known + n_found and (n_visited < limits.n_candidates or n_visited <= n_found + n_drawn):
-        n_visited += 1
-        j = _draw_feature(s, n_known, n_drawn, n_found, high, by_chance)
-        if j < n_known:
-            _swap(s.features, n_drawn, j)
-            n_drawn += 1
-            continue
-        f = s.features[j]
-        column = Column(matrix, np.uint64(f) * feature_stride, stride)
-        if limits.splitter == BEST:
-            gain, b, side = _best_cut(column, rows, np.int64(n_bins[f]), s, desk)
-        else:
-            gain, b, side = _random_cut(column, rows, s.row_bins, s.state)
-            if gain != CONSTANT and not blind:
-                gain = _gain_of_cut(b, side, s, desk)
-        if gain == CONSTANT:
-            _swap(s.features, j, n_known + n_found)
-            n_found += 1
-            continue
-        high -= 1
-        _swap(s.features, j, high)
-        if gain > best:
-            feature, best, cut, shift = f, gain, b, side
-            if by_chance or gain >= perfect:
-                break
+    done = False
+    while not done and high > n_known + n_found and (n_visited < limits.n_candidates or n_visited <= n_found + n_drawn):
+        end = high
+        wanted = min(size, max(limits.n_candidates - n_visited, 1))
+        n_draws, n_drawn, high = _draw_group(s, wanted, n_known, n_drawn, n_found, high, by_chance)
+        n_visited += n_draws
+        first = high
+        if size > 1 and end > first:
+            _sum_group(way, matrix, feature_stride, stride, rows, first, end - first, s, desk)
+        for at in range(first, end):
+            f = s.features[at]
+            column = Column(matrix, np.uint64(f) * feature_stride, stride)
+            if limits.splitter == BEST:
+                if size == 1:
+                    way = _way(rows.shape[0], np.int64(n_bins[f]), desk)
+                    if way != BY_ROW:
+                        _sum_group(way, matrix, feature_stride, stride, rows, at, 1, s, desk)
+                gain, b, side = _best_cut(way, column, rows, np.int64(n_bins[f]), at - first, s, desk)
+            else:
+                gain, b, side = _random_cut(column, rows, s.row_bins, s.state)
+                if gain != CONSTANT and not blind:
+                    gain = _gain_of_cut(b, side, s, desk)
+            if gain == CONSTANT:  # back to those not drawn, and from there to the constants
+                _swap(s.features, at, high)
+                _swap(s.features, high, n_known + n_found)
+                high += 1
+                n_found += 1
+            elif gain > best:
+                feature, best, cut, shift = f, gain, b, side
+                done = by_chance or gain >= perfect
     if not by_chance:  # drawing has mixed up the known constants, of which nodes higher up know the first ones only
         for i in range(n_known):
             s.features[i] = s.constants[i]
@@ -1166,7 +1298,9 @@ def grow_tree(
     never_weighs = by_chance and not limits.measure
     never_weighs = never_weighs and limits.min_leaf == 1 and limits.min_weight == 0.0
     s.state[0] = seed
+    most_bins: Int = 0
     for f in range(data.n_bins.shape[0]):
+        most_bins = max(most_bins, np.int64(data.n_bins[f]))
         s.features[f] = f
         out.importances[f] = 0.0
     out.leaf_start[0] = 0
@@ -1192,7 +1326,7 @@ def grow_tree(
         feature, gain, cut, shift = -1, 0.0, 0, -1
         if grows and not pure:
             feature, gain, cut, shift, n_known = _choose_split(
-                matrix, feature_stride, stride, rows, n_known, data.n_bins, blind, limits, s, desk
+                matrix, feature_stride, stride, rows, n_known, data.n_bins, most_bins, blind, limits, s, desk
             )
         if feature < 0:
             if blind and not pure:  # all rows alike, yet of several classes

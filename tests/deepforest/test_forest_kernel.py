@@ -235,6 +235,28 @@ def test_completely_random_trees_choose_among_features_that_vary() -> None:
     assert 60 <= (used == 1).sum() <= 140
 
 
+@pytest.mark.parametrize("n_classes", [0, 2, 5])
+@pytest.mark.parametrize("n_rows", [40, 2000])
+@pytest.mark.parametrize("max_features", [1, 3, 7, None])
+def test_constant_features_are_passed_over(n_classes: int, n_rows: int, max_features: int | None) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.random((n_rows, 9))
+    values[:, [0, 3, 4, 5, 8]] = 1.0
+    target = rng.integers(0, n_classes, n_rows) if n_classes else rng.random(n_rows)
+    matrix = Binner().fit(values).bin(values)
+    settings = ForestSettings(n_trees=30, max_features=max_features, bootstrap=False)
+    forest = grow_forest(matrix, target, settings, n_classes=n_classes).forest
+    used = np.array([reference.unpack(int(forest.nodes[root])).feature for root in forest.roots[:-1]])
+    assert set(used) <= {1, 2, 6, 7}
+    assert len(set(used)) > 1 or max_features is None
+    np.testing.assert_array_equal(np.flatnonzero(forest.importances), [1, 2, 6, 7])
+    predicted = forest.predict(matrix.rows)  # grown to the end, which is where the bins tell no more rows apart
+    distinct = np.unique(matrix.rows, axis=0, return_inverse=True)[1].reshape(-1)
+    alone = np.bincount(distinct)[distinct] == 1
+    wanted = np.eye(n_classes)[target] if n_classes else target[:, None]
+    np.testing.assert_allclose(predicted[alone], wanted[alone], atol=1e-6)
+
+
 def test_missing_values_go_where_they_help() -> None:
     values = np.array([[0.0], [1.0], [2.0], [3.0], [np.nan], [np.nan]])
     for classes in ([0, 0, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1]):
