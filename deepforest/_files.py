@@ -14,6 +14,7 @@ import json
 import os
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,8 @@ FORMAT = "sylva-forest"
 VERSION = 1
 MANIFEST = "model.json"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+NO_ARRAYS = (ValueError, TypeError, EOFError, MemoryError, NotImplementedError, zipfile.BadZipFile, zlib.error)
+"""What reading arrays raises where there are none."""
 
 
 class BrokenModel(ValueError):
@@ -94,6 +97,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise BrokenModel(f"{path} has version {version}; this program reads up to version {VERSION}")
     if not intact:
         raise BrokenModel(f"{path} was changed after it was written")
+    if not all(isinstance(content.get(part), dict) for part in ("model", "packs", "sha256")):
+        raise BrokenModel(f"{path} does not describe a model")
     return dict(content)
 
 
@@ -118,9 +123,12 @@ def _read_pack(folder: Path, name: str, about: dict[str, Any], files: Mapping[st
         try:
             with np.load(folder / f"{name}.npz", allow_pickle=False) as stored:
                 arrays = {key: stored[key] for key in stored.files}
-        except (ValueError, zipfile.BadZipFile) as error:
+        except NO_ARRAYS as error:
             raise BrokenModel(f"{folder / name}.npz holds no plain arrays") from error
-    text = (folder / f"{name}.txt").read_text("utf-8") if f"{name}.txt" in files else ""
+    try:
+        text = (folder / f"{name}.txt").read_text("utf-8") if f"{name}.txt" in files else ""
+    except UnicodeDecodeError as error:
+        raise BrokenModel(f"{folder / name}.txt holds no text") from error
     return Pack(about, arrays, text)
 
 

@@ -6,21 +6,34 @@ as categorical.
 
 - ``TabularEstimator``  what every estimator here does with X, y and weights
 - ``TableReader``       learns the levels of a table's columns and turns tables into matrices
-- ``keep_arguments``, ``check_whole``, ``checked_weights``, ``json_param``  small things they share
+- ``keep_arguments``, ``check_whole``, ``checked_weights``, ``json_param``, ``read_params``  small things they share
 """
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, column_or_1d, validate_data
 
 Array = npt.NDArray[Any]
+
+
+ARRAYS: dict[str, Any] = {
+    "accept_sparse": ["csr", "csc"],
+    "dtype": [np.float64, np.float32],
+    "ensure_all_finite": "allow-nan",
+}
+
+
+def _dense(values: Any) -> Array:
+    """Sparse input is filled up: the forests keep a byte a value, whatever it is."""
+    return np.asarray(values.toarray() if issparse(values) else values)
 
 
 def is_table(data: Any) -> bool:
@@ -68,6 +81,7 @@ class TabularEstimator(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags
 
     def _categorical(self, n_features: int) -> Array:
@@ -109,10 +123,8 @@ class TabularEstimator(BaseEstimator):  # type: ignore[misc]
             if len(y) != len(values):
                 raise ValueError(f"X has {len(values)} rows and y has {len(y)}")
             return values, column_or_1d(y, warn=True)
-        values, y = validate_data(
-            self, x, y, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", y_numeric=False
-        )
-        return values, column_or_1d(y, warn=True)
+        values, y = validate_data(self, x, y, **ARRAYS)
+        return _dense(values), column_or_1d(y, warn=True)
 
     def _read(self, x: Any) -> Array:
         check_is_fitted(self, "n_features_in_")
@@ -120,9 +132,7 @@ class TabularEstimator(BaseEstimator):  # type: ignore[misc]
             validate_data(self, x, skip_check_array=True, reset=False)
             if self.table_ is not None:
                 return np.asarray(check_array(self.table_.read(x), ensure_all_finite="allow-nan", estimator=self))
-        return np.asarray(
-            validate_data(self, x, reset=False, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
-        )
+        return _dense(validate_data(self, x, reset=False, **ARRAYS))
 
 
 def keep_arguments(estimator: BaseEstimator, arguments: dict[str, Any]) -> None:
@@ -152,11 +162,27 @@ def json_param(name: str, value: Any) -> Any:
     """A parameter as JSON; a random state object is not kept."""
     if name == "random_state" and not isinstance(value, int | np.integer):
         return None
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
+    return as_json(value)
+
+
+def as_json(value: Any) -> Any:
+    """Numbers and lists without numpy; a mapping as pairs, since JSON knows no keys but strings."""
+    if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
+    if isinstance(value, Mapping):
+        return [[as_json(key), as_json(entry)] for key, entry in value.items()]
+    if isinstance(value, list | tuple):
+        return [as_json(entry) for entry in value]
     return value
+
+
+def read_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters that ``json_param`` wrote."""
+    return {name: _read_param(name, value) for name, value in params.items()}
+
+
+def _read_param(name: str, value: Any) -> Any:
+    return dict(value) if name == "class_weight" and isinstance(value, list) else value
 
 
 def _is_numeric(column: Any) -> bool:
@@ -179,8 +205,7 @@ def _plain(value: Any) -> Any:
 
 def _codes(column: Any, levels: Sequence[Any]) -> Array:
     number = {level: code for code, level in enumerate(levels)}
-    values = column.unique()
-    known = {value: number.get(_plain(value), np.nan) for value in values if value == value and value is not None}
+    known = {value: number.get(_plain(value), np.nan) for value in column.dropna().unique()}
     return np.asarray(column.map(known), np.float64)
 
 

@@ -28,7 +28,10 @@ def check_text(text: str, *, regression: bool = False) -> None:
     """``ValueError`` unless the header, the trees and their sizes agree and every tree leads to its leaves."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)  # numpy's way to say that there is more than numbers
-        _check(text, regression)
+        try:
+            _check(text, regression)
+        except (KeyError, IndexError) as error:
+            raise ValueError(f"LightGBM's text lacks something: {error}") from None
 
 
 def _check(text: str, regression: bool) -> None:
@@ -87,8 +90,8 @@ def _leads_to_leaves(tree: Mapping[str, str], columns: int) -> bool:
     feature, decision = _whole(tree["split_feature"]), _whole(tree["decision_type"])
     return (
         all(len(array) == len(node) for array in (left, right, feature, decision))
-        and all(_count(tree[name]) == leaves for name in PER_LEAF)
-        and all(_count(tree[name]) == len(node) for name in PER_NODE)
+        and all(len(_floats(tree[name])) == leaves for name in PER_LEAF)
+        and all(len(_floats(tree[name])) == len(node) for name in PER_NODE)
         and all(_are_children(child, node, leaves) for child in (left, right))
         and _within(feature, columns)
         and _within(decision, DECISIONS)
@@ -115,16 +118,12 @@ def _has_its_sets(tree: Mapping[str, str], threshold: np.ndarray, is_categorical
         and len(bounds) == sets + 1
         and bounds[0] == 0
         and bool((np.diff(bounds) > 0).all())
-        and bounds[-1] == _count(tree["cat_threshold"])
+        and bounds[-1] == len(_whole(tree["cat_threshold"]))
     )
 
 
 def _within(numbers: np.ndarray, stop: int) -> bool:
     return bool(((numbers >= 0) & (numbers < stop)).all())
-
-
-def _count(text: str) -> int:
-    return text.count(" ") + 1
 
 
 def _whole(text: str) -> np.ndarray:
@@ -139,6 +138,9 @@ def _numbers(text: str, dtype: str) -> np.ndarray:
     import numpy as np
 
     try:
-        return np.fromstring(text, dtype, sep=" ")
-    except DeprecationWarning:
+        numbers = np.fromstring(text, dtype, sep=" ")
+    except (DeprecationWarning, ValueError):  # the latter in newer versions of numpy
         raise ValueError("LightGBM's text has something else where numbers are expected") from None
+    if len(numbers) != text.count(" ") + 1:  # LightGBM counts blanks, and ends the process where it is surprised
+        raise ValueError("LightGBM's text has blanks where numbers are expected")
+    return numbers

@@ -104,6 +104,7 @@ class CascadeForestClassifier(_Combining, CascadeClassifier):
     estimators_ : list of Layer
         The layers that were kept.
     oof_output_ : what the cascade said, when it was fitted, about each training row from models that had not seen it
+        (NaN for rows that weigh nothing)
     """
 
     def __init__(
@@ -182,12 +183,14 @@ class CascadeForestRegressor(RegressorMixin, _Combining):  # type: ignore[misc]
         values, y = self._read_fit(X, y)
         target = np.asarray(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"))
         weights = None if sample_weight is None else checked_weights(sample_weight, values)
-        given = Given(values, Task(target, 0), weights, weights).weighing()
+        given = Given(values, Task(target, 0), weights, weights)
         watched = None
         if validation is not None:
             truth = np.asarray(validation[1], np.float64)
             watched = Given(self._read(validation[0]), Task(truth, 0), None, None)
-        runner = self._runner(given, checkpoint, executor, listener, cancelled)
+            if truth.shape != (len(watched.values),):
+                raise ValueError("validation: y has another number of rows than X")
+        runner = self._runner(checkpoint, executor, listener, cancelled)
         return self._fit(given, scorer(self.metric, None), watched, runner)
 
     def predict(self, X: Any) -> Array:  # noqa: N803

@@ -18,7 +18,7 @@ from sklearn.base import ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ._files import BrokenModel, Pack, read_model, write_model
-from ._input import TableReader, TabularEstimator, json_param
+from ._input import TableReader, TabularEstimator, json_param, read_params
 from .features import Features
 from .forest.binning import Binner
 from .layer import Layer, pack_layer, unpack_layer
@@ -276,9 +276,10 @@ class FittedCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         if description.get("class") != cls.__name__:
             raise BrokenModel(f"{folder} holds a {description.get('class')}; load it with {cls.__name__}.load")
         try:
-            model = cls(**description["params"])
+            model = cls(**read_params(description["params"]))
             model._restore(description, packs)
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+            model._check_restored()
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise BrokenModel(f"{folder} does not hold a whole {cls.__name__}: {error}") from error
         return model
 
@@ -296,3 +297,37 @@ class FittedCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         n_classes = self.n_outputs_ if self._classifies else 0
         numbers = range(1, description["n_layers"] + 1)
         self.estimators_ = [unpack_layer(packs, number, n_classes) for number in numbers]
+
+    def _check_restored(self) -> None:
+        """``ValueError`` unless the parts fit together: the kernels would read past the end of rows too short."""
+        n_raw = self.n_features_in_
+        if self.selected_ is not None:
+            _require(self.selected_.ndim == 1 and self.selected_.dtype.kind in "iu", "what was selected")
+            _require(((self.selected_ >= 0) & (self.selected_ < n_raw)).all(), "what was selected")
+            n_raw = len(self.selected_)
+        _require(
+            self.categorical_.shape == (n_raw,) and self.categorical_.dtype == bool, "which columns are categories"
+        )
+        _require(self.binner_ is None or self.binner_.n_features == n_raw, "the bins")
+        if self.table_ is not None:
+            _require(len(self.table_.names) == len(self.table_.levels) == self.n_features_in_, "the columns")
+        _require(self.n_outputs_ == getattr(self, "n_classes_", 1), "the number of outputs")
+        _require(len(self.estimators_) > 0, "the number of layers")
+        width, n_added = n_raw, self._n_added()
+        for number, layer in enumerate(self.estimators_, 1):
+            _require(layer.n_features == width, f"the number of features of layer {number}")
+            _check_layer(layer, number, self.n_learners_, 0 if number == 1 or self.augment == "none" else n_added)
+            width = {"concat": n_raw + n_added, "stack": n_added, "none": n_raw}[self.augment]
+
+
+def _check_layer(layer: Layer, number: int, n_learners: int, n_added: int) -> None:
+    _require(len(layer.models) == n_learners and all(layer.models), f"the learners of layer {number}")
+    _require(layer.coefficients.shape == (n_learners,), f"the coefficients of layer {number}")
+    _require(layer.alphas is None or layer.alphas.shape == (number,), f"the alphas of layer {number}")
+    _require(layer.threshold is None or isinstance(layer.threshold, float), f"the threshold of layer {number}")
+    _require(layer.binner is None or layer.binner.n_features == n_added, f"the bins of layer {number}")
+
+
+def _require(holds: Any, part: str) -> None:
+    if not holds:
+        raise ValueError(f"{part} cannot be right")

@@ -54,16 +54,18 @@ class Given(NamedTuple):
     judged: Array | None
     """What they weigh in the scores: class weights do not count there."""
 
-    def weighing(self) -> Given:
-        """Only the rows that weigh something: others must not leave a trace, not even in the bins."""
-        if self.weights is None or self.weights.all():
+    def of_weight(self) -> Array:
+        """The rows that weigh something: others must not leave a trace, not even in the bins."""
+        return np.arange(len(self.values)) if self.weights is None else np.flatnonzero(self.weights)
+
+    def only(self, rows: Array) -> Given:
+        """What is given about some of the rows."""
+        if len(rows) == len(self.values):
             return self
-        rows = np.flatnonzero(self.weights)
-        if not len(rows):
-            raise ValueError("every row weighs nothing: there is nothing to learn from")
         task = Task(self.task.target[rows], self.task.n_classes)
+        weights = None if self.weights is None else self.weights[rows]
         judged = None if self.judged is None else self.judged[rows]
-        return Given(self.values[rows], task, self.weights[rows], judged)
+        return Given(self.values[rows], task, weights, judged)
 
 
 @dataclass
@@ -105,6 +107,8 @@ class GrowingCascade(FittedCascade):
     selector: Any
     random_state: Any
 
+    oof_output_: Array
+
     # --- what a kind of cascade decides ---
 
     def _wanted_learners(self, given: Given) -> Any:
@@ -123,6 +127,10 @@ class GrowingCascade(FittedCascade):
 
     def _fit(self, given: Given, measure: Metric, validation: Given | None, runner: JobRunner) -> Self:
         self._check_params()
+        n_rows, rows = len(given.values), given.of_weight()
+        if len(rows) < 2:
+            raise ValueError(f"n_samples = {n_rows}, and rows that weigh something = {len(rows)}; give at least 2")
+        given = given.only(rows)
         learners = make_learners(self._wanted_learners(given))
         self.categorical_ = self._categorical(given.values.shape[1])
         self.selected_ = None
@@ -132,15 +140,33 @@ class GrowingCascade(FittedCascade):
                 validation = validation._replace(values=validation.values[:, self.selected_])
         self.n_learners_, self.n_outputs_ = len(learners), given.task.n_outputs
         features = self._features_to_learn(given.values, runner.n_jobs)
+        seed = self._seed(given, runner)
         with runner:
-            self._grow(features, learners, Standing.start(given), measure, validation, runner)
+            self._grow(features, learners, Standing.start(given), measure, validation, runner, seed)
+        if len(rows) < n_rows:
+            said, self.oof_output_ = self.oof_output_, np.full((n_rows, self.n_outputs_), np.float32("nan"))
+            self.oof_output_[rows] = said
         return self
 
     def _select(self, given: Given) -> Given:
-        self.selector_ = clone(self.selector).fit(given.values, given.task.target, sample_weight=given.weights)
+        selector = self._settled(clone(self.selector), given.task)
+        self.selector_ = selector.fit(given.values, given.task.target, sample_weight=given.weights)
         self.selected_ = self.selector_.get_support(indices=True)
         self.categorical_ = self.categorical_[self.selected_]
         return given._replace(values=given.values[:, self.selected_])
+
+    def _settled(self, selector: Any, task: Task) -> Any:
+        """The selector with what it leaves open and the cascade knows: it is given numbers only."""
+        known = {
+            "target": ("auto", "classes" if task.n_classes else "numbers"),
+            "categorical_features": ("from_dtype", self.categorical_),
+            "random_state": (None, 0 if self.random_state is None else self._draw_seed()),
+        }
+        params = selector.get_params(deep=False)
+        for name, (left_open, value) in known.items():
+            if name in params and isinstance(params[name], type(left_open)) and params[name] == left_open:
+                selector.set_params(**{name: value})
+        return selector
 
     def _grow(
         self,
@@ -150,10 +176,10 @@ class GrowingCascade(FittedCascade):
         measure: Metric,
         validation: Given | None,
         runner: JobRunner,
+        seed: int,
     ) -> None:
         """Layer after layer, until growth stops; kept are the layers up to the best one."""
         growth = Growth(measure, patience=self.patience, tolerance=self.tolerance, max_layers=self.max_layers)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         watched: Passage | None = None
         self.estimators_, self.layers_ = [], []
         grows = True
@@ -198,22 +224,36 @@ class GrowingCascade(FittedCascade):
 
     def _runner(
         self,
-        given: Given,
         checkpoint: str | Path | Checkpointer | None,
         executor: Executor | None,
         listener: Callable[[Event], None] | None,
         cancelled: Callable[[], bool] | None,
     ) -> JobRunner:
-        if isinstance(checkpoint, str | Path):  # what another fit left there lies in another folder
-            checkpoint = FolderCheckpointer(Path(checkpoint) / self._fingerprint(given))
+        if isinstance(checkpoint, str | Path):
+            checkpoint = FolderCheckpointer(checkpoint)
         n_jobs = getattr(executor, "_max_workers", None) or effective_n_jobs(self.n_jobs)
         return JobRunner(n_jobs, executor=executor, checkpointer=checkpoint, listener=listener, cancelled=cancelled)
 
+    def _seed(self, given: Given, runner: JobRunner) -> int:
+        """The seed of the fit; what is kept of it is kept apart from what other fits left in the same place.
+
+        Without a random state any seed will do: with checkpoints it is one that the same call finds again.
+        """
+        if runner.checkpointer is None:
+            return self._draw_seed()
+        fingerprint = self._fingerprint(given)
+        seed = int(fingerprint[:7], 16) if self.random_state is None else self._draw_seed()
+        runner.prefix = f"{fingerprint}-{seed}/"
+        return seed
+
+    def _draw_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
     def _fingerprint(self, given: Given) -> str:
-        """Names everything that the fit of a learner depends on."""
+        """Names everything but the seed that the fit of a learner depends on."""
         params = {name: repr(value) for name, value in self.get_params(deep=False).items() if name not in NOT_LEARNED}
         digest = hashlib.sha256(json.dumps([type(self).__name__, params], sort_keys=True).encode())
-        for array in (given.values, given.task.target, given.weights):
+        for array in (given.values, self.categorical_, given.task.target, given.weights):
             digest.update(repr(None if array is None else (array.shape, array.dtype.str)).encode())
             if array is not None:
                 digest.update(np.ascontiguousarray(array).tobytes())
@@ -311,7 +351,10 @@ class GrowingCascade(FittedCascade):
         return margins(said, standing.task.target) if self._classifies else None
 
 
-NOT_LEARNED = ("n_jobs", "metric", "patience", "tolerance", "max_layers")
+NOT_LEARNED = (
+    *("n_jobs", "metric", "patience", "tolerance", "max_layers"),
+    *("random_state", "selector", "categorical_features"),  # the seed, the columns and their kinds enter themselves
+)
 
 
 class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
@@ -351,15 +394,21 @@ class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
         self.classes_, codes = np.unique(y, return_inverse=True)
         self.n_classes_ = len(self.classes_)
         if self.n_classes_ < 2:
-            raise ValueError(f"y holds one class only, {self.classes_[0]!r}; there is nothing to tell apart")
+            raise ValueError(f"y holds one class only, {self.classes_.tolist()[0]!r}; there is nothing to tell apart")
         judged = None if sample_weight is None else checked_weights(sample_weight, values)
-        weights = judged
-        if self.class_weight is not None:
-            by_class = compute_sample_weight(self.class_weight, y)
-            weights = by_class if judged is None else judged * by_class
-        given = Given(values, Task(codes.astype(np.int32), self.n_classes_), weights, judged).weighing()
-        runner = self._runner(given, checkpoint, executor, listener, cancelled)
+        weights = judged if self.class_weight is None else self._weights(y, judged)
+        given = Given(values, Task(codes.astype(np.int32), self.n_classes_), weights, judged)
+        runner = self._runner(checkpoint, executor, listener, cancelled)
         return self._fit(given, scorer(self._wanted_metric(), self.classes_), self._read_validation(validation), runner)
+
+    def _weights(self, y: Array, judged: Array | None) -> Array:
+        """What class and row weigh together; rows of no weight do not count in how frequent a class is."""
+        if judged is None:
+            return np.asarray(compute_sample_weight(self.class_weight, y))
+        rows = np.flatnonzero(judged)
+        weights = np.zeros(len(y))
+        weights[rows] = judged[rows] * compute_sample_weight(self.class_weight, y[rows])
+        return weights
 
     def _wanted_metric(self) -> str | Callable[[Array, Array], float]:
         return self.metric
@@ -379,7 +428,8 @@ class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:  # noqa: N803
         """The most probable class of each row."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def predict_log_proba(self, X: Any) -> Array:  # noqa: N803
         """Logarithms of the class probabilities."""

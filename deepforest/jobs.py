@@ -83,20 +83,26 @@ class FolderCheckpointer:
         target = self.folder / key
         beside = target.parent / f".{target.name}-{uuid.uuid4().hex[:8]}"
         write_model(beside, {}, {"result": pack})
-        if target.exists():
+        if target.is_dir():
             shutil.rmtree(target)
+        else:
+            target.unlink(missing_ok=True)
         beside.rename(target)
 
 
 class Interrupt:
-    """Called by long work now and then; raises once the fit is cancelled. In another process it never does."""
+    """Called by long work now and then; raises once the fit is cancelled or ``over``. In another process it never does.
+
+    A fit is over when its runner is left, by Ctrl-C for instance: nobody waits for the work that still runs.
+    """
 
     def __init__(self, cancelled: Callable[[], bool] | None) -> None:
         self.cancelled = cancelled
+        self.over = False
 
     def __call__(self) -> None:
         """Raise ``FitCancelled`` if so."""
-        if self.cancelled is not None and self.cancelled():
+        if self.over or (self.cancelled is not None and self.cancelled()):
             raise FitCancelled("the fit was cancelled")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -107,7 +113,7 @@ class JobRunner:
     """Runs graphs of jobs on an executor, by default ``n_jobs`` threads of its own; use it in a ``with`` block.
 
     ``listener`` is told each event by the thread that runs the graph. ``cancelled`` is asked often; once it says yes,
-    nothing more is started and ``FitCancelled`` is raised.
+    nothing more is started and ``FitCancelled`` is raised. ``prefix`` is put before the keys of what is kept.
     """
 
     def __init__(
@@ -121,6 +127,7 @@ class JobRunner:
     ) -> None:
         self.n_jobs = n_jobs
         self.checkpointer = checkpointer
+        self.prefix = ""
         self.interrupt = Interrupt(cancelled)
         self.tell = listener or (lambda event: None)
         self._executor = executor or ThreadPoolExecutor(n_jobs)
@@ -130,6 +137,7 @@ class JobRunner:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.interrupt.over = True
         if self._owned is not None:
             self._owned.shutdown(cancel_futures=True)
 
@@ -147,7 +155,8 @@ class JobRunner:
             done, _ = wait(running, timeout=LOOK_EVERY, return_when=FIRST_COMPLETED)
             for future in done:
                 job, began = running.pop(future)
-                failure = self._finish(job, future, time.perf_counter() - began, results) or failure
+                error = self._finish(job, future, time.perf_counter() - began, results)
+                failure = error if failure is None else failure
         if failure is not None:
             raise failure
         if waiting:
@@ -178,7 +187,7 @@ class JobRunner:
     def _is_kept(self, job: Job, results: dict[str, Any]) -> bool:
         if self.checkpointer is None or job.unpack is None:
             return False
-        pack = self.checkpointer.load(job.key)
+        pack = self.checkpointer.load(self.prefix + job.key)
         if pack is None:
             return False
         try:
@@ -197,6 +206,6 @@ class JobRunner:
             return error
         results[job.key] = future.result()
         if self.checkpointer is not None and job.pack is not None:
-            self.checkpointer.save(job.key, job.pack(results[job.key]))
+            self.checkpointer.save(self.prefix + job.key, job.pack(results[job.key]))
         self.tell(Event(job.key, "finished", seconds, results[job.key]))
         return None

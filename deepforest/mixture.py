@@ -36,9 +36,14 @@ def mixture_weights(given: Array, row_weight: Array | None = None) -> Array:
 
 
 def blend_weights(predicted: Array, truth: Array, row_weight: Array | None = None) -> Array:
-    """Weights that sum to 1, none negative, of the blend nearest to ``truth`` (``predicted``: rows × learners)."""
-    scale = 1.0 if row_weight is None else np.sqrt(row_weight)[:, None]
-    centre = truth.mean()
-    weights, _ = nnls((predicted - centre) * scale, (truth - centre) * np.squeeze(scale))
+    """Weights that sum to 1, none negative, of the blend nearest to ``truth`` (``predicted``: rows × learners).
+
+    Least squares with one row more, which wants the sum to be 1: whatever sum that ends with, the shares are the best.
+    """
+    errors = predicted - truth[:, None]
+    if row_weight is not None:
+        errors = errors * np.sqrt(row_weight)[:, None]
     n = predicted.shape[1]
-    return np.asarray(weights / weights.sum()) if weights.sum() > 0 else np.full(n, 1 / n)
+    wanted = np.append(np.zeros(len(errors)), 1.0)
+    weights, _ = nnls(np.vstack([errors / (np.linalg.norm(errors) or 1.0), np.ones(n)]), wanted)
+    return np.asarray(weights / weights.sum())

@@ -53,7 +53,7 @@ class ScreenedForestClassifier(CascadeClassifier):
         learners: Any = LEARNERS,
         *,
         error_share: str | float = "auto",
-        tree_growth: float = 1.0,
+        tree_growth: float = 2.0,
         class_vectors: str = "folds",
         folds: int = 5,
         metric: str | Callable[[Array, Array], float] = "accuracy",

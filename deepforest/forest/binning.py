@@ -183,6 +183,10 @@ class Binner:
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Binner:
         """Bins that were stored; ``ValueError`` if they cannot be any."""
         edges, n_edges, other = arrays["edges"], arrays["n_edges"], arrays["other_bin"]
+        if [array.dtype for array in (edges, n_edges, other)] != [np.float64, np.int64, np.int64]:
+            raise ValueError("the stored bins are not of the types that bins have")
+        if edges.ndim != 1 or n_edges.ndim != 1 or other.ndim != 1:
+            raise ValueError("the stored bins contradict themselves")
         if len(other) != len(n_edges) or n_edges.min(initial=0) < 0 or n_edges.max(initial=0) > MAX_BINS:
             raise ValueError("the stored bins contradict themselves")
         if n_edges.sum() != len(edges) or other.min(initial=0) < -1 or other.max(initial=0) > MISSING:

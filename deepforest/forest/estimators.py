@@ -19,10 +19,18 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from .._files import Pack, read_model, write_model
-from .._input import TableReader, TabularEstimator, check_whole, checked_weights, json_param, keep_arguments
+from .._files import BrokenModel, Pack, read_model, write_model
+from .._input import (
+    TableReader,
+    TabularEstimator,
+    check_whole,
+    checked_weights,
+    json_param,
+    keep_arguments,
+    read_params,
+)
 from .binning import MAX_BINS, Binner
-from .growing import Forest, ForestSettings, GrownForest, grow_forest
+from .growing import Forest, ForestSettings, GrownForest, check_forest, grow_forest
 
 Array = npt.NDArray[Any]
 
@@ -160,8 +168,11 @@ class _HistForest(TabularEstimator):
         description, packs = read_model(folder)
         if description["class"] != cls.__name__:
             raise ValueError(f"{folder} holds a {description['class']}; load it with {description['class']}.load")
-        model = cls(**description["params"])
-        model._restore(description, dict(packs["forest"].arrays))
+        try:
+            model = cls(**read_params(description["params"]))
+            model._restore(description, dict(packs["forest"].arrays))
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise BrokenModel(f"{folder} does not hold a whole {cls.__name__}: {error}") from error
         return model
 
     def _restore(self, description: dict[str, Any], arrays: dict[str, Array]) -> None:
@@ -177,6 +188,9 @@ class _HistForest(TabularEstimator):
             n_classes=description["n_classes"],
             **{name: arrays[name] for name in names},
         )
+        check_forest(self.forest_)
+        if self.binner_.n_features != self.forest_.n_features:
+            raise ValueError(f"there are bins of {self.binner_.n_features} features")
         for name in self._fitted_arrays():
             if name in arrays:
                 setattr(self, name, arrays[name])
@@ -303,6 +317,8 @@ class HistForestClassifier(ClassifierMixin, _HistForest):  # type: ignore[misc]
         classes = description["classes"]
         self.classes_ = np.array(classes["values"], dtype=object if classes["dtype"] == "|O" else classes["dtype"])
         self.n_classes_ = len(self.classes_)
+        if self.forest_.n_classes != self.n_classes_:
+            raise ValueError(f"the trees tell {self.forest_.n_classes} classes apart")
 
 
 class HistForestRegressor(RegressorMixin, _HistForest):  # type: ignore[misc]

@@ -41,7 +41,7 @@ __all__ = [
 
 def make_learners(wanted: Iterable[Any]) -> tuple[Learner, ...]:
     """One learner for each place in a layer: what has a ``count`` of three comes three times."""
-    if isinstance(wanted, str | Mapping | Learner) or not isinstance(wanted, Iterable):
+    if isinstance(wanted, str | Mapping) or hasattr(wanted, "fit") or not isinstance(wanted, Iterable):
         wanted = [wanted]
     learners = [make_learner(one) for one in wanted]
     if not learners:
@@ -67,6 +67,6 @@ def make_learner(wanted: Any) -> Learner:
 
 
 def _of_kind(kind: Any) -> type[Learner]:
-    if kind not in LEARNERS:
+    if not isinstance(kind, str) or kind not in LEARNERS:
         raise ValueError(f"there is no learner of kind {kind!r}; known are {', '.join(LEARNERS)}")
     return LEARNERS[kind]

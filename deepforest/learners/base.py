@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._files import Pack
-from .._input import check_whole
+from .._input import as_json, check_whole
 from ..features import Features
 
 Array = npt.NDArray[Any]
@@ -111,11 +111,13 @@ class Learner(ABC):
 
     def about(self) -> dict[str, Any]:
         """Kind and settings as JSON."""
-        return {"kind": self.kind, **asdict(self)}
+        return {"kind": self.kind, **{name: as_json(value) for name, value in asdict(self).items()}}
 
     def with_depth(self, depth: int) -> Learner:
         """The same learner with trees of at most that depth, where it has such a thing."""
-        return replace(self, **{"max_depth": depth}) if hasattr(self, "max_depth") else self
+        if not hasattr(self, "max_depth"):
+            return self
+        return replace(self, **{"max_depth": depth if self.max_depth is None else min(depth, self.max_depth)})
 
     def with_trees(self, factor: float) -> Learner:
         """The same learner with ``factor`` times as many trees, where it has trees."""
@@ -123,9 +125,9 @@ class Learner(ABC):
         return self if trees is None else replace(self, **{"trees": max(1, round(trees * factor))})
 
 
-def check_share(name: str, value: float) -> None:
+def check_share(name: str, value: Any) -> None:
     """``ValueError`` unless ``value`` is above 0 and at most 1."""
-    if not 0 < value <= 1:
+    if not isinstance(value, int | float | np.floating) or not 0 < value <= 1:
         raise ValueError(f"{name} is {value!r}; give a share above 0 and at most 1")
 
 

@@ -41,6 +41,9 @@ class FittedForest(Fitted):
     @classmethod
     def unpack(cls, pack: Pack, n_features: int, n_classes: int) -> FittedForest:
         """The forest, if its arrays describe trees."""
+        missing = [name for name in PARTS if name not in pack.arrays]
+        if missing:
+            raise ValueError(f"this is not a forest: there are no {missing[0]}")
         forest = Forest(n_features=n_features, n_classes=n_classes, **{name: pack.arrays[name] for name in PARTS})
         check_forest(forest)
         return cls(forest)

@@ -129,7 +129,7 @@ class Mart(Learner):
             "min_data_in_leaf": self.min_rows,
             "feature_fraction": self.column_share,
             "bagging_fraction": self.row_share,
-            "bagging_freq": 1 if self.row_share < 1 else 0,
+            "bagging_freq": 1 if 1 <= self.row_share * len(part.rows) < len(part.rows) else 0,  # never no row at all
             "seed": part.seed % 2**31,
             "deterministic": True,
             "force_col_wise": True,

@@ -20,13 +20,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from deepforest._files import BrokenModel
 from deepforest.forest import HistForestClassifier, HistForestRegressor
 from deepforest.forest import _compile as compiling
 
 SPLITTERS = ["best", "random", "completely_random"]
 BOOTSTRAP_DRAWS_ROWS = {
-    "check_sample_weight_equivalence_on_dense_data": "the bootstrap draws rows: a row given twice is drawn twice as "
+    f"check_sample_weight_equivalence_on_{kind}_data": "the bootstrap draws rows: a row given twice is drawn twice as "
     "often, one of weight 2 is not"
+    for kind in ("dense", "sparse")
 }
 
 
@@ -214,7 +216,7 @@ def test_a_damaged_or_foreign_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(json.dumps(manifest))
     with pytest.raises(ValueError, match="has version 99"):
         HistForestClassifier.load(tmp_path)
-    with pytest.raises(FileNotFoundError, match="holds no model"):
+    with pytest.raises(BrokenModel, match="holds no model"):
         HistForestClassifier.load(tmp_path / "nowhere")
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 
-from deepforest.margins import best_alpha, effective_size, margin_loss, margin_ratio, margins, row_weights
+from deepforest.margins import best_alpha, best_alphas, effective_size, margin_loss, margin_ratio, margins, row_weights
 
 
 def test_the_margin_is_the_lead_over_the_best_other_class() -> None:
@@ -70,3 +70,70 @@ def test_the_ratio_is_spread_over_mean_and_says_nothing_below_zero() -> None:
 def test_equal_weights_count_every_row() -> None:
     assert effective_size(np.full(7, 0.3)) == pytest.approx(7)
     assert effective_size(np.array([1.0, 0.0, 0.0])) == pytest.approx(1)
+
+
+def random_margins(seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    n_rows, n_layers = int(rng.integers(20, 200)), int(rng.integers(1, 6))
+    common = rng.normal(0.3, 0.4, (n_rows, 1))  # layers of a cascade err on the same rows
+    return np.clip(common + rng.normal(0, 0.2, (n_rows, n_layers)), -1, 1)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_other_alphas_are_better(seed: int) -> None:
+    by_layer = random_margins(seed)
+    gamma, mu = [(0.8, 0.05), (0.95, 0.01), (0.5, 1.0)][seed % 3]
+
+    def cost(alphas: np.ndarray) -> float:
+        return float(margin_loss(by_layer @ alphas, gamma, mu).mean())
+
+    ours = best_alphas(by_layer, gamma, mu)
+    assert (ours >= 0).all()
+    n_layers = by_layer.shape[1]
+    for start in (np.zeros(n_layers), np.full(n_layers, 1 / n_layers), ours):
+        found = minimize(cost, start, bounds=[(0, None)] * n_layers, method="L-BFGS-B", options={"ftol": 1e-14})
+        assert cost(ours) <= found.fun * (1 + 1e-8) + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_alphas_do_not_depend_on_where_the_search_starts(seed: int) -> None:
+    by_layer = random_margins(seed)
+    start = np.random.default_rng(seed).random(by_layer.shape[1])
+    np.testing.assert_allclose(best_alphas(by_layer, 0.8, 0.1, start), best_alphas(by_layer, 0.8, 0.1), atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_one_layer_alone_has_the_alpha_that_is_best_for_it(seed: int) -> None:
+    margin = random_margins(seed)[:, 0]
+    wanted = max(best_alpha(np.zeros(len(margin)), margin, 0.8, 0.05), 0.0)
+    assert best_alphas(margin[:, None], 0.8, 0.05)[0] == pytest.approx(wanted, rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_all_alphas_together_are_never_worse_than_one_after_the_other(seed: int) -> None:
+    by_layer = random_margins(seed)
+    stagewise: list[float] = []
+    for layer in range(by_layer.shape[1]):
+        before = by_layer[:, :layer] @ np.array(stagewise)
+        stagewise.append(max(best_alpha(before, by_layer[:, layer], 0.8, 0.05), 0.0))
+    together = best_alphas(by_layer, 0.8, 0.05, np.append(stagewise[:-1], 0.0))
+    cost_together, cost_stagewise = (
+        margin_loss(by_layer @ np.asarray(alphas), 0.8, 0.05).mean() for alphas in (together, stagewise)
+    )
+    assert cost_together <= cost_stagewise + 1e-12
+
+
+@pytest.mark.parametrize(
+    "by_layer",
+    [
+        np.zeros((5, 3)),
+        np.full((5, 2), -0.4),
+        np.full((1, 4), 0.3),
+        np.column_stack([np.linspace(-1, 1, 9)] * 2),
+    ],
+    ids=["no margins", "only wrong rows", "one row", "the same layer twice"],
+)
+def test_odd_margins_have_alphas(by_layer: np.ndarray) -> None:
+    alphas = best_alphas(by_layer, 0.8, 0.05)
+    assert np.isfinite(alphas).all()
+    assert (alphas >= 0).all()

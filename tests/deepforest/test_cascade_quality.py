@@ -1,0 +1,326 @@
+"""The cascades as scikit-learn estimators: its checks, odd inputs, clear errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csc_array, csr_array
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from deepforest import (
+    CascadeForestClassifier,
+    CascadeForestRegressor,
+    MarginForestClassifier,
+    MartSelector,
+    ScreenedForestClassifier,
+)
+
+FEW = [{"kind": "random_forest", "trees": 10}, {"kind": "completely_random_forest", "trees": 10}]
+FEW_OF_ALL = [{"kind": kind, "trees": 5} for kind in ("random_forest", "extra_trees", "mart")]
+CLASSIFIERS = [CascadeForestClassifier, MarginForestClassifier, ScreenedForestClassifier]
+CASCADES = [*CLASSIFIERS, CascadeForestRegressor]
+FOLDS_DRAW_ROWS = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "folds and bags draw rows: a row given twice may be in two "
+    "folds, one of weight 2 is in one"
+    for kind in ("dense", "sparse")
+}
+# The check of class weights limits the weight a leaf must have, where there is such a parameter. Trees with pure
+# leaves are blind to weights, so here the learners themselves have larger leaves.
+LARGE_LEAVES = [{**learner, "min_rows": 10} for learner in FEW]
+
+
+@parametrize_with_checks(
+    [
+        CascadeForestClassifier(LARGE_LEAVES, folds=2, max_layers=2),
+        CascadeForestRegressor(FEW, folds=2, max_layers=2),
+        MarginForestClassifier(LARGE_LEAVES, folds=2, max_layers=2),
+        ScreenedForestClassifier(LARGE_LEAVES, folds=2, max_layers=2),
+        MartSelector(trees=5),
+    ],
+    expected_failed_checks=lambda estimator: {} if isinstance(estimator, MartSelector) else FOLDS_DRAW_ROWS,
+)
+def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+# --- as part of scikit-learn ---
+
+
+@pytest.mark.parametrize("make", CASCADES)
+def test_clone_keeps_the_parameters_and_fit_returns_the_cascade(make: Any) -> None:
+    x, y = load_iris(return_X_y=True)
+    model = make(FEW, folds=3, max_layers=1, tolerance=0.01, random_state=4)
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    assert copy.fit(x, y) is copy
+    assert copy.get_params() == model.get_params()
+
+
+def test_a_grid_search_chooses_among_learners() -> None:
+    x, y = load_iris(return_X_y=True)
+    blind = [{"kind": "random_forest", "trees": 1, "max_depth": 1, "min_rows": 60}]
+    search = GridSearchCV(
+        CascadeForestClassifier(folds=2, max_layers=1, random_state=0), {"learners": [blind, FEW]}, cv=2
+    ).fit(x, y)
+    assert search.best_params_ == {"learners": FEW}
+
+
+def test_a_cascade_is_a_step_of_a_pipeline_last_or_not() -> None:
+    x, y = load_iris(return_X_y=True)
+    cascade = CascadeForestClassifier(FEW, folds=2, max_layers=2, random_state=0)
+    assert make_pipeline(StandardScaler(), cascade).fit(x, y).score(x, y) > 0.95
+    assert make_pipeline(cascade, LogisticRegression()).fit(x, y).score(x, y) > 0.95
+
+
+@pytest.mark.parametrize("make", CASCADES)
+@pytest.mark.parametrize(
+    "method", ["predict", "transform", "trace", "layer_importances", "feature_importances_", "save", "staged"]
+)
+def test_nothing_can_be_asked_before_the_fit(make: Any, method: str, tmp_path: Any) -> None:
+    x, model = np.ones((2, 2)), make()
+    ask = {
+        "layer_importances": lambda: model.layer_importances(),
+        "feature_importances_": lambda: model.feature_importances_,
+        "save": lambda: model.save(tmp_path),
+        "staged": lambda: list(model._staged_predict(x)),
+    }.get(method, lambda: getattr(model, method)(x))
+    with pytest.raises(NotFittedError):
+        ask()
+
+
+# --- odd inputs ---
+
+RNG = np.random.default_rng(0)
+SHAPES = {
+    "one row a class": (RNG.random((2, 3)), np.array([0, 1])),
+    "two rows a class": (RNG.random((4, 3)), np.array([0, 0, 1, 1])),
+    "one row of a class": (RNG.random((9, 3)), np.array([0] * 8 + [1])),
+    "constant": (np.ones((30, 1)), np.arange(30) % 3),
+    "wide": (RNG.random((12, 300)), np.arange(12) % 2),
+    "all missing": (np.full((20, 2), np.nan), np.arange(20) % 2),
+    "float32": (RNG.random((30, 3)).astype(np.float32), np.arange(30) % 3),
+    "whole numbers": (RNG.integers(0, 9, (30, 3)), np.arange(30) % 3),
+    "by column": (np.asfortranarray(RNG.random((30, 3))), np.arange(30) % 3),
+    "the same row": (np.repeat(RNG.random((1, 4)), 20, axis=0), np.arange(20) % 2),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("make", CASCADES)
+def test_odd_shapes(make: Any, shape: str) -> None:
+    x, y = SHAPES[shape]
+    model = make(FEW_OF_ALL, folds=3, max_layers=2, random_state=0).fit(x, y)
+    said = model._predict(x)
+    assert np.isfinite(said).all()
+    assert model.predict(x[:1]).shape == (1,)
+    np.testing.assert_array_equal(model._predict(x[:1]), said[:1])
+    if make is not CascadeForestRegressor:
+        assert said.shape == (len(x), len(np.unique(y)))
+        np.testing.assert_allclose(said.sum(axis=1), 1, atol=1e-6)
+        assert np.isfinite(model.oof_output_).all()
+
+
+@pytest.mark.parametrize("vectors", ["folds", "oob"])
+@pytest.mark.parametrize("make", CLASSIFIERS)
+def test_a_thousand_classes(make: Any, vectors: str) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.random((2000, 5)), np.arange(2000) % 1000
+    learners = [{"kind": "random_forest", "trees": 2}, {"kind": "completely_random_forest", "trees": 2}]
+    model = make(learners, class_vectors=vectors, folds=2, max_layers=1, random_state=0).fit(x, y)
+    said = model.predict_proba(x[:10])
+    assert said.shape == (10, 1000)
+    np.testing.assert_allclose(said.sum(axis=1), 1, atol=1e-6)
+
+
+def test_float32_and_float64_of_the_same_numbers_give_the_same_answer() -> None:
+    x, y = load_iris(return_X_y=True)
+    x = x.astype(np.float32)
+    models = [CascadeForestClassifier(FEW, max_layers=2, random_state=0).fit(x.astype(t), y) for t in ("f4", "f8")]
+    np.testing.assert_array_equal(models[0].predict_proba(x), models[1].predict_proba(x))
+
+
+@pytest.mark.parametrize("make", CASCADES)
+def test_sparse_input_is_taken_as_what_it_stands_for(make: Any) -> None:
+    x, y = make_classification(80, random_state=0)
+    x = np.where(np.abs(x) < 1, 0, x)
+    model = make(FEW_OF_ALL, folds=2, max_layers=2, random_state=0)
+    dense = model.fit(x, y)._predict(x)
+    np.testing.assert_array_equal(model.fit(csr_array(x), y)._predict(csc_array(x)), dense)
+
+
+def test_missing_values_are_learned_from() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.random((200, 2))
+    y = (rng.random(200) < 0.5).astype(int)
+    x[y == 1, 0] = np.nan
+    for learner in FEW_OF_ALL:
+        model = CascadeForestClassifier([learner], folds=2, max_layers=2, random_state=0).fit(x, y)
+        assert model.score(x, y) > 0.9
+
+
+def people() -> tuple[Any, np.ndarray]:
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    n = 300
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 80, n),
+            "job": rng.choice(["clerk", "nurse", "baker", None], n),
+            "city": pd.Categorical(rng.choice(["Oslo", "Rome"], n)),
+            "member": rng.random(n) < 0.5,
+            "income": np.where(rng.random(n) < 0.2, np.nan, rng.normal(size=n)),
+            "visits": pd.array(rng.integers(0, 5, n), dtype="Int64"),
+            "title": pd.array(rng.choice(["Dr", None], n), dtype="string"),
+            "consent": pd.array(rng.choice([True, False, None], n), dtype="boolean"),
+        }
+    )
+    frame.loc[3, "visits"] = pd.NA
+    target = ((frame["job"] == "nurse") | ((frame["city"] == "Rome") & frame["member"])).to_numpy()
+    return frame, np.where(target, "yes", "no")
+
+
+@pytest.mark.parametrize("make", CASCADES)
+def test_data_frames_with_categories_strings_booleans_and_missing_values(make: Any) -> None:
+    frame, target = people()
+    y = target == "yes" if make is CascadeForestRegressor else target
+    learners = [{"kind": kind, "trees": 20} for kind in ("random_forest", "mart")]
+    model = make(learners, folds=2, max_layers=2, random_state=0).fit(frame, y)
+    assert model.categorical_.tolist() == [False, True, True, True, False, False, True, True]
+    assert list(model.feature_names_in_) == list(frame.columns)
+    assert model.score(frame, y) > 0.9
+    strange = frame.iloc[:2].copy()
+    strange["job"] = ["astronaut", None]
+    assert model.predict(strange).shape == (2,)
+    assert model.predict(frame.iloc[3:4]) == model.predict(frame)[3]
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[frame.columns[::-1]])
+
+
+def test_a_column_of_numbers_that_becomes_text_is_named() -> None:
+    frame, target = people()
+    model = CascadeForestClassifier(FEW, folds=2, max_layers=1).fit(frame, target)
+    with pytest.raises(ValueError, match="'age' held numbers"):
+        model.predict(frame.assign(age="old"))
+
+
+@pytest.mark.parametrize("chosen", [[0], [True, False]])
+def test_categorical_columns_of_an_array_by_number_and_flag(chosen: list[Any]) -> None:
+    x = np.column_stack([np.arange(60) % 6, np.arange(60)]).astype(float)
+    y = np.isin(np.arange(60) % 6, [1, 4]).astype(int)
+    model = CascadeForestClassifier(FEW, categorical_features=chosen, max_layers=1, random_state=0).fit(x, y)
+    assert model.categorical_.tolist() == [True, False]
+    assert model.score(x, y) > 0.95
+
+
+@pytest.mark.parametrize("names", [np.array([False, True]), np.array(["no", "yes"]), np.array([-3, 10]), [0.0, 1.5]])
+def test_classes_may_be_anything_that_can_be_told_apart(names: Any) -> None:
+    x, y = make_classification(60, random_state=0)
+    labels = np.asarray(names)[y]
+    if labels.dtype.kind == "f":
+        with pytest.raises(ValueError, match="Unknown label type"):
+            CascadeForestClassifier(FEW).fit(x, labels)
+        return
+    model = CascadeForestClassifier(FEW, folds=2, max_layers=1, random_state=0).fit(x, labels)
+    assert model.classes_.tolist() == sorted(names.tolist())
+    assert model.score(x, labels) > 0.9
+
+
+# --- clear errors ---
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"learners": ["oak"]}, "no learner of kind 'oak'; known are random_forest, completely_random_forest"),
+        ({"learners": [{"trees": 5}]}, "no learner of kind None; known are"),
+        ({"learners": [{"kind": "mart", "branches": 5}]}, "a mart has no setting 'branches'; it has count, trees"),
+        ({"learners": [{"kind": "mart", "trees": 0}]}, "trees of mart is 0; give a whole number from 1"),
+        ({"learners": []}, "a layer has no learner"),
+        ({"learners": [42]}, "42 is no scikit-learn estimator"),
+        ({"learners": [LinearSVC()]}, "LinearSVC has no predict_proba"),
+        ({"metric": "beauty"}, "no metric 'beauty'; known are accuracy, balanced_accuracy, auc"),
+        ({"augment": "add"}, "augment is 'add'; give one of 'concat', 'stack', 'none'"),
+        ({"class_vectors": "out"}, "class_vectors is 'out'; give one of 'folds', 'oob'"),
+        ({"folds": 1}, "folds is 1; give a whole number from 2"),
+        ({"patience": 0}, "patience is 0; give a whole number from 1"),
+        ({"max_layers": 1.5}, "max_layers is 1.5; give a whole number from 1"),
+        ({"tolerance": -1}, "tolerance is -1; give a number from 0"),
+        ({"categorical_features": "all"}, "categorical_features is 'all'"),
+        ({"categorical_features": [9]}, "names column 9; X has 4"),
+        ({"class_weight": {7: 1.0}}, "are not in class_weight"),
+    ],
+)
+@pytest.mark.parametrize("make", CLASSIFIERS)
+def test_wrong_parameters_say_what_is_wrong(make: Any, params: dict[str, Any], message: str) -> None:
+    x, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=message):
+        make(**{"learners": FEW, "max_layers": 1, **params}).fit(x, y)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (CascadeForestClassifier(FEW, combine="max"), "combine is 'max'; give one of 'mean', 'weighted'"),
+        (CascadeForestRegressor(FEW, metric="auc"), "no metric 'auc' of numbers; known are r2, rmse, mae"),
+        (MarginForestClassifier(FEW, gamma=1.0), "gamma is 1.0; give a margin between 0 and 1"),
+        (MarginForestClassifier(FEW, mu=0.0), "mu is 0.0; give a number above 0"),
+        (ScreenedForestClassifier(FEW, error_share=1.5), "error_share is 1.5; give 'auto' or a share"),
+        (ScreenedForestClassifier(FEW, tree_growth=-1.0), "tree_growth is -1.0; give a number from 0"),
+    ],
+)
+def test_wrong_parameters_of_one_kind_of_cascade(model: Any, message: str) -> None:
+    x, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=message):
+        model.fit(x, y)
+
+
+@pytest.mark.parametrize("make", CLASSIFIERS)
+def test_one_class_is_nothing_to_tell_apart(make: Any) -> None:
+    with pytest.raises(ValueError, match="y holds one class only, 'x'"):
+        make(FEW).fit(np.ones((5, 2)), ["x"] * 5)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.zeros(150), "zero"),
+        (np.full(150, -1.0), "negative weight"),
+        (np.arange(150) == 7, "rows that weigh something = 1; give at least 2"),
+        (np.ones(3), "sample_weight"),
+    ],
+)
+@pytest.mark.parametrize("make", CASCADES)
+def test_weights_that_cannot_be_right(make: Any, weights: np.ndarray, message: str) -> None:
+    x, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=message):
+        make(FEW).fit(x, y, weights.astype(float))
+
+
+@pytest.mark.parametrize("make", CLASSIFIERS)
+@pytest.mark.parametrize("labels", [np.array([0, 3]), np.array(["a", "b"]), np.array([0])])
+def test_validation_rows_must_have_the_classes_of_the_training_rows(make: Any, labels: np.ndarray) -> None:
+    x, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="validation: y has"):
+        make(FEW).fit(x, y, validation=(x[:2], labels))
+
+
+def test_validation_numbers_must_be_as_many_as_the_rows() -> None:
+    x, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="validation: y has"):
+        CascadeForestRegressor(FEW).fit(x, y, validation=(x[:5], y[:3]))
+
+
+def test_a_measure_without_a_value_is_named() -> None:
+    x, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="'auc' that steers the growth is None"):
+        CascadeForestClassifier(FEW, metric="auc", folds=2).fit(x, y, validation=(x[:3], y[:3]))

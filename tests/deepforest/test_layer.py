@@ -1,0 +1,277 @@
+"""One layer: folds, vectors of rows that no model saw, out-of-bag vectors, seeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LinearRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+
+from deepforest import layer as layers
+from deepforest._files import Pack
+from deepforest.features import Features
+from deepforest.jobs import Event, JobRunner
+from deepforest.layer import FitResult, LayerFit, LayerPlan, draw_folds, fit_layer, gather_vectors, seed_of
+from deepforest.learners import Fit, Fitted, Learner, Part, Task, make_learners
+
+KINDS = ["random_forest", "extra_trees", "completely_random_forest", "mart"]
+
+
+def task_of(target: Any, n_classes: int = 0) -> Task:
+    return Task(np.asarray(target, np.int32 if n_classes else float), n_classes)
+
+
+def iris() -> tuple[Features, Task]:
+    x, y = load_iris(return_X_y=True)
+    return Features(x, np.zeros(4, bool), learning=True), task_of(y, 3)
+
+
+def fit(learners: Any, features: Features, task: Task, *, n_jobs: int = 1, **settings: Any) -> LayerFit:
+    plan = {"number": 1, "rows": np.arange(len(features)), "weights": None, "out_of_bag": False, "folds": 3, "seed": 7}
+    with JobRunner(n_jobs, listener=settings.pop("listener", None)) as runner:
+        return fit_layer(LayerPlan(learners=make_learners(learners), **{**plan, **settings}), features, task, runner)
+
+
+def small(kind: str, **settings: Any) -> dict[str, Any]:
+    return {"kind": kind, "trees": 10, **settings}
+
+
+# --- folds ---
+
+
+@pytest.mark.parametrize("folds", [2, 3, 5])
+@pytest.mark.parametrize("sizes", [(50, 50), (97, 2, 1), (7, 11, 13, 17), (5, 5)])
+def test_folds_are_disjoint_cover_all_rows_and_share_out_every_class(sizes: tuple[int, ...], folds: int) -> None:
+    target = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    drawn = draw_folds(np.arange(len(target)), task_of(target, len(sizes)), folds, 3)
+    assert len(drawn) == folds
+    assert sorted(np.concatenate(drawn)) == list(range(len(target)))
+    assert all((np.diff(rows) > 0).all() for rows in drawn)
+    counts = np.array([np.bincount(target[rows], minlength=len(sizes)) for rows in drawn])
+    assert np.ptp(counts, axis=0).max() <= 1
+    assert np.ptp(counts.sum(axis=1)) <= 1
+
+
+def test_folds_of_numbers_are_of_equal_size() -> None:
+    drawn = draw_folds(np.arange(20), task_of(np.linspace(0, 1, 20)), 3, 0)
+    assert sorted(map(len, drawn)) == [6, 7, 7]
+    assert sorted(np.concatenate(drawn)) == list(range(20))
+
+
+def test_folds_are_of_the_rows_that_take_part_and_depend_on_the_seed() -> None:
+    rows = np.array([2, 3, 5, 7, 11, 13])
+    one, same, other = (draw_folds(rows, task_of(np.arange(20) % 2, 2), 2, seed) for seed in (1, 1, 4))
+    assert sorted(np.concatenate(one)) == rows.tolist()
+    assert [fold.tolist() for fold in one] == [fold.tolist() for fold in same]
+    assert [fold.tolist() for fold in one] != [fold.tolist() for fold in other]
+
+
+# --- vectors of rows that were not seen ---
+
+
+def test_a_learner_that_knows_its_rows_by_heart_knows_nothing_of_the_others() -> None:
+    """The target is noise: 1-nearest-neighbour is always right about rows it saw and only then."""
+    rng = np.random.default_rng(0)
+    features = Features(rng.random((300, 3)), np.zeros(3, bool), learning=True)
+    task = task_of(rng.integers(0, 2, 300), 2)
+    told = fit([KNeighborsClassifier(1)], features, task)
+    right = told.vectors[0].argmax(axis=1) == task.target
+    assert 0.35 < right.mean() < 0.65
+    seen = [model.vectors(features).argmax(axis=1) == task.target for model in told.layer.models[0]]
+    assert (np.sum(seen, axis=0) >= 2).all()  # two of the three models saw each row
+    held_out = np.sum(seen, axis=0) == 2
+    np.testing.assert_array_equal(right[held_out], False)  # the model that erred is the one that tells
+
+
+@pytest.mark.parametrize("out_of_bag", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_noise_cannot_be_told_from_features(kind: str, out_of_bag: bool) -> None:
+    rng = np.random.default_rng(1)
+    features = Features(rng.random((400, 3)), np.zeros(3, bool), learning=True)
+    task = task_of(rng.integers(0, 2, 400), 2)
+    told = fit([small(kind, trees=30)], features, task, out_of_bag=out_of_bag)
+    assert 0.4 < (told.vectors[0].argmax(axis=1) == task.target).mean() < 0.6
+    assert (told.layer.vectors(features)[0].argmax(axis=1) == task.target).mean() > 0.65  # of rows it knows
+
+
+@dataclass(frozen=True)
+class Spy(Learner):
+    """Remembers what it was given."""
+
+    kind = "spy"
+    log: list[Part] = field(default_factory=list, compare=False)
+
+    def prepare(self, features: Features) -> None:
+        pass
+
+    def fit(self, features: Features, task: Task, part: Part) -> Fit:
+        self.log.append(part)
+        return Fit(Silent(), np.zeros((len(part.told), task.n_outputs), np.float32))
+
+
+class Silent(Fitted):
+    kind = "silent"
+
+    def vectors(self, features: Features) -> np.ndarray:
+        return np.zeros((len(features), 1))
+
+    def importances(self, n_features: int) -> np.ndarray:
+        return np.zeros(n_features)
+
+    def pack(self) -> Pack:
+        return Pack()
+
+    @classmethod
+    def unpack(cls, pack: Pack, n_features: int, n_classes: int) -> Silent:
+        return cls()
+
+
+def spied(**settings: Any) -> list[Part]:
+    log: list[Part] = []
+    features, task = iris()
+    fit([Spy(log=log), Spy(log=log)], features, task, **settings)
+    return log
+
+
+def test_each_fit_learns_from_all_rows_but_those_it_holds_out() -> None:
+    parts = spied(rows=np.arange(0, 150, 2))
+    assert len(parts) == 6
+    for part in parts:
+        assert sorted([*part.rows, *part.held_out]) == list(range(0, 150, 2))
+        assert (np.diff(part.rows) > 0).all()
+    assert sorted(np.concatenate([part.held_out for part in parts[:3]])) == list(range(0, 150, 2))
+
+
+def test_seeds_differ_by_layer_learner_and_fold_and_are_the_same_next_time() -> None:
+    seeds = [part.seed for number in (1, 2, 3) for part in spied(number=number)]
+    assert len(set(seeds)) == 3 * 2 * 3
+    assert seeds == [part.seed for number in (1, 2, 3) for part in spied(number=number)]
+    assert set(seeds).isdisjoint(part.seed for part in spied(seed=8))
+    assert seed_of(1, 2, 3) != seed_of(1, 3, 2)
+
+
+@pytest.mark.parametrize(("n_jobs", "threads"), [(1, 1), (4, 1), (12, 2), (20, 3)])
+def test_workers_that_would_be_idle_help_the_fits(n_jobs: int, threads: int) -> None:
+    assert {part.n_jobs for part in spied(n_jobs=n_jobs)} == {threads}
+
+
+def test_rows_that_take_no_part_have_no_vectors() -> None:
+    features, task = iris()
+    rows = np.arange(0, 150, 2)
+    told = fit([small("random_forest")], features, task, rows=rows)
+    assert not told.vectors[0][1::2].any()
+    np.testing.assert_allclose(told.vectors[0][rows].sum(axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("out_of_bag", [False, True])
+@pytest.mark.parametrize("kind", [*KINDS, "scikit"])
+def test_a_class_that_a_training_fold_lacks_is_no_trouble(kind: str, out_of_bag: bool) -> None:
+    x, y = load_iris(return_X_y=True)
+    rows = np.concatenate([np.arange(100), [100]])  # the third class has a single row
+    features = Features(x[rows], np.zeros(4, bool), learning=True)
+    learner = GaussianNB(var_smoothing=1e-3) if kind == "scikit" else small(kind)
+    told = fit([learner], features, task_of(y[rows], 3), out_of_bag=out_of_bag)
+    assert np.isfinite(told.vectors).all()
+    np.testing.assert_allclose(told.vectors[0].sum(axis=1), 1, atol=1e-5)
+    assert told.vectors[0][100, 2] < 0.05  # whoever tells of it never saw its class
+    assert told.layer.vectors(features).shape == (1, 101, 3)
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_workers_do_not_change_the_result(n_jobs: int) -> None:
+    learners = [small(kind) for kind in KINDS]
+    alone, together = fit(learners, *iris()), fit(learners, *iris(), n_jobs=n_jobs)
+    np.testing.assert_array_equal(alone.vectors, together.vectors)
+
+
+def test_weights_reach_the_fits() -> None:
+    features, task = Features(np.zeros((200, 1)), np.zeros(1, bool), learning=True), task_of(np.arange(200) % 2, 2)
+    told = fit([small("completely_random_forest")], features, task, weights=np.where(task.target == 1, 4.0, 1.0))
+    np.testing.assert_allclose(told.vectors[0][:, 1], 0.8, atol=0.01)
+
+
+def test_numbers_are_told_of_as_well() -> None:
+    x, _ = load_iris(return_X_y=True)
+    features = Features(x[:, :3], np.zeros(3, bool), learning=True)
+    told = fit([small("random_forest"), "mart", LinearRegression()], features, task_of(x[:, 3]))
+    assert told.vectors.shape == (3, 150, 1)
+    assert all(np.corrcoef(vectors[:, 0], x[:, 3])[0, 1] > 0.9 for vectors in told.vectors)
+
+
+# --- out of the bags ---
+
+
+def test_out_of_bag_there_is_one_model_a_learner_that_can_and_one_a_fold_of_others() -> None:
+    features, task = iris()
+    told = fit([small("random_forest"), "mart", GaussianNB()], features, task, out_of_bag=True, folds=4)
+    assert [len(models) for models in told.layer.models] == [1, 4, 4]
+    assert (told.vectors.argmax(axis=2) == task.target).mean() > 0.9
+
+
+@pytest.mark.parametrize("n_classes", [3, 0])
+def test_rows_that_no_tree_left_out_get_what_is_typical(n_classes: int) -> None:
+    rows = np.array([0, 2, 3, 5])
+    task = task_of([0, 2, 1, 1, 2, 1], n_classes)
+    told = np.full((4, task.n_outputs), 0.5, np.float32)
+    told[2] = np.nan
+    vectors = gather_vectors(rows, task, True, [], FitResult(Silent(), told, 0.0))
+    np.testing.assert_allclose(vectors[3], [0.25, 0.75, 0] if n_classes else [0.75])
+    np.testing.assert_allclose(vectors[[0, 2, 5]], 0.5)
+    np.testing.assert_allclose(vectors[[1, 4]], 0)
+
+
+def test_a_forest_of_one_tree_tells_class_shares_of_the_rows_in_its_bag() -> None:
+    features, task = iris()
+    rows = np.arange(0, 125)
+    told = fit([small("random_forest", trees=1)], features, task, out_of_bag=True, rows=rows)
+    typical = np.isclose(told.vectors[0][rows], [0.4, 0.4, 0.2]).all(axis=1)
+    assert 0.5 < typical.mean() < 0.75
+
+
+# --- the fitted layer ---
+
+
+def test_new_rows_get_the_mean_over_the_fold_models() -> None:
+    features, task = iris()
+    layer = fit([small("random_forest"), "mart"], features, task).layer
+    for number, models in enumerate(layer.models):
+        mean = np.mean([model.vectors(features) for model in models], axis=0)
+        np.testing.assert_allclose(layer.vectors(features)[number], mean, atol=1e-6)
+
+
+def test_a_layer_is_the_same_after_it_was_packed() -> None:
+    features, task = iris()
+    features.room = 3
+    features.add(fit([small("random_forest")], features, task).vectors[0])
+    layer = fit([small("extra_trees"), small("mart")], features, task, number=2).layer
+    layer.coefficients, layer.alphas, layer.threshold = np.array([0.25, 0.75]), np.array([0.5, 1.0]), 0.9
+    again = layers.unpack_layer(layers.pack_layer(layer, 2), 2, 3)
+    vectors = layer.vectors(features)
+    np.testing.assert_array_equal(again.vectors(features), vectors)
+    np.testing.assert_array_equal(again.combine(vectors), layer.combine(vectors))
+    np.testing.assert_allclose(again.importances(), layer.importances(), rtol=1e-5)
+    np.testing.assert_array_equal(again.alphas, layer.alphas)
+    assert again.threshold == 0.9
+    assert again.binner is not None
+    np.testing.assert_array_equal(again.binner.bin_rows(features.vectors), layer.binner.bin_rows(features.vectors))
+
+
+def test_a_learners_vectors_are_gathered_as_soon_as_its_own_fits_are_there() -> None:
+    told: list[str] = []
+
+    def listen(event: Event) -> None:
+        if event.state == "finished":
+            told.append(event.key)
+
+    fit([small("random_forest"), small("extra_trees")], *iris(), listener=listen, folds=2)
+    assert told.index("layer-1-learner-1") < told.index("layer-1-learner-2-fold-2")
+    assert set(told) == {
+        "layer-1-folds",
+        *(f"layer-1-learner-{learner}-fold-{fold}" for learner in (1, 2) for fold in (1, 2)),
+        *(f"layer-1-learner-{learner}" for learner in (1, 2)),
+    }

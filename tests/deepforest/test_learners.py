@@ -1,0 +1,417 @@
+"""The kinds of learners: how they are asked for, what they tell of rows, and themselves as plain data."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from deepforest._files import Pack
+from deepforest.features import Features
+from deepforest.jobs import FolderCheckpointer
+from deepforest.learners import (
+    FITTED,
+    CompletelyRandomForest,
+    ExtraTrees,
+    Fit,
+    Learner,
+    Mart,
+    Part,
+    RandomForest,
+    Scikit,
+    Task,
+    make_learner,
+    make_learners,
+)
+
+FORESTS = ["random_forest", "extra_trees", "completely_random_forest"]
+KINDS = [*FORESTS, "mart"]
+EVEN, ODD = np.arange(0, 150, 2), np.arange(1, 150, 2)
+
+
+def features_of(x: Any, categorical: tuple[int, ...] = (), **settings: Any) -> Features:
+    values = np.asarray(x, float)
+    return Features(values, np.isin(np.arange(values.shape[1]), categorical), learning=True, **settings)
+
+
+def flowers(n_classes: int = 3) -> tuple[Features, Task]:
+    """Iris with three classes, two, or (0) a length as the target."""
+    x, y = load_iris(return_X_y=True)
+    if n_classes == 0:
+        return features_of(x[:, :3]), Task(x[:, 3], 0)
+    return features_of(x), Task(np.minimum(y, n_classes - 1).astype(np.int32), n_classes)
+
+
+def fitted(learner: Learner, features: Features, task: Task, part: Part) -> Fit:
+    learner.prepare(features)
+    return learner.fit(features, task, part)
+
+
+def small(kind: str, **settings: Any) -> Learner:
+    return make_learner({"kind": kind, "trees": 8, **settings})
+
+
+# --- asking for them ---
+
+
+@pytest.mark.parametrize(
+    ("wanted", "learners"),
+    [
+        ("mart", [Mart()]),
+        (["random_forest", "extra_trees"], [RandomForest(), ExtraTrees()]),
+        ({"kind": "mart", "trees": 7, "count": 2}, [Mart(trees=7), Mart(trees=7)]),
+        ([CompletelyRandomForest(count=2, max_depth=3)], [CompletelyRandomForest(max_depth=3)] * 2),
+        (RandomForest(trees=3), [RandomForest(trees=3)]),
+        (({"kind": "extra_trees"}, Mart(leaves=4)), [ExtraTrees(), Mart(leaves=4)]),
+        ((kind for kind in ["mart"]), [Mart()]),
+    ],
+)
+def test_learners_by_kind_mapping_and_object(wanted: Any, learners: list[Learner]) -> None:
+    assert list(make_learners(wanted)) == learners
+
+
+@pytest.mark.parametrize("in_a_list", [False, True])
+@pytest.mark.parametrize(
+    "estimator", [GaussianNB(), RandomForestClassifier(5), make_pipeline(StandardScaler(), LogisticRegression())]
+)
+def test_any_scikit_learn_estimator_is_a_learner(estimator: Any, in_a_list: bool) -> None:
+    (learner,) = make_learners([estimator] if in_a_list else estimator)
+    assert isinstance(learner, Scikit)
+    assert learner.estimator is estimator
+    features, task = flowers()
+    vectors = fitted(learner, features, task, Part(EVEN, ODD, None, 0)).vectors
+    assert (vectors.argmax(axis=1) == task.target[ODD]).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ("forest", "no learner of kind 'forest'; known are random_forest"),
+        ({"trees": 5}, "no learner of kind None"),
+        ({"kind": ["mart"]}, r"no learner of kind \['mart'\]"),
+        ({"kind": "mart", "tress": 5}, "a mart has no setting 'tress'; it has count, trees"),
+        ({"kind": "random_forest", "leaves": 5}, "a random_forest has no setting 'leaves'"),
+        ({"kind": "mart", "trees": 0}, "trees of mart is 0"),
+        ({"kind": "mart", "leaves": 1}, "leaves of mart is 1"),
+        ({"kind": "mart", "min_rows": 2.5}, "min_rows of mart is 2.5"),
+        ({"kind": "mart", "max_depth": 0}, "max_depth of mart is 0"),
+        ({"kind": "mart", "learning_rate": 0}, "learning_rate of mart is 0"),
+        ({"kind": "mart", "learning_rate": "fast"}, "learning_rate of mart is 'fast'"),
+        ({"kind": "mart", "row_share": 1.1}, "row_share of mart is 1.1"),
+        ({"kind": "mart", "column_share": float("nan")}, "column_share of mart is nan"),
+        ({"kind": "extra_trees", "count": 0}, "count of extra_trees is 0"),
+        ({"kind": "extra_trees", "trees": "many"}, "trees of extra_trees is 'many'"),
+        ({"kind": "extra_trees", "min_rows": True}, "min_rows of extra_trees is True"),
+        ({"kind": "random_forest", "max_depth": -1}, "max_depth of random_forest is -1"),
+        ({"kind": "random_forest", "max_features": "cube"}, "max_features is 'cube'"),
+        ({"kind": "random_forest", "max_features": 1.5}, "max_features is 1.5"),
+        ({"kind": "scikit"}, "None is no scikit-learn estimator"),
+        (7, "7 is no scikit-learn estimator"),
+        ([], "a layer has no learner"),
+    ],
+)
+def test_what_is_wrong_is_named(wanted: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_learners(wanted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_about_makes_the_same_learner_again(kind: str) -> None:
+    learner = small(kind, min_rows=3)
+    assert make_learner(learner.about()) == learner
+
+
+@pytest.mark.parametrize(
+    ("learner", "deeper", "larger"),
+    [
+        (RandomForest(trees=10), RandomForest(trees=10, max_depth=4), RandomForest(trees=15)),
+        (Mart(trees=1), Mart(trees=1, max_depth=4), Mart(trees=2)),
+        (Scikit(estimator=GaussianNB()), None, None),
+    ],
+    ids=["forest", "mart", "scikit"],
+)
+def test_depth_and_trees_follow_the_layer_where_there_are_any(learner: Any, deeper: Any, larger: Any) -> None:
+    assert learner.with_depth(4) == (deeper or learner)
+    assert learner.with_trees(1.5) == (larger or learner)
+
+
+# --- what they tell ---
+
+
+@pytest.mark.parametrize("n_classes", [3, 2, 0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_vectors_of_held_out_rows_are_what_the_model_says_of_them(kind: str, n_classes: int) -> None:
+    features, task = flowers(n_classes)
+    fit = fitted(small(kind), features, task, Part(EVEN, ODD, None, 3))
+    assert fit.vectors.shape == (len(ODD), max(n_classes, 1))
+    assert fit.vectors.dtype == np.float32
+    np.testing.assert_allclose(fit.vectors, fit.model.vectors(features)[ODD], atol=1e-5)
+    if n_classes:
+        np.testing.assert_allclose(fit.vectors.sum(axis=1), 1, atol=1e-5)
+        assert (fit.vectors.argmax(axis=1) == task.target[ODD]).mean() > 0.9
+    else:
+        assert np.corrcoef(fit.vectors[:, 0], task.target[ODD])[0, 1] > 0.85
+
+
+@pytest.mark.parametrize("n_classes", [3, 0])
+@pytest.mark.parametrize("kind", FORESTS)
+def test_out_of_bag_vectors_are_of_the_training_rows(kind: str, n_classes: int) -> None:
+    features, task = flowers(n_classes)
+    fit = fitted(small(kind, trees=30), features, task, Part(EVEN, None, None, 3))
+    assert fit.vectors.shape == (len(EVEN), max(n_classes, 1))
+    assert np.isfinite(fit.vectors).all()
+    assert not np.allclose(fit.vectors, fit.model.vectors(features)[EVEN], atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", FORESTS)
+def test_a_row_in_every_bag_has_no_vector(kind: str) -> None:
+    features, task = flowers()
+    vectors = fitted(small(kind, trees=1), features, task, Part(EVEN, None, None, 3)).vectors
+    in_bag = np.isnan(vectors).all(axis=1)
+    assert (np.isnan(vectors).any(axis=1) == in_bag).all()
+    assert 0.5 < in_bag.mean() < 0.75  # 1 - 1/e
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_seed_decides(kind: str) -> None:
+    features, task = flowers()
+    one, same, other = (
+        fitted(small(kind), features, task, Part(EVEN, ODD, None, seed)).vectors for seed in (1, 1, 2**32 - 1)
+    )
+    np.testing.assert_array_equal(one, same)
+    assert not np.array_equal(one, other)
+
+
+def test_the_seed_reaches_a_scikit_learn_estimator_inside_a_pipeline() -> None:
+    features, task = flowers()
+    learner = make_learner(make_pipeline(StandardScaler(), RandomForestClassifier(3)))
+    one, same, other = (fitted(learner, features, task, Part(EVEN, ODD, None, seed)).vectors for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert not np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("n_classes", [2, 0])
+@pytest.mark.parametrize("kind", [*KINDS, "scikit"])
+def test_sample_weights_reach_the_learner(kind: str, n_classes: int) -> None:
+    """Nothing tells the rows apart, so what is learned is the weighted share of ones."""
+    target = np.arange(300) % 2
+    tree = DecisionTreeClassifier() if n_classes else DecisionTreeRegressor()
+    learner = make_learner(tree) if kind == "scikit" else small(kind, trees=60)
+    features = features_of(np.zeros((300, 2)))
+    task = Task(target.astype(np.int32 if n_classes else float), n_classes)
+    weights = np.where(target == 1, 3.0, 1.0)
+    vectors = fitted(learner, features, task, Part(np.arange(250), np.arange(250, 300), weights, 0)).vectors
+    assert vectors[:, -1] == pytest.approx(0.75, abs=0.02)
+
+
+def test_an_estimator_that_takes_no_weights_is_named_when_there_are_some() -> None:
+    features, task = flowers()
+    with pytest.raises(ValueError, match="KNeighborsClassifier takes no sample weights"):
+        fitted(make_learner(KNeighborsClassifier()), features, task, Part(EVEN, ODD, np.ones(150), 0))
+
+
+def test_an_estimator_without_probabilities_is_named() -> None:
+    features, task = flowers()
+    with pytest.raises(ValueError, match="LinearSVC has no predict_proba"):
+        fitted(make_learner(LinearSVC()), features, task, Part(EVEN, ODD, None, 0))
+
+
+@pytest.mark.parametrize("n_classes", [3, 2])
+@pytest.mark.parametrize("kind", [*KINDS, "scikit"])
+def test_a_class_that_is_absent_from_the_rows_has_no_share(kind: str, n_classes: int) -> None:
+    features, task = flowers(n_classes)
+    rows = np.flatnonzero(task.target < n_classes - 1)
+    learner = make_learner(GaussianNB()) if kind == "scikit" else small(kind)
+    fit = fitted(learner, features, task, Part(rows, np.setdiff1d(np.arange(150), rows), None, 0))
+    assert fit.vectors.shape[1] == n_classes
+    assert fit.vectors[:, -1].max() < 1e-3
+    if kind != "scikit":
+        pack = fit.model.pack()
+        again = FITTED[pack.about["kind"]].unpack(pack, 4, n_classes)
+        np.testing.assert_array_equal(again.vectors(features), fit.model.vectors(features))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_importances_are_shares_of_the_features_unless_trees_are_blind_to_the_target(kind: str) -> None:
+    features, task = flowers()
+    importances = fitted(small(kind), features, task, Part(EVEN, ODD, None, 0)).model.importances(4)
+    assert importances.shape == (4,)
+    assert importances.sum() == pytest.approx(0 if kind == "completely_random_forest" else 1)
+
+
+@pytest.mark.parametrize(("estimator", "total"), [(DecisionTreeClassifier(), 1), (GaussianNB(), 0)])
+def test_importances_of_an_estimator_are_its_own_if_it_has_any(estimator: Any, total: float) -> None:
+    features, task = flowers()
+    model = fitted(make_learner(estimator), features, task, Part(EVEN, ODD, None, 0)).model
+    assert model.importances(4).sum() == pytest.approx(total)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_categories_that_only_a_set_can_tell_apart(kind: str) -> None:
+    levels = np.random.default_rng(0).integers(0, 12, 600).astype(float)
+    features = features_of(levels[:, None], categorical=(0,))
+    task = Task(np.isin(levels, [1, 4, 5, 10]).astype(np.int32), 2)
+    vectors = fitted(small(kind, trees=30), features, task, Part(np.arange(400), np.arange(400, 600), None, 0)).vectors
+    assert (vectors.argmax(axis=1) == task.target[400:]).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_with_missing_values_are_learned_from(kind: str) -> None:
+    x, y = load_iris(return_X_y=True)
+    x = np.where(np.random.default_rng(0).random(x.shape) < 0.2, np.nan, x)
+    vectors = fitted(small(kind), features_of(x), Task(y.astype(np.int32), 3), Part(EVEN, ODD, None, 0)).vectors
+    assert (vectors.argmax(axis=1) == y[ODD]).mean() > 0.85
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_rows_have_no_vectors(kind: str) -> None:
+    features, task = flowers()
+    model = fitted(small(kind), features, task, Part(EVEN, ODD, None, 0)).model
+    assert model.vectors(features.take(np.zeros(0, int))).shape == (0, 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_regression_is_about_right(kind: str) -> None:
+    x, y = load_diabetes(return_X_y=True)
+    held_out = np.arange(300, 442)
+    vectors = fitted(small(kind, trees=40), features_of(x), Task(y, 0), Part(np.arange(300), held_out, None, 0)).vectors
+    assert 1 - np.mean((vectors[:, 0] - y[held_out]) ** 2) / y[held_out].var() > 0.3
+
+
+# --- as plain data ---
+
+
+@pytest.mark.parametrize("n_classes", [3, 2, 0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kept_learner_says_the_same(kind: str, n_classes: int, tmp_path: Path) -> None:
+    features, task = flowers(n_classes)
+    model = fitted(small(kind), features, task, Part(EVEN, ODD, None, 0)).model
+    folder = FolderCheckpointer(tmp_path)
+    folder.save("model", model.pack())
+    pack = folder.load("model")
+    assert pack is not None
+    again = FITTED[pack.about["kind"]].unpack(pack, features.n_features, n_classes)
+    np.testing.assert_array_equal(again.vectors(features), model.vectors(features))
+    np.testing.assert_allclose(again.importances(4), model.importances(4), rtol=1e-5)
+
+
+def test_a_scikit_learn_estimator_has_no_plain_form_and_says_what_to_do() -> None:
+    features, task = flowers()
+    model = fitted(make_learner(GaussianNB()), features, task, Part(EVEN, ODD, None, 0)).model
+    with pytest.raises(TypeError, match=r"a GaussianNB has no form but a pickle.*joblib\.dump"):
+        model.pack()
+    with pytest.raises(ValueError, match="cannot be read"):
+        type(model).unpack(Pack(), 4, 3)
+
+
+@pytest.fixture(scope="module")
+def forest() -> Pack:
+    features, task = flowers()
+    return fitted(small("random_forest", max_depth=2), features, task, Part(EVEN, ODD, None, 0)).model.pack()
+
+
+@pytest.mark.parametrize(
+    ("name", "tamper"),
+    [
+        ("nodes", lambda nodes: nodes[:-1]),
+        ("nodes", lambda nodes: nodes[::-1]),
+        ("nodes", lambda nodes: nodes | np.uint64(4 << 41)),
+        ("nodes", lambda nodes: nodes + np.uint64(1)),
+        ("nodes", lambda nodes: nodes.astype(np.int64)),
+        ("nodes", lambda nodes: nodes.reshape(1, -1)),
+        ("roots", lambda roots: roots + 1),
+        ("roots", lambda roots: roots[:1]),
+        ("leaf_start", lambda starts: starts * 2),
+        ("leaf_class", lambda classes: classes + np.uint16(3)),
+        ("leaf_share", lambda shares: shares * 3),
+        ("leaf_share", lambda shares: shares * np.float32("nan")),
+        ("leaf_value", lambda values: np.ones(3)),
+        ("importances", lambda importances: -importances),
+        ("importances", lambda importances: importances[:2]),
+        ("roots", None),
+    ],
+)
+def test_a_forest_that_was_tampered_with_is_refused(forest: Pack, name: str, tamper: Any) -> None:
+    arrays = {**forest.arrays, name: tamper(forest.arrays[name])} if tamper else dict(forest.arrays)
+    if tamper is None:
+        del arrays[name]
+    with pytest.raises(ValueError, match="not a forest"):
+        FITTED["forest"].unpack(replace(forest, arrays=arrays), 4, 3)
+
+
+@pytest.mark.parametrize(("n_features", "n_classes"), [(2, 3), (4, 2), (4, 0)])
+def test_a_forest_of_other_features_or_classes_is_refused(forest: Pack, n_features: int, n_classes: int) -> None:
+    with pytest.raises(ValueError, match="not a forest"):
+        FITTED["forest"].unpack(forest, n_features, n_classes)
+
+
+@pytest.fixture(scope="module")
+def mart() -> Pack:
+    features, task = flowers()
+    return fitted(small("mart", trees=2, leaves=4, min_rows=5), features, task, Part(EVEN, ODD, None, 0)).model.pack()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("num_class=3", "num_class=4"),
+        ("objective=multiclass", "objective=binary"),
+        ("tree_sizes=", "tree_sizes=1 "),
+        ("tree_sizes=", "sizes="),
+        ("max_feature_idx=3", "max_feature_idx=2"),
+        ("max_feature_idx=3\n", ""),
+        ("left_child=", "left_child=0 "),
+        ("left_child=", "left_child=\nwas="),
+        ("split_feature=", "split_feature=9"),
+        ("threshold=", "threshold=nan"),
+        ("leaf_value=", "leaf_value=inf"),
+        ("leaf_value=", "leaf_value=x"),
+        ("Tree=1", "Tree=7"),
+        ("end of trees", "more trees"),
+    ],
+)
+def test_a_text_that_was_tampered_with_is_refused(mart: Pack, old: str, new: str) -> None:
+    assert old in mart.text
+    with pytest.raises(ValueError, match=r"LightGBM|tree"):
+        FITTED["mart"].unpack(replace(mart, text=mart.text.replace(old, new, 1)), 4, 3)
+
+
+@pytest.mark.parametrize("name", ["leaf_weight", "leaf_count", "split_gain", "internal_value", "internal_count"])
+@pytest.mark.parametrize(("old", "new"), [(r"=\S", "=e"), (r"(=\S+ )\S", r"\1 ")])
+def test_numbers_at_which_lightgbm_would_end_the_process_are_refused(mart: Pack, name: str, old: str, new: str) -> None:
+    """The length of the text stays the same: only the numbers themselves give it away."""
+    text = re.sub(f"{name}{old}", f"{name}{new}", mart.text, count=1)
+    assert len(text) == len(mart.text)
+    with pytest.raises(ValueError, match="LightGBM"):
+        FITTED["mart"].unpack(replace(mart, text=text), 4, 3)
+
+
+@pytest.mark.parametrize("text", ["", "tree\n", "\n\n", "not a model", "tree\n\0\n\n"])
+def test_something_else_than_a_text_of_lightgbm_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="LightGBM"):
+        FITTED["mart"].unpack(Pack({"kind": "mart"}, text=text), 4, 3)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_text_that_was_cut_off_is_refused(mart: Pack, share: float) -> None:
+    with pytest.raises(ValueError, match=r"LightGBM|tree"):
+        FITTED["mart"].unpack(replace(mart, text=mart.text[: int(share * mart.text.index("end of trees"))]), 4, 3)
+
+
+@pytest.mark.parametrize(("n_features", "n_classes"), [(5, 3), (4, 4), (4, 2), (4, 0)])
+def test_a_text_of_other_features_or_classes_is_refused(mart: Pack, n_features: int, n_classes: int) -> None:
+    with pytest.raises(ValueError, match="LightGBM"):
+        FITTED["mart"].unpack(mart, n_features, n_classes)

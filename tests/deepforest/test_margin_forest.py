@@ -1,0 +1,170 @@
+"""mdDF: alphas, weights and margins from layer to layer, and its variants."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize, minimize_scalar
+from sklearn.datasets import load_digits, load_iris
+
+from deepforest import MarginForestClassifier, preset
+from deepforest.margins import effective_size, margin_loss, margins, row_weights
+
+FEW = [{"kind": "random_forest", "trees": 10, "count": 2}, {"kind": "completely_random_forest", "trees": 10}]
+X, Y = load_iris(return_X_y=True)
+
+
+@cache
+def digits(**params: Any) -> MarginForestClassifier:
+    x, y = load_digits(return_X_y=True)
+    return MarginForestClassifier(FEW, folds=3, max_layers=4, patience=4, random_state=0, **params).fit(x, y)
+
+
+class Watched(MarginForestClassifier):
+    """Keeps what each layer said of the training rows, and the weights after it."""
+
+    def _take_up(self, fit: Any, standing: Any) -> None:
+        super()._take_up(fit, standing)
+        self.said_ = list(standing.said)
+        self.weights_ = [*getattr(self, "weights_", []), standing.weights]
+
+
+def watched(**params: Any) -> tuple[Watched, np.ndarray]:
+    """A fitted forest and the margins of its layers, rows × layers."""
+    model = Watched(FEW, folds=2, max_layers=3, patience=3, random_state=0, **params).fit(X, Y)
+    return model, np.column_stack([margins(said, Y) for said in model.said_])
+
+
+def test_the_margin_ratio_falls_with_the_layers() -> None:
+    model = digits()
+    ratios = [record.margins.ratio for record in model.layers_ if record.margins is not None]
+    assert len(model.estimators_) > 1
+    assert ratios[len(model.estimators_) - 1] < ratios[0]
+    assert all(ratio is not None and ratio > 0 for ratio in ratios)
+
+
+@pytest.mark.parametrize("vectors", ["folds", "oob"])
+def test_alphas_are_not_negative_and_no_others_are_better(vectors: str) -> None:
+    model, by_layer = watched(class_vectors=vectors)
+    for number, record in enumerate(model.layers_, 1):
+        part = by_layer[:, :number]
+
+        def cost(alphas: np.ndarray, part: np.ndarray = part) -> float:
+            return float(margin_loss(part @ alphas, 0.8, 0.05).mean())
+
+        assert record.alphas is not None
+        assert len(record.alphas) == number
+        assert record.alpha == record.alphas[-1]
+        assert min(record.alphas) >= 0
+        found = minimize(cost, np.ones(number) / number, bounds=[(0, None)] * number, options={"ftol": 1e-13})
+        assert cost(np.array(record.alphas)) <= found.fun * (1 + 1e-7) + 1e-10
+
+
+def test_alphas_one_after_the_other_are_each_the_best() -> None:
+    model, by_layer = watched(joint_alphas=False)
+    before = np.zeros(len(Y))
+    alphas: list[float] = []
+    for number, record in enumerate(model.layers_):
+        margin = by_layer[:, number]
+        assert record.alphas is not None
+        assert record.alphas[:-1] == alphas
+        alphas = record.alphas
+
+        def cost(alpha: float, before: np.ndarray = before, margin: np.ndarray = margin) -> float:
+            return float(margin_loss(before + alpha * margin, 0.8, 0.05).mean())
+
+        found = minimize_scalar(cost, bounds=(-3, 3), method="bounded", options={"xatol": 1e-10})
+        assert cost(alphas[-1]) <= found.fun * (1 + 1e-7)
+        before = before + alphas[-1] * margin
+
+
+@pytest.mark.parametrize(("gamma", "mu"), [(0.7, 0.1), (0.95, 0.01)])
+def test_gamma_and_mu_are_those_of_the_loss(gamma: float, mu: float) -> None:
+    model, by_layer = watched(gamma=gamma, mu=mu)
+    for number, record in enumerate(model.layers_, 1):
+        weights = row_weights(by_layer[:, :number] @ np.array(record.alphas), gamma, mu)
+        np.testing.assert_allclose(model.weights_[number - 1], weights * len(Y))
+
+
+def test_rows_of_later_layers_weigh_what_their_margins_cost() -> None:
+    model, _ = watched()
+    assert model.layers_[0].effective_size == 150
+    for number in (1, 2):
+        size = model.layers_[number].effective_size
+        assert size == pytest.approx(effective_size(model.weights_[number - 1]))
+        assert size < 150
+    assert all(record.effective_size < len(load_digits().target) for record in digits().layers_[1:])
+
+
+def test_given_weights_stay_when_rows_are_weighed_anew() -> None:
+    given = 1 + Y.astype(float)
+    model = Watched(FEW, folds=2, max_layers=1, random_state=0).fit(X, Y, given)
+    margin = margins(model.said_[0], Y) * model.layers_[0].alphas[0]
+    np.testing.assert_allclose(model.weights_[0], row_weights(margin, 0.8, 0.05) * 150 * given, rtol=1e-3)
+
+
+def test_without_reweighting_every_row_counts_the_same() -> None:
+    model, _ = watched(reweight=False)
+    assert [record.effective_size for record in model.layers_] == [150] * 3
+
+
+def test_what_is_said_is_the_sum_of_the_layers() -> None:
+    model, _ = watched()
+    depth = len(model.estimators_)
+    alphas = np.array(model.layers_[depth - 1].alphas)
+    trace = model.trace(X)
+    means = trace.vectors.mean(axis=1)
+    total = np.tensordot(alphas, means, axes=1)
+    np.testing.assert_allclose(model.predict_proba(X), total / total.sum(axis=1, keepdims=True), atol=1e-6)
+    said = np.tensordot(alphas, np.stack(model.said_[:depth]), axes=1)
+    np.testing.assert_allclose(model.oof_output_, said / said.sum(axis=1, keepdims=True), atol=1e-5)
+
+
+def test_the_next_layer_sees_one_column_a_class() -> None:
+    model = digits()
+    assert [record.n_features for record in model.layers_] == [64, 74, 74, 74]
+    assert model.transform(load_digits().data[:5]).shape == (5, 30)
+
+
+@pytest.mark.parametrize(
+    ("depth_step", "given", "depths"),
+    [(4, None, [8, 12, 16]), (None, None, [None] * 3), (4, 10, [8, 10, 10])],
+)
+def test_random_forests_grow_deeper_with_the_layers(depth_step: int | None, given: int | None, depths: list) -> None:
+    learners = [
+        {"kind": "random_forest", "trees": 3, "max_depth": given},
+        {"kind": "completely_random_forest", "trees": 3},
+    ]
+    model = MarginForestClassifier(learners, depth_step=depth_step, folds=2, max_layers=3, patience=3, random_state=0)
+    records = model.fit(X, Y).layers_
+    assert [record.learners[0].settings["max_depth"] for record in records] == depths
+    assert [record.learners[1].settings["max_depth"] for record in records] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds", "features"),
+    [
+        ("mddf", ["random_forest"] * 2 + ["completely_random_forest"] * 2, [4, 7]),
+        ("mddf_sf", ["random_forest"] * 4, [4, 7]),
+        ("mddf_st", ["random_forest"] * 2 + ["completely_random_forest"] * 2, [4, 3]),
+        ("mddf_np", ["random_forest"] * 2 + ["completely_random_forest"] * 2, [4, 4]),
+    ],
+)
+def test_the_papers_variants(name: str, kinds: list[str], features: list[int]) -> None:
+    model = preset(name, folds=2, max_layers=2, patience=2, random_state=0)
+    model.set_params(learners=[{**learner, "trees": 5} for learner in model.learners]).fit(X, Y)
+    assert [learner.settings["kind"] for learner in model.layers_[0].learners] == kinds
+    assert [record.n_features for record in model.layers_] == features
+    assert model.score(X, Y) > 0.9
+
+
+def test_rows_all_beyond_hope_still_have_probabilities() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.random((40, 2)), np.arange(40) % 4  # nothing to learn: no layer has a weight worth having
+    model = MarginForestClassifier(FEW, folds=2, max_layers=2, random_state=0).fit(x, y)
+    said = model.predict_proba(x)
+    np.testing.assert_allclose(said.sum(axis=1), 1)
+    assert (said >= 0).all()

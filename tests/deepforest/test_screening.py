@@ -1,0 +1,173 @@
+"""gcForest-CS: who leaves where, and how the rest goes on."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits, load_iris
+
+from deepforest import ScreenedForestClassifier
+from deepforest.screening import confidence_threshold
+
+FEW = [{"kind": "random_forest", "trees": 10}, {"kind": "completely_random_forest", "trees": 10}]
+
+
+@cache
+def digits(**params: object) -> ScreenedForestClassifier:
+    x, y = load_digits(return_X_y=True)
+    asked = {"folds": 3, "max_layers": 4, "patience": 4, "random_state": 0, **params}
+    return ScreenedForestClassifier(FEW, **asked).fit(x[::2], y[::2])  # type: ignore[arg-type]
+
+
+# --- the threshold ---
+
+
+def plain_threshold(confidence: list[float], right: list[bool], share: float) -> float:
+    """The least confidence c for which rows of at least c err less than ``share`` times as often as all."""
+    error = sum(not each for each in right) / len(right)
+    for c in sorted(set(confidence)):
+        told = [each for each, sure in zip(right, confidence, strict=True) if sure >= c]
+        if sum(not each for each in told) / len(told) < share * error:
+            return c
+    return max(confidence)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    rows=st.lists(st.tuples(st.sampled_from([0.3, 0.5, 0.6, 0.8, 0.9, 1.0]), st.booleans()), min_size=1, max_size=40),
+    share=st.sampled_from([0.05, 0.1, 1 / 3, 0.9]),
+)
+def test_the_threshold_is_the_papers_and_equals_stay_together(rows: list[tuple[float, bool]], share: float) -> None:
+    confidence, right = [row[0] for row in rows], [row[1] for row in rows]
+    found = confidence_threshold(np.array(confidence), np.array(right), share)
+    assert found == plain_threshold(confidence, right, share)
+
+
+@settings(max_examples=100, deadline=None)
+@given(rows=st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=60))
+def test_the_threshold_of_any_confidences(rows: list[tuple[float, bool]]) -> None:
+    confidence, right = [row[0] for row in rows], [row[1] for row in rows]
+    found = confidence_threshold(np.array(confidence), np.array(right), 0.5)
+    assert found == plain_threshold(confidence, right, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("right", "threshold"),
+    [
+        ([True, True, True, False], 0.7),
+        ([False, True, True, True], 0.9),  # the surest row is wrong: nobody leaves
+        ([True, True, True, True], 0.9),  # no error can be less than none
+        ([False, False, False, False], 0.9),
+    ],
+)
+def test_thresholds_by_hand(right: list[bool], threshold: float) -> None:
+    assert confidence_threshold(np.array([0.9, 0.8, 0.7, 0.6]), np.array(right), 0.5) == threshold
+
+
+# --- the flow of rows ---
+
+
+def test_rows_that_leave_do_not_come_into_the_next_layer() -> None:
+    records = digits().layers_
+    assert len(records) > 2
+    assert records[0].rows_in == len(digits().oof_output_)
+    for record, following in pairwise(records):
+        assert following.rows_in == record.rows_in - record.rows_out
+        assert record.rows_out > 0
+    for record in records:
+        assert record.threshold is not None
+        assert record.error_out is None or 0 <= record.error_out < 0.1
+        assert record.effective_size == record.rows_in
+
+
+def test_learners_are_judged_on_the_rows_they_saw() -> None:
+    last = digits().layers_[-1]
+    assert last.rows_in < 200
+    assert all((learner.scores["accuracy"] or 0) > 0.3 for learner in last.learners)
+    assert (last.scores["accuracy"] or 0) > 0.85  # over all rows, those that left keep their answer
+
+
+def test_a_row_leaves_at_the_first_layer_that_is_sure_and_keeps_its_answer() -> None:
+    x, _ = load_digits(return_X_y=True)
+    model = digits()
+    trace, depth = model.trace(x), len(model.estimators_)
+    said = model.predict_proba(x)
+    for number, record in enumerate(model.layers_[:depth]):
+        there = trace.left_at > number
+        sure = trace.outputs[number].max(axis=1) > record.threshold
+        if number < depth - 1:
+            np.testing.assert_array_equal(trace.left_at[there] == number + 1, sure[there])
+        gone = trace.left_at == number + 1
+        np.testing.assert_array_equal(said[gone], trace.outputs[number][gone])
+    assert (np.bincount(trace.left_at, minlength=depth + 1)[1:] > 0).all()
+
+
+def test_all_rows_may_leave_at_once() -> None:
+    x, _ = load_digits(return_X_y=True)
+    trace = digits().trace(x)
+    early = x[trace.left_at == 1]
+    assert len(list(digits().staged_predict_proba(early))) == 1
+    np.testing.assert_array_equal(digits().predict_proba(early), digits().predict_proba(x)[trace.left_at == 1])
+    assert digits().transform(early).shape == (len(early), 20)
+    assert (digits().trace(early).left_at == 1).all()
+
+
+def test_stages_of_rows_that_left_stay_as_they_are() -> None:
+    x, _ = load_digits(return_X_y=True)
+    left_at = digits().trace(x).left_at
+    stages = list(digits().staged_predict_proba(x))
+    for number in range(1, len(stages)):
+        gone = left_at <= number
+        np.testing.assert_array_equal(stages[number][gone], stages[number - 1][gone])
+
+
+@pytest.mark.parametrize(("growth", "factor"), [(0.0, 0.0), (1.0, 1.0), (3.0, 3.0)])
+def test_trees_grow_more_numerous_as_rows_go(growth: float, factor: float) -> None:
+    records = digits(tree_growth=growth).layers_
+    n_rows = records[0].rows_in
+    for record in records:
+        gone = 1 - record.rows_in / n_rows
+        assert [learner.settings["trees"] for learner in record.learners] == [round(10 * (1 + factor * gone))] * 2
+    assert records[-1].learners[0].settings["trees"] > 10 or growth == 0
+
+
+@pytest.mark.parametrize(("load", "share"), [(load_iris, 1 / 10), (None, 1 / 3)])
+def test_the_share_of_errors_depends_on_the_first_layer(load: object, share: float) -> None:
+    x, y = load(return_X_y=True) if callable(load) else hard()
+    model = ScreenedForestClassifier(FEW, folds=2, max_layers=2, random_state=0).fit(x, y)
+    assert model.error_share_ == pytest.approx(share)
+    given = ScreenedForestClassifier(FEW, error_share=0.5, folds=2, max_layers=1, random_state=0).fit(x, y)
+    assert given.error_share_ == 0.5
+
+
+def hard() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    return rng.normal(y[:, None] * 0.5, 1.0, (200, 3)), y
+
+
+def test_the_record_counts_the_leavers_and_the_errors_among_them() -> None:
+    x, y = hard()
+    learners = [{"kind": "random_forest", "trees": 40}]
+    model = ScreenedForestClassifier(learners, error_share=0.6, folds=3, max_layers=1, random_state=0).fit(x, y)
+    record, error = model.layers_[0], np.mean(model.oof_output_.argmax(axis=1) != y)
+    gone = model.oof_output_.max(axis=1) > record.threshold
+    assert record.rows_out == gone.sum() > 0
+    assert record.error_out == pytest.approx(np.mean(model.oof_output_[gone].argmax(axis=1) != y[gone]))
+    assert record.error_out < error
+
+
+def test_growth_stops_where_too_few_rows_are_left() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.random((60, 2))
+    y = (x[:, 0] > 0.5).astype(int)
+    y[:1] = 1 - y[:1]
+    model = ScreenedForestClassifier(FEW, error_share=0.99, folds=5, max_layers=9, patience=9, random_state=0).fit(x, y)
+    last = model.layers_[-1]
+    assert last.number == 9 or "too few to learn from" in last.reason
+    assert model.predict(x).shape == (60,)

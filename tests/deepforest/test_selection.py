@@ -1,0 +1,118 @@
+"""Feature selection by boosted trees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification, make_regression
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from deepforest import MartSelector
+
+X, Y = make_classification(300, 20, n_informative=3, n_redundant=0, class_sep=1.5, shuffle=False, random_state=0)
+
+
+def test_the_features_that_matter_are_kept() -> None:
+    selector = MartSelector(3, trees=20, random_state=0).fit(X, Y)
+    assert selector.get_support(indices=True).tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(selector.transform(X), X[:, :3])
+    assert selector.importances_.shape == (20,)
+    assert selector.inverse_transform(X[:, :3]).shape == X.shape
+
+
+@pytest.mark.parametrize("n_features", [1, 5, 20, 99])
+def test_as_many_features_are_kept_as_asked_for(n_features: int) -> None:
+    assert MartSelector(n_features, trees=5).fit(X, Y).get_support().sum() == min(n_features, 20)
+
+
+def test_features_are_kept_up_to_a_share_of_all_importance() -> None:
+    selector = MartSelector(share=0.8, trees=20, random_state=0).fit(X, Y)
+    kept = selector.get_support()
+    gains = selector.importances_
+    assert gains[kept].sum() >= 0.8 * gains.sum()
+    assert gains[kept].sum() - gains[kept].min() < 0.8 * gains.sum()
+
+
+@pytest.mark.parametrize(("n_features", "share", "n_kept"), [(1, 0.99, 1), (19, 0.3, None)])
+def test_with_number_and_share_the_fewer_are_kept(n_features: int, share: float, n_kept: int | None) -> None:
+    kept = MartSelector(n_features, share=share, trees=20, random_state=0).fit(X, Y).get_support().sum()
+    alone = MartSelector(share=share, trees=20, random_state=0).fit(X, Y).get_support().sum()
+    assert kept == (alone if n_kept is None else n_kept)
+    assert kept < 19
+
+
+def test_without_number_and_share_all_are_kept_that_any_tree_splits_on() -> None:
+    constant = np.hstack([X, np.ones((300, 2))])
+    selector = MartSelector(trees=20, random_state=0).fit(constant, Y)
+    np.testing.assert_array_equal(selector.get_support(), selector.importances_ > 0)
+    assert not selector.get_support()[-2:].any()
+
+
+def test_one_feature_is_kept_even_where_none_matters() -> None:
+    assert MartSelector(trees=2).fit(np.ones((30, 3)), np.arange(30) % 2).get_support().sum() == 1
+
+
+def test_importance_is_the_mean_over_the_trees() -> None:
+    one, ten = (MartSelector(trees=trees, random_state=0).fit(X, Y).importances_.sum() for trees in (1, 10))
+    assert one / 10 < ten < one  # later trees gain less than the first
+
+
+@pytest.mark.parametrize(
+    ("target", "y"),
+    [
+        ("auto", make_regression(300, 20, random_state=0)[1]),
+        ("numbers", np.arange(300)),
+        ("classes", np.arange(300) % 4),
+        ("auto", np.array(["a", "b", "c"])[np.arange(300) % 3]),
+        ("auto", np.arange(300) % 2 > 0),
+    ],
+)
+def test_targets_may_be_classes_or_numbers(target: str, y: np.ndarray) -> None:
+    selector = MartSelector(4, target=target, trees=3, random_state=0).fit(X, y)
+    assert selector.transform(X).shape == (300, 4)
+
+
+def test_missing_values_and_rows_of_weight_zero() -> None:
+    x = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
+    weights = (np.arange(300) < 250).astype(float)
+    selector = MartSelector(3, trees=20, random_state=0).fit(x, Y, weights)
+    assert selector.get_support(indices=True).tolist() == [0, 1, 2]
+
+
+def test_a_column_of_strings_may_be_the_one_that_matters() -> None:
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    letters = rng.choice(list("abcdefghij"), 400)
+    frame = pd.DataFrame({"noise": rng.random(400), "letter": letters})
+    y = np.isin(letters, ["b", "d", "f", "h", "j"])
+    selector = MartSelector(1, trees=5, random_state=0).fit(frame, y)
+    assert selector.get_feature_names_out().tolist() == ["letter"]
+
+
+def test_the_random_state_makes_it_repeatable() -> None:
+    first, second = (MartSelector(trees=5, random_state=3).fit(X, Y).importances_ for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_it_is_a_step_of_a_pipeline() -> None:
+    assert make_pipeline(MartSelector(3, trees=20), LogisticRegression()).fit(X, Y).score(X, Y) > 0.75
+
+
+@pytest.mark.parametrize(
+    ("params", "y", "message"),
+    [
+        ({"n_features": 0}, Y, "n_features is 0; give a whole number from 1"),
+        ({"n_features": 2.5}, Y, "n_features is 2.5"),
+        ({"share": 0.0}, Y, "share is 0.0; give a share above 0 and at most 1"),
+        ({"target": "colours"}, Y, "target is 'colours'; give 'auto', 'classes' or 'numbers'"),
+        ({"trees": 0}, Y, "trees of mart is 0"),
+        ({}, np.zeros(300), "one class only"),
+        ({}, None, "requires y"),
+    ],
+)
+def test_wrong_parameters_say_what_is_wrong(params: dict[str, Any], y: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MartSelector(**params).fit(X, y)
