@@ -5,13 +5,16 @@ numbers. A view of the raw features is made once, when first asked for, and shar
 only what a layer adds is made anew for the next.
 
 - ``Features``  of the rows of one fit, or of rows to be predicted
+- ``digest_of`` names arrays by their content
 - ``AUGMENT``   what the next layer sees: "concat" the raw features and the vectors, "stack" the vectors only, "none"
   the raw features only
 """
 
 from __future__ import annotations
 
+import hashlib
 import warnings
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,6 +60,11 @@ class Features:
         self._binned_vectors = True
         self._raw_dataset: Any = None
         self._dataset: Any = None
+
+    @cached_property
+    def digest(self) -> str:
+        """Names the raw features."""
+        return digest_of(self.values, self.categorical)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -139,6 +147,16 @@ class Features:
     def __getstate__(self) -> dict[str, Any]:
         """LightGBM's Datasets stay in the process they were made in."""
         return {**self.__dict__, "_raw_dataset": None, "_dataset": None}
+
+
+def digest_of(*arrays: Array | None) -> str:
+    """A hash of the arrays' content, shapes and types."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(repr(None if array is None else (array.shape, array.dtype.str)).encode())
+        if array is not None:
+            digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+    return digest.hexdigest()
 
 
 def _new_dataset(values: Any, categorical: list[int]) -> Any:

@@ -10,8 +10,6 @@ what it makes of their vectors, and what the next layer sees.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
@@ -140,7 +138,7 @@ class GrowingCascade(FittedCascade):
                 validation = validation._replace(values=validation.values[:, self.selected_])
         self.n_learners_, self.n_outputs_ = len(learners), given.task.n_outputs
         features = self._features_to_learn(given.values, runner.n_jobs)
-        seed = self._seed(given, runner)
+        seed = self._seed(features, runner)
         with runner:
             self._grow(features, learners, Standing.start(given), measure, validation, runner, seed)
         if len(rows) < n_rows:
@@ -234,30 +232,14 @@ class GrowingCascade(FittedCascade):
         n_jobs = getattr(executor, "_max_workers", None) or effective_n_jobs(self.n_jobs)
         return JobRunner(n_jobs, executor=executor, checkpointer=checkpoint, listener=listener, cancelled=cancelled)
 
-    def _seed(self, given: Given, runner: JobRunner) -> int:
-        """The seed of the fit; what is kept of it is kept apart from what other fits left in the same place.
-
-        Without a random state any seed will do: with checkpoints it is one that the same call finds again.
-        """
-        if runner.checkpointer is None:
-            return self._draw_seed()
-        fingerprint = self._fingerprint(given)
-        seed = int(fingerprint[:7], 16) if self.random_state is None else self._draw_seed()
-        runner.prefix = f"{fingerprint}-{seed}/"
-        return seed
+    def _seed(self, features: Features, runner: JobRunner) -> int:
+        """The seed of the fit. Where any will do, a fit with checkpoints takes one that the same call finds again."""
+        if self.random_state is None and runner.checkpointer is not None:
+            return int(features.digest[:7], 16)
+        return self._draw_seed()
 
     def _draw_seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
-
-    def _fingerprint(self, given: Given) -> str:
-        """Names everything but the seed that the fit of a learner depends on."""
-        params = {name: repr(value) for name, value in self.get_params(deep=False).items() if name not in NOT_LEARNED}
-        digest = hashlib.sha256(json.dumps([type(self).__name__, params], sort_keys=True).encode())
-        for array in (given.values, self.categorical_, given.task.target, given.weights):
-            digest.update(repr(None if array is None else (array.shape, array.dtype.str)).encode())
-            if array is not None:
-                digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()[:32]
 
     def _check_params(self) -> None:
         check_whole("folds", self.folds, 2)
@@ -349,12 +331,6 @@ class GrowingCascade(FittedCascade):
 
     def _margins(self, standing: Standing, said: Array) -> Array | None:
         return margins(said, standing.task.target) if self._classifies else None
-
-
-NOT_LEARNED = (
-    *("n_jobs", "metric", "patience", "tolerance", "max_layers"),
-    *("random_state", "selector", "categorical_features"),  # the seed, the columns and their kinds enter themselves
-)
 
 
 class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]

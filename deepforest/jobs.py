@@ -35,7 +35,8 @@ class FitCancelled(Exception):
 class Job:
     """Work that is called with the results of the jobs it needs, in their order.
 
-    With ``pack`` and ``unpack`` its result can be kept by a checkpointer; without, it is worked out again.
+    With ``pack`` and ``unpack`` its result can be kept by a checkpointer; without, it is worked out again. A ``light``
+    job is done on the spot: to hand it to a worker would cost more.
     """
 
     key: str
@@ -43,6 +44,7 @@ class Job:
     needs: tuple[str, ...] = ()
     pack: Callable[[Any], Pack] | None = None
     unpack: Callable[[Pack], Any] | None = None
+    light: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,16 @@ class FolderCheckpointer:
         target = self.folder / key
         beside = target.parent / f".{target.name}-{uuid.uuid4().hex[:8]}"
         write_model(beside, {}, {"result": pack})
-        if target.is_dir():
-            shutil.rmtree(target)
-        else:
-            target.unlink(missing_ok=True)
-        beside.rename(target)
+        try:
+            if target.is_dir():
+                shutil.rmtree(target)
+            else:
+                target.unlink(missing_ok=True)
+            beside.rename(target)
+        except OSError:
+            if self.load(key) is None:
+                raise
+            shutil.rmtree(beside)  # another process, at the same fit, was faster
 
 
 class Interrupt:
@@ -177,7 +184,8 @@ class JobRunner:
             del waiting[job.key]
             if not self._is_kept(job, results):
                 self.tell(Event(job.key, "started"))
-                future = self._executor.submit(job.work, *(results[key] for key in job.needs))
+                submit = _on_the_spot if job.light else self._executor.submit
+                future = submit(job.work, *(results[key] for key in job.needs))
                 running[future] = (job, time.perf_counter())
         # a kept result may have made further jobs ready, with nothing running to come back for
         if not running and any(all(key in results for key in job.needs) for job in waiting.values()):
@@ -198,14 +206,30 @@ class JobRunner:
         return True
 
     def _finish(self, job: Job, future: Future[Any], seconds: float, results: dict[str, Any]) -> BaseException | None:
-        error = future.exception()
+        error = future.exception() or self._keep(job, future.result())
         if error is not None:
             self.tell(Event(job.key, "failed", seconds))
             if not isinstance(error, FitCancelled):
                 error.add_note(f"in the job {job.key}")
             return error
         results[job.key] = future.result()
-        if self.checkpointer is not None and job.pack is not None:
-            self.checkpointer.save(self.prefix + job.key, job.pack(results[job.key]))
         self.tell(Event(job.key, "finished", seconds, results[job.key]))
         return None
+
+    def _keep(self, job: Job, result: Any) -> BaseException | None:
+        if self.checkpointer is None or job.pack is None:
+            return None
+        try:
+            self.checkpointer.save(self.prefix + job.key, job.pack(result))
+        except OSError as error:  # a full disk, say
+            return error
+        return None
+
+
+def _on_the_spot(work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    try:
+        future.set_result(work(*arguments))
+    except Exception as error:
+        future.set_exception(error)
+    return future

@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ._files import Pack
-from .features import Features
+from ._files import VERSION, Pack
+from .features import Features, digest_of
 from .forest.binning import Binner
 from .jobs import Job, JobRunner
 from .learners import FITTED, Fitted, Learner, Part, Task
@@ -98,6 +100,8 @@ def fit_layer(plan: LayerPlan, features: Features, task: Task, runner: JobRunner
     """Fit all learners of a layer."""
     for learner in dict.fromkeys(plan.learners):
         learner.prepare(features)
+    if runner.checkpointer is not None:  # what other fits left in the same place stays apart
+        runner.prefix = f"{fingerprint(plan, features, task)}/"
     results = runner.run(layer_jobs(plan, features, task, runner))
     models, vectors, seconds = [], [], []
     for number in range(len(plan.learners)):
@@ -111,7 +115,7 @@ def fit_layer(plan: LayerPlan, features: Features, task: Task, runner: JobRunner
 
 def layer_jobs(plan: LayerPlan, features: Features, task: Task, runner: JobRunner) -> list[Job]:
     """The layer as a graph of jobs."""
-    jobs = [Job(_folds_key(plan), partial(draw_folds, plan.rows, task, plan.folds, plan.seed))]
+    jobs = [Job(_folds_key(plan), partial(draw_folds, plan.rows, task, plan.folds, plan.seed), light=True)]
     threads = max(1, runner.n_jobs // plan.n_fits)
     for number, learner in enumerate(plan.learners):
         keys = _fit_keys(plan, number)
@@ -132,8 +136,17 @@ def layer_jobs(plan: LayerPlan, features: Features, task: Task, runner: JobRunne
             unpack = partial(unpack_fit, n_features=features.n_features, n_classes=task.n_classes)
             jobs.append(Job(key, work, (_folds_key(plan),), _pack_fit if _can_pack(learner) else None, unpack))
         gather = partial(gather_vectors, plan.rows, task, out_of_bag)
-        jobs.append(Job(_vectors_key(plan, number), gather, (_folds_key(plan), *keys)))
+        jobs.append(Job(_vectors_key(plan, number), gather, (_folds_key(plan), *keys), light=True))
     return jobs
+
+
+def fingerprint(plan: LayerPlan, features: Features, task: Task) -> str:
+    """Names everything that the fits of a layer depend on."""
+    settings = [VERSION, task.n_classes, plan.number, plan.out_of_bag, plan.folds, plan.seed]
+    learners = [learner.about() for learner in plan.learners]
+    data = digest_of(features.vectors, task.target, plan.rows, plan.weights)
+    text = json.dumps([settings, learners, features.augment, features.digest, data], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def draw_folds(rows: Array, task: Task, folds: int, seed: int) -> list[Array]:

@@ -552,9 +552,9 @@ def _count_rows_upto(column: Column, rows: Array, desk: Any, n: Int) -> None:
 
 
 @inlined
-def _score_pair_sums(desk: Any, n: Int, more: Any) -> None:
+def _score_pair_sums(desk: Any, n: Int, total: Any, more: Any) -> None:
     """Score the cuts after each of the first ``n`` running sums; ``more`` is on the left besides."""
-    total, least = desk.total, desk.min_weight
+    least = desk.min_weight
     weight, target = _pair_weight(total), _pair_total(total)
     for q in range(n):
         left = desk.sums[q] + more
@@ -571,10 +571,11 @@ def _best_of_sums(desk: Any, n: Int, missing: Any) -> tuple[float, Int, Int]:
     """The best cut after one of ``n`` running sums, with what is missing tried on both sides."""
     nothing = missing - missing
     some_missing = missing != nothing
+    total = desk.sums[n - 1] + missing  # rounded like the sums: a cut with no row on its right leaves exactly nothing
     best = (NO_CUT, -1, 0 if some_missing else -1)
     for shift in range(2 if some_missing else 1):
         n_cuts = n if some_missing and shift == 0 else n - 1
-        _score_pair_sums(desk, n_cuts, missing if shift else nothing)
+        _score_pair_sums(desk, n_cuts, total, missing if shift else nothing)
         before = desk.n_rows - np.int64(desk.rows_upto[n - 1]) if shift else 0
         first, last = _allowed_cuts(desk, n_cuts, before)
         gain, q = _largest_score(desk, first, last)

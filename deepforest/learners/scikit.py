@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import has_fit_parameter
 
 from .._files import Pack
@@ -93,5 +93,6 @@ class Scikit(Learner):
         return Fit(model, model.predict(features.dense(part.told)).astype(np.float32))
 
     def about(self) -> dict[str, Any]:
-        """Its name and settings, the latter as text."""
-        return {"kind": self.kind, "count": self.count, "estimator": repr(self.estimator)}
+        """Its name and settings, the latter as text, all of it."""
+        whole = {"N_CHAR_MAX": 10**6} if isinstance(self.estimator, BaseEstimator) else {}
+        return {"kind": self.kind, "count": self.count, "estimator": self.estimator.__repr__(**whole)}

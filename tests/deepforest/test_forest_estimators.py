@@ -97,6 +97,20 @@ def test_classes_may_be_strings_and_class_weights_shift_the_vote() -> None:
     assert (shifted.predict(x) == "malignant").sum() > (plain.predict(x) == "malignant").sum()
 
 
+@pytest.mark.parametrize("seed", range(351, 363))
+def test_weights_with_fractions_leave_no_leaf_without_rows(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, columns, n_classes = int(rng.integers(10, 40)), int(rng.integers(1, 4)), int(rng.integers(3, 6))
+    x = rng.normal(size=(rows, columns)).round(int(rng.integers(0, 2)))
+    y = rng.integers(0, n_classes, rows)
+    if seed % 2:
+        x[rng.random(x.shape) < 0.2] = np.nan
+    for bootstrap in (False, True):
+        model = HistForestClassifier(2, bootstrap=bootstrap, class_weight="balanced", random_state=seed).fit(x, y)
+        np.testing.assert_allclose(model.predict_proba(x).sum(axis=1), 1, atol=1e-6)
+        assert (np.diff(model.forest_.leaf_start) > 1).all()
+
+
 def test_blocks_and_single_rows_predict_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     from deepforest.forest import estimators
 
