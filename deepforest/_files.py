@@ -1,6 +1,6 @@
 """Models as folders: arrays as ``.npz``, LightGBM's trees as text, everything else as JSON, every file with its hash.
 
-Nothing is ever unpickled. A folder has a manifest, ``model.json``, and the files of its packs.
+Nothing is ever unpickled. A folder has a manifest, ``forest.json``, and the files of its packs.
 
 - ``Pack``                        what one fitted part is made of
 - ``write_model``, ``read_model``  a description and its packs
@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 
 FORMAT = "sylva-forest"
 VERSION = 1
-MANIFEST = "model.json"
+MANIFEST = "forest.json"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 NO_ARRAYS = (ValueError, TypeError, EOFError, MemoryError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 """What reading arrays raises where there are none."""

@@ -17,7 +17,8 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array
 
 from ._input import checked_weights, keep_arguments
-from .growing import CascadeClassifier, Given, GrowingCascade, Standing, check_choice
+from .classifier import CascadeClassifier
+from .growing import Given, GrowingCascade, Standing, check_choice
 from .growth import scorer
 from .jobs import Checkpointer, Event
 from .layer import LayerFit

@@ -1,8 +1,8 @@
 """How a cascade is fitted: layer after layer, as long as the last one was worth it.
 
-- ``GrowingCascade``     the loop that all cascades share, and the record it keeps
-- ``CascadeClassifier``  the same for classes: labels, class weights, probabilities
-- ``Standing``           where a fit stands between two layers
+- ``GrowingCascade``  the loop that all cascades share, and the record it keeps; ``classifier`` adds what is of classes
+- ``Given``           what a fit is given, as numbers
+- ``Standing``        where a fit stands between two layers
 
 A kind of cascade says in ``_learners_of``, ``_take_up`` and ``_added`` what is its own: which learners a layer has,
 what it makes of their vectors, and what the next layer sees.
@@ -11,7 +11,7 @@ what it makes of their vectors, and what the next layer sees.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,18 +20,15 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 
-from ._files import Pack
-from ._input import check_whole, checked_weights
+from ._input import check_whole
 from .features import AUGMENT, Features
 from .fitted import FittedCascade, Passage
-from .growth import Growth, scorer
+from .growth import Growth
 from .jobs import Checkpointer, Event, FolderCheckpointer, JobRunner
-from .layer import LayerFit, LayerPlan, fit_layer, seed_of
+from .layer import Layer, LayerFit, LayerPlan, fit_layer, seed_of
 from .learners import Learner, Task, make_learners
 from .margins import effective_size, margins
 from .metrics import METRICS, REGRESSION_METRICS, Metric
@@ -178,7 +175,7 @@ class GrowingCascade(FittedCascade):
     ) -> None:
         """Layer after layer, until growth stops; kept are the layers up to the best one."""
         growth = Growth(measure, patience=self.patience, tolerance=self.tolerance, max_layers=self.max_layers)
-        watched: Passage | None = None
+        watched = None if validation is None else Watched(self, validation)
         self.estimators_, self.layers_ = [], []
         grows = True
         while grows:
@@ -189,16 +186,14 @@ class GrowingCascade(FittedCascade):
             standing.layers += 1
             self.estimators_.append(fit.layer)
             self.binner_ = features.binner
-            if validation is not None:
-                watched = watched or Passage(self, self._features(validation.values))
-                watched.through(fit.layer)
-            grows = growth.judge(self._score(measure, standing, validation, watched))
+            by, said = (standing, standing.output) if watched is None else (watched.given, watched.through(fit.layer))
+            grows = growth.judge(measure(by.task.target, self._scaled(said), by.judged))
             if grows and len(standing.rows) < 2 * self.folds:
                 growth.stop(f"{len(standing.rows)} rows are left, too few to learn from")
                 grows = False
             if growth.best == plan.number:
                 self.oof_output_ = self._scaled(standing.output.copy())
-            validated = self._validated(validation, watched, measure)
+            validated = {} if watched is None else self._scores(watched.given, self._scaled(said), measure)
             self._keep_record(plan, fit, standing, growth, validated, time.perf_counter() - began)
             runner.tell(Event(f"layer-{plan.number}", "finished", self.layers_[-1].seconds, self.layers_[-1]))
             if grows:
@@ -252,13 +247,6 @@ class GrowingCascade(FittedCascade):
 
     # --- scores and the record ---
 
-    def _score(
-        self, measure: Metric, standing: Standing, validation: Given | None, watched: Passage | None
-    ) -> float | None:
-        if validation is None or watched is None:
-            return measure(standing.task.target, self._scaled(standing.output), standing.judged)
-        return measure(validation.task.target, self._scaled(watched.output), validation.judged)
-
     def _scores(
         self, on: Given | Standing, said: Array, measure: Metric, rows: Array | slice = slice(None)
     ) -> dict[str, float | None]:
@@ -266,11 +254,6 @@ class GrowingCascade(FittedCascade):
         weights = None if on.judged is None else on.judged[rows]
         measures = {each.name: each for each in (measure, *usual)}
         return {name: each(on.task.target[rows], said[rows], weights) for name, each in measures.items()}
-
-    def _validated(self, validation: Given | None, watched: Passage | None, measure: Metric) -> dict[str, float | None]:
-        if validation is None or watched is None:
-            return {}
-        return self._scores(validation, self._scaled(watched.output), measure)
 
     def _keep_record(
         self,
@@ -333,98 +316,20 @@ class GrowingCascade(FittedCascade):
         return margins(said, standing.task.target) if self._classifies else None
 
 
-class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
-    """What the cascades of classes share."""
+class Watched:
+    """Rows given for validation, taken along as the layers are grown."""
 
-    class_weight: str | Mapping[Any, float] | None
+    def __init__(self, cascade: GrowingCascade, given: Given) -> None:
+        self.cascade = cascade
+        self.given = given
+        self.passage: Passage | None = None
 
-    def fit(
-        self,
-        X: Any,  # noqa: N803
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        validation: tuple[Any, Any] | None = None,
-        checkpoint: str | Path | Checkpointer | None = None,
-        executor: Executor | None = None,
-        listener: Callable[[Event], None] | None = None,
-        cancelled: Callable[[], bool] | None = None,
-    ) -> Self:
-        """Grow the cascade on ``X`` (an array, or a data frame) and the classes ``y``.
-
-        Parameters
-        ----------
-        validation : (X, y)
-            Rows that steer the growth in place of the rows each fit held out.
-        checkpoint : folder or Checkpointer
-            Where finished fits are kept: the same call, after a kill, repeats none of them.
-        executor : Executor
-            Runs the fits; by default threads of its own, ``n_jobs`` of them.
-        listener : callable
-            Is told an ``Event`` whenever a job or a layer starts or ends.
-        cancelled : callable
-            Is asked often; once it returns true the fit ends with ``FitCancelled``.
-        """
-        values, y = self._read_fit(X, y)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        self.n_classes_ = len(self.classes_)
-        if self.n_classes_ < 2:
-            raise ValueError(f"y holds one class only, {self.classes_.tolist()[0]!r}; there is nothing to tell apart")
-        judged = None if sample_weight is None else checked_weights(sample_weight, values)
-        weights = judged if self.class_weight is None else self._weights(y, judged)
-        given = Given(values, Task(codes.astype(np.int32), self.n_classes_), weights, judged)
-        runner = self._runner(checkpoint, executor, listener, cancelled)
-        return self._fit(given, scorer(self._wanted_metric(), self.classes_), self._read_validation(validation), runner)
-
-    def _weights(self, y: Array, judged: Array | None) -> Array:
-        """What class and row weigh together; rows of no weight do not count in how frequent a class is."""
-        if judged is None:
-            return np.asarray(compute_sample_weight(self.class_weight, y))
-        rows = np.flatnonzero(judged)
-        weights = np.zeros(len(y))
-        weights[rows] = judged[rows] * compute_sample_weight(self.class_weight, y[rows])
-        return weights
-
-    def _wanted_metric(self) -> str | Callable[[Array, Array], float]:
-        return self.metric
-
-    def _read_validation(self, validation: tuple[Any, Any] | None) -> Given | None:
-        if validation is None:
-            return None
-        values, y = self._read(validation[0]), np.asarray(validation[1])
-        codes = np.searchsorted(self.classes_, y).clip(0, self.n_classes_ - 1)
-        if len(y) != len(values) or not (self.classes_[codes] == y).all():
-            raise ValueError("validation: y has another number of rows than X, or a class that training has not")
-        return Given(values, Task(codes.astype(np.int32), self.n_classes_), None, None)
-
-    def predict_proba(self, X: Any) -> Array:  # noqa: N803
-        """Class probabilities."""
-        return self._predict(X)
-
-    def predict(self, X: Any) -> Array:  # noqa: N803
-        """The most probable class of each row."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[best])
-
-    def predict_log_proba(self, X: Any) -> Array:  # noqa: N803
-        """Logarithms of the class probabilities."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
-
-    def staged_predict_proba(self, X: Any) -> Iterator[Array]:  # noqa: N803
-        """Class probabilities after each layer."""
-        return self._staged_predict(X)
-
-    def _description(self) -> dict[str, Any]:
-        classes = {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}
-        return {**super()._description(), "classes": classes}
-
-    def _restore(self, description: Mapping[str, Any], packs: Mapping[str, Pack]) -> None:
-        classes = description["classes"]
-        self.classes_ = np.array(classes["values"], dtype=object if classes["dtype"] == "|O" else classes["dtype"])
-        self.n_classes_ = len(self.classes_)
-        super()._restore(description, packs)
+    def through(self, layer: Layer) -> Array:
+        """What the cascade says about them after its newest layer."""
+        if self.passage is None:  # the bins are known once there is a layer
+            self.passage = Passage(self.cascade, self.cascade._features(self.given.values))
+        self.passage.through(layer)
+        return self.passage.output
 
 
 def _effective_size(plan: LayerPlan) -> float:

@@ -3,6 +3,7 @@
 - ``LayerPlan``   what a layer is fitted with: learners, rows, weights, folds
 - ``fit_layer``   fits it as a graph of jobs: folds → (learner, fold) → a learner's vectors
 - ``Layer``       the fitted layer: vectors of new rows, and how they are combined
+- ``n_fits``      how many fits a layer takes
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -41,13 +42,13 @@ class LayerPlan:
     seed: int
 
     def folds_of(self, learner: Learner) -> int:
-        """How many models a learner has: one if it tells of rows out of its bags, else one a fold."""
-        return 1 if self.out_of_bag and learner.out_of_bag else self.folds
+        """How many models a learner has."""
+        return n_fits([learner], self.out_of_bag, self.folds)
 
-    @property
-    def n_fits(self) -> int:
-        """How many models the layer has."""
-        return sum(map(self.folds_of, self.learners))
+
+def n_fits(learners: Iterable[Learner], out_of_bag: bool, folds: int) -> int:
+    """How many models a layer has: one a learner if that tells of rows out of its bags, else one a learner and fold."""
+    return sum(1 if out_of_bag and learner.out_of_bag else folds for learner in learners)
 
 
 @dataclass
@@ -116,7 +117,7 @@ def fit_layer(plan: LayerPlan, features: Features, task: Task, runner: JobRunner
 def layer_jobs(plan: LayerPlan, features: Features, task: Task, runner: JobRunner) -> list[Job]:
     """The layer as a graph of jobs."""
     jobs = [Job(_folds_key(plan), partial(draw_folds, plan.rows, task, plan.folds, plan.seed), light=True)]
-    threads = max(1, runner.n_jobs // plan.n_fits)
+    threads = max(1, runner.n_jobs // n_fits(plan.learners, plan.out_of_bag, plan.folds))
     for number, learner in enumerate(plan.learners):
         keys = _fit_keys(plan, number)
         out_of_bag = len(keys) == 1

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .cascade import CascadeForestClassifier
-from .growing import CascadeClassifier
+from .classifier import CascadeClassifier
 from .margin_forest import MarginForestClassifier
 from .screening import ScreenedForestClassifier
 

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -94,6 +94,10 @@ class LayerRecord:
     def as_dict(self) -> dict[str, Any]:
         """As JSON."""
         return asdict(self)
+
+    def without_times(self) -> Self:
+        """The record as it is on any machine."""
+        return replace(self, seconds=0.0, learners=[replace(learner, seconds=0.0) for learner in self.learners])
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

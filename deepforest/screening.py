@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ._input import keep_arguments
-from .growing import CascadeClassifier, Standing
+from .classifier import CascadeClassifier
+from .growing import Standing
 from .layer import LayerFit
 from .learners import Learner
 

@@ -1,6 +1,7 @@
 """From a table and a learner to a fitted model: what every node of the Learn category does.
 
 - ``ClassWeights``  the parameter all of them have
+- ``labelled``      the rows whose class is known
 - ``train``         checks, encodes, weighs, fits
 """
 
@@ -42,7 +43,7 @@ Seed = Annotated[
 
 def train(ctx: Context, table: Table, learner: Learner, params: NodeParams) -> FittedModel:
     """Fit ``learner`` to the table's target; ``params`` are kept with the model and say the class weights."""
-    table, codes, classes = _labelled(ctx, table)
+    table, codes, classes = labelled(ctx, table)
     encoder = TableEncoder.fit(table, learner.form, ctx.log)
     of_class, weights = _weights(table, codes, classes, getattr(params, "class_weights", "none"))
     exact = learner.precision == "float32" or (learner.form == "codes" and encoder.fits_float32)
@@ -55,6 +56,8 @@ def train(ctx: Context, table: Table, learner: Learner, params: NodeParams) -> F
         threads=ctx.threads,
         progress=ctx.progress,
         log=ctx.log,
+        cancelled=ctx.cancelled.is_set,
+        checkpoint=ctx.checkpoint,
     )
     learner.fit(problem)
     return FittedModel(
@@ -68,7 +71,7 @@ def train(ctx: Context, table: Table, learner: Learner, params: NodeParams) -> F
     )
 
 
-def _labelled(ctx: Context, table: Table) -> tuple[Table, np.ndarray, list[str]]:
+def labelled(ctx: Context, table: Table) -> tuple[Table, np.ndarray, list[str]]:
     """The rows whose class is known, with their class numbers and the classes' names."""
     import pyarrow as pa
 

@@ -40,6 +40,10 @@ class Problem:
     progress: Callable[[float, str], None] = lambda fraction, text: None
     """Told often; raises to stop the training."""
     log: Callable[[str], None] = lambda text: None
+    cancelled: Callable[[], bool] = lambda: False
+    """Whether the training was asked to stop, for learners that are long between two words of progress."""
+    checkpoint: Path | None = None
+    """A folder that outlives a crash, for what need not be done twice."""
 
 
 class Learner(Protocol):

@@ -236,7 +236,7 @@ def test_a_folder_of_another_cascade_or_of_nothing_is_refused(saved: Path, tmp_p
 
 def reseal(folder: Path, change: Callable[[dict[str, Any]], Any] | None = None) -> None:
     """Change the manifest's content and make all hashes right again."""
-    manifest = folder / "model.json"
+    manifest = folder / "forest.json"
     content = json.loads(manifest.read_text())["content"]
     for name in content["sha256"]:
         if (folder / name).is_file():

@@ -65,9 +65,9 @@ def test_a_later_result_takes_the_place_of_the_first(kept: FolderCheckpointer) -
 
 def manifest(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
     def damage(folder: Path) -> None:
-        document = json.loads((folder / "model.json").read_text())
+        document = json.loads((folder / "forest.json").read_text())
         change(document["content"])
-        (folder / "model.json").write_text(json.dumps(document))
+        (folder / "forest.json").write_text(json.dumps(document))
 
     return damage
 
@@ -94,16 +94,16 @@ def in_place_of_the_folder(folder: Path) -> None:
     [
         shutil.rmtree,
         in_place_of_the_folder,
-        lambda folder: (folder / "model.json").unlink(),  # the last thing that is written
+        lambda folder: (folder / "forest.json").unlink(),  # the last thing that is written
         lambda folder: (folder / "result.npz").unlink(),
         lambda folder: (folder / "result.txt").unlink(),
-        cut("model.json"),
+        cut("forest.json"),
         cut("result.npz"),
         cut("result.txt"),
-        write("model.json", b""),
-        write("model.json", b"[1, 2]"),
-        write("model.json", b"\xff\xfe"),
-        write("model.json", b'{"name": "something else"}'),
+        write("forest.json", b""),
+        write("forest.json", b"[1, 2]"),
+        write("forest.json", b"\xff\xfe"),
+        write("forest.json", b'{"name": "something else"}'),
         write("result.npz", b""),
         write("result.txt", b"other trees"),
         manifest(lambda content: content["packs"]["result"].update(seconds=2.0)),

@@ -226,9 +226,9 @@ def test_a_damaged_or_foreign_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "forest.npz").write_bytes(content)
     with pytest.raises(BrokenModel, match=r"forest\.npz was changed"):
         HistForestClassifier.load(tmp_path)
-    manifest = json.loads((tmp_path / "model.json").read_text())
+    manifest = json.loads((tmp_path / "forest.json").read_text())
     manifest["content"]["version"] = 99
-    (tmp_path / "model.json").write_text(json.dumps(manifest))
+    (tmp_path / "forest.json").write_text(json.dumps(manifest))
     with pytest.raises(ValueError, match="has version 99"):
         HistForestClassifier.load(tmp_path)
     with pytest.raises(BrokenModel, match="holds no model"):

@@ -219,7 +219,7 @@ def test_a_learner_that_fails_is_named_and_the_others_are_kept(tmp_path: Path) -
     with pytest.raises(ValueError, match="n_neighbors") as caught:
         CascadeForestClassifier(learners, folds=2, random_state=0).fit(x, y, checkpoint=tmp_path)
     assert caught.value.__notes__ == ["in the job layer-1-learner-2-fold-1"]
-    assert len(list(tmp_path.rglob("model.json"))) == 2
+    assert len(list(tmp_path.rglob("forest.json"))) == 2
 
 
 # --- cancellation ---

@@ -15,6 +15,8 @@ from engine.values import Folder, Report, Table
 from nodes import NODE_TYPES, evaluate, mart, predict
 
 QUICK: dict[str, dict[str, Any]] = {
+    "deep-forest": {"learners": [{"kind": "extra_trees", "trees": 5}], "max_layers": 1},
+    "feature-selection": {"trees": 5},
     "mart": {"trees": 5},
     "random-forest": {"trees": 5},
     "extra-trees": {"trees": 5},

@@ -15,13 +15,19 @@ import pytest
 from engine.errors import BadInput, Cancelled
 from engine.node_check import check_node
 from engine.values import Table
-from nodes import extra_trees, logistic_regression, mart, mlp, random_forest
+from nodes import deep_forest, extra_trees, logistic_regression, mart, mlp, random_forest
 from nodes._learners import LEARNERS
 from nodes._model import FILE, describe_model, load_model
 
 from .conftest import make_context
 
+FOREST = {
+    "learners": [{"kind": "random_forest", "trees": 5, "min_rows": 5}, {"kind": "mart", "trees": 5, "min_rows": 2}],
+    "folds": 3,
+    "max_layers": 2,
+}
 NODES = {
+    "deep-forest": (deep_forest.NODE, FOREST),
     "mart": (mart.NODE, {"trees": 8, "min_rows": 2, "row_share": 0.8, "column_share": 0.8}),
     "random-forest": (random_forest.NODE, {"trees": 7}),
     "extra-trees": (extra_trees.NODE, {"trees": 7}),

@@ -1,0 +1,104 @@
+"""Deep forests: cascades of ``deepforest``, kept as it keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from nodes._encoder import Form, Precision
+from nodes._learners.base import Problem
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from deepforest.jobs import Event
+
+
+@dataclass
+class DeepForest:
+    """A cascade: the preset it starts from, and what is set otherwise."""
+
+    kind: ClassVar[str] = "deep-forest"
+    title: ClassVar[str] = "Deep forest"
+    form: ClassVar[Form] = "codes"
+    precision: ClassVar[Precision] = "float64"
+    order: ClassVar[Literal["C", "F"]] = "C"
+
+    preset: str = "default"
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    cascade: Any = field(default=None, repr=False)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Matrix columns and classes."""
+        return self.cascade.n_features_in_, self.cascade.n_classes_
+
+    def fit(self, problem: Problem) -> None:
+        """Grow the cascade; fits that were finished before a kill are not repeated."""
+        from deepforest import preset
+        from deepforest.jobs import FitCancelled
+
+        settings = {**self.changes, "random_state": self.seed, "n_jobs": problem.threads}
+        cascade = preset(self.preset, categorical_features=list(problem.categorical), **settings)
+        try:
+            self.cascade = cascade.fit(
+                problem.matrix,
+                problem.codes,
+                sample_weight=problem.weights,
+                checkpoint=problem.checkpoint,
+                listener=_teller(problem, cascade.max_layers),
+                cancelled=problem.cancelled,
+            )
+        except FitCancelled:
+            problem.progress(1.0, "stopped")  # says so in the engine's own way
+            raise
+
+    def predict_proba(self, matrix: np.ndarray, threads: int = 1) -> np.ndarray:
+        """Class probabilities."""
+        import numpy as np
+
+        if not len(matrix):
+            return np.empty((0, self.shape[1]))
+        self.cascade.n_jobs = threads
+        return np.asarray(self.cascade.predict_proba(matrix))
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Write the cascade; the seconds it took are no part of a model: the same training gives the same bytes."""
+        self.cascade.layers_ = [record.without_times() for record in self.cascade.layers_]
+        self.cascade.n_jobs = None
+        self.cascade.save(folder)
+        return {"class": type(self.cascade).__name__}
+
+    @classmethod
+    def load(cls, folder: Path, about: Mapping[str, Any]) -> DeepForest:
+        """Read the cascade back."""
+        from deepforest.presets import PRESETS
+
+        kinds = {preset.kind.__name__: preset.kind for preset in PRESETS.values()}
+        if about["class"] not in kinds:
+            raise ValueError(f"there is no cascade {about['class']!r}")
+        return cls(cascade=kinds[about["class"]].load(folder))
+
+
+def _teller(problem: Problem, max_layers: int) -> Callable[[Event], None]:
+    """Turns the events of a fit into progress and lines of the log."""
+    from deepforest.record import LayerRecord
+
+    said = ""
+    layer, fits = 1, 0
+
+    def tell(event: Event) -> None:
+        nonlocal said, layer, fits
+        if isinstance(event.result, LayerRecord):
+            record = event.result
+            said = f", layer {record.number} {record.score:.4f}"
+            problem.log(f"Layer {record.number}, {record.seconds:.1f} s: {record.reason}.")
+            layer, fits = record.number + 1, 0
+        elif event.state in ("finished", "kept") and "-fold-" in event.key:
+            fits += 1
+        problem.progress(min(layer - 1, max_layers) / max_layers, f"layer {layer}: {fits} fits done{said}")
+
+    return tell

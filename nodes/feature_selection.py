@@ -1,0 +1,82 @@
+"""Keep the columns that boosted trees learn most from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from engine.contract import Context, NodeParams, NodeType, Port
+from engine.values import Report, Table
+from nodes._training import Seed, labelled
+
+
+class Params(NodeParams):
+    """How many columns stay."""
+
+    columns: int | None = Field(
+        None,
+        ge=1,
+        title="Columns",
+        description="Keep this many features, the most important ones; empty: as many as the share below asks for.",
+    )
+    share: float = Field(
+        0.99,
+        gt=0,
+        le=1,
+        title="Share of importance",
+        description="Without a number: keep the fewest features that together have this share of all importance.",
+    )
+    trees: int = Field(100, ge=1, le=10_000, title="Trees", description="Rounds of boosting that are looked at.")
+    seed: Seed = 0
+
+
+def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+    """Boost on all features and drop those from which little was gained."""
+    from deepforest import MartSelector
+    from nodes._encoder import TableEncoder
+
+    table: Table = inputs["table"]
+    known, codes, _ = labelled(ctx, table)
+    encoder = TableEncoder.fit(known, "codes", ctx.log)
+    ctx.progress(0.1, f"boosting on {len(encoder.names):,} features")
+    selector = MartSelector(
+        params.columns,
+        share=None if params.columns else params.share,
+        trees=params.trees,
+        target="classes",
+        categorical_features=encoder.categorical,
+        random_state=params.seed,
+    )
+    selector.fit(encoder.transform(known.data, "float32" if encoder.fits_float32 else "float64"), codes)
+    kept = {name for name, stays in zip(encoder.names, selector.get_support(), strict=True) if stays}
+    features = set(table.features)
+    names = [name for name in table.data.column_names if name in kept or name not in features]
+    ctx.log(f"{len(kept):,} of {len(features):,} features kept")
+    return {
+        "table": table.with_data(table.data.select(names)),
+        "report": _report(encoder.names, selector.importances_.tolist(), kept),
+    }
+
+
+def _report(names: list[str], gains: list[float], kept: set[str]) -> Report:
+    total = sum(gains) or 1.0
+    order = sorted(range(len(names)), key=lambda index: -gains[index])
+    rows = [{"column": names[i], "importance": gains[i] / total, "kept": names[i] in kept} for i in order]
+    covered = sum(gains[i] for i in order if names[i] in kept) / total
+    headline = {"features": len(names), "kept": len(kept), "importance kept": covered}
+    return Report("feature-selection", "Feature selection", headline, rows=rows)
+
+
+NODE = NodeType(
+    name="feature-selection",
+    title="Feature selection",
+    category="Prepare",
+    summary="Keeps the features that boosted trees gain most from; the target and columns with a role stay.",
+    version=1,
+    params=Params,
+    run=run,
+    inputs=(Port("table", "table", "Training rows"),),
+    outputs=(Port("table", "table", "Fewer columns"), Port("report", "report", "Importances")),
+    imports=("numpy", "pyarrow.compute", "lightgbm", "deepforest.selection"),
+)
