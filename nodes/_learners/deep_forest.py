@@ -87,18 +87,18 @@ def _teller(problem: Problem, max_layers: int) -> Callable[[Event], None]:
     """Turns the events of a fit into progress and lines of the log."""
     from deepforest.record import LayerRecord
 
-    said = ""
-    layer, fits = 1, 0
+    layer, fits, kept, said = 1, 0, 0, ""
 
     def tell(event: Event) -> None:
-        nonlocal said, layer, fits
+        nonlocal layer, fits, kept, said
         if isinstance(event.result, LayerRecord):
             record = event.result
-            said = f", layer {record.number} {record.score:.4f}"
-            problem.log(f"Layer {record.number}, {record.seconds:.1f} s: {record.reason}.")
-            layer, fits = record.number + 1, 0
-        elif event.state in ("finished", "kept") and "-fold-" in event.key:
-            fits += 1
+            before = f", {kept} of {fits} fits kept from before" if kept else ""
+            problem.log(f"Layer {record.number}, {record.seconds:.1f} s{before}: {record.reason}.")
+            layer, fits, kept, said = record.number + 1, 0, 0, f"; layer {record.number} scored {record.score:.4f}"
+        elif "-fold-" in event.key:
+            fits += event.state in ("finished", "kept")
+            kept += event.state == "kept"
         problem.progress(min(layer - 1, max_layers) / max_layers, f"layer {layer}: {fits} fits done{said}")
 
     return tell
