@@ -23,18 +23,25 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ._files import BrokenModel
     from .cascade import CascadeForestClassifier, CascadeForestRegressor
     from .forest import HistForestClassifier, HistForestRegressor
+    from .jobs import FitCancelled, FolderCheckpointer
     from .margin_forest import MarginForestClassifier
     from .presets import preset
+    from .record import LayerRecord
     from .screening import ScreenedForestClassifier
     from .selection import MartSelector
 
 __all__ = [
+    "BrokenModel",
     "CascadeForestClassifier",
     "CascadeForestRegressor",
+    "FitCancelled",
+    "FolderCheckpointer",
     "HistForestClassifier",
     "HistForestRegressor",
+    "LayerRecord",
     "MarginForestClassifier",
     "MartSelector",
     "ScreenedForestClassifier",
@@ -42,10 +49,14 @@ __all__ = [
 ]
 
 _HOME = {
+    "BrokenModel": "_files",
     "CascadeForestClassifier": "cascade",
     "CascadeForestRegressor": "cascade",
+    "FitCancelled": "jobs",
+    "FolderCheckpointer": "jobs",
     "HistForestClassifier": "forest",
     "HistForestRegressor": "forest",
+    "LayerRecord": "record",
     "MarginForestClassifier": "margin_forest",
     "MartSelector": "selection",
     "ScreenedForestClassifier": "screening",
@@ -57,3 +68,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -89,7 +89,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         content = document["content"]
         known, version = content["format"] == FORMAT, int(content["version"])
         intact = _hash_text(_canonical(content)) == document["sha256"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BrokenModel(f"{path} does not describe a model") from error
     if not known:
         raise BrokenModel(f"{path} describes something else than a forest")
@@ -120,8 +120,10 @@ def _write_pack(folder: Path, name: str, pack: Pack) -> list[str]:
 def _read_pack(folder: Path, name: str, about: dict[str, Any], files: Mapping[str, str]) -> Pack:
     arrays: dict[str, Array] = {}
     if f"{name}.npz" in files:
+        path = folder / f"{name}.npz"
         try:
-            with np.load(folder / f"{name}.npz", allow_pickle=False) as stored:
+            _check_stored(path)
+            with np.load(path, allow_pickle=False) as stored:
                 arrays = {key: stored[key] for key in stored.files}
         except NO_ARRAYS as error:
             raise BrokenModel(f"{folder / name}.npz holds no plain arrays") from error
@@ -130,6 +132,16 @@ def _read_pack(folder: Path, name: str, about: dict[str, Any], files: Mapping[st
     except UnicodeDecodeError as error:
         raise BrokenModel(f"{folder / name}.txt holds no text") from error
     return Pack(about, arrays, text)
+
+
+def _check_stored(path: Path) -> None:
+    """``ValueError`` if the file would become larger by being read: arrays are written as they are."""
+    with zipfile.ZipFile(path) as archive:
+        entries = archive.infolist()
+    if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+        raise ValueError("it is compressed")
+    if sum(entry.file_size for entry in entries) > path.stat().st_size:
+        raise ValueError("it claims to hold more than it does")
 
 
 def _write_synced(path: Path, data: bytes) -> None:

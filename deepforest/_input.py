@@ -6,13 +6,15 @@ as categorical.
 
 - ``TabularEstimator``  what every estimator here does with X, y and weights
 - ``TableReader``       learns the levels of a table's columns and turns tables into matrices
-- ``keep_arguments``, ``check_whole``, ``checked_weights``, ``json_param``, ``read_params``  small things they share
+- ``keep_arguments``, ``check_whole``, ``checked_weights``, ``json_param``, ``read_params``, ``describe_classes``,
+  ``read_classes``  small things they share
 """
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,19 @@ ARRAYS: dict[str, Any] = {
     "dtype": [np.float64, np.float32],
     "ensure_all_finite": "allow-nan",
 }
+
+
+@contextmanager
+def _explaining_text() -> Iterator[None]:
+    """Say what to do about an array that holds text."""
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert string" not in str(error):
+            raise
+        raise ValueError(
+            f"X is an array that holds text ({error}); give a data frame, where text is a category"
+        ) from None
 
 
 def _dense(values: Any) -> Array:
@@ -66,7 +81,12 @@ class TableReader:
         matrix = np.empty(table.shape, np.float64, order="F")
         for j, levels in enumerate(self.levels):
             column = table.iloc[:, j]
-            matrix[:, j] = _numbers(column, self.names[j]) if levels is None else _codes(column, levels)
+            if levels is None:
+                matrix[:, j] = _numbers(column, self.names[j])
+            elif levels and isinstance(levels[0], str) and _is_numeric(column):
+                raise ValueError(f"column {self.names[j]!r} held text when fitted and holds {column.dtype} now")
+            else:
+                matrix[:, j] = _codes(column, levels)
         return matrix
 
 
@@ -115,6 +135,7 @@ class TabularEstimator(BaseEstimator):  # type: ignore[misc]
         self.table_: TableReader | None = None
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        y = y.to_numpy() if hasattr(y, "to_numpy") else y
         if is_table(x):
             validate_data(self, x, skip_check_array=True)
             self.table_ = TableReader.learn(x)
@@ -122,9 +143,13 @@ class TabularEstimator(BaseEstimator):  # type: ignore[misc]
             y = check_array(y, ensure_2d=False, dtype=None)
             if len(y) != len(values):
                 raise ValueError(f"X has {len(values)} rows and y has {len(y)}")
-            return values, column_or_1d(y, warn=True)
-        values, y = validate_data(self, x, y, **ARRAYS)
-        return _dense(values), column_or_1d(y, warn=True)
+        else:
+            with _explaining_text():
+                values, y = validate_data(self, x, y, **ARRAYS)
+        y = column_or_1d(y, warn=True)
+        if y.dtype == object and any(label is None or label != label for label in y):
+            raise ValueError("y has missing values; leave those rows out")
+        return _dense(values), y
 
     def _read(self, x: Any) -> Array:
         check_is_fitted(self, "n_features_in_")
@@ -132,7 +157,8 @@ class TabularEstimator(BaseEstimator):  # type: ignore[misc]
             validate_data(self, x, skip_check_array=True, reset=False)
             if self.table_ is not None:
                 return np.asarray(check_array(self.table_.read(x), ensure_all_finite="allow-nan", estimator=self))
-        return _dense(validate_data(self, x, reset=False, **ARRAYS))
+        with _explaining_text():
+            return _dense(validate_data(self, x, reset=False, **ARRAYS))
 
 
 def keep_arguments(estimator: BaseEstimator, arguments: dict[str, Any]) -> None:
@@ -149,12 +175,17 @@ def check_whole(name: str, value: Any, least: int) -> None:
 
 
 def checked_weights(sample_weight: Any, values: Array) -> Array:
-    """Sample weights as floats; ``ValueError`` if one is negative or all are zero."""
+    """Sample weights, from 1 to 2 on average: only their ratios matter, and learners have limits of their own.
+
+    They are scaled by a power of two, which is exact. ``ValueError`` if one is negative or all are zero.
+    """
     weights = np.asarray(_check_sample_weight(sample_weight, values, dtype=np.float64))
     if (weights < 0).any():
         raise ValueError("sample_weight holds a negative weight")
     if not (weights > 0).any():
         raise ValueError("every sample_weight is zero: there is nothing to learn from")
+    for typical in (np.max, lambda positive: positive.mean()):  # the sum of the largest floats is none
+        weights = np.ldexp(weights, 1 - np.frexp(typical(weights[weights > 0]))[1])
     return weights
 
 
@@ -183,6 +214,23 @@ def read_params(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read_param(name: str, value: Any) -> Any:
     return dict(value) if name == "class_weight" and isinstance(value, list) else value
+
+
+def describe_classes(classes: Array) -> dict[str, Any]:
+    """Classes as JSON."""
+    return {"dtype": classes.dtype.str, "values": classes.tolist()}
+
+
+def read_classes(about: Mapping[str, Any]) -> Array:
+    """Classes that ``describe_classes`` described; ``ValueError`` if they cannot be any."""
+    dtype = np.dtype(about["dtype"])
+    if dtype.kind not in "biufUO":
+        raise ValueError(f"there are no classes of type {about['dtype']}")
+    # texts are as long as they are, whatever the type claims
+    classes = np.array(about["values"], dtype=str if dtype.kind == "U" else dtype)
+    if classes.ndim != 1 or len(np.unique(classes)) != len(classes):
+        raise ValueError("the classes are no list of different ones")
+    return classes
 
 
 def _is_numeric(column: Any) -> bool:

@@ -3,12 +3,14 @@
 The text is a header, the trees one after the other, and remarks. A header or a tree is lines of ``name=value``. Inner
 nodes are numbered from their root on, so that a child has a higher number than its parent; leaf ``i`` is the child
 ``-1 - i``. A categorical node has in place of its threshold the number of a set of levels.
+
+- ``trees_only``  the text without the remarks, which no prediction needs
+- ``check_text``  whether such a text hangs together
 """
 
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -22,66 +24,84 @@ CATEGORICAL = 1
 """The bit of ``decision_type`` that marks a categorical node."""
 DECISIONS = 16
 END = "end of trees\n"
+WHOLE = re.compile(r"-?\d{1,18}(?: -?\d{1,18})*")
+FLOAT = r"(?:-?\d+(?:\.\d*)?(?:e[-+]?\d{1,3})?|-?inf|-?nan)"
+FLOATS = re.compile(rf"{FLOAT}(?: {FLOAT})*")
+HEADER = {
+    *("version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx", "objective"),
+    *("feature_names", "feature_infos", "tree_sizes"),
+}
+TREE = {
+    *("num_leaves", "num_cat", "split_feature", "decision_type", "left_child", "right_child", "is_linear", "shrinkage"),
+    *(*PER_LEAF, *PER_NODE, "cat_boundaries", "cat_threshold"),
+}
+
+
+def trees_only(text: str) -> str:
+    """Header and trees; what follows (parameters, importances) is read by LightGBM in ways that cannot be checked."""
+    return text[: text.find(END) + len(END)] if END in text else text
 
 
 def check_text(text: str, *, regression: bool = False) -> None:
     """``ValueError`` unless the header, the trees and their sizes agree and every tree leads to its leaves."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DeprecationWarning)  # numpy's way to say that there is more than numbers
-        try:
-            _check(text, regression)
-        except (KeyError, IndexError) as error:
-            raise ValueError(f"LightGBM's text lacks something: {error}") from None
+    try:
+        _check(text, regression)
+    except (KeyError, IndexError) as error:
+        raise ValueError(f"LightGBM's text lacks something: {error}") from None
 
 
 def _check(text: str, regression: bool) -> None:
     if not text.isascii() or "\0" in text:
         raise ValueError("LightGBM's text holds characters that it never writes")
     start = text.find("\n\n") + 2
-    header = _lines(text[:start].removeprefix("tree\n").removesuffix("\n"))
+    header = _lines(text[:start].removeprefix("tree\n").removesuffix("\n"), HEADER)
     sizes, columns = _whole(header["tree_sizes"]), len(header["feature_names"].split(" "))
     per_round = _trees_per_round(header, regression)
-    if int(header["max_feature_idx"]) + 1 != columns or not len(sizes) or len(sizes) % per_round or sizes.min() < 1:
+    if _one(header["max_feature_idx"]) + 1 != columns or not len(sizes) or len(sizes) % per_round or sizes.min() < 1:
         raise ValueError("the header of LightGBM's text contradicts itself")
     for number, size in enumerate(sizes.tolist()):
         head, stop = f"Tree={number}\n", start + size
         tree = text[start:stop]
         if not tree.startswith(head):
             raise ValueError(f"tree {number} is not where tree_sizes says")
-        if not _leads_to_leaves(_lines(tree.removeprefix(head).rstrip("\n") + "\n"), columns):
+        if not _leads_to_leaves(_lines(tree.removeprefix(head).rstrip("\n") + "\n", TREE), columns):
             raise ValueError(f"tree {number} does not hang together")
         start = stop
-    if not text.startswith(END, start):
-        raise ValueError("there are other trees than tree_sizes says")
+    if text[start:] != END:
+        raise ValueError("there are other trees than tree_sizes says, or something after them")
 
 
 def _trees_per_round(header: Mapping[str, str], regression: bool) -> int:
     """One for numbers and for two classes, else one a class; other objectives give no probabilities."""
-    per_round = int(header["num_tree_per_iteration"])
+    per_round = _one(header["num_tree_per_iteration"])
     single = "regression" if regression else "binary sigmoid:1"
     objective = single if per_round == 1 else f"multiclass num_class:{per_round}"
-    if header["objective"] != objective or int(header["num_class"]) != per_round or per_round < 1:
+    if header["objective"] != objective or _one(header["num_class"]) != per_round or per_round < 1:
         raise ValueError(f"LightGBM's text is of another objective, {header['objective'][:40]!r}")
     return per_round
 
 
-def _lines(text: str) -> dict[str, str]:
-    """Values by their names, each of which is given once."""
+def _lines(text: str, names: set[str]) -> dict[str, str]:
+    """Values by their names, all known ones and each given once."""
     if not LINES.fullmatch(text):
         raise ValueError("LightGBM's text has lines that are not name=value")
     pairs = [line.split("=", 1) for line in text.splitlines()]
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("LightGBM's text gives a value twice")
+    if unknown := sorted(found.keys() - names):
+        raise ValueError(f"LightGBM's text gives {unknown[0][:40]!r}, which it never writes")
     return found
 
 
 def _leads_to_leaves(tree: Mapping[str, str], columns: int) -> bool:
     import numpy as np
 
-    leaves = int(tree["num_leaves"])
+    leaves = _one(tree["num_leaves"])
     values = _floats(tree["leaf_value"])
-    if tree["is_linear"] != "0" or leaves < 1 or len(values) != leaves or not np.isfinite(values).all():
+    if leaves < 1 or len(values) != leaves or not np.isfinite(values).all():
+        return False
+    if tree["is_linear"] != "0" or len(_floats(tree["shrinkage"])) != 1:
         return False
     if leaves == 1:
         return True
@@ -107,7 +127,7 @@ def _are_children(child: np.ndarray, node: np.ndarray, leaves: int) -> bool:
 def _has_its_sets(tree: Mapping[str, str], threshold: np.ndarray, is_categorical: np.ndarray) -> bool:
     import numpy as np
 
-    sets = int(tree["num_cat"])
+    sets = _one(tree["num_cat"])
     if np.isnan(threshold).any() or sets < 0:
         return False
     if not sets:
@@ -126,21 +146,25 @@ def _within(numbers: np.ndarray, stop: int) -> bool:
     return bool(((numbers >= 0) & (numbers < stop)).all())
 
 
+def _one(text: str) -> int:
+    return int(_whole(text).item())
+
+
 def _whole(text: str) -> np.ndarray:
-    return _numbers(text, "int64")
+    return _numbers(text, WHOLE, "int64")
 
 
 def _floats(text: str) -> np.ndarray:
-    return _numbers(text, "float64")
+    return _numbers(text, FLOATS, "float64")
 
 
-def _numbers(text: str, dtype: str) -> np.ndarray:
+def _numbers(text: str, form: re.Pattern[str], dtype: str) -> np.ndarray:
+    """Numbers, with one blank between two: where LightGBM is surprised, it ends the process."""
     import numpy as np
 
+    if not form.fullmatch(text):
+        raise ValueError("LightGBM's text has something else where numbers are expected")
     try:
-        numbers = np.fromstring(text, dtype, sep=" ")
-    except (DeprecationWarning, ValueError):  # the latter in newer versions of numpy
-        raise ValueError("LightGBM's text has something else where numbers are expected") from None
-    if len(numbers) != text.count(" ") + 1:  # LightGBM counts blanks, and ends the process where it is surprised
-        raise ValueError("LightGBM's text has blanks where numbers are expected")
-    return numbers
+        return np.array(text.split(" "), dtype)
+    except (ValueError, OverflowError):
+        raise ValueError("LightGBM's text has a number that is too large") from None

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_array
 
 from ._input import checked_weights, keep_arguments
 from .classifier import CascadeClassifier
-from .growing import Given, GrowingCascade, Standing, check_choice
+from .growing import Given, GrowingCascade, Standing, check_choice, read_pair
 from .growth import scorer
 from .jobs import Checkpointer, Event
 from .layer import LayerFit
@@ -70,15 +70,16 @@ class CascadeForestClassifier(_Combining, CascadeClassifier):
     learners : list or None
         The learners of a layer: kinds ("random_forest", "completely_random_forest", "extra_trees", "mart"), mappings
         such as ``{"kind": "mart", "count": 4, "trees": 50}``, ``Learner`` objects, or scikit-learn classifiers. None
-        is the choice that measured best all round: see ``DEFAULT``.
+        is the choice that measured best all round: a random forest, extra-trees, a completely-random forest and, up
+        to four classes, a mart of 100 trees (with more, a second extra-trees in its place).
     class_vectors : "folds" or "oob"
         Where the vectors of training rows come from: from models of ``folds`` folds that held the row out, or from
         the trees that left it out of their bag (one model a learner instead of one a fold; learners without bags, such
         as "mart", still use folds).
     folds : int
     combine : "weighted" or "mean"
-        What a layer says: the mean of its learners' vectors, or the mixture of them under which the classes of held-out
-        rows are most likely.
+        What a layer says: the mixture of its learners' vectors under which the classes of held-out rows are most
+        likely, or their plain mean.
     metric : str or callable
         What steers the growth: "accuracy", "balanced_accuracy", "auc", "f1", "ks", "log_loss", "average_precision",
         "recall_at_rate(0.01)", or a callable ``(y, probabilities) -> float`` of which more is better. "auto" is "auc"
@@ -96,6 +97,8 @@ class CascadeForestClassifier(_Combining, CascadeClassifier):
     n_jobs : int or None
         Threads; the result does not depend on it.
     random_state : int, RandomState or None
+    verbose : bool
+        Whether to print a line a layer; ``fit`` takes a ``listener`` that is told more.
 
     Attributes
     ----------
@@ -125,6 +128,7 @@ class CascadeForestClassifier(_Combining, CascadeClassifier):
         categorical_features: str | Sequence[Any] | None = "from_dtype",
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         keep_arguments(self, locals())
 
@@ -162,6 +166,7 @@ class CascadeForestRegressor(RegressorMixin, _Combining):  # type: ignore[misc]
         categorical_features: str | Sequence[Any] | None = "from_dtype",
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         keep_arguments(self, locals())
 
@@ -187,10 +192,8 @@ class CascadeForestRegressor(RegressorMixin, _Combining):  # type: ignore[misc]
         given = Given(values, Task(target, 0), weights, weights)
         watched = None
         if validation is not None:
-            truth = np.asarray(validation[1], np.float64)
-            watched = Given(self._read(validation[0]), Task(truth, 0), None, None)
-            if truth.shape != (len(watched.values),):
-                raise ValueError("validation: y has another number of rows than X")
+            rows, truth = read_pair(self, validation)
+            watched = Given(rows, Task(np.asarray(truth, np.float64), 0), None, None)
         runner = self._runner(checkpoint, executor, listener, cancelled)
         return self._fit(given, scorer(self.metric, None), watched, runner)
 

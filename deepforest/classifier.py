@@ -17,8 +17,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from ._files import Pack
-from ._input import checked_weights
-from .growing import Given, GrowingCascade
+from ._input import checked_weights, describe_classes, read_classes
+from .growing import Given, GrowingCascade, read_pair
 from .growth import scorer
 from .jobs import Checkpointer, Event
 from .learners import Task
@@ -54,7 +54,8 @@ class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
         executor : Executor
             Runs the fits; by default threads of its own, ``n_jobs`` of them.
         listener : callable
-            Is told an ``Event`` whenever a job or a layer starts or ends.
+            Is told an ``Event`` whenever a job starts or ends, and when a layer is finished (its ``result`` is then the
+            layer's ``LayerRecord``).
         cancelled : callable
             Is asked often; once it returns true the fit ends with ``FitCancelled``.
         """
@@ -72,6 +73,11 @@ class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
 
     def _weights(self, y: Array, judged: Array | None) -> Array:
         """What class and row weigh together; rows of no weight do not count in how frequent a class is."""
+        if isinstance(self.class_weight, Mapping):
+            if not all(weight >= 0 for weight in self.class_weight.values()):
+                raise ValueError(f"class_weight is {self.class_weight}; give weights from 0")
+        elif self.class_weight != "balanced":
+            raise ValueError(f"class_weight is {self.class_weight!r}; give 'balanced', a mapping or None")
         if judged is None:
             return np.asarray(compute_sample_weight(self.class_weight, y))
         rows = np.flatnonzero(judged)
@@ -85,10 +91,11 @@ class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
     def _read_validation(self, validation: tuple[Any, Any] | None) -> Given | None:
         if validation is None:
             return None
-        values, y = self._read(validation[0]), np.asarray(validation[1])
+        values, y = read_pair(self, validation)
         codes = np.searchsorted(self.classes_, y).clip(0, self.n_classes_ - 1)
-        if len(y) != len(values) or not (self.classes_[codes] == y).all():
-            raise ValueError("validation: y has another number of rows than X, or a class that training has not")
+        unknown = y[self.classes_[codes] != y]
+        if len(unknown):
+            raise ValueError(f"validation: y holds {unknown.tolist()[0]!r}, a class that the training rows do not have")
         return Given(values, Task(codes.astype(np.int32), self.n_classes_), None, None)
 
     def predict_proba(self, X: Any) -> Array:  # noqa: N803
@@ -110,11 +117,9 @@ class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
         return self._staged_predict(X)
 
     def _description(self) -> dict[str, Any]:
-        classes = {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}
-        return {**super()._description(), "classes": classes}
+        return {**super()._description(), "classes": describe_classes(self.classes_)}
 
     def _restore(self, description: Mapping[str, Any], packs: Mapping[str, Pack]) -> None:
-        classes = description["classes"]
-        self.classes_ = np.array(classes["values"], dtype=object if classes["dtype"] == "|O" else classes["dtype"])
+        self.classes_ = read_classes(description["classes"])
         self.n_classes_ = len(self.classes_)
         super()._restore(description, packs)

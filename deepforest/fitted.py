@@ -155,6 +155,13 @@ class FittedCascade(TransformerMixin, SavedCascade):  # type: ignore[misc]
 
         return self._by_block(self._read_rows(X), width, represent)
 
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the columns that ``transform`` gives."""
+        check_is_fitted(self, "estimators_")
+        outputs = [str(name) for name in self.classes_] if self._classifies else ["value"]
+        learners = [record.name.replace(" ", "_").lower() for record in self.layers_[0].learners]
+        return np.array([f"{learner}_{output}" for learner in learners for output in outputs], dtype=object)
+
     def trace(self, X: Any) -> Trace:  # noqa: N803
         """The way of each row through layers × learners: what was said of it, and where it left."""
         values = self._read_rows(X)

@@ -77,7 +77,8 @@ class Standing:
     margin: Array | None = None
     """After the last layer, where the cascade keeps margins of its own."""
     said: list[Array] = field(default_factory=list)
-    """What each layer said about every row, where the cascade adds that up."""
+    """What each layer said about every row, where the cascade adds that up; and the margins of that."""
+    margins: list[Array] = field(default_factory=list)
     layers: int = 0
     """How many layers are behind it."""
 
@@ -101,6 +102,7 @@ class GrowingCascade(FittedCascade):
     max_layers: int
     selector: Any
     random_state: Any
+    verbose: bool
 
     oof_output_: Array
 
@@ -125,7 +127,18 @@ class GrowingCascade(FittedCascade):
         n_rows, rows = len(given.values), given.of_weight()
         if len(rows) < 2:
             raise ValueError(f"n_samples = {n_rows}, and rows that weigh something = {len(rows)}; give at least 2")
-        given = given.only(rows)
+        try:
+            with runner:
+                self._fit_rows(given.only(rows), measure, validation, runner)
+        except BaseException:  # half a cascade must not pass for a fitted one
+            self.__dict__.pop("estimators_", None)
+            raise
+        if len(rows) < n_rows:
+            said, self.oof_output_ = self.oof_output_, np.full((n_rows, self.n_outputs_), np.float32("nan"))
+            self.oof_output_[rows] = said
+        return self
+
+    def _fit_rows(self, given: Given, measure: Metric, validation: Given | None, runner: JobRunner) -> None:
         learners = make_learners(self._wanted_learners(given))
         self.categorical_ = self._categorical(given.values.shape[1])
         self.selected_ = None
@@ -136,12 +149,7 @@ class GrowingCascade(FittedCascade):
         self.n_learners_, self.n_outputs_ = len(learners), given.task.n_outputs
         features = self._features_to_learn(given.values, runner.n_jobs)
         seed = self._seed(features, runner)
-        with runner:
-            self._grow(features, learners, Standing.start(given), measure, validation, runner, seed)
-        if len(rows) < n_rows:
-            said, self.oof_output_ = self.oof_output_, np.full((n_rows, self.n_outputs_), np.float32("nan"))
-            self.oof_output_[rows] = said
-        return self
+        self._grow(features, learners, Standing.start(given), measure, validation, runner, seed)
 
     def _select(self, given: Given) -> Given:
         selector = self._settled(clone(self.selector), given.task)
@@ -189,12 +197,14 @@ class GrowingCascade(FittedCascade):
             by, said = (standing, standing.output) if watched is None else (watched.given, watched.through(fit.layer))
             grows = growth.judge(measure(by.task.target, self._scaled(said), by.judged))
             if grows and len(standing.rows) < 2 * self.folds:
-                growth.stop(f"{len(standing.rows)} rows are left, too few to learn from")
+                growth.stop(f"{len(standing.rows)} rows are too few for another layer")
                 grows = False
             if growth.best == plan.number:
                 self.oof_output_ = self._scaled(standing.output.copy())
             validated = {} if watched is None else self._scores(watched.given, self._scaled(said), measure)
             self._keep_record(plan, fit, standing, growth, validated, time.perf_counter() - began)
+            if self.verbose:
+                print(f"Layer {plan.number}, {self.layers_[-1].seconds:.1f} s: {self.layers_[-1].reason}.", flush=True)
             runner.tell(Event(f"layer-{plan.number}", "finished", self.layers_[-1].seconds, self.layers_[-1]))
             if grows:
                 features.add(self._added(fit.vectors, standing.output), rows=standing.rows)
@@ -223,6 +233,8 @@ class GrowingCascade(FittedCascade):
         cancelled: Callable[[], bool] | None,
     ) -> JobRunner:
         if isinstance(checkpoint, str | Path):
+            if Path(checkpoint).is_file():
+                raise ValueError(f"checkpoint is {str(checkpoint)!r}, a file; give a folder")
             checkpoint = FolderCheckpointer(checkpoint)
         n_jobs = getattr(executor, "_max_workers", None) or effective_n_jobs(self.n_jobs)
         return JobRunner(n_jobs, executor=executor, checkpointer=checkpoint, listener=listener, cancelled=cancelled)
@@ -242,6 +254,8 @@ class GrowingCascade(FittedCascade):
         check_whole("max_layers", self.max_layers, 1)
         if not self.tolerance >= 0:
             raise ValueError(f"tolerance is {self.tolerance}; give a number from 0")
+        if self.selector is not None and not hasattr(self.selector, "get_support"):
+            raise ValueError(f"selector is {self.selector!r}; give a MartSelector or None")
         check_choice("class_vectors", self.class_vectors, CLASS_VECTORS)
         check_choice("augment", self.augment, AUGMENT)
 
@@ -303,7 +317,7 @@ class GrowingCascade(FittedCascade):
     ) -> list[LearnerRecord]:
         return [
             LearnerRecord(
-                name=f"{learner.kind.replace('_', ' ')} {number + 1}",
+                name=f"{learner.title} {number + 1}",
                 settings=learner.about(),
                 scores=self._scores(standing, self._scaled(fit.vectors[number]), measure, plan.rows),
                 fits=plan.folds_of(learner),
@@ -338,6 +352,16 @@ def _effective_size(plan: LayerPlan) -> float:
 
 def _error(said: Array, truth: Array) -> float | None:
     return float((said.argmax(axis=1) != truth).mean()) if len(truth) else None
+
+
+def read_pair(cascade: GrowingCascade, validation: Any) -> tuple[Array, Array]:
+    """X and y of the rows given for validation, X as numbers."""
+    if not isinstance(validation, tuple) or len(validation) != 2:
+        raise ValueError("validation has to be a pair (X, y)")
+    values, y = cascade._read(validation[0]), np.asarray(validation[1])
+    if y.shape != (len(values),):
+        raise ValueError(f"validation: X has {len(values)} rows and y has the shape {y.shape}")
+    return values, y
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

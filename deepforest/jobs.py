@@ -25,6 +25,7 @@ from ._files import BrokenModel, Pack, read_model, write_model
 
 State = Literal["started", "finished", "kept", "failed"]
 LOOK_EVERY = 0.1  # seconds between looks whether the fit was cancelled
+ATTEMPTS = 20
 
 
 class FitCancelled(Exception):
@@ -81,20 +82,29 @@ class FolderCheckpointer:
             return None
 
     def save(self, key: str, pack: Pack) -> None:
-        """Write beside, then rename."""
+        """Write beside, then change places: what was there is whole until then, whoever else may be at it."""
         target = self.folder / key
         beside = target.parent / f".{target.name}-{uuid.uuid4().hex[:8]}"
         write_model(beside, {}, {"result": pack})
-        try:
-            if target.is_dir():
-                shutil.rmtree(target)
-            else:
-                target.unlink(missing_ok=True)
-            beside.rename(target)
-        except OSError:
-            if self.load(key) is None:
-                raise
-            shutil.rmtree(beside)  # another process, at the same fit, was faster
+        for attempt in range(ATTEMPTS):
+            old = beside.with_name(f"{beside.name}-{attempt}")
+            try:
+                if target.exists():
+                    target.rename(old)
+                beside.rename(target)
+                break
+            except OSError:  # another process, at the same fit, was faster
+                if attempt + 1 == ATTEMPTS:
+                    raise
+            finally:
+                _remove(old)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 class Interrupt:

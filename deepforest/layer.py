@@ -134,7 +134,8 @@ def layer_jobs(plan: LayerPlan, features: Features, task: Task, runner: JobRunne
                 threads,
                 runner.interrupt,
             )
-            unpack = partial(unpack_fit, n_features=features.n_features, n_classes=task.n_classes)
+            told = len(plan.rows) if out_of_bag else len(plan.rows[fold :: plan.folds])
+            unpack = partial(unpack_fit, n_told=told, n_features=features.n_features, n_classes=task.n_classes)
             jobs.append(Job(key, work, (_folds_key(plan),), _pack_fit if _can_pack(learner) else None, unpack))
         gather = partial(gather_vectors, plan.rows, task, out_of_bag)
         jobs.append(Job(_vectors_key(plan, number), gather, (_folds_key(plan), *keys), light=True))
@@ -236,10 +237,15 @@ def _pack_fit(result: FitResult) -> Pack:
     return Pack(about, {**pack.arrays, "vectors": result.vectors}, pack.text)
 
 
-def unpack_fit(pack: Pack, n_features: int, n_classes: int) -> FitResult:
-    """The result of a fit job as it was kept."""
+def unpack_fit(pack: Pack, n_told: int, n_features: int, n_classes: int) -> FitResult:
+    """The result of a fit job as it was kept; ``ValueError`` if it cannot be right."""
     model = FITTED[pack.about["kind"]].unpack(pack, n_features, n_classes)
-    return FitResult(model, pack.arrays["vectors"], pack.about["seconds"])
+    vectors, seconds = pack.arrays["vectors"], pack.about["seconds"]
+    if vectors.dtype != np.float32 or vectors.shape != (n_told, max(n_classes, 1)) or not isinstance(seconds, float):
+        raise ValueError("the vectors are not those of the rows")
+    if n_classes and not (np.isnan(vectors) | ((vectors >= 0) & (vectors <= 1 + 1e-5))).all():
+        raise ValueError("the vectors are no probabilities")
+    return FitResult(model, vectors, seconds)
 
 
 def pack_layer(layer: Layer, number: int) -> dict[str, Pack]:

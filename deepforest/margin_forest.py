@@ -76,6 +76,7 @@ class MarginForestClassifier(CascadeClassifier):
         categorical_features: str | Sequence[Any] | None = "from_dtype",
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         keep_arguments(self, locals())
 
@@ -97,7 +98,8 @@ class MarginForestClassifier(CascadeClassifier):
         said = fit.vectors.mean(axis=0)
         fit.layer.coefficients = np.full(len(fit.vectors), 1 / len(fit.vectors))
         standing.said.append(said)
-        by_layer = np.column_stack([margins(each, standing.task.target) for each in standing.said])
+        standing.margins.append(margins(said, standing.task.target))
+        by_layer = np.column_stack(standing.margins)
         fit.layer.alphas = self._alphas(by_layer)
         standing.margin = by_layer @ fit.layer.alphas
         standing.output = np.tensordot(fit.layer.alphas, np.stack(standing.said), axes=1).astype(np.float32)
@@ -106,12 +108,20 @@ class MarginForestClassifier(CascadeClassifier):
             standing.weights = costs if standing.given is None else costs * standing.given
 
     def _alphas(self, by_layer: Array) -> Array:
-        """The weights of all layers so far, or of the last with those before it as they were."""
+        """The weights of all layers so far, or of the last with those before it as they were; none is negative.
+
+        Where the margins are too bad for any weight, the last layer has the only word: some layer must have it.
+        """
         before = self.estimators_[-1].alphas if self.estimators_ else np.zeros(0)
         assert before is not None
         if self.joint_alphas:
-            return best_alphas(by_layer, self.gamma, self.mu, np.append(before, 0.0))
-        return np.append(before, best_alpha(by_layer[:, :-1] @ before, by_layer[:, -1], self.gamma, self.mu))
+            alphas = best_alphas(by_layer, self.gamma, self.mu, np.append(before, 0.0))
+        else:
+            alpha = best_alpha(by_layer[:, :-1] @ before, by_layer[:, -1], self.gamma, self.mu)
+            alphas = np.append(before, max(alpha, 0.0))
+        if not alphas.any():
+            alphas[-1] = 1.0
+        return alphas
 
     def _added(self, vectors: Array, output: Array) -> Array:
         """f_t."""

@@ -1,6 +1,6 @@
 """How much each learner of a layer has to say.
 
-- ``mixture_weights``  of class probabilities: the mixture under which the true classes are most likely
+- ``mixture_weights``  of class probabilities: towards the mixture under which the true classes are most likely
 - ``blend_weights``    of numbers: the blend with the least squared error
 """
 
@@ -19,10 +19,11 @@ SMALLEST = 1e-6  # a learner that was sure and wrong must not be silenced by a s
 
 
 def mixture_weights(given: Array, row_weight: Array | None = None) -> Array:
-    """Weights that sum to 1 and maximise Σ log Σ_j w_j p_j(i), ``given`` being p_j(i), the true class's probability.
+    """Weights that sum to 1 and raise Σ log Σ_j w_j p_j(i), ``given`` being p_j(i), the true class's probability.
 
     The likelihood is concave in the weights; each round of expectation-maximisation raises it (``given``: rows ×
-    learners).
+    learners). It starts from equal weights and stops when a round changes little, before the very maximum: learners
+    that are about as good as each other keep about the same weight.
     """
     given = np.maximum(given, SMALLEST)
     share = np.full(len(given), 1 / len(given)) if row_weight is None else row_weight / row_weight.sum()

@@ -55,7 +55,11 @@ PRESETS: dict[str, Preset] = {
 
 
 def preset(name: str, **changes: Any) -> CascadeClassifier:
-    """The cascade of that name, with ``changes`` to its settings."""
+    """The cascade of that name, with ``changes`` to its settings.
+
+    Names: default, gcforest, mart_cascade, mart_cascade_tuned, mddf, mddf_sf, mddf_st, mddf_np, gcforest_cs. What a
+    paper leaves open is as the estimator has it; in mdDF the α of all layers are settled together.
+    """
     if name not in PRESETS:
         raise ValueError(f"there is no preset {name!r}; known are {', '.join(PRESETS)}")
     return PRESETS[name].kind(**{**PRESETS[name].settings, **changes})

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -44,8 +44,8 @@ class MarginRecord:
     mean: float
     std: float
     ratio: float | None
-    edges: list[float]
-    counts: list[int]
+    edges: list[float] = field(repr=False)
+    counts: list[int] = field(repr=False)
 
     @classmethod
     def of(cls, margin: Array) -> Self:

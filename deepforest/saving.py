@@ -81,7 +81,7 @@ class SavedCascade(TabularEstimator):
         """A parameter as JSON; of what is code (a measuring function, a selecting estimator) nothing is kept."""
         if name == "learners" and not (value is None or isinstance(value, str)):
             return [learner.about() for learner in make_learners(value)]
-        if name == "selector" or (name == "metric" and not isinstance(value, str)):
+        if name in ("selector", "n_jobs") or (name == "metric" and not isinstance(value, str)):
             return type(self)().get_params()[name]
         return json_param(name, value)
 
@@ -90,12 +90,13 @@ class SavedCascade(TabularEstimator):
         """Read a cascade that ``save`` wrote; a folder that cannot be right is a ``BrokenModel``."""
         description, packs = read_model(folder)
         if description.get("class") != cls.__name__:
-            raise BrokenModel(f"{folder} holds a {description.get('class')}; load it with {cls.__name__}.load")
+            held = description.get("class")
+            raise BrokenModel(f"{folder} holds a {held}, not a {cls.__name__}; load it with {held}.load")
         try:
             model = cls(**read_params(description["params"]))
             model._restore(description, packs)
             model._check_restored()
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        except Exception as error:  # whatever it is, the folder is to blame
             raise BrokenModel(f"{folder} does not hold a whole {cls.__name__}: {error}") from error
         return model
 
@@ -105,7 +106,7 @@ class SavedCascade(TabularEstimator):
             self.feature_names_in_ = np.array(description["feature_names"], dtype=object)
         table = description["table"]
         self.table_ = None if table is None else TableReader(table["names"], table["levels"])
-        self.n_learners_, self.n_outputs_ = description["n_learners"], description["n_outputs"]
+        self.n_learners_, self.n_outputs_ = int(description["n_learners"]), int(description["n_outputs"])
         self.layers_ = [LayerRecord.from_dict(record) for record in description["layers"]]
         arrays = packs["input"].arrays
         self.categorical_, self.selected_ = arrays["categorical"], arrays.get("selected")
@@ -138,10 +139,14 @@ class SavedCascade(TabularEstimator):
 
 def _check_layer(layer: Layer, number: int, n_learners: int, n_added: int) -> None:
     _require(len(layer.models) == n_learners and all(layer.models), f"the learners of layer {number}")
-    _require(layer.coefficients.shape == (n_learners,), f"the coefficients of layer {number}")
-    _require(layer.alphas is None or layer.alphas.shape == (number,), f"the alphas of layer {number}")
+    _require(_are_weights(layer.coefficients, n_learners), f"the coefficients of layer {number}")
+    _require(layer.alphas is None or _are_weights(layer.alphas, number), f"the alphas of layer {number}")
     _require(layer.threshold is None or isinstance(layer.threshold, float), f"the threshold of layer {number}")
     _require(layer.binner is None or layer.binner.n_features == n_added, f"the bins of layer {number}")
+
+
+def _are_weights(values: Array, n: int) -> bool:
+    return values.shape == (n,) and values.dtype == np.float64 and bool(np.isfinite(values).all())
 
 
 def _require(holds: Any, part: str) -> None:

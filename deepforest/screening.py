@@ -67,6 +67,7 @@ class ScreenedForestClassifier(CascadeClassifier):
         categorical_features: str | Sequence[Any] | None = "from_dtype",
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         keep_arguments(self, locals())
 

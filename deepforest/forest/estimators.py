@@ -25,8 +25,10 @@ from .._input import (
     TabularEstimator,
     check_whole,
     checked_weights,
+    describe_classes,
     json_param,
     keep_arguments,
+    read_classes,
     read_params,
 )
 from .binning import MAX_BINS, Binner
@@ -166,12 +168,13 @@ class _HistForest(TabularEstimator):
     def load(cls, folder: str | Path) -> Self:
         """Read a forest that ``save`` wrote."""
         description, packs = read_model(folder)
-        if description["class"] != cls.__name__:
-            raise ValueError(f"{folder} holds a {description['class']}; load it with {description['class']}.load")
+        held = description.get("class")
+        if held != cls.__name__:
+            raise BrokenModel(f"{folder} holds a {held}, not a {cls.__name__}; load it with {held}.load")
         try:
             model = cls(**read_params(description["params"]))
             model._restore(description, dict(packs["forest"].arrays))
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+        except Exception as error:  # whatever it is, the folder is to blame
             raise BrokenModel(f"{folder} does not hold a whole {cls.__name__}: {error}") from error
         return model
 
@@ -310,12 +313,11 @@ class HistForestClassifier(ClassifierMixin, _HistForest):  # type: ignore[misc]
         return ("oob_decision_function_",)
 
     def _describe(self) -> dict[str, Any]:
-        return {"classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()}}
+        return {"classes": describe_classes(self.classes_)}
 
     def _restore(self, description: dict[str, Any], arrays: dict[str, Array]) -> None:
         super()._restore(description, arrays)
-        classes = description["classes"]
-        self.classes_ = np.array(classes["values"], dtype=object if classes["dtype"] == "|O" else classes["dtype"])
+        self.classes_ = read_classes(description["classes"])
         self.n_classes_ = len(self.classes_)
         if self.forest_.n_classes != self.n_classes_:
             raise ValueError(f"the trees tell {self.forest_.n_classes} classes apart")

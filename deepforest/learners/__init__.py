@@ -57,12 +57,16 @@ def make_learner(wanted: Any) -> Learner:
         return _of_kind(wanted)()
     if isinstance(wanted, Mapping):
         settings = dict(wanted)
+        if "kind" not in settings:
+            raise ValueError(f"a learner given as a mapping needs a 'kind'; {settings} has none")
         kind = _of_kind(settings.pop("kind", None))
         allowed = [field.name for field in fields(kind)]
         unknown = [name for name in settings if name not in allowed]
         if unknown:
             raise ValueError(f"a {kind.kind} has no setting {unknown[0]!r}; it has {', '.join(allowed)}")
         return kind(**settings)
+    if isinstance(wanted, type):
+        raise ValueError(f"{wanted.__name__} is a class; give an instance of it, such as {wanted.__name__}()")
     return Scikit(estimator=wanted)
 
 

@@ -109,6 +109,11 @@ class Learner(ABC):
     def fit(self, features: Features, task: Task, part: Part) -> Fit:
         """Learn from the rows of ``part``."""
 
+    @property
+    def title(self) -> str:
+        """What it is called in records."""
+        return self.kind.replace("_", " ")
+
     def about(self) -> dict[str, Any]:
         """Kind and settings as JSON."""
         return {"kind": self.kind, **{name: as_json(value) for name, value in asdict(self).items()}}

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from .._files import Pack
 from .._input import check_whole
-from .._lightgbm_text import check_text
+from .._lightgbm_text import check_text, trees_only
 from ..features import DATASET, Features
 from .base import Fit, Fitted, Learner, Part, Task, check_share
 
@@ -50,7 +50,7 @@ class FittedMart(Fitted):
 
     def pack(self) -> Pack:
         """LightGBM's own text."""
-        return Pack({"kind": self.kind}, text=self.booster.model_to_string())
+        return Pack({"kind": self.kind}, text=trees_only(self.booster.model_to_string()))
 
     @classmethod
     def unpack(cls, pack: Pack, n_features: int, n_classes: int) -> FittedMart:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
 from .._files import Pack
@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 
 
 class FittedScikit(Fitted):
-    """A fitted estimator; ``classes`` are the numbers of the classes it saw."""
+    """A fitted estimator."""
 
     kind = "scikit"
 
@@ -39,9 +39,9 @@ class FittedScikit(Fitted):
         return result
 
     def importances(self, n_features: int) -> Array:
-        """The estimator's own, if it has any."""
-        own = getattr(self.estimator, "feature_importances_", None)
-        return np.zeros(n_features) if own is None else np.asarray(own, float)
+        """The estimator's own, if it has any, as shares."""
+        own = np.abs(np.asarray(getattr(self.estimator, "feature_importances_", np.zeros(n_features)), float))
+        return own / own.sum() if own.shape == (n_features,) and own.any() else np.zeros(n_features)
 
     def pack(self) -> Pack:
         """There is no plain form of any estimator there may be."""
@@ -76,21 +76,31 @@ class Scikit(Learner):
     def fit(self, features: Features, task: Task, part: Part) -> Fit:
         """Fit a fresh copy."""
         estimator = clone(self.estimator)
-        if task.n_classes and not hasattr(estimator, "predict_proba"):
-            raise ValueError(
-                f"{type(estimator).__name__} has no predict_proba, which a learner of a cascade needs; "
-                "wrap it in CalibratedClassifierCV"
-            )
+        self._check_suits(estimator, task)
         seeds = [name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"]
         estimator.set_params(**dict.fromkeys(seeds, part.seed % 2**31))
         weights = {}
         if part.weights is not None:
             if not has_fit_parameter(estimator, "sample_weight"):
-                raise ValueError(f"{type(estimator).__name__} takes no sample weights, but there are some")
+                raise ValueError(f"{self.title} takes no sample weights, but there are some")
             weights["sample_weight"] = part.weights[part.rows]
         estimator.fit(features.dense(part.rows), task.target[part.rows], **weights)
         model = FittedScikit(estimator, task.n_classes)
         return Fit(model, model.predict(features.dense(part.told)).astype(np.float32))
+
+    def _check_suits(self, estimator: Any, task: Task) -> None:
+        if task.n_classes == 0:
+            if is_classifier(estimator):
+                raise ValueError(f"{self.title} tells classes, but the cascade learns numbers; give a regressor")
+        elif is_regressor(estimator):
+            raise ValueError(f"{self.title} learns numbers, but the cascade learns classes; give a classifier")
+        elif not hasattr(estimator, "predict_proba"):
+            raise ValueError(f"{self.title} has no predict_proba; wrap it in CalibratedClassifierCV")
+
+    @property
+    def title(self) -> str:
+        """The name of the estimator's class."""
+        return type(self.estimator).__name__
 
     def about(self) -> dict[str, Any]:
         """Its name and settings, the latter as text, all of it."""

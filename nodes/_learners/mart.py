@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from deepforest._lightgbm_text import check_text
+from deepforest._lightgbm_text import check_text, trees_only
 from nodes._encoder import Form, Precision
 from nodes._learners.base import Problem
 
@@ -59,7 +58,7 @@ class Mart:
             problem.progress((env.iteration + 1) / self.trees, f"round {env.iteration + 1} of {self.trees}")
 
         trained = lightgbm.train(settings, data, num_boost_round=self.trees, callbacks=[report])
-        self.booster = _booster(_without_threads(trained.model_to_string()))
+        self.booster = _booster(trees_only(trained.model_to_string()))
 
     def predict_proba(self, matrix: np.ndarray, threads: int = 1) -> np.ndarray:
         """Class probabilities."""
@@ -72,13 +71,13 @@ class Mart:
 
     def save(self, folder: Path) -> dict[str, Any]:
         """Write the text."""
-        (folder / FILE).write_text(_without_threads(self.booster.model_to_string()), encoding="utf-8", newline="\n")
+        (folder / FILE).write_text(trees_only(self.booster.model_to_string()), encoding="utf-8", newline="\n")
         return {}
 
     @classmethod
     def load(cls, folder: Path, about: Mapping[str, Any]) -> Mart:
         """Read the text back."""
-        text = (folder / FILE).read_text(encoding="utf-8")
+        text = trees_only((folder / FILE).read_text(encoding="utf-8"))
         check_text(text)
         return cls(booster=_booster(text))
 
@@ -109,8 +108,3 @@ def _booster(text: str) -> Any:
         return lightgbm.Booster(model_str=text)
     except lightgbm.basic.LightGBMError as error:
         raise ValueError(f"LightGBM cannot read the model: {error}") from None
-
-
-def _without_threads(text: str) -> str:
-    """The number of threads is no part of a model: the same model must have the same bytes."""
-    return re.sub(r"^\[num_threads: .*\]$", "[num_threads: 0]", text, flags=re.MULTILINE)

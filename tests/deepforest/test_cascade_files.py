@@ -100,7 +100,7 @@ def test_a_pickled_cascade_predicts_the_same(name: str, by: str) -> None:
     ("make", "params"),
     [
         (CascadeForestClassifier, {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0}, "tolerance": 0.5, "metric": "f1"}),
-        (CascadeForestClassifier, {"class_weight": {np.int64(0): np.float64(1), 1: 2.0, 2: 1}, "n_jobs": 1}),
+        (CascadeForestClassifier, {"class_weight": {np.int64(0): np.float64(1), 1: 2.0, 2: 1}}),
         (CascadeForestClassifier, {"class_weight": "balanced", "categorical_features": [np.int64(0), 2]}),
         (CascadeForestClassifier, {"random_state": np.int64(3), "categorical_features": np.array([True, False] * 2)}),
         (MarginForestClassifier, {"gamma": 0.9, "mu": 0.1, "depth_step": None, "joint_alphas": False}),
@@ -466,3 +466,47 @@ def test_a_hostile_forest_alone_is_refused_too(name: str, spoil: Any, tmp_path: 
     reseal(tmp_path)
     with pytest.raises(BrokenModel):
         HistForestClassifier.load(tmp_path)
+
+
+def test_compressed_arrays_are_refused_before_they_are_unpacked(copy: Path) -> None:
+    path = copy / "input.npz"
+    with np.load(path) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    np.savez_compressed(path, **arrays, more=np.zeros(10**7))
+    reseal(copy)
+    refused(copy, "no plain arrays")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: content["model"]["classes"].update(dtype="<M8[s]"),
+        lambda content: content["model"]["classes"].update(values=[0, 1, 1]),
+        lambda content: content["model"].update(n_features=float("inf")),
+    ],
+)
+def test_classes_and_numbers_that_cannot_be_right_are_refused(change: Any, copy: Path) -> None:
+    reseal(copy, change)
+    refused(copy)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("num_leaves=", "num_leaves=0_"),
+        ("num_tree_per_iteration=", "num_tree_per_iteration=0_"),
+        ("shrinkage=", "shrinkage=abc"),
+        ("num_cat=", "num_cat=0_"),
+        ("max_feature_idx=", "colour=1\nmax_feature_idx="),
+    ],
+)
+def test_boosted_trees_that_would_end_the_process_are_refused(old: str, new: str, copy: Path) -> None:
+    text = next(copy.glob("*.txt"))
+    assert old in text.read_text()
+    text.write_text(text.read_text().replace(old, new, 1))
+    reseal(copy)
+    refused(copy)
+
+
+def test_nothing_but_trees_is_read_of_boosted_trees(saved: Path) -> None:
+    assert all(text.read_text().endswith("end of trees\n") for text in saved.glob("*.txt"))

@@ -5,21 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csc_array, csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Perceptron, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from deepforest import (
     CascadeForestClassifier,
     CascadeForestRegressor,
+    FitCancelled,
     MarginForestClassifier,
     MartSelector,
     ScreenedForestClassifier,
@@ -242,7 +245,7 @@ def test_classes_may_be_anything_that_can_be_told_apart(names: Any) -> None:
     ("params", "message"),
     [
         ({"learners": ["oak"]}, "no learner of kind 'oak'; known are random_forest, completely_random_forest"),
-        ({"learners": [{"trees": 5}]}, "no learner of kind None; known are"),
+        ({"learners": [{"trees": 5}]}, "needs a 'kind'"),
         ({"learners": [{"kind": "mart", "branches": 5}]}, "a mart has no setting 'branches'; it has count, trees"),
         ({"learners": [{"kind": "mart", "trees": 0}]}, "trees of mart is 0; give a whole number from 1"),
         ({"learners": []}, "a layer has no learner"),
@@ -307,16 +310,84 @@ def test_weights_that_cannot_be_right(make: Any, weights: np.ndarray, message: s
 
 
 @pytest.mark.parametrize("make", CLASSIFIERS)
-@pytest.mark.parametrize("labels", [np.array([0, 3]), np.array(["a", "b"]), np.array([0])])
-def test_validation_rows_must_have_the_classes_of_the_training_rows(make: Any, labels: np.ndarray) -> None:
+@pytest.mark.parametrize(
+    ("validation", "message"),
+    [
+        (lambda x: (x[:2], [0, 3]), "validation: y holds 3, a class"),
+        (lambda x: (x[:2], ["a", "b"]), "validation: y holds 'a', a class"),
+        (lambda x: (x[:2], [0]), r"validation: X has 2 rows and y has the shape \(1,\)"),
+        (lambda x: x, r"a pair \(X, y\)"),
+    ],
+)
+def test_validation_rows_must_be_like_the_training_rows(make: Any, validation: Any, message: str) -> None:
     x, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match="validation: y has"):
-        make(FEW).fit(x, y, validation=(x[:2], labels))
+    with pytest.raises(ValueError, match=message):
+        make(FEW).fit(x, y, validation=validation(x))
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"), [({0: -1.0, 1: 1, 2: 1}, "weights from 0"), ("balance", "'balanced', a mapping or None")]
+)
+def test_class_weights_that_cannot_be_right(weights: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        CascadeForestClassifier(FEW, class_weight=weights).fit(*load_iris(return_X_y=True))
+
+
+def test_text_in_an_array_is_explained() -> None:
+    x = np.array([["a", 1], ["b", 2]] * 10, dtype=object)
+    with pytest.raises(ValueError, match="give a data frame"):
+        CascadeForestClassifier(FEW).fit(x, [0, 1] * 10)
+
+
+def test_a_column_of_text_may_not_become_numbers() -> None:
+    frame = pd.DataFrame({"a": list("xy") * 20, "b": range(40)})
+    model = CascadeForestClassifier(FEW, random_state=0).fit(frame, [0, 1] * 20)
+    with pytest.raises(ValueError, match="'a' held text when fitted and holds int64 now"):
+        model.predict(frame.assign(a=1))
+
+
+def test_whole_numbers_of_pandas_stay_whole_as_classes() -> None:
+    frame = pd.DataFrame({"b": range(40)})
+    model = CascadeForestClassifier(FEW, random_state=0).fit(frame, pd.Series([0, 1] * 20, dtype="Int64"))
+    assert model.classes_.dtype == np.int64
+
+
+def test_missing_classes_are_named() -> None:
+    with pytest.raises(ValueError, match="y has missing values"):
+        CascadeForestClassifier(FEW).fit(np.arange(6.0)[:, None], np.array(["a", "b", None] * 2, dtype=object))
+
+
+def test_a_verbose_fit_says_a_line_a_layer(capsys: pytest.CaptureFixture[str]) -> None:
+    model = CascadeForestClassifier(FEW, verbose=True, random_state=0).fit(*load_iris(return_X_y=True))
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split(",")[0] for line in said] == [f"Layer {record.number}" for record in model.layers_]
+
+
+def test_columns_of_the_representation_have_names() -> None:
+    x, y = load_iris(return_X_y=True, as_frame=True)
+    model = CascadeForestClassifier(FEW, random_state=0).set_output(transform="pandas").fit(x, y)
+    names = model.get_feature_names_out()
+    assert list(model.transform(x).columns) == list(names)
+    assert len(set(names)) == model.transform(x).shape[1]
+
+
+@pytest.mark.parametrize(
+    ("make", "learner", "message"),
+    [
+        (CascadeForestClassifier, Ridge(), "Ridge learns numbers"),
+        (CascadeForestRegressor, LogisticRegression(), "LogisticRegression tells classes"),
+        (CascadeForestClassifier, Perceptron(), "no predict_proba"),
+        (CascadeForestClassifier, Ridge, "Ridge is a class"),
+    ],
+)
+def test_a_learner_that_does_not_suit_is_refused(make: Any, learner: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make([learner]).fit(*load_iris(return_X_y=True))
 
 
 def test_validation_numbers_must_be_as_many_as_the_rows() -> None:
     x, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match="validation: y has"):
+    with pytest.raises(ValueError, match="validation: X has 5 rows"):
         CascadeForestRegressor(FEW).fit(x, y, validation=(x[:5], y[:3]))
 
 
@@ -324,3 +395,31 @@ def test_a_measure_without_a_value_is_named() -> None:
     x, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="'auc' that steers the growth is None"):
         CascadeForestClassifier(FEW, metric="auc", folds=2).fit(x, y, validation=(x[:3], y[:3]))
+
+
+@pytest.mark.parametrize("scale", [2.0**-1000, 2.0**-17, 2.0**17, 2.0**1000])
+@pytest.mark.parametrize("make", CASCADES)
+def test_only_the_ratios_of_weights_matter(make: Any, scale: float) -> None:
+    x, y = load_iris(return_X_y=True)
+    weights = np.where(y == 1, 2.0, 1.0)
+    settings = {"max_layers": 2, "random_state": 0}
+    plain = make(FEW_OF_ALL, **settings).fit(x, y, weights)
+    scaled = make(FEW_OF_ALL, **settings).fit(x, y, weights * scale)
+    np.testing.assert_array_equal(plain.oof_output_, scaled.oof_output_)
+
+
+def test_a_cancelled_fit_leaves_nothing_that_passes_for_fitted() -> None:
+    x, y = load_iris(return_X_y=True)
+    model = CascadeForestClassifier(FEW, random_state=0).fit(x, y)
+    with pytest.raises(FitCancelled):
+        model.fit(x, y, cancelled=lambda: True)
+    with pytest.raises(NotFittedError):
+        model.predict(x)
+
+
+def test_importances_of_any_learner_are_shares() -> None:
+    x, y = load_iris(return_X_y=True)
+    learners = [*FEW, DecisionTreeClassifier(), make_pipeline(StandardScaler(), LogisticRegression())]
+    model = CascadeForestClassifier(learners, max_layers=2, random_state=0).fit(x, y)
+    for of_layer in model.layer_importances():
+        assert set(np.round(of_layer.sum(axis=1), 6)) <= {0.0, 1.0}

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from sklearn.naive_bayes import GaussianNB
 from deepforest import CascadeForestClassifier, CascadeForestRegressor, MartSelector
 from deepforest._files import Pack
 from deepforest.jobs import Event, FolderCheckpointer
+from deepforest.layer import unpack_fit
 
 FOREST = {"kind": "random_forest", "trees": 4}
 MART = {"kind": "mart", "trees": 3, "leaves": 4}
@@ -371,3 +373,52 @@ def test_regression_goes_on_as_well(tmp_path: Path) -> None:
         predicted.append(model.fit(X[:, :3], X[:, 3], checkpoint=tmp_path, listener=told).predict(X[:, :3]))
     assert len(told["kept"]) == 4
     np.testing.assert_array_equal(*predicted)
+
+
+def fitted_pack() -> Pack:
+    """A finished fit as it is kept."""
+    kept: dict[str, Pack] = {}
+
+    class Memory:
+        def load(self, key: str) -> Pack | None:
+            return None
+
+        def save(self, key: str, pack: Pack) -> None:
+            kept[key] = pack
+
+    x, y = load_iris(return_X_y=True)
+    CascadeForestClassifier(["random_forest"], folds=2, max_layers=1, random_state=0).fit(x, y, checkpoint=Memory())
+    return next(iter(kept.values()))
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        np.zeros((3, 3), np.float32),
+        np.zeros((75, 3)),
+        np.full((75, 3), 1e30, np.float32),
+        np.zeros(75, np.float32),
+        np.full((75, 3), "a"),
+    ],
+)
+def test_vectors_that_cannot_be_right_are_not_taken(vectors: np.ndarray) -> None:
+    pack = fitted_pack()
+    unpack_fit(pack, 75, 4, 3)
+    with pytest.raises(ValueError, match="the vectors are"):
+        unpack_fit(Pack(pack.about, {**pack.arrays, "vectors": vectors}), 75, 4, 3)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"content": {"format": "sylva-forest", "version": Infinity}}'])
+def test_a_manifest_that_is_hard_to_read_counts_as_absent(text: str, tmp_path: Path) -> None:
+    (tmp_path / "key").mkdir()
+    (tmp_path / "key" / "forest.json").write_text(text)
+    assert FolderCheckpointer(tmp_path).load("key") is None
+
+
+def test_many_may_keep_the_same_result_at_once(tmp_path: Path) -> None:
+    pack = fitted_pack()
+    keeper = FolderCheckpointer(tmp_path)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda _: keeper.save("key", pack), range(100)))
+    assert keeper.load("key") is not None
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]

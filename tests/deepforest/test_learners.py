@@ -100,7 +100,7 @@ def test_any_scikit_learn_estimator_is_a_learner(estimator: Any, in_a_list: bool
     ("wanted", "message"),
     [
         ("forest", "no learner of kind 'forest'; known are random_forest"),
-        ({"trees": 5}, "no learner of kind None"),
+        ({"trees": 5}, "needs a 'kind'"),
         ({"kind": ["mart"]}, r"no learner of kind \['mart'\]"),
         ({"kind": "mart", "tress": 5}, "a mart has no setting 'tress'; it has count, trees"),
         ({"kind": "random_forest", "leaves": 5}, "a random_forest has no setting 'leaves'"),
