@@ -7,23 +7,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ._blocks import fill_by_block
 from .features import Features
 from .layer import Layer
 from .record import Trace
 from .saving import SavedCascade
 
 Array = npt.NDArray[Any]
-
-PREDICT_ROWS = 16_384  # rows that go through the cascade at a time: memory stays bounded
 
 
 class Stage(NamedTuple):
@@ -115,22 +112,9 @@ class FittedCascade(TransformerMixin, SavedCascade):  # type: ignore[misc]
         return Features(values, self.categorical_, augment=self.augment, room=room, binner=self.binner_)
 
     def _by_block(self, values: Array, width: int, compute: Callable[[Features], Array]) -> Array:
-        """What ``compute`` gives of all rows, by blocks of them, as many at once as there are jobs."""
+        """What ``compute`` gives of all rows."""
         out = np.empty((len(values), width))
-
-        def fill(first: int) -> None:
-            block = slice(first, first + PREDICT_ROWS)
-            out[block] = compute(self._features(values[block]))
-
-        starts = range(0, len(values), PREDICT_ROWS)
-        n_jobs = min(effective_n_jobs(self.n_jobs), len(starts))
-        if n_jobs <= 1:
-            for first in starts:
-                fill(first)
-        else:
-            with ThreadPoolExecutor(n_jobs) as threads:
-                list(threads.map(fill, starts))
-        return out
+        return fill_by_block(out, lambda block: compute(self._features(values[block])), self.n_jobs)
 
     # --- a look inside ---
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +18,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from .._blocks import fill_by_block
 from .._files import BrokenModel, Pack, read_model, write_model
 from .._input import (
     TableReader,
@@ -35,8 +35,6 @@ from .binning import MAX_BINS, Binner
 from .growing import Forest, ForestSettings, GrownForest, check_forest, grow_forest
 
 Array = npt.NDArray[Any]
-
-PREDICT_ROWS = 16_384  # rows that are binned and predicted at a time by one thread
 
 
 class _HistForest(TabularEstimator):
@@ -108,33 +106,19 @@ class _HistForest(TabularEstimator):
 
     # --- prediction ---
 
-    def _by_block(self, values: Array, out: Array, compute: Callable[[Array, Array], None]) -> Array:
-        """Fill ``out`` by blocks of binned rows, as many at once as there are jobs: memory stays bounded."""
-
-        def fill(first: int) -> None:
-            block = slice(first, first + PREDICT_ROWS)
-            compute(self.binner_.bin_rows(values[block]), out[block])
-
-        starts = range(0, len(values), PREDICT_ROWS)
-        n_jobs = min(effective_n_jobs(self.n_jobs), len(starts))
-        if n_jobs == 1:
-            for first in starts:
-                fill(first)
-        else:
-            with ThreadPoolExecutor(n_jobs) as threads:
-                list(threads.map(fill, starts))
-        return out
-
     def _predict_means(self, x: Any) -> Array:
         values = self._read(x)
         out = np.empty((len(values), self.forest_.n_outputs))
-        return self._by_block(values, out, lambda rows, part: np.copyto(part, self.forest_.predict(rows)))
+        return self._by_block(values, out, self.forest_.predict)
 
     def apply(self, X: Any) -> Array:  # noqa: N803
         """The leaf of each row in each tree (rows × trees), as the node's number within its tree."""
         values = self._read(X)
         out = np.empty((len(values), self.forest_.n_trees), np.int32)
-        return self._by_block(values, out, lambda rows, part: np.copyto(part, self.forest_.leaves(rows)))
+        return self._by_block(values, out, self.forest_.leaves)
+
+    def _by_block(self, values: Array, out: Array, compute: Callable[[Array], Array]) -> Array:
+        return fill_by_block(out, lambda block: compute(self.binner_.bin_rows(values[block])), self.n_jobs)
 
     @property
     def feature_importances_(self) -> Array:
@@ -185,11 +169,10 @@ class _HistForest(TabularEstimator):
         table = description["table"]
         self.table_ = None if table is None else TableReader(table["names"], table["levels"])
         self.binner_ = Binner.from_arrays(arrays)
-        names = ("nodes", "roots", "leaf_start", "leaf_class", "leaf_share", "leaf_value", "importances")
         self.forest_ = Forest(
             n_features=description["n_features"],
             n_classes=description["n_classes"],
-            **{name: arrays[name] for name in names},
+            **{name: arrays[name] for name in Forest.ARRAYS},
         )
         check_forest(self.forest_)
         if self.binner_.n_features != self.forest_.n_features:

@@ -16,7 +16,7 @@ import queue
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -114,6 +114,8 @@ class Forest:
     are at ``leaf_start[i]:leaf_start[i + 1]``; in regression the number of a value.
     """
 
+    ARRAYS: ClassVar = ("nodes", "roots", "leaf_start", "leaf_class", "leaf_share", "leaf_value", "importances")
+
     n_features: int
     n_classes: int  # 0: regression
     nodes: Array
@@ -176,8 +178,7 @@ class Forest:
 
     def arrays(self) -> dict[str, Array]:
         """All arrays by name, to be stored."""
-        names = ("nodes", "roots", "leaf_start", "leaf_class", "leaf_share", "leaf_value", "importances")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in self.ARRAYS}
 
 
 def check_forest(forest: Forest) -> None:

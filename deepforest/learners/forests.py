@@ -15,8 +15,6 @@ from .base import Fit, Fitted, Learner, Part, Task, known
 
 Array = npt.NDArray[Any]
 
-PARTS = ("nodes", "roots", "leaf_start", "leaf_class", "leaf_share", "leaf_value", "importances")
-
 
 class FittedForest(Fitted):
     """Grown trees."""
@@ -41,10 +39,12 @@ class FittedForest(Fitted):
     @classmethod
     def unpack(cls, pack: Pack, n_features: int, n_classes: int) -> FittedForest:
         """The forest, if its arrays describe trees."""
-        missing = [name for name in PARTS if name not in pack.arrays]
+        missing = [name for name in Forest.ARRAYS if name not in pack.arrays]
         if missing:
             raise ValueError(f"this is not a forest: there are no {missing[0]}")
-        forest = Forest(n_features=n_features, n_classes=n_classes, **{name: pack.arrays[name] for name in PARTS})
+        forest = Forest(
+            n_features=n_features, n_classes=n_classes, **{name: pack.arrays[name] for name in Forest.ARRAYS}
+        )
         check_forest(forest)
         return cls(forest)
 

@@ -1,0 +1,35 @@
+"""Long work on rows, a block of them at a time: memory stays bounded, and several blocks are done at once.
+
+- ``fill_by_block``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy.typing as npt
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
+
+Array = npt.NDArray[Any]
+
+BLOCK_ROWS = 16_384
+
+
+def fill_by_block(out: Array, compute: Callable[[slice], Array], n_jobs: int | None) -> Array:
+    """Fill ``out`` with what ``compute`` gives for the rows of each block, as many at once as there are jobs."""
+
+    def fill(first: int) -> None:
+        block = slice(first, first + BLOCK_ROWS)
+        out[block] = compute(block)
+
+    starts = range(0, len(out), BLOCK_ROWS)
+    n_threads = min(effective_n_jobs(n_jobs), len(starts))
+    if n_threads <= 1:
+        for first in starts:
+            fill(first)
+    else:
+        with ThreadPoolExecutor(n_threads) as threads:
+            list(threads.map(fill, starts))
+    return out
