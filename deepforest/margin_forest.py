@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ._input import keep_arguments
+from ._input import check_whole, keep_arguments
 from .classifier import CascadeClassifier
 from .growing import Standing
 from .layer import LayerFit
@@ -82,10 +83,12 @@ class MarginForestClassifier(CascadeClassifier):
 
     def _check_params(self) -> None:
         super()._check_params()
-        if not 0 < self.gamma < 1:
-            raise ValueError(f"gamma is {self.gamma}; give a margin between 0 and 1")
-        if not self.mu > 0:
-            raise ValueError(f"mu is {self.mu}; give a number above 0")
+        if not (isinstance(self.gamma, Real) and 0 < float(self.gamma) < 1):
+            raise ValueError(f"gamma is {self.gamma!r}; give a margin between 0 and 1")
+        if not (isinstance(self.mu, Real) and float(self.mu) > 0):
+            raise ValueError(f"mu is {self.mu!r}; give a number above 0")
+        if self.depth_step is not None:
+            check_whole("depth_step", self.depth_step, 1)
 
     def _learners_of(self, number: int, learners: tuple[Learner, ...], standing: Standing) -> tuple[Learner, ...]:
         """The random forests grow deeper with the layers; completely-random trees need their depth from the start."""

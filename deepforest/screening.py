@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ class ScreenedForestClassifier(CascadeClassifier):
 
     def _check_params(self) -> None:
         super()._check_params()
-        if self.error_share != "auto" and not (isinstance(self.error_share, float) and 0 < self.error_share < 1):
+        if self.error_share != "auto" and not (isinstance(self.error_share, Real) and 0 < float(self.error_share) < 1):
             raise ValueError(f"error_share is {self.error_share!r}; give 'auto' or a share between 0 and 1")
         if not self.tree_growth >= 0:
             raise ValueError(f"tree_growth is {self.tree_growth}; give a number from 0")
