@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 WORKERS ?= 2
 
-.PHONY: setup run test lint faults bench format constraints clean
+.PHONY: setup run test lint faults e2e bundle bench format constraints clean
 
 setup: $(READY)
 
@@ -29,6 +29,13 @@ test: lint
 
 faults: $(READY)
 	$(BIN)/pytest -n $(WORKERS) tests/faults
+
+e2e: $(READY)
+	$(BIN)/pytest -n 1 tests/e2e
+
+# The canvas as one script and one style sheet; both are committed, so that users need no Node.js.
+bundle:
+	cd ui/canvas/frontend && npm install --no-package-lock && node build.mjs
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.engine

@@ -1,0 +1,153 @@
+// The parts of the canvas that need no browser. Run by test_frontend.py, or by `node --test`.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { History } from "../../../ui/canvas/frontend/src/history.js";
+import { layered } from "../../../ui/canvas/frontend/src/layout.js";
+import { addNode, connect, copy, freeId, fromWire, move, paste, remove, toWire } from "../../../ui/canvas/frontend/src/model.js";
+import { difference, isEmpty, rebase } from "../../../ui/canvas/frontend/src/rebase.js";
+import { edgeInto, refusal } from "../../../ui/canvas/frontend/src/rules.js";
+import { duration, stateLine } from "../../../ui/canvas/frontend/src/words.js";
+
+const port = (name, type, more = {}) => ({ name, title: name, type, accepts: [type], many: false, required: true, ...more });
+const RULES = {
+  load: { inputs: [], outputs: [port("table", "table")] },
+  step: { inputs: [port("table", "table")], outputs: [port("table", "table")] },
+  gather: { inputs: [port("tables", "table", { many: true })], outputs: [] },
+  learn: { inputs: [port("table", "table")], outputs: [port("model", "model")] },
+};
+const EMPTY = { nodes: {}, edges: [], layout: {}, notes: [] };
+
+const build = (nodes, edges = []) => ({
+  ...EMPTY,
+  nodes: Object.fromEntries(Object.entries(nodes).map(([id, type]) => [id, { type }])),
+  layout: Object.fromEntries(Object.keys(nodes).map((id, at) => [id, [at * 100, 0]])),
+  edges: edges.map(([from, to]) => ({ from, to })),
+});
+const CHAIN = build({ a: "load", b: "step", c: "step" }, [["a.table", "b.table"], ["b.table", "c.table"]]);
+
+test("a connection is refused for its own reason", () => {
+  const why = (from, to, doc = CHAIN) => refusal(doc, RULES, { from, to });
+  assert.match(why("b.table", "b.table"), /feed itself/);
+  assert.match(why("a.table", "b.table"), /there already/);
+  assert.match(why("a.table", "c.table"), /takes one connection/);
+  assert.match(why("c.table", "a.nothing"), /output .* to an input/);
+  const free = remove(CHAIN, [], [CHAIN.edges[0]]);
+  assert.match(why("c.table", "b.table", free), /close a circle/);
+  assert.equal(why("a.table", "b.table", free), null);
+});
+
+test("an input for many takes many, but not the same twice", () => {
+  const doc = build({ a: "load", b: "load", g: "gather" }, [["a.table", "g.tables"]]);
+  assert.equal(refusal(doc, RULES, { from: "b.table", to: "g.tables" }), null);
+  assert.match(refusal(doc, RULES, { from: "a.table", to: "g.tables" }), /there already/);
+});
+
+test("a dropped type is connected to its first free input that fits, or says why not", () => {
+  const doc = build({ l: "learn", s: "step" });
+  assert.equal(edgeInto(doc, RULES, "l.model", "s", {}).edge, null);
+  assert.deepEqual(edgeInto(build({ a: "load", s: "step" }), RULES, "a.table", "s", {}).edge, { from: "a.table", to: "s.table" });
+});
+
+test("an edit is found and made again upon another document", () => {
+  const mine = connect(addNode(move(remove(CHAIN, ["c"]), { a: [16, 16] }), "d", { type: "step" }, [5, 5]), { from: "b.table", to: "d.table" });
+  const theirs = addNode(CHAIN, "e", { type: "load" }, [9, 9]);
+  const { doc, lost } = rebase(theirs, difference(CHAIN, mine), RULES);
+  assert.deepEqual(Object.keys(doc.nodes), ["a", "b", "e", "d"]);
+  assert.deepEqual(doc.layout.a, [16, 16]);
+  assert.deepEqual(doc.edges, [{ from: "a.table", to: "b.table" }, { from: "b.table", to: "d.table" }]);
+  assert.deepEqual(lost, []);
+});
+
+test("making an edit again that is there already changes nothing", () => {
+  const mine = connect(addNode(CHAIN, "d", { type: "step" }, [5, 5]), { from: "c.table", to: "d.table" });
+  const { doc, lost } = rebase(mine, difference(CHAIN, mine), RULES);
+  assert.deepEqual(doc, mine);
+  assert.deepEqual(lost, []);
+});
+
+test("a new node whose name was taken meanwhile gets another, and its edges follow", () => {
+  const mine = connect(addNode(CHAIN, "d", { type: "step" }, [5, 5]), { from: "c.table", to: "d.table" });
+  const theirs = addNode(CHAIN, "d", { type: "load" }, [400, 400]);
+  const { doc } = rebase(theirs, difference(CHAIN, mine), RULES);
+  assert.equal(doc.nodes.d.type, "load");
+  assert.equal(doc.nodes["d-2"].type, "step");
+  assert.ok(doc.edges.some(({ from, to }) => from === "c.table" && to === "d-2.table"));
+});
+
+test("what cannot be carried over is said", () => {
+  const mine = connect(addNode(CHAIN, "d", { type: "step" }, [5, 5]), { from: "c.table", to: "d.table" });
+  const { doc, lost } = rebase(remove(CHAIN, ["c"]), difference(CHAIN, mine), RULES);
+  assert.ok(doc.nodes.d);
+  assert.match(lost[0], /c\.table → d\.table was not kept/);
+});
+
+test("no edit is an empty difference", () => assert.ok(isEmpty(difference(CHAIN, { ...CHAIN }))));
+
+test("notes keep their ids as long as they read the same", () => {
+  const notes = [{ text: "a", x: 0, y: 0, width: 9, height: 9 }, { text: "a", x: 0, y: 0, width: 9, height: 9 }];
+  const doc = fromWire({ ...EMPTY, notes });
+  assert.equal(new Set(doc.notes.map(({ id }) => id)).size, 2);
+  const again = fromWire({ ...EMPTY, notes: [notes[0], { ...notes[1], text: "b" }] }, doc.notes);
+  assert.equal(again.notes[0].id, doc.notes[0].id);
+  assert.notEqual(again.notes[1].id, doc.notes[1].id);
+  assert.deepEqual(toWire(doc).notes, notes);
+});
+
+test("Python gets types only, and content where the canvas gave it", () => {
+  const doc = { ...EMPTY, nodes: { a: { type: "load", params: { x: 1 } }, b: { type: "step", label: "B" } } };
+  assert.deepEqual(toWire(doc, { b: { since: 2, label: "B" } }).nodes, { a: { type: "load" }, b: { type: "step", since: 2, label: "B" } });
+});
+
+test("a copy brings its inner edges and takes names that are free", () => {
+  const { doc, ids } = paste(CHAIN, copy(CHAIN, ["a", "b"]), [32, 32], new Set(["a-2"]));
+  assert.deepEqual(ids, ["a-3", "b-2"]);
+  assert.deepEqual(doc.edges.at(-1), { from: "a-3.table", to: "b-2.table" });
+  assert.deepEqual(doc.layout["b-2"], [132, 32]);
+});
+
+test("names are the engine's: letters, digits, - and _", () => {
+  assert.equal(freeId("split", new Set(["split"])), "split-2");
+  assert.equal(freeId("split-2", new Set(["split", "split-2"])), "split-3");
+  assert.match(freeId("9 <b>", new Set()), /^[A-Za-z][A-Za-z0-9_-]*$/);
+});
+
+test("edits of one series are undone as one", () => {
+  const history = new History();
+  for (const [before, series] of [["0", null], ["1", "nudge"], ["2", "nudge"], ["3", null]]) history.record(before, series);
+  assert.deepEqual(history.past, ["0", "1", "3"]);
+  assert.equal(history.undo("4"), "3");
+  assert.equal(history.undo("3"), "1");
+  assert.equal(history.redo("1"), "3");
+  history.record("5");
+  assert.equal(history.redo("6"), null);
+});
+
+test("the layout goes left to right and lets nothing overlap, even for a circle", () => {
+  const wide = build(
+    Object.fromEntries(Array.from({ length: 40 }, (_, at) => [`n${at}`, "step"])),
+    Array.from({ length: 60 }, (_, at) => [`n${at % 20}.table`, `n${(at * 7) % 20 + 20}.table`]),
+  );
+  const circle = build({ a: "step", b: "step" }, [["a.table", "b.table"], ["b.table", "a.table"]]);
+  const size = { width: 208, height: 84 };
+  for (const doc of [CHAIN, wide, circle, EMPTY]) {
+    const places = Object.entries(layered(doc, () => size));
+    assert.equal(places.length, Object.keys(doc.nodes).length);
+    for (const [one, [x, y]] of places) {
+      assert.ok(x % 16 === 0 && y % 16 === 0);
+      for (const [other, [u, v]] of places) {
+        if (one !== other) assert.ok(Math.abs(x - u) >= size.width || Math.abs(y - v) >= size.height, `${one} over ${other}`);
+      }
+    }
+    const at = Object.fromEntries(places);
+    if (doc === wide || doc === CHAIN) for (const { from, to } of doc.edges) assert.ok(at[from.split(".")[0]][0] < at[to.split(".")[0]][0]);
+  }
+});
+
+test("states are said in words", () => {
+  assert.equal(stateLine({ state: "idle" }), null);
+  assert.equal(stateLine({ state: "running", progress: 0.45, text: "layer 2" }), "45 % · layer 2");
+  assert.equal(stateLine({ state: "done", seconds: 0.42 }), "Done in 0.4 s");
+  assert.equal(stateLine({ state: "cached", text: "same inputs" }), "Cached · same inputs");
+  assert.equal(duration(184), "3 min 4 s");
+});

@@ -1,0 +1,1 @@
+"""The studio: a Streamlit app in which pipelines are built, run and looked into."""

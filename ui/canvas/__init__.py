@@ -1,0 +1,15 @@
+"""The canvas on which a pipeline is built: a Streamlit component.
+
+- ``canvas``        draws a document and gives back what the user made of it
+- ``CanvasResult``  the document after the user's edits, the selection, and what was clicked
+- ``NodeView``      a node's run state, as the canvas shows it
+- ``Reveal``        a wish to select a node and bring it into view
+
+The canvas owns which nodes there are, their types, edges, notes and places; Python owns parameters, labels, settings,
+problems and states. Python's document replaces the one on the canvas only when ``epoch`` changes.
+"""
+
+from ui.canvas.component import canvas
+from ui.canvas.protocol import CanvasResult, NodeView, Reveal, RunRequest, State
+
+__all__ = ["CanvasResult", "NodeView", "Reveal", "RunRequest", "State", "canvas"]

@@ -1,0 +1,90 @@
+// What the canvas says: why a connection is refused, at the pointer; problems, at their badge; notices, below;
+// a hint while it is empty.
+
+import { useConnection } from "@xyflow/react";
+import { useEffect } from "react";
+import { useStore, useView } from "./context.js";
+import { refusal } from "./rules.js";
+
+const NOTICE_SECONDS = 8;
+
+/** Why the edge under the pointer is refused. */
+export function ConnectionHint() {
+  const connection = useConnection();
+  const { doc, rules, titles } = useView((view) => view);
+  const { inProgress, fromHandle, toHandle, isValid, pointer } = connection;
+  if (!inProgress || !toHandle || isValid) return null;
+  if (toHandle.nodeId === fromHandle.nodeId && toHandle.id === fromHandle.id && toHandle.type === fromHandle.type) return null;
+  return (
+    <div className="overlay refusal" role="alert" style={{ left: pointer.x + 16, top: pointer.y + 18 }}>
+      {whyNot(doc, rules, titles, fromHandle, toHandle)}
+    </div>
+  );
+}
+
+function whyNot(doc, rules, titles, fromHandle, toHandle) {
+  const end = (handle) => `${handle.nodeId}.${handle.id}`;
+  if (fromHandle.type === toHandle.type && fromHandle.nodeId !== toHandle.nodeId) {
+    const side = fromHandle.type === "source" ? "outputs" : "inputs";
+    return `Both are ${side}. Connect an output (right side) to an input (left side).`;
+  }
+  const [source, target] = fromHandle.type === "source" ? [fromHandle, toHandle] : [toHandle, fromHandle];
+  return refusal(doc, rules, { from: end(source), to: end(target) }, titles);
+}
+
+export function Notice() {
+  const store = useStore();
+  const notice = useView((view) => view.notice);
+  useEffect(() => {
+    const timer = notice && setTimeout(() => store.set({ notice: null }), NOTICE_SECONDS * 1000);
+    return () => clearTimeout(timer);
+  }, [notice, store]);
+  if (!notice) return null;
+  return (
+    <div className={`notice ${notice.kind}`} role="status">
+      <span>{notice.text}</span>
+      <button type="button" aria-label="Dismiss" onClick={() => store.set({ notice: null })}>
+        ×
+      </button>
+    </div>
+  );
+}
+
+const TIP = { width: 272, gap: 8, most: 8 };
+
+/** Where the tooltip of an element goes: above or below it, wherever there is more room. */
+export function tipAt(element, messages) {
+  const stage = element.closest(".stage").getBoundingClientRect();
+  const box = element.getBoundingClientRect();
+  const middle = (box.left + box.right) / 2 - stage.left;
+  const left = Math.max(8, Math.min(middle - TIP.width / 2, stage.width - TIP.width - 8));
+  const above = box.top - stage.top > stage.height / 2;
+  const edge = above ? { bottom: stage.bottom - box.top + TIP.gap } : { top: box.bottom - stage.top + TIP.gap };
+  return { style: { left, width: TIP.width, ...edge }, messages };
+}
+
+export function Tip() {
+  const tip = useView((view) => view.tip);
+  if (!tip) return null;
+  return (
+    <div className="overlay tip" role="tooltip" style={tip.style}>
+      {tip.messages.slice(0, TIP.most).map((message, at) => (
+        <span key={at}>{message}</span>
+      ))}
+      {tip.messages.length > TIP.most && <span className="faint">and {tip.messages.length - TIP.most} more</span>}
+    </div>
+  );
+}
+
+export function EmptyHint() {
+  const empty = useView((view) => view.nodes.length === 0);
+  if (!empty) return null;
+  return (
+    <div className="empty">
+      <strong>Build your pipeline here</strong>
+      <span>
+        Drag a step from the left, double-click, or press <kbd>/</kbd> to search.
+      </span>
+    </div>
+  );
+}

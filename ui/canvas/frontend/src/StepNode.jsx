@@ -1,0 +1,121 @@
+// A step of the pipeline: title, state, and its ports by name, type and colour.
+
+import { Handle, Position } from "@xyflow/react";
+import { memo, useEffect } from "react";
+import { useStore, useView } from "./context.js";
+import { Icon } from "./icons.jsx";
+import { tipAt } from "./Messages.jsx";
+import { refusal } from "./rules.js";
+import { stateLine } from "./words.js";
+
+const IDLE = { state: "idle" };
+
+export const StepNode = memo(function StepNode({ id, data }) {
+  const node = useView((view) => view.doc.nodes[id]);
+  const type = useView((view) => view.types[view.doc.nodes[id]?.type]);
+  const state = useView((view) => view.states[id]) ?? IDLE;
+  const problems = useView((view) => view.problems[id]);
+  if (!node) return null;
+  const title = node.label || type?.title || node.type;
+  const line = stateLine(state);
+  return (
+    <div className={`step state-${state.state} category-${type?.category ?? "other"}`}>
+      <div className="step-head">
+        <span className="step-icon">
+          <Icon name={type?.category} />
+        </span>
+        <span className="step-names">
+          <span className="step-title" title={title}>
+            {title}
+          </span>
+          <span className={`step-line${line ? "" : " step-id"}`} title={line ?? id}>
+            {line ?? (type ? id : `${node.type} is not installed`)}
+          </span>
+        </span>
+        {problems && <Problems messages={problems} />}
+        {state.state !== "idle" && (
+          <span className="step-state">
+            <Icon name={state.state} size={14} />
+          </span>
+        )}
+      </div>
+      <Ports id={id} ports={data.ports} />
+      {state.state === "running" && (
+        <div className={`step-bar${state.progress == null ? " unsure" : ""}`}>
+          <i style={state.progress == null ? undefined : { width: `${state.progress * 100}%` }} />
+        </div>
+      )}
+    </div>
+  );
+});
+
+function Problems({ messages }) {
+  const store = useStore();
+  const label = `${messages.length} ${messages.length === 1 ? "problem" : "problems"}`;
+  const show = (event) => store.set({ tip: tipAt(event.currentTarget, messages) });
+  const hide = () => store.set({ tip: null });
+  useEffect(() => hide, []); // a badge that goes takes its tooltip along
+  return (
+    <span
+      className="step-problems"
+      tabIndex={0}
+      role="note"
+      aria-label={`${label}: ${messages.join(" ")}`}
+      onPointerEnter={show}
+      onPointerLeave={hide}
+      onFocus={show}
+      onBlur={hide}
+    >
+      {messages.length > 1 ? messages.length : "!"}
+    </span>
+  );
+}
+
+function Ports({ id, ports }) {
+  const pulled = useView((view) => view.pulled);
+  const dropPort = useView((view) => (view.dropPort?.startsWith(`${id}.`) ? view.dropPort : null));
+  const rows = Math.max(ports.inputs.length, ports.outputs.length, 1);
+  return (
+    <div className="ports">
+      {Array.from({ length: rows }, (_, row) => (
+        <div className="port-row" key={row}>
+          {ports.inputs[row] && <Port id={id} port={ports.inputs[row]} side="input" pulled={pulled} />}
+          {ports.outputs[row] && <Port id={id} port={ports.outputs[row]} side="output" pulled={pulled} dropPort={dropPort} />}
+        </div>
+      ))}
+    </div>
+  );
+}
+
+function Port({ id, port, side, pulled, dropPort }) {
+  const store = useStore();
+  const input = side === "input";
+  const end = `${id}.${port.name}`;
+  const fits = pulled && !port.ghost && fitsPulled(store.view, pulled, end, input);
+  const preview = () => input || store.trigger("port", { node: id, port: port.name });
+  const hint = input ? `takes ${port.accepts.join(" or ")}${port.many ? ", any number" : ""}${port.required ? "" : ", optional"}` : `${port.type}; click to look at it`;
+  return (
+    <div className={`port ${side} port-${port.type}${pulled ? (fits ? " fits" : " unfit") : ""}${port.ghost ? " ghost" : ""}`}>
+      <Handle
+        id={port.name}
+        type={input ? "target" : "source"}
+        position={input ? Position.Left : Position.Right}
+        data-port={port.name}
+        data-port-type={port.type}
+        data-side={side}
+        className={dropPort === end ? "drop-here" : undefined}
+        aria-label={`${side} ${port.title} of ${id}, ${port.type}`}
+        title={`${port.title}: ${hint}`}
+        onClick={preview}
+      />
+      <span title={`${port.title}: ${hint}`}>{port.title}</span>
+    </div>
+  );
+}
+
+/** Whether the edge that is being pulled could end here; the port it comes from stays lit. */
+function fitsPulled({ doc, rules }, { end: origin, side }, end, input) {
+  if (origin === end && (side === "source") !== input) return true;
+  if ((side === "source") !== input) return false;
+  return refusal(doc, rules, side === "source" ? { from: origin, to: end } : { from: end, to: origin }) === null;
+}

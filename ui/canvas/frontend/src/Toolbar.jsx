@@ -1,0 +1,51 @@
+// The buttons over the canvas, and the zoom in its corner.
+
+import { useReactFlow, useViewport } from "@xyflow/react";
+import { removeSelected, tidy } from "./actions.js";
+import { useStore, useView } from "./context.js";
+import { Icon } from "./icons.jsx";
+
+export function Button({ name, icon, hint, ...rest }) {
+  return (
+    <button type="button" aria-label={name} title={hint ? `${name} (${hint})` : name} {...rest}>
+      <Icon name={icon} />
+    </button>
+  );
+}
+
+export function Toolbar({ fit, onNote }) {
+  const store = useStore();
+  const canUndo = useView((view) => view.canUndo);
+  const canRedo = useView((view) => view.canRedo);
+  const empty = useView((view) => view.nodes.length === 0);
+  const chosen = useView((view) => view.nodes.some((node) => node.selected) || view.edges.some((edge) => edge.selected));
+  const layout = () => {
+    tidy(store);
+    setTimeout(fit, 50);
+  };
+  return (
+    <div className="bar toolbar" role="toolbar" aria-label="Canvas">
+      <Button name="Undo" icon="undo" hint="Ctrl+Z" disabled={!canUndo} onClick={store.undo} />
+      <Button name="Redo" icon="redo" hint="Ctrl+Shift+Z" disabled={!canRedo} onClick={store.redo} />
+      <hr />
+      <Button name="Fit" icon="fit" hint="F" disabled={empty} onClick={fit} />
+      <Button name="Layout" icon="layout" disabled={empty} onClick={layout} />
+      <Button name="Note" icon="note" hint="N" onClick={onNote} />
+      <Button name="Delete" icon="remove" hint="Del" disabled={!chosen} onClick={() => removeSelected(store)} />
+    </div>
+  );
+}
+
+export function Zoom() {
+  const { zoomIn, zoomOut, zoomTo } = useReactFlow();
+  const { zoom } = useViewport();
+  return (
+    <div className="bar zoom" role="group" aria-label="Zoom">
+      <Button name="Zoom out" icon="minus" onClick={() => zoomOut()} />
+      <button type="button" className="zoom-level" aria-label="Zoom to 100 %" title="Zoom to 100 %" onClick={() => zoomTo(1)}>
+        {Math.round(zoom * 100)} %
+      </button>
+      <Button name="Zoom in" icon="plus" onClick={() => zoomIn()} />
+    </div>
+  );
+}

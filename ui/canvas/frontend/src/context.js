@@ -1,0 +1,14 @@
+// The store of the canvas a component is drawn in.
+
+import { createContext, useContext, useSyncExternalStore } from "react";
+
+const StoreContext = createContext(null);
+
+export const StoreProvider = StoreContext.Provider;
+export const useStore = () => useContext(StoreContext);
+
+/** A part of the store's view; the component is drawn again when that part becomes another. */
+export function useView(select) {
+  const store = useStore();
+  return useSyncExternalStore(store.subscribe, () => select(store.view));
+}

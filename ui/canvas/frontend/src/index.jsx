@@ -1,0 +1,54 @@
+// What Streamlit calls: with each rerun's data, and once more when the component goes.
+
+import "@xyflow/react/dist/base.css";
+import "./styles/theme.css";
+import "./styles/frame.css";
+import "./styles/step.css";
+import "./styles/flow.css";
+
+import { ReactFlowProvider } from "@xyflow/react";
+import { createRoot } from "react-dom/client";
+import { Canvas } from "./Canvas.jsx";
+import { StoreProvider, useView } from "./context.js";
+import { CanvasStore } from "./store.js";
+
+const mounted = new WeakMap();
+
+/** A pipeline gets a React Flow of its own, with its own viewport. */
+function Editor() {
+  const pipeline = useView((view) => view.pipeline);
+  return (
+    <ReactFlowProvider key={pipeline}>
+      <Canvas />
+    </ReactFlowProvider>
+  );
+}
+
+function mount(parentElement) {
+  const element = parentElement.querySelector(".sylva-canvas-root");
+  const store = new CanvasStore();
+  const root = createRoot(element);
+  window.addEventListener("pagehide", store.dispose);
+  const unmount = () => {
+    window.removeEventListener("pagehide", store.dispose);
+    store.dispose();
+    root.unmount();
+    mounted.delete(parentElement);
+  };
+  return { store, root, unmount, drawn: false };
+}
+
+export default function ({ parentElement, data, setStateValue, setTriggerValue }) {
+  if (!mounted.has(parentElement)) mounted.set(parentElement, mount(parentElement));
+  const canvas = mounted.get(parentElement);
+  canvas.store.receive(data, setStateValue, setTriggerValue);
+  if (!canvas.drawn) {
+    canvas.drawn = true;
+    canvas.root.render(
+      <StoreProvider value={canvas.store}>
+        <Editor />
+      </StoreProvider>,
+    );
+  }
+  return canvas.unmount;
+}

@@ -1,0 +1,128 @@
+// The pipeline as the canvas holds it: a value that never changes. Every function gives a new one.
+//
+//   nodes   {id: {type, params, label, settings}}    edges  [{from: "node.port", to: "node.port"}]
+//   layout  {id: [x, y]}                             notes  [{id, text, x, y, width, height}]
+//
+// Notes have ids here only ("note:3"); in a document they are a plain list.
+
+export const GRID = 16;
+export const NOTE_SIZE = { width: 240, height: 128 };
+
+const CONTENT = ["params", "label", "settings"];
+let noteCount = 0;
+
+export const newNoteId = () => `note:${++noteCount}-${Math.random().toString(36).slice(2, 7)}`;
+export const isNoteId = (id) => id.startsWith("note:");
+export const snap = (value) => Math.round(value / GRID) * GRID;
+export const nodeOf = (end) => end.slice(0, end.indexOf("."));
+export const portOf = (end) => end.slice(end.indexOf(".") + 1);
+export const sameEdge = (a, b) => a.from === b.from && a.to === b.to;
+export const sameJson = (a, b) => a === b || JSON.stringify(a) === JSON.stringify(b);
+
+/** What Python owns of a node: everything but its type. */
+export const contentOf = (node) => Object.fromEntries(CONTENT.filter((name) => node[name] !== undefined).map((name) => [name, node[name]]));
+export const sameContent = (a, b) => sameJson(contentOf(a), contentOf(b));
+
+/** A document from Python; notes that `known` has too keep their ids. */
+export function fromWire(document, known = []) {
+  const free = [...known];
+  const notes = document.notes.map((note) => {
+    const at = free.findIndex((other) => sameJson(bare(other), bare(note)));
+    return { ...bare(note), id: at < 0 ? newNoteId() : free.splice(at, 1)[0].id };
+  });
+  return { nodes: document.nodes, edges: document.edges, layout: document.layout, notes };
+}
+
+/** The document as Python gets it: what the canvas owns, and the content of those nodes it has given new content. */
+export function toWire(doc, asserted = {}) {
+  const nodes = Object.fromEntries(
+    Object.entries(doc.nodes).map(([id, { type }]) => [id, asserted[id] ? { type, ...asserted[id] } : { type }]),
+  );
+  return { nodes, edges: doc.edges, layout: doc.layout, notes: doc.notes.map(bare) };
+}
+
+const bare = ({ text, x, y, width, height }) => ({ text, x, y, width, height });
+
+export function sameTopology(a, b) {
+  const types = (doc) => Object.entries(doc.nodes).map(([id, node]) => [id, node.type]);
+  return a === b || (sameJson(types(a), types(b)) && sameJson(a.edges, b.edges) && sameJson(a.layout, b.layout) && sameJson(a.notes, b.notes));
+}
+
+/** A name no node has: `stem`, or `stem-2`, `stem-3` … */
+export function freeId(stem, taken) {
+  const clean = stem.replace(/-\d+$/, "").replace(/[^A-Za-z0-9_-]/g, "-").slice(0, 50);
+  const base = /^[A-Za-z]/.test(clean) ? clean : `node${clean}`;
+  for (let number = 1; ; number++) {
+    const name = number === 1 ? base : `${base}-${number}`;
+    if (!taken.has(name)) return name;
+  }
+}
+
+export const addNode = (doc, id, node, [x, y]) => ({
+  ...doc,
+  nodes: { ...doc.nodes, [id]: node },
+  layout: { ...doc.layout, [id]: [x, y] },
+});
+
+export const connect = (doc, edge) => ({ ...doc, edges: [...doc.edges, { from: edge.from, to: edge.to }] });
+
+export const addNote = (doc, note) => ({ ...doc, notes: [...doc.notes, note] });
+
+export const changeNote = (doc, id, values) => ({
+  ...doc,
+  notes: doc.notes.map((note) => (note.id === id ? { ...note, ...values } : note)),
+});
+
+/** Without these nodes and notes, the edges at them, and these edges. */
+export function remove(doc, ids, edges = []) {
+  const gone = new Set(ids);
+  const without = (record) => Object.fromEntries(Object.entries(record).filter(([id]) => !gone.has(id)));
+  return {
+    nodes: without(doc.nodes),
+    layout: without(doc.layout),
+    notes: doc.notes.filter((note) => !gone.has(note.id)),
+    edges: doc.edges.filter(
+      (edge) => !gone.has(nodeOf(edge.from)) && !gone.has(nodeOf(edge.to)) && !edges.some((other) => sameEdge(edge, other)),
+    ),
+  };
+}
+
+/** Nodes and notes at other places: `positions` is {id: [x, y]}. */
+export function move(doc, positions) {
+  const layout = { ...doc.layout };
+  for (const [id, place] of Object.entries(positions)) if (doc.nodes[id]) layout[id] = place;
+  const notes = doc.notes.map((note) => (positions[note.id] ? { ...note, x: positions[note.id][0], y: positions[note.id][1] } : note));
+  return { ...doc, layout, notes };
+}
+
+/** Nodes and notes with the edges between them, to be pasted. */
+export function copy(doc, ids) {
+  const chosen = new Set(ids);
+  const pick = (record) => Object.fromEntries(Object.entries(record).filter(([id]) => chosen.has(id)));
+  return {
+    nodes: pick(doc.nodes),
+    layout: pick(doc.layout),
+    notes: doc.notes.filter((note) => chosen.has(note.id)),
+    edges: doc.edges.filter((edge) => chosen.has(nodeOf(edge.from)) && chosen.has(nodeOf(edge.to))),
+  };
+}
+
+/** The document with a copy put in, moved by `shift`, under new names; gives the new names too. */
+export function paste(doc, piece, [dx, dy], reserved) {
+  const taken = new Set([...Object.keys(doc.nodes), ...reserved]);
+  const names = {};
+  for (const id of Object.keys(piece.nodes)) {
+    names[id] = freeId(id, taken);
+    taken.add(names[id]);
+  }
+  let result = doc;
+  for (const [id, node] of Object.entries(piece.nodes)) {
+    const [x, y] = piece.layout[id];
+    result = addNode(result, names[id], node, [x + dx, y + dy]);
+  }
+  for (const { from, to } of piece.edges) {
+    result = connect(result, { from: `${names[nodeOf(from)]}.${portOf(from)}`, to: `${names[nodeOf(to)]}.${portOf(to)}` });
+  }
+  const notes = piece.notes.map((note) => ({ ...note, id: newNoteId(), x: note.x + dx, y: note.y + dy }));
+  return { doc: { ...result, notes: [...result.notes, ...notes] }, ids: [...Object.values(names), ...notes.map((note) => note.id)] };
+}

@@ -1,0 +1,49 @@
+// An edit that Python has not seen yet, carried over onto the document Python has meanwhile put in its place.
+
+import { addNode, connect, freeId, move, nodeOf, portOf, remove, sameEdge, sameJson } from "./model.js";
+import { refusal } from "./rules.js";
+
+const minus = (edges, others) => edges.filter((edge) => !others.some((other) => sameEdge(edge, other)));
+const names = (record, absent) => Object.keys(record).filter((id) => !(id in absent));
+
+/** What leads from one document to another. */
+export function difference(before, after) {
+  const noteBefore = new Map(before.notes.map((note) => [note.id, note]));
+  const noteAfter = new Set(after.notes.map((note) => note.id));
+  return {
+    added: names(after.nodes, before.nodes).map((id) => ({ id, node: after.nodes[id], place: after.layout[id] })),
+    removed: names(before.nodes, after.nodes),
+    moved: Object.fromEntries(
+      Object.entries(after.layout).filter(([id, place]) => id in before.nodes && id in after.nodes && !sameJson(place, before.layout[id])),
+    ),
+    connected: minus(after.edges, before.edges),
+    disconnected: minus(before.edges, after.edges),
+    notes: after.notes.filter((note) => !sameJson(note, noteBefore.get(note.id))),
+    notesRemoved: before.notes.filter((note) => !noteAfter.has(note.id)).map((note) => note.id),
+  };
+}
+
+export const isEmpty = (edit) => Object.values(edit).every((part) => Object.keys(part).length === 0);
+
+/** The edit made upon `onto`. `lost` says in sentences what could not be kept; `renamed` maps names that were taken. */
+export function rebase(onto, edit, rules, titles = {}) {
+  const lost = [];
+  const renamed = {};
+  let doc = remove(onto, [...edit.removed, ...edit.notesRemoved], edit.disconnected);
+  for (const { id, node, place } of edit.added) {
+    if (sameJson([doc.nodes[id]?.type, doc.layout[id]], [node.type, place])) continue; // Python had it after all
+    renamed[id] = freeId(id, new Set([...Object.keys(doc.nodes), ...edit.added.map((other) => other.id).filter((other) => other !== id)]));
+    doc = addNode(doc, renamed[id], node, place);
+  }
+  doc = move(doc, edit.moved);
+  for (const note of edit.notes) doc = { ...doc, notes: [...doc.notes.filter(({ id }) => id !== note.id), note] };
+  const current = (end) => `${renamed[nodeOf(end)] ?? nodeOf(end)}.${portOf(end)}`;
+  for (const { from, to } of edit.connected) {
+    const edge = { from: current(from), to: current(to) };
+    if (doc.edges.some((present) => sameEdge(present, edge))) continue;
+    const why = refusal(doc, rules, edge, titles);
+    if (why) lost.push(`The connection ${edge.from} → ${edge.to} was not kept. ${why}`);
+    else doc = connect(doc, edge);
+  }
+  return { doc, lost, renamed };
+}

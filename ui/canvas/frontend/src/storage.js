@@ -1,0 +1,64 @@
+// What outlives a page switch: viewport, selection, undo history and an edit that Python has not confirmed.
+// sessionStorage may be full or forbidden; then the canvas works without memory.
+
+const PREFIX = "sylva-canvas:";
+const MOST_STEPS = 30;
+const MOST_CHARACTERS = 1_500_000;
+
+export function load(pipeline) {
+  try {
+    return JSON.parse(sessionStorage.getItem(PREFIX + pipeline)) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+export function save(pipeline, memory) {
+  for (let steps = MOST_STEPS; ; steps = Math.floor(steps / 2)) {
+    const text = JSON.stringify({ ...memory, past: memory.past.slice(-steps || Infinity), future: steps ? memory.future.slice(-steps) : [] });
+    const small = text.length <= MOST_CHARACTERS;
+    try {
+      if (small || steps === 0) return sessionStorage.setItem(PREFIX + pipeline, text);
+    } catch {
+      if (steps === 0) return undefined;
+    }
+  }
+}
+
+/** Remember that a canvas went with an edit Python had not confirmed; the next canvas of this tab asks once. */
+export function leaveLate(pipeline) {
+  try {
+    sessionStorage.setItem(`${PREFIX}late`, pipeline);
+  } catch {
+    // then nobody is told
+  }
+}
+
+export function takeLate() {
+  try {
+    const pipeline = sessionStorage.getItem(`${PREFIX}late`);
+    sessionStorage.removeItem(`${PREFIX}late`);
+    return pipeline;
+  } catch {
+    return null;
+  }
+}
+
+let clipboard = null;
+
+export function remember(piece) {
+  clipboard = piece;
+  try {
+    sessionStorage.setItem(`${PREFIX}clipboard`, JSON.stringify(piece));
+  } catch {
+    // the copy still serves on this page
+  }
+}
+
+export function recall() {
+  try {
+    return clipboard ?? JSON.parse(sessionStorage.getItem(`${PREFIX}clipboard`));
+  } catch {
+    return null;
+  }
+}
