@@ -46,9 +46,9 @@ class _Combining(GrowingCascade):
         check_choice("combine", self.combine, COMBINE)
 
     def _take_up(self, fit: LayerFit, standing: Standing) -> None:
-        rows = standing.rows
-        fit.layer.coefficients = self._coefficients(fit.vectors[:, rows], standing)
-        standing.output[rows] = fit.layer.combine(fit.vectors[:, rows])
+        rows, vectors = standing.rows, fit.vectors[:, standing.rows]
+        fit.layer.coefficients = self._coefficients(vectors, standing)
+        standing.output[rows] = fit.layer.combine(vectors)
 
     def _coefficients(self, vectors: Array, standing: Standing) -> Array:
         n = len(vectors)

@@ -79,8 +79,6 @@ class Standing:
     said: list[Array] = field(default_factory=list)
     """What each layer said about every row, where the cascade adds that up; and the margins of that."""
     margins: list[Array] = field(default_factory=list)
-    layers: int = 0
-    """How many layers are behind it."""
 
     @classmethod
     def start(cls, given: Given) -> Self:
@@ -191,7 +189,6 @@ class GrowingCascade(FittedCascade):
             plan = self._plan(len(self.estimators_) + 1, learners, standing, seed)
             fit = fit_layer(plan, features, standing.task, runner)
             self._take_up(fit, standing)
-            standing.layers += 1
             self.estimators_.append(fit.layer)
             self.binner_ = features.binner
             by, said = (standing, standing.output) if watched is None else (watched.given, watched.through(fit.layer))
@@ -296,14 +293,10 @@ class GrowingCascade(FittedCascade):
                 margins=None if margin is None else MarginRecord.of(margin),
                 coefficients=fit.layer.coefficients.tolist(),
                 alphas=None if fit.layer.alphas is None else fit.layer.alphas.tolist(),
-                effective_size=float(len(plan.rows))
-                if plan.weights is None
-                else effective_size(plan.weights[plan.rows]),
+                effective_size=_effective_size(plan),
                 rows_in=len(plan.rows),
                 rows_out=len(gone),
-                error_out=float((said[gone].argmax(axis=1) != standing.task.target[gone]).mean())
-                if len(gone)
-                else None,
+                error_out=_error(said[gone], standing.task.target[gone]),
                 threshold=fit.layer.threshold,
                 n_features=fit.layer.n_features,
                 kept=decisions[-1].kept,

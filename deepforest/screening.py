@@ -89,7 +89,7 @@ class ScreenedForestClassifier(CascadeClassifier):
         said = fit.layer.combine(vectors)
         standing.output[rows] = said
         right = said.argmax(axis=1) == standing.task.target[rows]
-        if standing.layers == 0:
+        if not self.estimators_:  # the first layer
             self.error_share_ = self._share(float(right.mean()))
         confidence = said.max(axis=1)
         fit.layer.threshold = confidence_threshold(confidence, right, self.error_share_)

@@ -68,7 +68,6 @@ class DeepForest:
     def save(self, folder: Path) -> dict[str, Any]:
         """Write the cascade; the seconds it took are no part of a model: the same training gives the same bytes."""
         self.cascade.layers_ = [record.without_times() for record in self.cascade.layers_]
-        self.cascade.n_jobs = None
         self.cascade.save(folder)
         return {"class": type(self.cascade).__name__}
 
