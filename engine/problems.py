@@ -296,6 +296,8 @@ _EXPLANATIONS: Mapping[str, tuple[str, str]] = {
     "too_short": ("there are too few entries", "give {min_length} or more"),
     "literal_error": _CHOICE,
     "enum": _CHOICE,
+    "union_tag_invalid": ("its {discriminator} '{tag}' is not known", "give one of {expected_tags}"),
+    "union_tag_not_found": ("{value} does not say its {discriminator}", "add it"),
 }
 
 
@@ -312,7 +314,7 @@ def _what_and_how(error: ErrorDetails) -> tuple[str, str]:
     if error["type"] in _EXPLANATIONS:
         what, how = _EXPLANATIONS[error["type"]]
         numbers = {name: _plain(fact) for name, fact in facts.items()}
-        return what.format(value=value), how.format(**numbers)
+        return what.format(value=value, **numbers), how.format(**numbers)
     if error["type"] in ("value_error", "assertion_error"):
         return str(facts["error"]), ""
     return f"{value} does not fit", error["msg"].replace("Input should be", "give").removesuffix(".")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from pydantic import Field
 from engine.catalogue import load_catalogue
 from engine.contract import Context, NodeParams, NodeType, Port
 from engine.node_check import check_node
+from engine.pipeline_file import parse
+from engine.validate import find_problems
 from engine.values import Folder, Report, Table
 from nodes import NODE_TYPES, evaluate, mart, predict
 
@@ -90,3 +93,17 @@ def test_a_good_node_passes(tmp_path: Path) -> None:
 def test_what_is_wrong_with_a_node_is_named(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=words):
         check_node(node(**changes), tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    ("learner", "words"),
+    [
+        ({"kind": "oak"}, "its 'kind' 'oak' is not known; give one of 'random_forest', "),
+        ({"trees": 3}, "does not say its 'kind'; add it"),
+        ({"kind": "mart", "max_features": "sqrt"}, "max_features"),
+    ],
+)
+def test_a_learner_that_is_none_is_named_in_plain_words(learner: dict[str, Any], words: str) -> None:
+    nodes = {"forest": {"type": "deep-forest", "params": {"learners": [learner]}}}
+    document = parse(json.dumps({"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": nodes}))
+    assert any(words in str(problem) for problem in find_problems(document, load_catalogue()))
