@@ -23,7 +23,7 @@ from typing import Any, Literal, Protocol
 
 from ._files import BrokenModel, Pack, read_model, write_model
 
-State = Literal["started", "finished", "kept", "failed"]
+State = Literal["waiting", "started", "finished", "kept", "failed"]
 LOOK_EVERY = 0.1  # seconds between looks whether the fit was cancelled
 ATTEMPTS = 20
 
@@ -46,16 +46,22 @@ class Job:
     pack: Callable[[Any], Pack] | None = None
     unpack: Callable[[Pack], Any] | None = None
     light: bool = False
+    place: tuple[str, ...] = ()
+    """Where it stands among the others, in words: layer, learner, fold. Jobs that have none go without saying."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a job: ``kept`` means that its result was there from an earlier fit."""
+    """Something that happened to a job: ``kept`` means that its result was there from an earlier fit.
+
+    Jobs that have a place are announced as ``waiting`` before the first of them starts.
+    """
 
     key: str
     state: State
     seconds: float = 0.0
     result: Any = field(default=None, repr=False)
+    place: tuple[str, ...] = ()
 
 
 class Checkpointer(Protocol):
@@ -164,6 +170,9 @@ class JobRunner:
         results: dict[str, Any] = {}
         running: dict[Future[Any], tuple[Job, float]] = {}
         failure: BaseException | None = None
+        for job in waiting.values():
+            if job.place:
+                self._say(job, "waiting")
         while waiting or running:
             if failure is None:
                 failure = self._start_ready(waiting, results, running)
@@ -180,6 +189,9 @@ class JobRunner:
             raise ValueError(f"these jobs wait for what no job gives: {', '.join(waiting)}")
         return results
 
+    def _say(self, job: Job, state: State, seconds: float = 0.0, result: Any = None) -> None:
+        self.tell(Event(job.key, state, seconds, result, job.place))
+
     def _start_ready(
         self, waiting: dict[str, Job], results: dict[str, Any], running: dict[Future[Any], tuple[Job, float]]
     ) -> BaseException | None:
@@ -193,7 +205,7 @@ class JobRunner:
                 return error
             del waiting[job.key]
             if not self._is_kept(job, results):
-                self.tell(Event(job.key, "started"))
+                self._say(job, "started")
                 submit = _on_the_spot if job.light else self._executor.submit
                 future = submit(job.work, *(results[key] for key in job.needs))
                 running[future] = (job, time.perf_counter())
@@ -212,18 +224,18 @@ class JobRunner:
             results[job.key] = job.unpack(pack)
         except (ValueError, KeyError, TypeError):  # written by another version: fit it again
             return False
-        self.tell(Event(job.key, "kept", result=results[job.key]))
+        self._say(job, "kept", result=results[job.key])
         return True
 
     def _finish(self, job: Job, future: Future[Any], seconds: float, results: dict[str, Any]) -> BaseException | None:
         error = future.exception() or self._keep(job, future.result())
         if error is not None:
-            self.tell(Event(job.key, "failed", seconds))
+            self._say(job, "failed", seconds)
             if not isinstance(error, FitCancelled):
                 error.add_note(f"in the job {job.key}")
             return error
         results[job.key] = future.result()
-        self.tell(Event(job.key, "finished", seconds, results[job.key]))
+        self._say(job, "finished", seconds, results[job.key])
         return None
 
     def _keep(self, job: Job, result: Any) -> BaseException | None:

@@ -118,6 +118,7 @@ def layer_jobs(plan: LayerPlan, features: Features, task: Task, runner: JobRunne
     """The layer as a graph of jobs."""
     jobs = [Job(_folds_key(plan), partial(draw_folds, plan.rows, task, plan.folds, plan.seed), light=True)]
     threads = max(1, runner.n_jobs // n_fits(plan.learners, plan.out_of_bag, plan.folds))
+    names = numbered([learner.title for learner in plan.learners])
     for number, learner in enumerate(plan.learners):
         keys = _fit_keys(plan, number)
         out_of_bag = len(keys) == 1
@@ -136,10 +137,20 @@ def layer_jobs(plan: LayerPlan, features: Features, task: Task, runner: JobRunne
             )
             told = len(plan.rows) if out_of_bag else len(plan.rows[fold :: plan.folds])
             unpack = partial(unpack_fit, n_told=told, n_features=features.n_features, n_classes=task.n_classes)
-            jobs.append(Job(key, work, (_folds_key(plan),), _pack_fit if _can_pack(learner) else None, unpack))
+            pack = _pack_fit if _can_pack(learner) else None
+            place = (f"Layer {plan.number}", names[number], "Out of bag" if out_of_bag else f"Fold {fold + 1}")
+            jobs.append(Job(key, work, (_folds_key(plan),), pack, unpack, place=place))
         gather = partial(gather_vectors, plan.rows, task, out_of_bag)
         jobs.append(Job(_vectors_key(plan, number), gather, (_folds_key(plan), *keys), light=True))
     return jobs
+
+
+def numbered(titles: list[str]) -> list[str]:
+    """Titles told apart: those that come several times get a number."""
+    return [
+        f"{title} {titles[:position].count(title) + 1}" if titles.count(title) > 1 else title
+        for position, title in enumerate(titles)
+    ]
 
 
 def fingerprint(plan: LayerPlan, features: Features, task: Task) -> str:

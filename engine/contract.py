@@ -5,6 +5,7 @@ A node type is one frozen description, ``NodeType``: its ports, its parameters (
 
 - ``Port``        a typed place where an edge ends or begins
 - ``NodeParams``  base of every node's parameters: strict, closed, finite
+- ``form_hint``   how a form should offer a parameter
 - ``Column``, ``Columns``  the columns a table will have, known before any run
 - ``Context``     what ``run`` may use besides its inputs: progress, log, seed, files, checkpoints
 - ``NodeType``    the description itself
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 PortType = Literal["table", "model", "predictions", "report", "layers"]
 Kind = Literal["number", "category", "bool", "time", "text"]
 Role = Literal["feature", "target", "id", "time", "weight", "ignore"]
+JobWord = Literal["waiting", "running", "done", "kept", "failed"]
+"""What can be said of a job inside a node; ``kept``: it was finished before a kill and is not repeated."""
 Category = Literal["Data", "Prepare", "Learn", "Apply", "Judge", "Save"]
 
 
@@ -62,6 +65,29 @@ class NoParams(NodeParams):
     """For a node with nothing to set."""
 
 
+FORM = "x-form"
+"""Where a field's JSON schema keeps its ``form_hint``."""
+
+Choose = Literal["column", "columns", "file", "class"]
+
+
+def form_hint(
+    *, choose: Choose | None = None, when: Mapping[str, str | tuple[str, ...]] | None = None, folded: bool = False
+) -> dict[str, Any]:
+    """How a form offers a parameter, as ``json_schema_extra`` of its field; it says nothing about what is allowed.
+
+    ``choose``: from the columns that arrive, the files of the workspace, or the classes. ``when``: of use only while
+    the text of each field named matches one of its patterns (``*`` for any text, ``!`` before a pattern that must
+    not match). ``folded``: rarely needed.
+    """
+    hint: dict[str, Any] = {"choose": choose} if choose else {}
+    if when:
+        hint["when"] = {name: [ways] if isinstance(ways, str) else list(ways) for name, ways in when.items()}
+    if folded:
+        hint["folded"] = True
+    return {FORM: hint}
+
+
 @dataclass(frozen=True)
 class Column:
     """One column of a table, as far as it is known before a run."""
@@ -72,6 +98,9 @@ class Column:
 
 
 Columns = tuple[Column, ...]
+
+OUTSIDE = "outside"
+"""The input name under which a ``columns`` rule finds what the node's ``source`` told."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +117,7 @@ class Context:
     """For each input port, the ids of the nodes it is fed by."""
     on_progress: Callable[[float, str], None] = lambda fraction, text: None
     on_log: Callable[[str], None] = lambda text: None
+    on_job: Callable[[tuple[str, ...], JobWord, float | None], None] = lambda place, state, seconds: None
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     def progress(self, fraction: float, text: str = "") -> None:
@@ -98,6 +128,10 @@ class Context:
     def log(self, text: str) -> None:
         """Add a line to the node's log."""
         self.on_log(text)
+
+    def job(self, place: tuple[str, ...], state: JobWord, seconds: float | None = None) -> None:
+        """Say what became of a job inside the node; ``place`` tells it from the others: layer, learner, fold."""
+        self.on_job(place, state, seconds)
 
     def check_cancelled(self) -> None:
         """Raise ``Cancelled`` if the run was asked to stop."""
@@ -138,6 +172,8 @@ class NodeType:
     inputs: tuple[Port, ...] = ()
     outputs: tuple[Port, ...] = ()
     columns: ColumnRule | None = None
+    source: Callable[[Any, Files], Columns | None] | None = None
+    """For a node that reads from outside: the columns there are to choose from, before its own settings about them."""
     check: Callable[[Any, Files], Iterable[BadInput]] | None = None
     """Problems that can be seen before a run, such as a file that is not there."""
     fingerprint: Callable[[Any, Files], str] | None = None

@@ -162,23 +162,30 @@ class EventLog:
 
     def runs(self, limit: int | None = None) -> list[RunRow]:
         """All runs, newest first."""
-        query = "SELECT id, name, document, request, created FROM runs ORDER BY rowid DESC LIMIT ?"
-        rows = self._db.execute(query, (-1 if limit is None else limit,)).fetchall()
-        return [
-            RunRow(run, name, document, json.loads(request), created) for run, name, document, request, created in rows
-        ]
+        return self._rows("ORDER BY rowid DESC LIMIT ?", -1 if limit is None else limit)
 
     def run(self, wanted: str) -> RunRow:
         """The run of that id, of an unambiguous beginning of it, or the newest for ``last``."""
-        runs = self.runs()
-        if wanted == "last" and runs:
-            return runs[0]
-        found = [row for row in runs if row.id == wanted] or [row for row in runs if row.id.startswith(wanted)]
+        found = self.runs(1) if wanted == "last" else []
+        found = found or self._rows("WHERE id = ?", wanted)
+        found = found or self._rows("WHERE substr(id, 1, ?) = ? ORDER BY rowid DESC", len(wanted), wanted)
         if len(found) == 1:
             return found[0]
         if found:
             raise UnknownRun(f"'{wanted}' fits {len(found)} runs: {', '.join(row.id for row in found[:5])} …")
         raise UnknownRun(f"There is no run '{wanted}' in {self.workspace.root}; `sylva runs` lists them.")
+
+    def last_run_of(self, pipeline: str) -> RunRow | None:
+        """The newest run of a pipeline of the workspace."""
+        which = "WHERE json_extract(request, '$.pipeline') = ? ORDER BY rowid DESC LIMIT 1"
+        return next(iter(self._rows(which, pipeline)), None)
+
+    def _rows(self, which: str, *values: str | int) -> list[RunRow]:
+        query = f"SELECT id, name, document, request, created FROM runs {which}"
+        return [
+            RunRow(run, name, document, json.loads(request), created)
+            for run, name, document, request, created in self._db.execute(query, values)
+        ]
 
     def remove_runs(self, runs: Sequence[str]) -> None:
         """Forget runs and their events."""

@@ -41,6 +41,8 @@ class Request:
     """Whether the document may name files outside the workspace."""
     executor: str | None = None
     """Address of a Dask scheduler whose workers run the nodes; ``None``: this machine."""
+    pipeline: str | None = None
+    """The pipeline of the workspace that was run, if it was one."""
     settings: tuple[str, ...] = ()
     """The parameters changed for this run, as they were given; the document holds them already."""
 

@@ -20,6 +20,17 @@ LIVE = ("starting", "running")
 
 
 @dataclass(frozen=True)
+class JobState:
+    """One job inside a node, such as a fit of a deep forest."""
+
+    state: str
+    """``waiting``, ``running``, ``done``, ``kept`` (finished before a kill, and not repeated) or ``failed``."""
+    seconds: float | None = None
+    attempt: int = 1
+    """Which start of the node this was last heard of in."""
+
+
+@dataclass(frozen=True)
 class NodeState:
     """One node of a run."""
 
@@ -36,6 +47,8 @@ class NodeState:
     process: dict[str, Any] | None = None
     executions: int = 0
     """How often its code was started over all attempts of the run."""
+    jobs: dict[tuple[str, ...], JobState] = field(default_factory=dict)
+    """The jobs inside it, by their place: layer, learner, fold."""
 
 
 @dataclass(frozen=True)
@@ -107,18 +120,30 @@ def _ended(nodes: dict[str, NodeState], state: str) -> dict[str, NodeState]:
 
 
 def _queued(before: NodeState | None) -> NodeState:
-    return NodeState(executions=before.executions if before else 0)
+    return NodeState(executions=before.executions, jobs=_left_behind(before.jobs)) if before else NodeState()
+
+
+def _left_behind(jobs: dict[tuple[str, ...], JobState]) -> dict[tuple[str, ...], JobState]:
+    """The jobs that an attempt finished; what was under way when it ended is not."""
+    return {place: job for place, job in jobs.items() if job.state in ("done", "kept")}
 
 
 def _started(node: NodeState, event: Event) -> NodeState:
     return NodeState(
         "running", event.data["attempt"], started=event.time, key=event.data["key"],
-        process=event.data["process"], executions=node.executions + 1,
+        process=event.data["process"], executions=node.executions + 1, jobs=_left_behind(node.jobs),
     )  # fmt: skip
 
 
 def _progress(node: NodeState, event: Event) -> NodeState:
     return replace(node, fraction=event.data["fraction"], text=event.data["text"])
+
+
+def _jobs(node: NodeState, event: Event) -> NodeState:
+    heard = {
+        tuple(place): JobState(state, seconds, node.executions) for place, state, seconds in event.data["jobs"]
+    }
+    return replace(node, jobs={**node.jobs, **heard})
 
 
 def _retrying(node: NodeState, event: Event) -> NodeState:
@@ -156,6 +181,7 @@ def _reopened(node: NodeState, event: Event) -> NodeState:
 _NODE_EVENTS = {
     "started": _started,
     "progress": _progress,
+    "jobs": _jobs,
     "retrying": _retrying,
     "finished": _finished,
     "cached": _cached,

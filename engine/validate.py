@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from engine.contract import Column, Columns, NodeParams, NodeType, Port
+from engine.contract import OUTSIDE, Column, Columns, NodeParams, NodeType, Port
 from engine.document import Document, Edge, Endpoint, Node
 from engine.errors import BadInput
 from engine.files import Files
@@ -352,8 +352,13 @@ def _around(names: list[str]) -> str:
 # Columns
 
 
-def columns_at(document: Document, catalogue: Types) -> dict[str, dict[str, Columns | None]]:
-    """For each node and output the columns it will have; ``None`` where they cannot be known before a run."""
+def columns_at(
+    document: Document, catalogue: Types, files: Files | None = None
+) -> dict[str, dict[str, Columns | None]]:
+    """For each node and output the columns it will have; ``None`` where they cannot be known before a run.
+
+    With ``files``, nodes that read from outside are asked what is there; never raises.
+    """
     known: dict[str, dict[str, Columns | None]] = {}
     feeds: dict[Endpoint, list[Endpoint]] = {}
     for edge in document.edges:
@@ -362,7 +367,7 @@ def columns_at(document: Document, catalogue: Types) -> dict[str, dict[str, Colu
         node_type = catalogue.get(document.nodes[name].type)
         if node_type:
             inputs = {port.name: _arriving(name, port, feeds, known) for port in node_type.inputs}
-            known[name] = _columns_out(document, catalogue, name, node_type, inputs)
+            known[name] = _columns_out(document, catalogue, name, node_type, inputs, files)
     return {name: known.get(name) or _unknown(catalogue.get(node.type)) for name, node in document.nodes.items()}
 
 
@@ -396,11 +401,15 @@ def _columns_out(
     name: str,
     node_type: NodeType,
     inputs: Mapping[str, Columns | None],
+    files: Files | None,
 ) -> dict[str, Columns | None]:
     if node_type.columns is None:
         return _unknown(node_type)
     try:
-        told = node_type.columns(inputs, params_of(document, catalogue, name))
+        params = params_of(document, catalogue, name)
+        if node_type.source is not None and files is not None:
+            inputs = {**inputs, OUTSIDE: node_type.source(params, files)}
+        told = node_type.columns(inputs, params)
         return {port.name: _as_columns(told.get(port.name)) for port in node_type.outputs}
     except Exception:  # a rule may stumble over columns that do not suit it; the run will say so
         return _unknown(node_type)

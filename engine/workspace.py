@@ -4,6 +4,7 @@
 
     workspace/
       data/         files pipelines may read         exports/, models/  what save nodes wrote
+      pipelines/    documents built in the studio
       objects/      stored outputs, by content       results/           which outputs a node's key stands for
       tmp/          being written                    checkpoints/       half-done nodes, by key
       runs/ID/      lock, logs of one run            sylva.db           runs and events
@@ -46,6 +47,11 @@ class Workspace:
     def data(self) -> Path:
         """Files a pipeline may read."""
         return self.root / "data"
+
+    @property
+    def pipelines(self) -> Path:
+        """Documents built in the studio."""
+        return self.root / "pipelines"
 
     @property
     def objects(self) -> Path:
@@ -91,7 +97,8 @@ class Workspace:
         try:
             # What people analyse is nobody else's business.
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for folder in (self.data, self.objects, self.results, self.temporary, self.checkpoints, self.root / "runs"):
+            kept = (self.data, self.pipelines, self.objects, self.results, self.temporary, self.checkpoints)
+            for folder in (*kept, self.root / "runs"):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SylvaError(

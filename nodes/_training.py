@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, PositiveFloat
 
-from engine.contract import Context, NodeParams
+from engine.contract import Context, NodeParams, form_hint
 from engine.errors import BadInput
 from engine.values import Table, kind_of
 from nodes._columns import listed
@@ -29,6 +29,7 @@ ClassWeights = Annotated[
         title="Class weights",
         description="How much a row of each class counts: all the same (none), every class the same in total "
         "(balanced), or a number for each class named, 1 for the others. Only their ratios matter.",
+        json_schema_extra=form_hint(choose="class"),
     ),
 ]
 """Annotation of the parameter ``class_weights``; its default is ``"none"``."""
@@ -56,6 +57,7 @@ def train(ctx: Context, table: Table, learner: Learner, params: NodeParams) -> F
         threads=ctx.threads,
         progress=ctx.progress,
         log=ctx.log,
+        job=ctx.job,
         cancelled=ctx.cancelled.is_set,
         checkpoint=ctx.checkpoint,
     )

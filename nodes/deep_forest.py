@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.contract import Context, NodeParams, NodeType, Port
+from engine.contract import Context, NodeParams, NodeType, Port, form_hint
 from nodes._training import ClassWeights, Seed, train
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -86,7 +86,10 @@ class Params(NodeParams):
         "their bag (oob: one fit a learner, several times faster).",
     )
     folds: Annotated[int, Field(ge=2, le=50)] | None = Field(
-        None, title="Folds", description="Number of folds; each learner is fitted once a fold."
+        None,
+        title="Folds",
+        description="Number of folds; each learner is fitted once a fold.",
+        json_schema_extra=form_hint(when={"class_vectors": "!oob"}),
     )
     metric: (
         Literal["accuracy", "balanced_accuracy", "auc", "f1", "ks", "log_loss", "average_precision", "recall_at_rate"]
@@ -107,24 +110,35 @@ class Params(NodeParams):
         description="The columns and the class vectors (concat), only the vectors (stack), or only the columns (none).",
     )
     gamma: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        None, title="Target margin γ", description="mdDF: the margin all rows should have."
+        None,
+        title="Target margin γ",
+        description="mdDF: the margin all rows should have.",
+        json_schema_extra=form_hint(when={"preset": "mddf*"}),
     )
     mu: Annotated[float, Field(gt=0)] | None = Field(
-        None, title="Trade-off μ", description="mdDF: what margins beyond the target cost, against those below."
+        None,
+        title="Trade-off μ",
+        description="mdDF: what margins beyond the target cost, against those below.",
+        json_schema_extra=form_hint(when={"preset": "mddf*"}),
     )
     depth_step: Depth | None = Field(
-        None, title="Depth step", description="mdDF: random forests of layer t are this times t + 1 deep."
+        None,
+        title="Depth step",
+        description="mdDF: random forests of layer t are this times t + 1 deep.",
+        json_schema_extra=form_hint(when={"preset": "mddf*"}),
     )
     error_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None,
         title="Error share a",
         description="Screening: rows leave a layer where it errs less than this share of its error; empty: 1/10 or "
         "1/3, by the accuracy of the first layer.",
+        json_schema_extra=form_hint(when={"preset": "gcforest_cs"}),
     )
     tree_growth: Annotated[float, Field(ge=0, le=100)] | None = Field(
         None,
         title="Growth of trees",
         description="Screening: how many times as many trees more, once all rows are gone.",
+        json_schema_extra=form_hint(when={"preset": "gcforest_cs"}),
     )
     select_features: Annotated[int, Field(ge=1)] | None = Field(
         None, title="Select columns", description="Keep this many columns, the most important by MART, before layer 1."

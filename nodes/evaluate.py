@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port
+from engine.contract import Context, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
 from engine.values import Predictions, Report
 from nodes._columns import listed
@@ -42,6 +42,7 @@ class Params(NodeParams):
         None,
         title="Positive class",
         description="The class to be found, such as fraud. Empty: the last of two classes; the mean over more.",
+        json_schema_extra=form_hint(choose="class"),
     )
     threshold: float | None = Field(
         None,

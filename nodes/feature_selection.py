@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port
+from engine.contract import Context, NodeParams, NodeType, Port, form_hint
 from engine.values import Report, Table
 from nodes._training import Seed, labelled
 
@@ -26,6 +26,7 @@ class Params(NodeParams):
         le=1,
         title="Share of importance",
         description="Without a number: keep the fewest features that together have this share of all importance.",
+        json_schema_extra=form_hint(when={"columns": ""}),
     )
     trees: int = Field(100, ge=1, le=10_000, title="Trees", description="Rounds of boosting that are looked at.")
     seed: Seed = 0

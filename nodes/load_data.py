@@ -10,11 +10,12 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
 
-from engine.contract import Column, Columns, Context, Kind, NodeParams, NodeType, Port, Role
+from engine.contract import OUTSIDE, Column, Columns, Context, Kind, NodeParams, NodeType, Port, Role, form_hint
 from engine.errors import BadInput
 from engine.files import Files
 from engine.values import Table, kind_of
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 CHECKED_SIZE = 64 << 20
 """Bytes of a table that is loaded as a whole to find its problems before a run: so many when it is decoded."""
 
+MAYBE_TEXT = ("!sample:*", *(f"!*{ending}" for ending, kind in _reading.SUFFIXES.items() if kind not in ("csv", "tsv")))
+"""Patterns of sources that may be CSV or TSV files: neither samples nor named like files of other formats."""
+
 
 class LoadDataParams(NodeParams):
     """Where the table comes from and how its columns are meant."""
@@ -43,6 +47,7 @@ class LoadDataParams(NodeParams):
         "sample:digits, sample:breast-cancer, sample:wine, sample:iris or sample:fraud.",
         min_length=1,
         max_length=4096,
+        json_schema_extra=form_hint(choose="file"),
     )
     target: str | None = Field(
         None,
@@ -50,54 +55,64 @@ class LoadDataParams(NodeParams):
         description="The column with the classes to learn. Empty for a table that is only to be scored; "
         "a sample then keeps its own target.",
         min_length=1,
+        json_schema_extra=form_hint(choose="column"),
     )
     roles: dict[str, Literal["feature", "id", "time", "weight", "ignore"]] = Field(
         default_factory=dict,
         title="Roles",
         description="What columns are for, if they are not features: id and time are carried along to the predictions, "
         "an id as it is written, weight says how much a row counts, ignore keeps a column out of everything.",
+        json_schema_extra=form_hint(choose="columns"),
     )
     types: dict[str, Kind] = Field(
         default_factory=dict,
         title="Types",
         description="Columns to read as another type than they look like: number, category, bool, time or text.",
+        json_schema_extra=form_hint(choose="columns"),
     )
     missing_target: Literal["error", "drop"] = Field(
         "error",
         title="Rows without a target",
         description="Stop with an error, or drop the rows whose target is missing.",
+        json_schema_extra=form_hint(folded=True),
     )
     empty_columns: Literal["error", "drop"] = Field(
         "error",
         title="Columns without values",
         description="Stop with an error, or drop the columns that hold no value at all.",
+        json_schema_extra=form_hint(when={"source": "!sample:*"}, folded=True),
     )
     format: Literal["auto", "csv", "tsv", "parquet", "arrow", "libsvm"] = Field(
         "auto",
         title="Format",
         description="How the file is written; auto goes by the ending of its name. CSV, TSV and LibSVM may be "
         "compressed (.gz). Feather files are Arrow files.",
+        json_schema_extra=form_hint(when={"source": "!sample:*"}),
     )
     delimiter: Literal["auto", "comma", "semicolon", "tab", "pipe", "space"] = Field(
         "auto",
         title="Delimiter",
         description="What stands between the values of a CSV file; auto looks at its first lines.",
+        json_schema_extra=form_hint(when={"format": ("auto", "csv", "tsv"), "source": MAYBE_TEXT}, folded=True),
     )
     encoding: str = Field(
         "utf-8",
         title="Encoding",
         description="How a CSV file turns characters into bytes: utf-8, or for older files latin-1, cp1252 or utf-16.",
+        json_schema_extra=form_hint(when={"format": ("auto", "csv", "tsv"), "source": MAYBE_TEXT}, folded=True),
     )
     header: bool = Field(
         True,
         title="First row is the header",
         description="Whether a CSV file begins with the names of its columns; without them they are f1, f2 …",
+        json_schema_extra=form_hint(when={"format": ("auto", "csv", "tsv"), "source": MAYBE_TEXT}, folded=True),
     )
     missing: list[str] = Field(
         default=["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"],
         title="Missing texts",
         description="Texts that mean a value is missing, in any format.",
         max_length=100,
+        json_schema_extra=form_hint(folded=True),
     )
     max_columns: int = Field(
         8192,
@@ -105,6 +120,7 @@ class LoadDataParams(NodeParams):
         description="A table with more columns than this is refused: often it is a file read the wrong way.",
         ge=1,
         le=100_000,
+        json_schema_extra=form_hint(when={"source": "!sample:*"}, folded=True),
     )
     rows: int = Field(
         20_000,
@@ -112,6 +128,7 @@ class LoadDataParams(NodeParams):
         description="Rows of the fraud sample to generate.",
         ge=1_000,
         le=5_000_000,
+        json_schema_extra=form_hint(when={"source": "sample:fraud"}),
     )
     fraud_share: float = Field(
         0.005,
@@ -119,6 +136,7 @@ class LoadDataParams(NodeParams):
         description="Share of the fraud sample's rows that are fraud.",
         gt=0,
         lt=0.5,
+        json_schema_extra=form_hint(when={"source": "sample:fraud"}),
     )
     seed: int = Field(
         0,
@@ -126,6 +144,7 @@ class LoadDataParams(NodeParams):
         description="Another seed generates another fraud sample.",
         ge=0,
         le=2**32 - 1,
+        json_schema_extra=form_hint(when={"source": "sample:fraud"}),
     )
 
     @field_validator("encoding")
@@ -250,11 +269,16 @@ def check(params: LoadDataParams, files: Files) -> Iterable[BadInput]:
 def file_columns(params: LoadDataParams, files: Files) -> Columns | None:
     """The columns of the source, for a form to choose from, before target, roles and types are chosen.
 
-    ``None`` if the source cannot be read, or is a file too large to look through.
+    A sample has its own target and roles. ``None`` if the source cannot be read, or is a file too large to look
+    through. Columns without values are there if they are ignored; others are dropped or refused when it is read.
     """
     plain = params.model_copy(update={"target": None, "roles": {}, "types": {}, "empty_columns": "drop"})
-    found = _look(plain.model_dump_json(), files, _identity(params, files))
-    return None if isinstance(found, BadInput) else found
+    ignored = {name: role for name, role in params.roles.items() if role == "ignore"}
+    for roles in (ignored, {}):
+        found = _look(plain.model_copy(update={"roles": roles}).model_dump_json(), files, _identity(params, files))
+        if not isinstance(found, BadInput):
+            return found
+    return None
 
 
 @lru_cache(maxsize=64)
@@ -281,10 +305,15 @@ def _sample_columns(params: LoadDataParams) -> Columns:
     """Columns of a sample under these settings, known without reading it."""
     name = sample_name(params.source)
     assert name is not None
-    own = sample_columns(name)
+    return _under_settings(params, sample_columns(name))
+
+
+def _under_settings(params: LoadDataParams, own: Columns) -> Columns:
+    """The columns of the source as target, roles and types make them."""
     target, roles = _target_and_roles(params)
     _check_columns(params, [column.name for column in own], target)
-    kinds: dict[str, Kind] = {**params.types, **({target: "category"} if target else {})}
+    ids = {column.name: _kind_of_id(params, column.kind) for column in own if column.name in _ids(params)}
+    kinds: dict[str, Kind] = {**ids, **params.types, **({target: "category"} if target else {})}
     return tuple(
         Column(
             column.name,
@@ -295,10 +324,19 @@ def _sample_columns(params: LoadDataParams) -> Columns:
     )
 
 
+def _kind_of_id(params: LoadDataParams, kind: Kind) -> Kind:
+    """An id is left as it is written, and all that is written in a text file is text."""
+    in_text = _reading.format_of(Path(params.source), params.format) in ("csv", "tsv")
+    return "text" if in_text or kind == "category" else kind
+
+
 def columns(inputs: Mapping[str, Columns | None], params: LoadDataParams) -> Mapping[str, Columns | None]:
-    """Known for samples; a file tells its columns when it is read."""
+    """Known for samples, and for a file once it was looked at."""
+    own = inputs.get(OUTSIDE)
     try:
-        return {"table": _sample_columns(params) if sample_name(params.source) is not None else None}
+        if sample_name(params.source) is not None:
+            return {"table": _sample_columns(params)}
+        return {"table": None if own is None else _under_settings(params, own)}
     except BadInput:
         return {"table": None}
 
@@ -329,6 +367,7 @@ NODE = NodeType(
     run=run,
     outputs=(Port("table", "table", "Table"),),
     columns=columns,
+    source=file_columns,
     check=check,
     fingerprint=fingerprint,
     imports=("numpy", "pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet"),

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port
+from engine.contract import Context, NodeParams, NodeType, Port, form_hint
 from nodes._training import ClassWeights, Seed, train
 
 
@@ -24,16 +24,28 @@ class Params(NodeParams):
         0.1, gt=0, le=1, title="Learning rate", description="How far each tree goes; smaller needs more trees."
     )
     leaves: int = Field(31, ge=2, le=4096, title="Leaves", description="Most leaves a tree may have.")
-    min_rows: int = Field(20, ge=1, title="Rows a leaf", description="Fewest training rows in a leaf.")
+    min_rows: int = Field(
+        20,
+        ge=1,
+        title="Rows a leaf",
+        description="Fewest training rows in a leaf.",
+        json_schema_extra=form_hint(folded=True),
+    )
     column_share: float = Field(
         1.0,
         gt=0,
         le=1,
         title="Share of columns",
         description="Share of the columns each tree may use, drawn at random.",
+        json_schema_extra=form_hint(folded=True),
     )
     row_share: float = Field(
-        1.0, gt=0, le=1, title="Share of rows", description="Share of the rows each tree sees, drawn at random."
+        1.0,
+        gt=0,
+        le=1,
+        title="Share of rows",
+        description="Share of the rows each tree sees, drawn at random.",
+        json_schema_extra=form_hint(folded=True),
     )
     seed: Seed = 0
     class_weights: ClassWeights = "none"

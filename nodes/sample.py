@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from engine.contract import Columns, Context, NodeParams, NodeType, Port
+from engine.contract import Columns, Context, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
 from engine.values import Table
 from nodes._rows import pick
@@ -22,12 +22,14 @@ class SampleParams(NodeParams):
         description="Share of the rows to draw.",
         gt=0,
         le=1,
+        json_schema_extra=form_hint(when={"rows": ""}),
     )
     rows: int | None = Field(
         None,
         title="Number of rows",
         description="A number of rows to draw, instead of a share.",
         ge=1,
+        json_schema_extra=form_hint(folded=True),
     )
     stratified: bool = Field(
         True,

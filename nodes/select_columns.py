@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from engine.contract import Column, Columns, Context, Kind, NodeParams, NodeType, Port
+from engine.contract import Column, Columns, Context, Kind, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
 from engine.values import Table
 from nodes._columns import require_column
@@ -28,6 +28,7 @@ class SelectColumnsParams(NodeParams):
         title="Columns",
         description="Names of columns; a * stands for any text, as in pixel_0_*.",
         max_length=10_000,
+        json_schema_extra=form_hint(choose="columns"),
     )
     kinds: list[Kind] = Field(
         default_factory=list,

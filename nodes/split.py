@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from engine.contract import Columns, Context, NodeParams, NodeType, Port
+from engine.contract import Columns, Context, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
 from engine.values import Table, kind_of
 from nodes._columns import require_column
@@ -26,18 +26,21 @@ class SplitParams(NodeParams):
         description="Share of the rows that are held out to judge the model by.",
         gt=0,
         lt=1,
+        json_schema_extra=form_hint(when={"test_rows": ""}),
     )
     test_rows: int | None = Field(
         None,
         title="Number of test rows",
         description="A number of rows to hold out, instead of a share.",
         ge=1,
+        json_schema_extra=form_hint(folded=True),
     )
     stratified: bool = Field(
         True,
         title="Stratified",
         description="Every class has the same share in both parts; a class with one row is in train. "
         "Without a target, rows are drawn regardless.",
+        json_schema_extra=form_hint(when={"time_column": ""}),
     )
     time_column: str | None = Field(
         None,
@@ -45,6 +48,7 @@ class SplitParams(NodeParams):
         description="Hold out the latest rows by this column, such as the one with the role time, instead of "
         "rows drawn at random; stratified and seed then have no effect.",
         min_length=1,
+        json_schema_extra=form_hint(choose="column"),
     )
     seed: int = Field(
         0,
@@ -52,6 +56,7 @@ class SplitParams(NodeParams):
         description="Another seed draws other rows.",
         ge=0,
         le=2**32 - 1,
+        json_schema_extra=form_hint(when={"time_column": ""}),
     )
 
 

@@ -62,6 +62,23 @@ def sylva(
 
 
 @app.command()
+def studio(
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port to listen on. [default: a free one]")] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser; print the address only.")] = False,
+    workspace: WorkspaceOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Build and run pipelines in the browser, on this machine only."""
+    import os
+
+    options = [f"--port={port}"] if port else []
+    options += ["--no-browser"] if no_browser else []
+    options += [f"--workspace={_workspace(workspace).root}"]
+    # The studio is a program of its own, as a node type is a package of its own: the engine knows it by name only.
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "ui", *options])
+
+
+@app.command()
 def run(
     file: FileArgument,
     settings: Annotated[

@@ -74,7 +74,7 @@ def run_details(log: EventLog, state: RunState) -> dict[str, Any]:
 
 
 def _node_facts(node: NodeState) -> dict[str, Any]:
-    facts = vars(node).copy()
+    facts = {name: fact for name, fact in vars(node).items() if name != "jobs"}  # `show RUN NODE` has these
     return facts | {"outputs": {port: output["digest"] for port, output in node.outputs.items()}}
 
 
@@ -161,7 +161,8 @@ def node_details(log: EventLog, state: RunState, name: str) -> dict[str, Any]:
     lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
     about = json.loads(log.run(state.id).document)["nodes"][name]
     facts = {"run": state.id, "node": name, "type": about["type"], "params": about.get("params", {})}
-    return {**facts, **vars(node), "outputs": outputs, "log": lines[-LOG_LINES:]}
+    jobs = [{"place": list(place), **vars(job)} for place, job in node.jobs.items()]
+    return {**facts, **vars(node), "outputs": outputs, "jobs": jobs, "log": lines[-LOG_LINES:]}
 
 
 def _output_facts(log: EventLog, output: Output) -> dict[str, Any]:

@@ -84,6 +84,14 @@ class Progressed:
 
 
 @dataclass(frozen=True)
+class Worked:
+    """What became of jobs inside the node, as ``[place, state, seconds]``."""
+
+    node: str
+    jobs: list[Any]
+
+
+@dataclass(frozen=True)
 class Finished:
     """The node's result is in the store."""
 
@@ -98,7 +106,7 @@ class Failed:
     failure: Failure
 
 
-Report = Started | Progressed | Finished | Failed
+Report = Started | Progressed | Worked | Finished | Failed
 
 
 def report_to_dict(report: Report) -> dict[str, Any]:
@@ -114,6 +122,8 @@ def report_from_dict(about: dict[str, Any]) -> Report:
             return Started(node, ProcessId(**about["process"]))
         case "progressed":
             return Progressed(node, about["fraction"], about["text"])
+        case "worked":
+            return Worked(node, about["jobs"])
         case "finished":
             return Finished(node)
     return Failed(node, Failure(**about["failure"]))

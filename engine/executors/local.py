@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.executors import Failed, Failure, Finished, Job, Progressed, Report, Started
+from engine.executors import Failed, Failure, Finished, Job, Progressed, Report, Started, Worked
 from engine.executors.nursery import start_nursery
 from engine.executors.worker import out_of_memory
 from engine.processes import ProcessId, kill_group
@@ -129,6 +129,8 @@ class LocalExecutor:
                 return [Started(node, process)]
             case "progress":
                 return [Progressed(node, message["fraction"], message["text"])]
+            case "jobs":
+                return [Worked(node, message["jobs"])]
             case "finished":
                 del self.running[node]
                 return [Finished(node)]

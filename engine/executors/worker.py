@@ -155,6 +155,7 @@ def _context(job: Job, store: Store, folder: Path, tell: Tell) -> Context:
         sources=job.sources,
         on_progress=on_progress,
         on_log=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True),
+        on_job=lambda place, state, seconds: tell("jobs", jobs=[[place, state, seconds]]),
         cancelled=cancelled,
     )
 

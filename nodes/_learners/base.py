@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
+from engine.contract import JobWord
 from nodes._encoder import Form, Precision
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Problem:
     progress: Callable[[float, str], None] = lambda fraction, text: None
     """Told often; raises to stop the training."""
     log: Callable[[str], None] = lambda text: None
+    job: Callable[[tuple[str, ...], JobWord, float | None], None] = lambda place, state, seconds: None
+    """Told what becomes of the fits inside the training, if there are any."""
     cancelled: Callable[[], bool] = lambda: False
     """Whether the training was asked to stop, for learners that are long between two words of progress."""
     checkpoint: Path | None = None

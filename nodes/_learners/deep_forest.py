@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from engine.contract import JobWord
 from nodes._encoder import Form, Precision
 from nodes._learners.base import Problem
 
@@ -82,22 +83,33 @@ class DeepForest:
         return cls(cascade=kinds[about["class"]].load(folder))
 
 
+JOB_WORDS: Mapping[str, JobWord] = {
+    "waiting": "waiting", "started": "running", "finished": "done", "kept": "kept", "failed": "failed",
+}  # fmt: skip
+
+
 def _teller(problem: Problem, max_layers: int) -> Callable[[Event], None]:
-    """Turns the events of a fit into progress and lines of the log."""
+    """Turns the events of a fit into words about its jobs, progress and lines of the log."""
     from deepforest.record import LayerRecord
 
-    layer, fits, kept, said = 1, 0, 0, ""
+    layer, planned, fits, kept, said = 1, 0, 0, 0, ""
 
     def tell(event: Event) -> None:
-        nonlocal layer, fits, kept, said
+        nonlocal layer, planned, fits, kept, said
         if isinstance(event.result, LayerRecord):
             record = event.result
             before = f", {kept} of {fits} fits kept from before" if kept else ""
             problem.log(f"Layer {record.number}, {record.seconds:.1f} s{before}: {record.reason}.")
-            layer, fits, kept, said = record.number + 1, 0, 0, f"; layer {record.number} scored {record.score:.4f}"
-        elif "-fold-" in event.key:
+            said = f"; layer {record.number} scored {record.score:.4f}"
+            layer, planned, fits, kept = record.number + 1, 0, 0, 0
+        elif event.place:
+            problem.job(event.place, JOB_WORDS[event.state], getattr(event.result, "seconds", None))
+            planned += event.state == "waiting"
             fits += event.state in ("finished", "kept")
             kept += event.state == "kept"
-        problem.progress(min(layer - 1, max_layers) / max_layers, f"layer {layer}: {fits} fits done{said}")
+        part = fits / planned if planned else 0.0
+        problem.progress(
+            min(layer - 1 + part, max_layers) / max_layers, f"layer {layer}: {fits} of {planned} fits done{said}"
+        )
 
     return tell

@@ -11,7 +11,7 @@ from engine.errors import SylvaError
 from engine.events import EventLog, UnknownRun
 from engine.launch import request_cancel
 from engine.processes import ProcessId, identify
-from engine.state import RunState, run_state
+from engine.state import JobState, RunState, run_state
 from engine.workspace import Workspace
 
 GONE = {"pid": 1, "began": 1, "boot": "another"}
@@ -124,3 +124,27 @@ def test_only_a_run_at_work_can_be_cancelled(log: EventLog) -> None:
 
 def test_a_dead_process_has_no_beginning() -> None:
     assert identify(2**22 + 1) == ProcessId(2**22 + 1, 0, identify().boot)
+
+
+def test_the_jobs_inside_a_node_are_known_and_an_attempt_that_was_cut_off_leaves_only_what_it_finished(
+    log: EventLog,
+) -> None:
+    first, second = ["Layer 1", "mart", "Fold 1"], ["Layer 1", "mart", "Fold 2"]
+    heard = [
+        ("started", "a", STARTED),
+        ("jobs", "a", {"jobs": [[first, "waiting", None], [second, "waiting", None]]}),
+        ("jobs", "a", {"jobs": [[first, "done", 0.5], [second, "running", None]]}),
+    ]
+    running = state_after(log, *heard).nodes["a"].jobs
+    assert running == {tuple(first): JobState("done", 0.5, 1), tuple(second): JobState("running", None, 1)}
+    again = state_after(log, *heard, ("started", "a", STARTED), ("jobs", "a", {"jobs": [[first, "kept", 0.5]]}))
+    assert again.nodes["a"].jobs == {tuple(first): JobState("kept", 0.5, 2)}
+
+
+def test_the_last_run_of_a_pipeline_is_found_among_others(log: EventLog) -> None:
+    mine = [log.create_run("same name", "{}", {"pipeline": "mine"}) for _ in range(2)]
+    log.create_run("same name", "{}", {"pipeline": "other"})
+    log.create_run("same name", "{}", {})
+    found = log.last_run_of("mine")
+    assert found is not None and found.id == mine[-1]
+    assert log.last_run_of("none") is None

@@ -46,6 +46,10 @@ def test_after_a_kill_no_finished_fit_is_repeated_and_the_model_is_the_same(lab:
     assert 3 <= finished < 4 * FOLDS  # or it was over before it was killed
     resumed = lab.resume()
     assert resumed.code == 0
-    log = "\n".join(lab.sylva("show", "last", "forest", "--json").json["log"])
+    shown = lab.sylva("show", "last", "forest", "--json").json
+    assert [job["state"] for job in shown["jobs"]].count("kept") == finished
+    assert {job["place"][0] for job in shown["jobs"]} >= {"Layer 1", "Layer 2"}
+    assert {job["state"] for job in shown["jobs"]} == {"kept", "done"}
+    log = "\n".join(shown["log"])
     assert sum(map(int, re.findall(r"(\d+) of \d+ fits kept from before", log))) == finished
     assert resumed.outputs == Lab(tmp_path / "undisturbed").run(forest()).outputs

@@ -45,7 +45,7 @@ def canvas(
     key: str,
     pipeline: str | None = None,
     reveal: Reveal | None = None,
-    height: int = 640,
+    height: int | str = 640,
 ) -> CanvasResult:
     """Draw ``document`` and give back what the user made of it.
 

@@ -92,7 +92,7 @@ def payload(
     problems: Iterable[Problem],
     states: Mapping[str, NodeView],
     reveal: Reveal | None,
-    height: int,
+    height: int | str,
     refused: Problem | None = None,
 ) -> dict[str, Any]:
     """Everything the canvas is given with a rerun, as plain data."""

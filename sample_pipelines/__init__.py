@@ -1,0 +1,1 @@
+"""Pipelines that run as they are; the studio offers them as examples."""

@@ -1,0 +1,81 @@
+"""The form of a node, generated from its type's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from engine.contract import Columns, NodeType
+from engine.document import Node
+from engine.problems import Problem
+from ui.forms.fields import FieldSpec, applies, specs_of
+from ui.forms.state import Form
+from ui.forms.values import MISSING, put
+from ui.forms.widgets import draw_field
+from ui.forms.wording import plain
+
+MORE = "More settings"
+
+
+def node_form(
+    node_id: str,
+    node: Node,
+    node_type: NodeType,
+    *,
+    columns: Columns | None,
+    offered_files: Sequence[str],
+    problems: Sequence[Problem],
+    key: str,
+    change: Callable[[dict[str, Any]], None],
+) -> None:
+    """Draw the form of a node; every edit calls ``change`` with the node's new parameters.
+
+    ``columns`` are those to choose from, ``None`` if they are not known. ``problems`` are the node's own. Another
+    ``key`` draws everything anew from the document.
+    """
+    form = Form(key, node.params, problems, change, columns, offered_files)
+    specs = specs_of(node_type.params)
+    with st.container(gap="small"):
+        form.tell_others((), [spec.name for spec in specs])
+        draw_unknown(form, specs)
+        if not specs:
+            st.caption("There is nothing to set here.")
+        elif node_type.name == "deep-forest":
+            from ui.forms.deep_forest import draw_deep_forest  # takes the learning library along
+
+            draw_deep_forest(form, specs)
+        else:
+            draw_fields(form, specs)
+
+
+def draw_fields(form: Form, specs: tuple[FieldSpec, ...], only: Collection[str] | None = None) -> None:
+    """The fields that are of use, those that are rarely needed in a folded part."""
+    shown = [spec for spec in specs if is_shown(form, spec, specs) and (only is None or spec.name in only)]
+    for spec in shown:
+        if not spec.hint.folded:
+            draw_field(form, spec, (spec.name,))
+    folded = [spec for spec in shown if spec.hint.folded]
+    if folded:
+        needed = any(spec.name in form.params or form.problems_at((spec.name,)) for spec in folded)
+        with st.expander(MORE, expanded=form.stays_open(MORE, needed)):
+            for spec in folded:
+                draw_field(form, spec, (spec.name,))
+
+
+def is_shown(form: Form, spec: FieldSpec, specs: tuple[FieldSpec, ...]) -> bool:
+    """Whether the field is of use, or is set or wrong all the same and may have to be mended."""
+    if applies(spec, form.params, specs) or form.problems_at((spec.name,)):
+        return True
+    return bool(form.params.get(spec.name, spec.default) != spec.default)
+
+
+def draw_unknown(form: Form, specs: tuple[FieldSpec, ...]) -> None:
+    """Parameters the node type does not have can be taken out."""
+    known = {spec.name for spec in specs}
+    for name in form.params:
+        if name not in known:
+            edit = partial(put, place=(name,), value=MISSING)
+            form.button(f"Remove {plain(name)}", f"{name}.remove", edit, icon=":material/close:")

@@ -1,0 +1,380 @@
+"""One function a kind of field: each draws the widget for a place of the parameters.
+
+``draw_field`` chooses among them. A value that a field's widget cannot show is shown as text, to be mended.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from ui.forms.cards import draw_cards
+from ui.forms.fields import FieldSpec
+from ui.forms.state import Form, choice_words, help_of
+from ui.forms.values import MISSING, Place, as_text, fits, from_text, put
+from ui.forms.wording import plain
+
+SAMPLE = "sample:"
+
+
+def draw_field(form: Form, spec: FieldSpec, place: Place) -> None:
+    """The field's label, widget and problems."""
+    value = form.value(place)
+    empty = value is MISSING or (value is None and spec.optional)
+    if spec.kind == "json":
+        _json(form, spec, place)
+    elif not empty and not fits(spec, value):
+        _raw(form, spec, place)
+        form.tell_problems(place)
+        return
+    else:
+        DRAWN[spec.kind](form, spec, place)
+    if spec.kind not in ("table", "choice or table", "cards"):  # they say it row by row
+        form.tell_problems(place)
+
+
+def _label(spec: FieldSpec) -> str:
+    return plain(spec.title)
+
+
+def _placeholder(form: Form, spec: FieldSpec) -> str:
+    if spec.name in form.placeholders:
+        return form.placeholders[spec.name]
+    if spec.required:
+        return "needed"
+    return f"default: {spec.default_text}" if spec.default_text else "empty"
+
+
+def _or_default(spec: FieldSpec, value: Any) -> Any:
+    return spec.default if value is MISSING else value
+
+
+# One value
+
+
+def _raw(form: Form, spec: FieldSpec, place: Place) -> None:
+    bound = form.widget(place, as_text, partial(from_text, spec), ".raw")
+    st.text_input(_label(spec), help=help_of(spec), placeholder=_placeholder(form, spec), **bound)
+
+
+def _json(form: Form, spec: FieldSpec, place: Place) -> None:
+    bound = form.widget(place, as_text, partial(from_text, spec))
+    st.text_area(_label(spec), help=help_of(spec), placeholder=_placeholder(form, spec), height=100, **bound)
+
+
+def _text(form: Form, spec: FieldSpec, place: Place) -> None:
+    if spec.hint.choose == "column" and form.columns is not None:
+        _one_of(form, spec, place, [column.name for column in form.columns], _column_words(form))
+    elif spec.hint.choose == "file":
+        _one_of(form, spec, place, _files(form, spec), str)
+    else:
+        bound = form.widget(place, as_text, partial(from_text, spec))
+        st.text_input(_label(spec), help=help_of(spec), placeholder=_placeholder(form, spec), **bound)
+
+
+def _files(form: Form, spec: FieldSpec) -> list[str]:
+    """The files there are, and the samples where the field knows such."""
+    if not str(spec.default).startswith(SAMPLE):
+        return list(form.files)
+    from nodes._samples import NAMES
+
+    return [*form.files, *(f"{SAMPLE}{name}" for name in NAMES)]
+
+
+def _one_of(form: Form, spec: FieldSpec, place: Place, options: Sequence[str], words: Callable[[str], str]) -> None:
+    """A choice that also takes a name that is not in the list."""
+    default = None if spec.optional else spec.default
+    bound = form.widget(
+        place,
+        lambda value: (default if value is MISSING else value) or None,
+        lambda chosen: chosen if chosen else MISSING,
+    )
+    held = st.session_state[bound["key"]]
+    st.selectbox(
+        _label(spec),
+        [*options, *([held] if held is not None and held not in options else [])],
+        index=None,
+        format_func=words,
+        accept_new_options=True,
+        help=help_of(spec),
+        placeholder=_placeholder(form, spec),
+        **bound,
+    )
+
+
+def _column_words(form: Form) -> Callable[[str], str]:
+    kinds = {column.name: column.kind for column in form.columns or ()}
+    return lambda name: f"{name} · {kinds[name]}" if name in kinds else name
+
+
+def _switch(form: Form, spec: FieldSpec, place: Place) -> None:
+    if spec.optional or spec.required:
+        _yes_or_no(form, spec, place)
+        return
+    bound = form.widget(place, lambda value: bool(_or_default(spec, value)), bool)
+    st.toggle(_label(spec), help=help_of(spec), **bound)
+
+
+def _yes_or_no(form: Form, spec: FieldSpec, place: Place) -> None:
+    bound = form.widget(
+        place, lambda value: value if isinstance(value, bool) else None, lambda said: MISSING if said is None else said
+    )
+    words = {True: "yes", False: "no"}
+    st.selectbox(
+        _label(spec),
+        [True, False],
+        index=None,
+        format_func=words.__getitem__,
+        help=help_of(spec),
+        placeholder=_placeholder(form, spec),
+        **bound,
+    )
+
+
+def _number(form: Form, spec: FieldSpec, place: Place) -> None:
+    if spec.optional or not fits(spec, spec.default):
+        _raw(form, spec, place)
+        return
+    number: type[int] | type[float] = int if spec.kind == "whole" else float
+    bound = form.widget(
+        place,
+        lambda value: number(_or_default(spec, value)),
+        lambda given: MISSING if given is None else _shortest(given),
+    )
+    st.number_input(
+        _label(spec),
+        min_value=None if spec.least is None else number(spec.least),
+        max_value=None if spec.most is None or spec.most > 1e15 else number(spec.most),
+        value=None,
+        step=1 if number is int else _step(spec.default),
+        format="%d" if number is int else "%g",
+        help=help_of(spec),
+        placeholder=_placeholder(form, spec),
+        **bound,
+    )
+
+
+def _shortest(number: float) -> float:
+    """Without the dust that steps leave: 0.30000000000000004 was meant as 0.3."""
+    return number if isinstance(number, int) else float(f"{number:.12g}")
+
+
+def _step(default: Any) -> float:
+    """A step that is small against the default."""
+    size = abs(float(default)) or 1.0
+    return float(10.0 ** math.floor(math.log10(size) - 0.5))
+
+
+def _choice(form: Form, spec: FieldSpec, place: Place) -> None:
+    can_be_empty = spec.optional or spec.required
+    bound = form.widget(
+        place,
+        lambda value: _or_default(spec, value) if not can_be_empty else None if value is MISSING else value,
+        lambda chosen: MISSING if chosen is None else chosen,
+    )
+    st.selectbox(
+        _label(spec),
+        spec.choices,
+        index=None if can_be_empty else 0,
+        format_func=choice_words,
+        help=help_of(spec),
+        placeholder=_placeholder(form, spec),
+        **bound,
+    )
+
+
+def _mixed(form: Form, spec: FieldSpec, place: Place) -> None:
+    bound = form.widget(
+        place,
+        lambda value: as_text(None if value is MISSING and spec.optional else _or_default(spec, value)) or None,
+        lambda chosen: from_text(spec, str(chosen or "")),
+    )
+    held = st.session_state[bound["key"]]
+    st.selectbox(
+        _label(spec),
+        [*map(str, spec.choices), *([held] if held and held not in spec.choices else [])],
+        index=None,
+        accept_new_options=True,
+        help=plain(f"{spec.help} Choose, or type a number.") if spec.help else None,
+        placeholder=_placeholder(form, spec),
+        **bound,
+    )
+
+
+# Several values
+
+
+def _numbers(form: Form, spec: FieldSpec, place: Place) -> None:
+    def show(value: Any) -> str:
+        return "" if value in (MISSING, None) else ", ".join(map(as_text, value))
+
+    bound = form.widget(place, show, partial(from_text, spec))
+    st.text_input(_label(spec), help=help_of(spec), placeholder=_placeholder(form, spec), **bound)
+
+
+def _choices(form: Form, spec: FieldSpec, place: Place) -> None:
+    _some_of(form, spec, place, spec.choices, choice_words, accepts_new=False)
+
+
+def _texts(form: Form, spec: FieldSpec, place: Place) -> None:
+    if spec.hint.choose == "columns" and form.columns is not None:
+        _some_of(form, spec, place, [column.name for column in form.columns], _column_words(form), accepts_new=True)
+    else:
+        _some_of(form, spec, place, spec.default or [], lambda text: text or "(empty)", accepts_new=True)
+
+
+def _some_of(
+    form: Form,
+    spec: FieldSpec,
+    place: Place,
+    options: Sequence[Any],
+    words: Callable[[Any], str],
+    *,
+    accepts_new: bool,
+) -> None:
+    bound = form.widget(place, lambda value: list(_or_default(spec, value) or []), list)
+    held = st.session_state[bound["key"]]
+    st.multiselect(
+        _label(spec),
+        list(dict.fromkeys([*options, *held])),
+        format_func=words,
+        accept_new_options=accepts_new,
+        help=help_of(spec),
+        placeholder="Choose, or type a name" if accepts_new else "Choose",
+        **bound,
+    )
+
+
+# A value for each of some names
+
+
+def _table(form: Form, spec: FieldSpec, place: Place) -> None:
+    st.caption(f"**{_label(spec)}**", help=help_of(spec))
+    _rows(form, spec, place)
+
+
+def _rows(form: Form, spec: FieldSpec, place: Place) -> None:
+    value = form.value(place)
+    names = list(value) if isinstance(value, dict) else []
+    for name in names:
+        _row(form, spec, (*place, name))
+        form.tell_problems((*place, name))
+    form.tell_others(place, names)
+    _add_row(form, spec, place, names)
+
+
+def _row(form: Form, spec: FieldSpec, place: Place) -> None:
+    """A name with its choice or number, and a way to take it out."""
+    name = str(place[-1])
+    field, remove = st.columns([6, 1], vertical_alignment="bottom", gap="small")
+    value = form.value(place)
+    inner = _of_row(spec, name)
+    with field:
+        if fits(inner, value):
+            DRAWN[inner.kind](form, inner, place)
+        else:
+            _raw(form, inner, place)
+    with remove:
+        form.button(
+            "",
+            f"{'.'.join(map(str, place))}.remove",
+            partial(put, place=place, value=MISSING),
+            icon=":material/close:",
+            type="tertiary",
+            help=f"Remove {plain(name)}",
+        )
+
+
+def _of_row(spec: FieldSpec, name: str) -> FieldSpec:
+    if spec.choices and spec.kind == "table":
+        return FieldSpec(name, name, "choice", choices=spec.choices, default=spec.choices[0])
+    kind: Any = "whole" if spec.whole else "number"
+    return FieldSpec(name, name, kind, optional=True, whole=spec.whole, least=spec.least, most=spec.most)
+
+
+def _add_row(form: Form, spec: FieldSpec, place: Place, taken: Sequence[str]) -> None:
+    key = f"{form.key}.{'.'.join(map(str, place))}.add"
+    first = spec.choices[0] if spec.kind == "table" and spec.choices else 1
+
+    def add() -> None:
+        name = st.session_state[key]
+        st.session_state[key] = None if offered else ""
+        if name and name.strip():
+            form.commit((*place, name), first)
+
+    offered = [column.name for column in form.columns or () if column.name not in taken]
+    looks: dict[str, Any] = {"key": key, "on_change": add, "label_visibility": "collapsed"}
+    word = "class" if spec.hint.choose == "class" else "column" if spec.hint.choose else "name"
+    label = f"Add a {word} to {_label(spec)}"
+    if spec.hint.choose in ("column", "columns") and form.columns is not None:
+        st.selectbox(
+            label,
+            offered,
+            index=None,
+            format_func=_column_words(form),
+            accept_new_options=True,
+            placeholder=f"Add a {word}",
+            **looks,
+        )
+    else:
+        st.text_input(label, placeholder=f"Add a {word}", **looks)
+
+
+BY_NAME = "one by one"
+
+
+def _choice_or_table(form: Form, spec: FieldSpec, place: Place) -> None:
+    def read(chosen: str | None) -> Any:
+        if chosen == BY_NAME:
+            return form.value(place) if isinstance(form.value(place), dict) else {}
+        return MISSING if chosen is None else chosen
+
+    can_be_empty = spec.optional or spec.required
+    bound = form.widget(
+        place,
+        lambda value: (
+            BY_NAME
+            if isinstance(value, dict)
+            else None
+            if value is MISSING and can_be_empty
+            else _or_default(spec, value)
+        ),
+        read,
+    )
+    st.selectbox(
+        _label(spec),
+        [*spec.choices, BY_NAME],
+        index=None if can_be_empty else 0,
+        format_func=choice_words,
+        help=help_of(spec),
+        placeholder=_placeholder(form, spec),
+        **bound,
+    )
+    if isinstance(form.value(place), dict):
+        _rows(form, spec, place)
+    else:
+        form.tell_problems(place)
+
+
+def _cards(form: Form, spec: FieldSpec, place: Place) -> None:
+    draw_cards(form, spec, place, draw_field)
+
+
+DRAWN: dict[str, Callable[[Form, FieldSpec, Place], None]] = {
+    "switch": _switch,
+    "whole": _number,
+    "number": _number,
+    "text": _text,
+    "choice": _choice,
+    "choices": _choices,
+    "texts": _texts,
+    "numbers": _numbers,
+    "mixed": _mixed,
+    "table": _table,
+    "choice or table": _choice_or_table,
+    "cards": _cards,
+}

@@ -1,0 +1,24 @@
+"""Build: the list of pipelines, or the one that is open."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from engine.errors import SylvaError
+from ui import desk
+from ui.gallery import gallery, unreadable
+from ui.text import plain
+from ui.workbench import workbench
+
+
+def page() -> None:
+    """Draw the page."""
+    try:
+        opened = desk.open_desk()
+    except SylvaError as error:
+        unreadable(error)
+        return
+    try:
+        workbench(opened) if opened else gallery()
+    except SylvaError as error:
+        st.error(plain(str(error)))

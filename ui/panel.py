@@ -1,0 +1,157 @@
+"""The right side of the builder: the chosen node's state and form, or what there is to know about the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from engine.contract import Columns, NodeType
+from engine.document import Node, NodeSettings
+from engine.edits import SetDescription, SetLabel, SetParams, SetSettings
+from engine.problems import InvalidPipeline, Problem
+from engine.state import NodeState
+from engine.validate import columns_at, params_of
+from ui.desk import Desk
+from ui.gallery import FIVE_STEPS
+from ui.studio import studio
+from ui.text import plain
+
+KEYS = """
+`/` or double-click: add a node · `Ctrl+Z`, `Ctrl+Shift+Z`: undo, redo · `Ctrl+C`, `Ctrl+V`: copy, paste ·
+`Del`: delete · `F`: see all · `N`: note · `Ctrl+Enter`: run
+"""
+
+
+def panel(desk: Desk, chosen: Sequence[str], problems: Sequence[Problem]) -> None:
+    """Draw what belongs to the selection."""
+    if len(chosen) == 1 and chosen[0] in desk.document.nodes:
+        _of_node(desk, chosen[0], [problem for problem in problems if problem.node == chosen[0]])
+    elif chosen:
+        st.markdown(f"**{len(chosen)} nodes**")
+        st.caption("Move, copy, duplicate or delete them together. Choose one to see its settings.")
+    else:
+        _of_pipeline(desk)
+
+
+def _of_pipeline(desk: Desk) -> None:
+    if not desk.document.nodes:
+        st.markdown("**Build it in five steps**")
+        st.markdown(FIVE_STEPS)
+    else:
+        st.markdown(f"**{plain(desk.document.name)}**")
+        st.caption("Choose a node to see its settings.")
+    _text_that_saves(desk, "Description", desk.document.description, f"{desk.pipeline}/description/{desk.epoch}")
+    st.caption(KEYS)
+
+
+def _text_that_saves(desk: Desk, title: str, text: str, key: str) -> None:
+    def save() -> None:
+        desk.attempt(lambda: desk.edit(SetDescription(st.session_state[key])))
+
+    st.text_area(title, text, key=key, on_change=save, max_chars=10_000, height=100, placeholder="What it is for")
+
+
+def _of_node(desk: Desk, name: str, problems: list[Problem]) -> None:
+    node = desk.document.nodes[name]
+    node_type = desk.catalogue.get(node.type)
+    st.markdown(f"**{plain(node.label or (node_type.title if node_type else node.type))}**")
+    if node_type is None:
+        st.error(
+            f"There is no node type “{plain(node.type)}” here. Delete the node, or install the package it is from."
+        )
+        return
+    st.caption(plain(node_type.summary))
+    state = desk.run_now.nodes.get(name) if desk.run_now else None
+    if state is not None and state.state == "failed":
+        failure(state)
+    from ui.forms import node_form
+
+    node_form(
+        name,
+        node,
+        node_type,
+        columns=_columns(desk, name, node_type),
+        offered_files=_offered_files(node_type),
+        problems=problems,
+        key=desk.form_key(name),
+        change=lambda params: _set_params(desk, name, params),
+    )
+    _about_the_node(desk, name, node, node_type)
+
+
+def failure(state: NodeState) -> None:
+    """Why a node failed: the cause first, the traceback folded."""
+    error = state.error or {}
+    field = f"{error['field']}: " if error.get("field") else ""
+    st.error(plain(f"{field}{error.get('message') or 'It failed without a word; see its log.'}"))
+    if error.get("traceback"):
+        with st.expander("Where it happened"):
+            st.code(error["traceback"], language=None)
+
+
+def _set_params(desk: Desk, name: str, params: Mapping[str, Any]) -> None:
+    desk.attempt(lambda: desk.edit(SetParams(name, params)))
+
+
+def _columns(desk: Desk, name: str, node_type: NodeType) -> Columns | None:
+    """The columns a form can offer: those that arrive, or those of the file that is read."""
+    if node_type.source is not None:
+        try:
+            return node_type.source(params_of(desk.document, desk.catalogue, name), studio().files)
+        except InvalidPipeline:
+            return None
+    entry = next((port.name for port in node_type.inputs if port.type in ("table", "predictions")), None)
+    feeds = [edge.source for edge in desk.document.edges if edge.target == (name, entry)]
+    if len(feeds) != 1:
+        return None
+    return columns_at(desk.document, desk.catalogue, studio().files).get(feeds[0].node, {}).get(feeds[0].port)
+
+
+def _offered_files(node_type: NodeType) -> list[str]:
+    """The files of the workspace, for a node that reads one."""
+    folder = studio().workspace.data
+    if node_type.source is None or not folder.is_dir():
+        return []
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def _about_the_node(desk: Desk, name: str, node: Node, node_type: NodeType) -> None:
+    """Its label on the canvas, and how the engine runs it."""
+    key = desk.form_key(name)
+    with st.expander("Name and limits"):
+        st.text_input(
+            "Label",
+            node.label,
+            key=f"{key}/label",
+            placeholder=node_type.title,
+            max_chars=200,
+            help="What the canvas shows instead of the type's title.",
+            on_change=lambda: _set_label(desk, name, st.session_state[f"{key}/label"]),
+        )
+        for field, info in NodeSettings.model_fields.items():
+            st.number_input(
+                field.replace("_", " ").capitalize(),
+                value=getattr(node.settings, field),
+                min_value=0 if field == "retries" else 1,
+                max_value=10 if field == "retries" else 10_000_000,
+                step=1,
+                key=f"{key}/settings/{field}",
+                placeholder="none",
+                help=info.description,
+                on_change=_set_setting,
+                args=(desk, name, field, f"{key}/settings/{field}"),
+            )
+        st.caption(f"`{name}` · {node_type.name}")
+
+
+def _set_label(desk: Desk, name: str, label: str) -> None:
+    desk.attempt(lambda: desk.edit(SetLabel(name, label.strip())))
+
+
+def _set_setting(desk: Desk, name: str, field: str, key: str) -> None:
+    value = st.session_state[key]
+    settings = desk.document.nodes[name].settings.model_dump()
+    settings[field] = 0 if value is None and field == "retries" else value
+    desk.attempt(lambda: desk.edit(SetSettings(name, NodeSettings(**settings))))

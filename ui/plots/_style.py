@@ -1,0 +1,71 @@
+"""How all plots look: colours, names made harmless, the frame."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+CONFIG: dict[str, Any] = {
+    "displaylogo": False,
+    "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
+    "toImageButtonOptions": {"format": "png", "scale": 2},
+}
+"""For ``st.plotly_chart``; the camera of the tool bar saves a picture."""
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C8C8C")
+"""Okabe and Ito's, without black and yellow: each is seen on white and on black."""
+BLUE, GREY = COLOURS[0], COLOURS[-1]
+DASHES = ("solid", "dash", "dot", "dashdot")
+FAINT = "rgba(128, 128, 128, 0.6)"
+GRID = "rgba(128, 128, 128, 0.2)"
+LONGEST_NAME = 18
+
+
+def line(index: int) -> dict[str, Any]:
+    """A colour, and a dash for each time round the colours."""
+    dash = DASHES[index // len(COLOURS) % len(DASHES)]
+    return {"color": COLOURS[index % len(COLOURS)], "dash": dash, "width": 2, "shape": "linear"}
+
+
+def number(value: object) -> float | None:
+    """The value if it is a number."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def named_ticks(labels: Sequence[str], every: int = 1, longest: int = LONGEST_NAME) -> dict[str, Any]:
+    """Names at whole numbers: names that are alike when shortened stay apart."""
+    places = list(range(0, len(labels), every))
+    texts = [shortened(labels[place], longest) for place in places]
+    return {"tickmode": "array", "tickvals": places, "ticktext": texts, "zeroline": False}
+
+
+def shortened(name: str, longest: int = LONGEST_NAME) -> str:
+    """A user's name made short and harmless."""
+    flat = " ".join(name.split())
+    return html.escape(flat if len(flat) <= longest else f"{flat[: longest - 1]}…", quote=False)
+
+
+def in_full(name: str) -> str:
+    """A user's name made harmless, on lines of a length that fits on the screen."""
+    flat = " ".join(name.split())[:400]
+    return "<br>".join(html.escape(flat[start : start + 80], quote=False) for start in range(0, len(flat), 80))
+
+
+def lay_out(figure: go.Figure, title: str, height: int, *, legend: bool = False) -> None:
+    """Title, size and axes; backgrounds are left to the page and text colours to the theme."""
+    figure.update_layout(
+        title={"text": title, "font": {"size": 16}, "x": 0, "xanchor": "left"},
+        height=height,
+        margin={"l": 10, "r": 10, "t": 50, "b": 10},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        showlegend=legend,
+        legend={"orientation": "v"},
+        hoverlabel={"align": "left"},
+        font={"size": 13},
+    )
+    figure.update_xaxes(automargin=True, gridcolor=GRID, zeroline=False)
+    figure.update_yaxes(automargin=True, gridcolor=GRID, zeroline=False)

@@ -1,0 +1,158 @@
+"""What is in a column, which columns matter, and how a deep forest grew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import plotly.graph_objects as go
+
+from ui.plots._style import BLUE, COLOURS, GREY, in_full, lay_out, named_ticks, shortened
+from ui.statistics import Bars
+
+MOST_COLUMNS = 40
+
+
+def histogram(bars: Bars, name: str, by_class: Mapping[str, Sequence[int]] | None = None) -> go.Figure:
+    """A column of numbers or times in intervals, or of single values; ``by_class`` splits each bar."""
+    if bars.scale == "values":
+        return category_counts(bars.labels, bars.counts, name, by_class, sampled=bars.sampled)
+    edges: list[Any] = [_when(edge) for edge in bars.edges] if bars.scale == "time" else bars.edges
+    pairs = list(pairwise(edges))
+    spans = [f"{_edge(low)} to {_edge(high)}" for low, high in pairs]
+    figure = go.Figure(
+        [
+            go.Bar(
+                name=shortened(label), x=[low + (high - low) / 2 for low, high in pairs], y=list(counts),
+                width=[_width(low, high) for low, high in pairs], marker={"color": colour, "line": {"width": 0}},
+                customdata=[[span, in_full(label)] for span in spans], hovertemplate=_bar_hover(by_class is not None),
+            )
+            for label, counts, colour in _series(bars.counts, by_class)
+        ]
+    )  # fmt: skip
+    lay_out(figure, in_full(name), 360, legend=by_class is not None)
+    figure.update_layout(barmode="stack", bargap=0)
+    figure.update_xaxes(title=shortened(name, 60))
+    figure.update_yaxes(title=_rows_title(bars.sampled))
+    return figure
+
+
+def category_counts(
+    labels: Sequence[str],
+    counts: Sequence[int],
+    name: str,
+    by_class: Mapping[str, Sequence[int]] | None = None,
+    *,
+    sampled: bool = False,
+) -> go.Figure:
+    """One bar a value, in the order given."""
+    figure = go.Figure(
+        [
+            go.Bar(
+                name=shortened(label), x=list(part), y=list(range(len(labels))), orientation="h",
+                marker={"color": colour}, customdata=[[in_full(value), in_full(label)] for value in labels],
+                hovertemplate=_bar_hover(by_class is not None, axis="x"),
+            )
+            for label, part, colour in _series(counts, by_class)
+        ]
+    )  # fmt: skip
+    lay_out(figure, in_full(name), 130 + 24 * max(len(labels), 3), legend=by_class is not None)
+    figure.update_layout(barmode="stack", bargap=0.2)
+    figure.update_xaxes(title=_rows_title(sampled))
+    figure.update_yaxes(autorange="reversed", showgrid=False, **named_ticks(labels, longest=28))
+    return figure
+
+
+def importances(rows: Sequence[Mapping[str, Any]], most: int = MOST_COLUMNS) -> go.Figure:
+    """Columns by importance, the greatest first; those dropped are grey."""
+    shown = list(rows[:most])
+    names = [str(row["column"]) for row in shown]
+    kept = [bool(row.get("kept", True)) for row in shown]
+    figure = go.Figure(
+        go.Bar(
+            x=[row["importance"] for row in shown], y=list(range(len(shown))), orientation="h",
+            marker={"color": [BLUE if keep else GREY for keep in kept]},
+            customdata=[[in_full(name), "kept" if keep else "dropped"] for name, keep in zip(names, kept, strict=True)],
+            hovertemplate="%{customdata[0]}, %{customdata[1]}<br>%{x:.2%}<extra></extra>",
+        )
+    )  # fmt: skip
+    title = "Importance" if len(rows) <= most else f"Importance, the first {most} of {len(rows):,} columns"
+    lay_out(figure, title, 120 + 24 * max(len(shown), 3))
+    figure.update_xaxes(title="Share of all importance (grey: dropped)", tickformat=".0%", rangemode="tozero")
+    figure.update_yaxes(autorange="reversed", showgrid=False, **named_ticks(names, longest=28))
+    return figure
+
+
+def growth(layers: Sequence[Mapping[str, Any]], measure: str, title: str) -> go.Figure:
+    """The score that steered the growth, layer by layer: full marks for kept layers, small ones for their learners."""
+    numbers = [layer["number"] for layer in layers]
+    learners = [
+        (layer["number"], learner["name"], learner["scores"].get(measure))
+        for layer in layers
+        for learner in layer["learners"]
+    ]
+    figure = go.Figure(
+        [
+            go.Scatter(
+                name="One learner", mode="markers", x=[number for number, _, _ in learners],
+                y=[score for _, _, score in learners], customdata=[in_full(name) for _, name, _ in learners],
+                marker={"color": COLOURS[1], "size": 7, "symbol": "diamond-open"},
+                hovertemplate="layer %{x}, %{customdata}<br>%{y:.4f}<extra></extra>",
+            ),
+            go.Scatter(
+                name="Cascade", mode="lines", x=numbers, y=[layer["score"] for layer in layers],
+                line={"color": BLUE, "width": 2}, hoverinfo="skip", showlegend=False,
+            ),
+            *(_layer_marks(layers, kept=kept) for kept in (True, False)),
+        ]
+    )  # fmt: skip
+    lay_out(figure, f"{in_full(title)} by layer", 340, legend=True)
+    figure.update_xaxes(title="Layer", tickvals=numbers, range=[0.5, len(numbers) + 0.5], showgrid=False)
+    figure.update_yaxes(title=f"{in_full(title)}, rows not learned from")
+    return figure
+
+
+def _layer_marks(layers: Sequence[Mapping[str, Any]], *, kept: bool) -> go.Scatter:
+    chosen = [layer for layer in layers if bool(layer["kept"]) == kept]
+    return go.Scatter(
+        name="Kept layer" if kept else "Dropped layer", mode="markers", x=[layer["number"] for layer in chosen],
+        y=[layer["score"] for layer in chosen], customdata=[in_full(str(layer.get("reason", ""))) for layer in chosen],
+        marker={"color": BLUE, "size": 12, "symbol": "circle" if kept else "circle-open", "line": {"color": BLUE, "width": 2}},
+        hovertemplate="layer %{x}<br>%{y:.4f}<br>%{customdata}<extra></extra>",
+    )  # fmt: skip
+
+
+def _series(
+    counts: Sequence[int], by_class: Mapping[str, Sequence[int]] | None
+) -> list[tuple[str, Sequence[int], str]]:
+    if by_class is None:
+        return [("", counts, BLUE)]
+    return [(label, part, COLOURS[index % len(COLOURS)]) for index, (label, part) in enumerate(by_class.items())]
+
+
+def _bar_hover(split: bool, axis: str = "y") -> str:
+    label = "<br>%{customdata[1]}" if split else ""
+    return f"%{{customdata[0]}}{label}<br>%{{{axis}:,}} rows<extra></extra>"
+
+
+def _rows_title(sampled: bool) -> str:
+    return "Rows in a sample" if sampled else "Rows"
+
+
+def _when(seconds: float) -> datetime:
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC) if seconds > 0 else datetime.min.replace(tzinfo=UTC)
+
+
+def _edge(edge: float | datetime) -> str:
+    return edge.strftime("%Y-%m-%d %H:%M") if isinstance(edge, datetime) else f"{edge:.6g}"
+
+
+def _width(low: Any, high: Any) -> float:
+    """Plotly measures time in milliseconds."""
+    span = high - low
+    return span.total_seconds() * 1000 if isinstance(span, timedelta) else float(span)

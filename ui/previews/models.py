@@ -1,0 +1,150 @@
+"""The preview of a model: a card, and the layers of a deep forest; the trees themselves are never loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from engine.cli.text import size
+from engine.contract import NodeType
+from engine.store import Output, Store
+from nodes import NODE_TYPES
+from nodes._model import describe_model
+from ui import plots
+from ui.previews.measures import title_of
+from ui.previews.parts import chart, facts, grid, opened
+
+FOREST_FILE = "forest.json"
+
+
+def show_model(output: Output, store: Store, key: str) -> None:
+    """Draw a model's card."""
+    folder: Path = opened(output, store).path
+    about = describe_model(folder)
+    facts(
+        [about["title"], f"{len(about['classes']):,} classes", f"{len(about['features']):,} features",
+         f"trained on {about['train_rows']:,} rows", size(output.size)]
+    )  # fmt: skip
+    forest = forest_record(folder)
+    names = [*(["Layers"] if forest else []), "Features", "Classes", "Settings"]
+    tabs = dict(zip(names, st.tabs(names, key=f"{key}-tabs", on_change="rerun"), strict=True))
+    name, tab = next(((name, tab) for name, tab in tabs.items() if tab.open), (names[0], tabs[names[0]]))
+    with tab:
+        if name == "Layers" and forest:
+            _show_layers(forest, key)
+        elif name == "Features":
+            grid(_features(about), f"{key}-features")
+        elif name == "Classes":
+            _show_classes(about, key)
+        else:
+            _show_settings(about, key)
+
+
+def show_layers(output: Output, store: Store, key: str) -> None:
+    """Draw what is kept about layers: which files there are."""
+    opened(output, store)
+    facts([f"{len(output.files):,} files", size(output.size)])
+    grid([{"File": name, "Size": size(file.size)} for name, file in output.files.items()], f"{key}-files")
+
+
+def forest_record(folder: Path) -> dict[str, Any] | None:
+    """Layers and settings of a deep forest as its manifest holds them; none for any other model."""
+    path = folder / FOREST_FILE
+    if not path.is_file():
+        return None
+    model = json.loads(path.read_text(encoding="utf-8"))["content"]["model"]
+    return {"layers": model["layers"], "metric": str(model["params"].get("metric", "accuracy"))}
+
+
+def layer_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One row a layer: its score, what it gained, its margins, whether it was kept and why."""
+    screened = any(layer["rows_out"] for layer in layers)
+    return [
+        {"Layer": layer["number"], "Score": layer["score"], "Gain": layer["gain"], "Kept": layer["kept"],
+         "Margin": (layer["margins"] or {}).get("mean"), "Margin ratio": (layer["margins"] or {}).get("ratio"),
+         "Features": layer["n_features"]}
+        | ({"Rows in": layer["rows_in"], "Rows out": layer["rows_out"]} if screened else {})
+        | {"Why": layer["reason"]}
+        for layer in layers
+    ]  # fmt: skip
+
+
+def learner_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One row a learner of a layer, with its own scores on rows it did not learn from."""
+    return [
+        {"Layer": layer["number"], "Learner": learner["name"]}
+        | {title_of(name): score for name, score in learner["scores"].items()}
+        | {"Weight": weight, "Fits": learner["fits"]}
+        for layer in layers
+        for learner, weight in zip(layer["learners"], layer["coefficients"], strict=True)
+    ]
+
+
+def _show_layers(forest: Mapping[str, Any], key: str) -> None:
+    layers, metric = forest["layers"], forest["metric"]
+    number = st.column_config.NumberColumn(format="%.4f")
+    chart(plots.growth(layers, metric, title_of(metric)), f"{key}-growth")
+    config: dict[str, Any] = dict.fromkeys(("Score", "Gain", "Margin", "Margin ratio"), number)
+    config["Score"] = st.column_config.NumberColumn(title_of(metric), format="%.4f")
+    config["Why"] = st.column_config.TextColumn(width="large")
+    grid(layer_rows(layers), f"{key}-layers", column_config=config)
+    rows = learner_rows(layers)
+    names = [name for name in rows[0] if name not in ("Layer", "Learner", "Fits")] if rows else []
+    grid(rows, f"{key}-learners", column_config=dict.fromkeys(names, number))
+    st.caption("Scores and margins are of rows that were not learned from. A weight is a learner's share of the layer.")
+
+
+def _features(about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    kinds = {column["name"]: column for column in about["encoder"]["columns"]}
+    return [
+        {"Feature": name, "Kind": kinds[name]["kind"], "Missing seen": bool(kinds[name].get("has_missing"))}
+        for name in about["features"]
+    ]
+
+
+def _show_classes(about: Mapping[str, Any], key: str) -> None:
+    weights = about["class_weights"]
+    rows = [{"Class": name} | ({"Weight": weights.get(name)} if weights else {}) for name in about["classes"]]
+    grid(rows, f"{key}-classes", column_config={"Weight": st.column_config.NumberColumn(format="%.4g")})
+
+
+def _show_settings(about: Mapping[str, Any], key: str) -> None:
+    node_type = next((each for each in NODE_TYPES if each.name == about["kind"]), None)
+    changed, rest = settings(about["params"], node_type)
+    if changed:
+        grid(changed, f"{key}-settings")
+    if rest:
+        with st.expander("Settings with their defaults" if changed else "All settings have their defaults"):
+            grid(rest, f"{key}-defaults")
+
+
+def settings(
+    params: Mapping[str, Any], node_type: NodeType | None
+) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """Settings that differ from their defaults, and the others; those without a value are left out."""
+    fields = node_type.params.model_fields if node_type else {}
+    changed: list[dict[str, str]] = []
+    rest: list[dict[str, str]] = []
+    for name, value in params.items():
+        if value is None:
+            continue
+        field = fields.get(name)
+        row = {"Setting": (field.title if field else None) or title_of(name), "Value": in_words(value)}
+        (rest if field and field.default == value else changed).append(row)
+    return changed, rest
+
+
+def in_words(value: Any) -> str:
+    """A setting's value on one line."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        parts = [f"{name.replace('_', ' ')} {in_words(part)}" for name, part in value.items() if part is not None]
+        return ", ".join(parts)
+    if isinstance(value, list | tuple):
+        return "; ".join(in_words(part) for part in value)
+    return str(value).replace("_", " ") if isinstance(value, str) else f"{value:,}"

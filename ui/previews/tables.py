@@ -1,0 +1,159 @@
+"""The preview of a table: its first rows, figures of its columns, a plot of any column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from engine.cli.text import size
+from engine.store import Output, Store
+from engine.values import Table, kind_of
+from ui import plots
+from ui.previews.parts import chart, facts, grid, opened, short_texts
+from ui.statistics import SAMPLE_ROWS, Bars, ColumnStatistics, bars_by_class, column_bars, moment, table_statistics
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FIRST_ROWS = 200
+MOST_COLUMNS = 500
+
+
+def show_table(output: Output, store: Store, key: str) -> None:
+    """Draw a table."""
+    table: Table = opened(output, store)
+    rows, columns = table.data.shape
+    target = f"target {table.target}" if table.target else "no target"
+    facts([f"{rows:,} rows × {columns:,} columns", target, size(output.size)])
+    by_rows, by_columns, by_plots = st.tabs(["Rows", "Columns", "Plots"], key=f"{key}-tabs", on_change="rerun")
+    if by_rows.open:
+        with by_rows:
+            _show_rows(table, key)
+    elif by_columns.open:
+        with by_columns:
+            _show_columns(output.digest, table, key)
+    elif by_plots.open:
+        with by_plots:
+            _show_plot(output.digest, table, key)
+
+
+def _target_first(table: Table) -> list[str]:
+    names = table.data.column_names[:MOST_COLUMNS]
+    return names if table.target is None else [table.target, *(name for name in names if name != table.target)]
+
+
+def _show_rows(table: Table, key: str) -> None:
+    names = _target_first(table)
+    pinned = {table.target: st.column_config.Column(pinned=True, help="Target")} if table.target else {}
+    grid(short_texts(table.data.select(names).slice(0, FIRST_ROWS)), f"{key}-rows", column_config=pinned)
+    rows, columns = table.data.shape
+    left_out = [f"the first {FIRST_ROWS} of {rows:,} rows"] if rows > FIRST_ROWS else []
+    left_out += [f"{len(names):,} of {columns:,} columns"] if columns > len(names) else []
+    if left_out:
+        st.caption(f"These are {' and '.join(left_out)}.")
+
+
+def _show_columns(digest: str, table: Table, key: str) -> None:
+    columns = _statistics(digest, table)
+    if not columns:
+        st.caption("The table has no columns.")
+        return
+    grid(_figures(columns), f"{key}-columns", column_config=_figure_columns())
+    if any(column.sampled for column in columns):
+        st.caption(
+            f"Quartiles, bars and texts are counted on {SAMPLE_ROWS:,} rows spread evenly over the table; "
+            "all other figures are exact."
+        )
+    if table.data.num_columns > len(columns):
+        st.caption(f"These are the first {len(columns):,} of {table.data.num_columns:,} columns.")
+
+
+def _show_plot(digest: str, table: Table, key: str) -> None:
+    names = _target_first(table)
+    if not names or not table.data.num_rows:
+        st.caption("There are no rows to plot.")
+        return
+    chosen, split = st.columns([3, 1], vertical_alignment="bottom")
+    name = chosen.selectbox("Column", names, key=f"{key}-column")
+    can_split = _has_classes(table) and name != table.target
+    wanted = split.toggle("Split by target", key=f"{key}-split", disabled=not can_split) and can_split
+    bars, by_class = _bars(digest, name, wanted, table)
+    if not bars.counts:
+        st.caption("The column has no values that can be plotted.")
+        return
+    chart(plots.histogram(bars, name, by_class), f"{key}-plot")
+    column = table.data.column(name)
+    notes = [f"{bars.others:,} rows with rarer values are not shown."] if bars.others else []
+    notes += [f"{column.null_count:,} rows have no value."] if column.null_count else []
+    if notes:
+        st.caption(" ".join(notes))
+
+
+def _has_classes(table: Table) -> bool:
+    """Whether the target has values that a plot can be split by."""
+    import pyarrow.types as types
+
+    if table.target is None:
+        return False
+    arrow_type = table.data.schema.field(table.target).type
+    return kind_of(arrow_type) in ("category", "bool", "text") or types.is_integer(arrow_type)
+
+
+@st.cache_data(max_entries=8, show_spinner="Counting …")
+def _statistics(digest: str, _table: Table) -> list[ColumnStatistics]:
+    names = _target_first(_table)
+    return table_statistics(_table.with_data(_table.data.select(names)))
+
+
+@st.cache_data(max_entries=64, show_spinner="Counting …")
+def _bars(digest: str, name: str, split: bool, _table: Table) -> tuple[Bars, dict[str, list[int]] | None]:
+    column = _table.data.column(name)
+    return bars_by_class(column, _table.labels()) if split else (column_bars(column), None)
+
+
+def _figures(columns: list[ColumnStatistics]) -> pa.Table:
+    import pyarrow as pa
+
+    numbers = {
+        "Smallest": "minimum", "25 %": "lower_quartile", "Median": "median", "75 %": "upper_quartile",
+        "Largest": "maximum", "Mean": "mean", "Spread": "std",
+    }  # fmt: skip
+    shown: dict[str, Any] = {
+        "Column": [column.name for column in columns],
+        "Kind": [column.kind for column in columns],
+        "Role": [column.role for column in columns],
+        "Missing": pa.array([column.missing_share for column in columns], pa.float64()),
+        "Values": pa.array([column.bars.counts if column.bars else [] for column in columns], pa.list_(pa.int64())),
+        "Most frequent": [_in_words(column) for column in columns],
+    }
+    for title, name in numbers.items():
+        values = [getattr(column, name) if column.kind == "number" else None for column in columns]
+        shown[title] = pa.array([None if value is None else float(value) for value in values], pa.float64())
+    shown["Distinct"] = pa.array([column.distinct for column in columns], pa.int64())
+    return pa.table(shown)
+
+
+def _figure_columns() -> dict[str, Any]:
+    config = st.column_config
+    number = config.NumberColumn(format="%.4g")
+    names = ("Smallest", "25 %", "Median", "75 %", "Largest", "Mean")
+    return {
+        "Column": config.TextColumn(pinned=True),
+        "Missing": config.NumberColumn(format="percent", help="Share of rows without a value"),
+        "Values": config.BarChartColumn(width="medium", help="Rows by value, from the smallest or most frequent on"),
+        "Most frequent": config.TextColumn(width="medium", help="The most frequent values, or from when to when"),
+        **dict.fromkeys(names, number),
+        "Spread": config.NumberColumn(format="%.4g", help="Standard deviation"),
+        "Distinct": config.NumberColumn(help="Different values"),
+    }
+
+
+def _in_words(column: ColumnStatistics) -> str:
+    """The most frequent values with their shares; of times, the first and the last."""
+    if column.bars is not None and column.bars.scale == "time" and column.minimum is not None:
+        assert column.maximum is not None
+        return f"{moment(column.minimum)} to {moment(column.maximum)}"
+    words = [f"{value} {count / column.counted:.0%}" for value, count in column.frequent[:3]]
+    infinite = [f"{column.infinite:,} infinite"] if column.infinite else []
+    return ", ".join(words + infinite)

@@ -1,0 +1,88 @@
+"""What all pages share: the workspace, the node types, and the process that starts runs."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+import streamlit as st
+
+from engine.catalogue import Catalogue, load_catalogue
+from engine.document import Document
+from engine.errors import BadInput, SylvaError
+from engine.events import EventLog
+from engine.files import Files
+from engine.launch import Launcher, find_all_problems, new_run, request_cancel
+from engine.plan import Request, make_plan
+from engine.problems import InvalidPipeline
+from engine.state import run_state
+from engine.store import Store
+from engine.workspace import Workspace
+
+
+@dataclass
+class Studio:
+    """One workspace as the app sees it. Runs belong to processes of their own and outlive it."""
+
+    workspace: Workspace
+    catalogue: Catalogue
+
+    @cached_property
+    def files(self) -> Files:
+        """What pipelines may read: nothing outside the workspace."""
+        return Files(self.workspace.root)
+
+    @cached_property
+    def store(self) -> Store:
+        """Outputs of finished nodes."""
+        return Store(self.workspace)
+
+    @cached_property
+    def launcher(self) -> Launcher:
+        """Starts supervisors without loading anything; made once, when the studio starts."""
+        launcher = Launcher()
+        atexit.register(launcher.close)
+        return launcher
+
+    @contextmanager
+    def log(self) -> Iterator[EventLog]:
+        """The run log; opened for each use, since Streamlit runs each script in a thread of its own."""
+        with EventLog(self.workspace.create()) as log:
+            yield log
+
+    def start(self, document: Document, request: Request) -> str:
+        """Run a document; its run's id. Raises everything that is wrong with it before anything is written."""
+        problems = find_all_problems(document, self.catalogue, request, self.workspace)
+        if problems:
+            raise InvalidPipeline(problems)
+        if not document.nodes:
+            raise BadInput("The pipeline has no nodes yet; drag some onto the canvas.")
+        make_plan(document, self.catalogue, request)
+        with self.log() as log:
+            run = new_run(log, document, request)
+        self.launcher.start(self.workspace, run)
+        return run
+
+    def go_on(self, run: str) -> None:
+        """Retry or resume a run: nothing that is finished runs again."""
+        with self.log() as log:
+            state = run_state(log, log.run(run))
+        if state.live:
+            raise SylvaError(f"Run {run} is {state.state} already.")
+        self.launcher.start(self.workspace, run)
+
+    def stop(self, run: str) -> None:
+        """Ask a run to stop; it stays resumable."""
+        with self.log() as log:
+            request_cancel(run_state(log, log.run(run)))
+
+
+@st.cache_resource(show_spinner=False)
+def studio() -> Studio:
+    """The studio of this server; its workspace is the one the environment names."""
+    made = Studio(Workspace.at(), load_catalogue())
+    _ = made.launcher
+    return made

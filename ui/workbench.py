@@ -1,0 +1,206 @@
+"""The builder: canvas, the chosen node's form beside it, problems, outputs and logs below."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import streamlit as st
+
+from engine.cli.text import duration
+from engine.document import Endpoint
+from engine.errors import SylvaError
+from engine.problems import Problem
+from engine.state import NodeState
+from engine.store import Output
+from ui.canvas import CanvasResult, canvas
+from ui.desk import Bottom, Desk
+from ui.node_views import node_views
+from ui.panel import failure, panel
+from ui.studio import studio
+from ui.text import plain, time_of_day
+from ui.toolbar import start, toolbar
+
+LOOK_SECONDS = 0.5
+"""How often a run under way is asked for news."""
+
+CANVAS = "canvas"
+CANVAS_HEIGHT = "max(420px, calc(100vh - 320px))"
+LOG_BYTES = 20_000
+MOST_PROBLEMS = 50
+
+
+def workbench(desk: Desk) -> None:
+    """Draw the builder; it looks for news by itself while a run is under way, and rests otherwise."""
+    _follow(desk)
+    st.fragment(_draw, run_every=LOOK_SECONDS if desk.running else None)(desk)
+
+
+def _draw(desk: Desk) -> None:
+    was_running = desk.running
+    _follow(desk)
+    desk.refresh()
+    chosen = _chosen()
+    toolbar(desk, chosen)
+    _say_notice(desk)
+    middle, side = st.columns([3, 1], gap="small")
+    with middle:
+        result = _canvas(desk)
+    if not desk.take(result):
+        st.rerun(scope="fragment")
+    with side, st.container(key="panel"):
+        panel(desk, result.selection, desk.problems())
+    _obey(desk, result)
+    _below(desk, result.selection)
+    if was_running and not desk.running:
+        _run_ended(desk)
+
+
+def _follow(desk: Desk) -> None:
+    try:
+        with studio().log() as log:
+            desk.follow(log)
+    except SylvaError as error:
+        desk.notice = str(error)
+
+
+def _say_notice(desk: Desk) -> None:
+    if desk.notice:
+        st.toast(plain(desk.notice), icon=":material/info:", duration="long")
+        desk.notice = ""
+
+
+def _chosen() -> tuple[str, ...]:
+    """The selection as the browser last told it; the toolbar is drawn before the canvas."""
+    sent = st.session_state.get(CANVAS)
+    names = (sent.get("selection") if sent is not None else None) or ()
+    return tuple(name for name in names if isinstance(name, str))
+
+
+def _canvas(desk: Desk) -> CanvasResult:
+    def problems(document: object) -> list[Problem]:
+        return desk.problems()
+
+    return canvas(
+        desk.document,
+        epoch=desk.epoch,
+        catalogue=desk.catalogue,
+        problems=problems,
+        states=node_views(desk.document, desk.run_now, desk.run_document),
+        key=CANVAS,
+        pipeline=desk.pipeline,
+        reveal=desk.reveal,
+        height=CANVAS_HEIGHT,
+    )
+
+
+def _obey(desk: Desk, result: CanvasResult) -> None:
+    """Do what was asked for by a click on the canvas."""
+    if result.port is not None:
+        desk.looked_at, desk.bottom = result.port, "Output"
+    if result.run is not None:
+        node, direction = result.run
+        start(desk, lambda: desk.start(to=(node,)) if direction == "to" else desk.start(afresh=(node,)))
+
+
+def _run_ended(desk: Desk) -> None:
+    """Stop looking for news; a failure is put before the user."""
+    run = desk.run_now
+    failed = run.names("failed") if run else []
+    if failed and failed[0] in desk.document.nodes:
+        desk.show(failed[0])
+        desk.bottom = "Log"
+    st.rerun(scope="app")
+
+
+# Below the canvas
+
+
+def _below(desk: Desk, chosen: tuple[str, ...]) -> None:
+    problems = desk.problems()
+    titles = {"Problems": f"Problems ({len(problems)})", "Output": "Output", "Log": "Log"}
+    key = f"bottom/{desk.bottom}"  # a new widget when the program opens another part
+
+    def open_part() -> None:
+        desk.bottom = st.session_state[key] or desk.bottom
+
+    st.segmented_control(
+        "Below", get_args(Bottom), default=desk.bottom, format_func=titles.__getitem__, key=key, on_change=open_part,
+        label_visibility="collapsed", required=True,
+    )  # fmt: skip
+    match desk.bottom:
+        case "Problems":
+            _problems(desk, problems)
+        case "Output":
+            _output(desk, desk.looked_at)
+        case "Log":
+            _log(desk, chosen)
+
+
+def _problems(desk: Desk, problems: list[Problem]) -> None:
+    """Each problem; a click brings its node into view."""
+    if not problems:
+        st.caption(
+            "No problems: it can run." if desk.document.nodes else "Nothing to run yet: drag a node onto the canvas."
+        )
+    for index, problem in enumerate(problems[:MOST_PROBLEMS]):
+        text = plain(str(problem))
+        if problem.node in desk.document.nodes:
+            st.button(
+                text,
+                key=f"problem-{index}",
+                type="tertiary",
+                icon=":material/error:",
+                on_click=desk.show,
+                args=(problem.node,),
+            )
+        else:
+            st.caption(text)
+    if len(problems) > MOST_PROBLEMS:
+        st.caption(f"… and {len(problems) - MOST_PROBLEMS} more.")
+
+
+def _output(desk: Desk, end: Endpoint | None) -> None:
+    from ui.previews import show_output
+
+    state = desk.run_now.nodes.get(end.node) if desk.run_now and end else None
+    if end is None or end.node not in desk.document.nodes:
+        st.caption("Click the dot of a finished output on the canvas to look at it.")
+    elif state is None or end.port not in state.outputs:
+        st.caption(f"“{plain(str(end))}” has no result yet. Run the pipeline first.")
+    else:
+        show_output(
+            Output.from_dict(state.outputs[end.port]), studio().store, title=_title(desk, end), key=f"output/{end}"
+        )
+
+
+def _title(desk: Desk, end: Endpoint) -> str:
+    node = desk.document.nodes[end.node]
+    node_type = desk.catalogue.get(node.type)
+    port = node_type.output(end.port) if node_type else None
+    named = node.label or (node_type.title if node_type else node.type)
+    return f"{named}: {port.title if port and port.title else end.port}"
+
+
+def _log(desk: Desk, chosen: tuple[str, ...]) -> None:
+    run = desk.run_now
+    if run is None:
+        st.caption("Not run yet.")
+        return
+    ended = run.finished if run.finished and run.started else None
+    took = f" in {duration(ended - run.started)}" if ended and run.started else ""
+    st.caption(f"Run `{run.id}`, {time_of_day(run.created)}: **{run.state}**{took}")
+    for name in chosen or run.names("failed", "running"):
+        if name in run.nodes:
+            _node_log(desk, run.id, name, run.nodes[name])
+
+
+def _node_log(desk: Desk, run: str, name: str, state: NodeState) -> None:
+    st.markdown(f"`{name}`: {state.state} {plain(state.text)}")
+    if state.state == "failed":
+        failure(state)
+    path = desk.library.workspace.node_log(run, name)
+    if path.is_file():
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - LOG_BYTES))
+            text = file.read().decode(errors="replace")
+        st.code(text or "(nothing written yet)", language=None, height=200)
