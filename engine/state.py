@@ -140,9 +140,7 @@ def _progress(node: NodeState, event: Event) -> NodeState:
 
 
 def _jobs(node: NodeState, event: Event) -> NodeState:
-    heard = {
-        tuple(place): JobState(state, seconds, node.executions) for place, state, seconds in event.data["jobs"]
-    }
+    heard = {tuple(place): JobState(state, seconds, node.executions) for place, state, seconds in event.data["jobs"]}
     return replace(node, jobs={**node.jobs, **heard})
 
 

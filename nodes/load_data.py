@@ -10,7 +10,6 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
@@ -273,8 +272,9 @@ def file_columns(params: LoadDataParams, files: Files) -> Columns | None:
     through. Columns without values are there if they are ignored; others are dropped or refused when it is read.
     """
     plain = params.model_copy(update={"target": None, "roles": {}, "types": {}, "empty_columns": "drop"})
-    ignored = {name: role for name, role in params.roles.items() if role == "ignore"}
-    for roles in (ignored, {}):
+    # An id is left as it is written, and what is ignored may be empty: only a look with these roles knows it.
+    kept = {name: role for name, role in params.roles.items() if role in ("id", "ignore")}
+    for roles in (kept, {}):
         found = _look(plain.model_copy(update={"roles": roles}).model_dump_json(), files, _identity(params, files))
         if not isinstance(found, BadInput):
             return found
@@ -312,8 +312,7 @@ def _under_settings(params: LoadDataParams, own: Columns) -> Columns:
     """The columns of the source as target, roles and types make them."""
     target, roles = _target_and_roles(params)
     _check_columns(params, [column.name for column in own], target)
-    ids = {column.name: _kind_of_id(params, column.kind) for column in own if column.name in _ids(params)}
-    kinds: dict[str, Kind] = {**ids, **params.types, **({target: "category"} if target else {})}
+    kinds: dict[str, Kind] = {**params.types, **({target: "category"} if target else {})}
     return tuple(
         Column(
             column.name,
@@ -322,12 +321,6 @@ def _under_settings(params: LoadDataParams, own: Columns) -> Columns:
         )
         for column in own
     )
-
-
-def _kind_of_id(params: LoadDataParams, kind: Kind) -> Kind:
-    """An id is left as it is written, and all that is written in a text file is text."""
-    in_text = _reading.format_of(Path(params.source), params.format) in ("csv", "tsv")
-    return "text" if in_text or kind == "category" else kind
 
 
 def columns(inputs: Mapping[str, Columns | None], params: LoadDataParams) -> Mapping[str, Columns | None]:

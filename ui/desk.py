@@ -10,6 +10,7 @@ meanwhile is made again upon it.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -55,6 +56,8 @@ class Desk:
     run: RunState | None = None
     run_document: Document | None = None
     """The pipeline as it was when the run began."""
+    watching: bool = False
+    """Whether a run was under way when it was last looked at; its end is then news."""
     looked_at: Endpoint | None = None
     """The output whose preview is open."""
     reveal: Reveal | None = None
@@ -120,7 +123,7 @@ class Desk:
 
     def show(self, node: str) -> None:
         """Select a node and bring it into view."""
-        self.reveal = Reveal(node, self.reveal.token + 1 if self.reveal else 1)
+        self.reveal = Reveal(node, random.getrandbits(48))  # a browser tab may remember those of an earlier desk
 
     def _take_in(self, opened: Opened) -> None:
         """Show another version of the document; each form whose node differs is drawn anew."""
@@ -163,6 +166,7 @@ class Desk:
         if self.run is None or self.run.id != row.id:
             self.run, self.run_document = RunState(row.id, row.name, row.created), parse(row.document)
         self.run = fold(self.run, log.events(row.id, self.run.last_event))
+        self.watching |= self.running
 
     @property
     def run_now(self) -> RunState | None:

@@ -7,20 +7,20 @@ from typing import Any
 
 import streamlit as st
 
-from engine.contract import Columns, NodeType
+from engine.contract import NodeType
 from engine.document import Node, NodeSettings
 from engine.edits import SetDescription, SetLabel, SetParams, SetSettings
-from engine.problems import InvalidPipeline, Problem
+from engine.problems import Problem
 from engine.state import NodeState
-from engine.validate import columns_at, params_of
 from ui.desk import Desk
+from ui.forms import columns_for, node_form
 from ui.gallery import FIVE_STEPS
 from ui.studio import studio
 from ui.text import plain
 
 KEYS = """
 `/` or double-click: add a node · `Ctrl+Z`, `Ctrl+Shift+Z`: undo, redo · `Ctrl+C`, `Ctrl+V`: copy, paste ·
-`Del`: delete · `F`: see all · `N`: note · `Ctrl+Enter`: run
+`Del`: delete · `F`: see all · `N`: note
 """
 
 
@@ -66,13 +66,11 @@ def _of_node(desk: Desk, name: str, problems: list[Problem]) -> None:
     state = desk.run_now.nodes.get(name) if desk.run_now else None
     if state is not None and state.state == "failed":
         failure(state)
-    from ui.forms import node_form
-
     node_form(
         name,
         node,
         node_type,
-        columns=_columns(desk, name, node_type),
+        columns=columns_for(desk.document, desk.catalogue, name, studio().files),
         offered_files=_offered_files(node_type),
         problems=problems,
         key=desk.form_key(name),
@@ -93,20 +91,6 @@ def failure(state: NodeState) -> None:
 
 def _set_params(desk: Desk, name: str, params: Mapping[str, Any]) -> None:
     desk.attempt(lambda: desk.edit(SetParams(name, params)))
-
-
-def _columns(desk: Desk, name: str, node_type: NodeType) -> Columns | None:
-    """The columns a form can offer: those that arrive, or those of the file that is read."""
-    if node_type.source is not None:
-        try:
-            return node_type.source(params_of(desk.document, desk.catalogue, name), studio().files)
-        except InvalidPipeline:
-            return None
-    entry = next((port.name for port in node_type.inputs if port.type in ("table", "predictions")), None)
-    feeds = [edge.source for edge in desk.document.edges if edge.target == (name, entry)]
-    if len(feeds) != 1:
-        return None
-    return columns_at(desk.document, desk.catalogue, studio().files).get(feeds[0].node, {}).get(feeds[0].port)
 
 
 def _offered_files(node_type: NodeType) -> list[str]:

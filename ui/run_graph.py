@@ -28,8 +28,9 @@ from ui.run_plots import three_parts
 from ui.run_text import INK, marked, shortened, tone
 from ui.text import plain
 
-WIDTH, HEIGHT = 176, 58
-NAME_LENGTH = 22
+WIDTH, HEIGHT = 184, 58
+NAME_LENGTH = 21
+EDGE = "#8391a7"
 LEFT_OUT = NodeState("not in this run")
 
 
@@ -41,7 +42,10 @@ class Layered(LayeredLayout):  # type: ignore[misc]
 
     def __to_dict__(self) -> dict[str, Any]:
         options: dict[str, Any] = super().__to_dict__()
-        options["elkOptions"]["elk.spacing.edgeNode"] = HEIGHT * 0.8
+        options["elkOptions"] |= {
+            "elk.spacing.edgeNode": HEIGHT * 0.8,
+            "elk.layered.nodePlacement.strategy": "LINEAR_SEGMENTS",
+        }
         return options
 
 
@@ -168,13 +172,14 @@ def _style(state: str, *, chosen: bool) -> dict[str, Any]:
         "borderRadius": "8px",
         "padding": "6px 4px",
         "fontSize": "12px",
+        "whiteSpace": "nowrap",
         "cursor": "pointer",
     }
 
 
 def _flow_edge(drawn: Drawing, source: str, target: str) -> StreamlitFlowEdge:
     busy = drawn.nodes[target][2] == "running"
-    colour = tone("running" if busy else "queued").strong
+    colour = tone("running").strong if busy else EDGE
     return StreamlitFlowEdge(
         f"{source}→{target}", source, target, edge_type="default", animated=busy, style={"stroke": colour},
         deletable=False, focusable=False,

@@ -1,9 +1,9 @@
 """What became of the runs of a workspace, quickly, however many there are.
 
-A run's state is a fold over its events; a finished run is folded once and looked at again only when it has new ones.
+A run's state is a fold over its events; what was folded once is kept, and carried on by new events only.
 
 - ``Summary``, ``History``   a run in a list; the list with its filters
-- ``reports_of``, ``headline_of``  what a run found
+- ``reports_of``, ``final_reports``, ``headline_of``  what a run found
 - ``measure_rows``           headline measures of several runs side by side
 - ``parameter_differences``  the settings in which several pipelines differ
 """
@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from engine.cli.text import cell
 from engine.document import Document, Node
 from engine.errors import SylvaError
 from engine.events import EventLog, RunRow
 from engine.pipeline_file import parse
-from engine.state import LIVE, RunState, fold, judge_life
+from engine.state import LIVE, RunState, fold, judge_life, run_state
 from engine.store import Output, Store
 from engine.values import Report
 
@@ -40,7 +39,6 @@ class Summary:
     state: str
     started: float | None
     finished: float | None
-    headline: str
     last_event: int
 
     @property
@@ -59,50 +57,52 @@ class History:
     """The runs of one workspace and what is known of them already."""
 
     store: Store
-    _known: dict[str, Summary] = field(default_factory=dict)
-    _at_work: dict[str, RunState] = field(default_factory=dict)
+    _told: dict[str, RunState] = field(default_factory=dict)
+    _headlines: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def newest(
         self, log: EventLog, *, words: str = "", states: Sequence[str] = (), limit: int = 50
     ) -> tuple[list[Summary], bool]:
-        """The newest runs that have the words in their name or id and are in one of the states; whether more exist."""
+        """The newest runs that the words fit and that are in one of the states; whether there are more."""
         rows = log.runs(None if words or states else limit + 1)
         found: list[Summary] = []
-        for summary in self._fitting(log, rows, words.casefold().split(), states):
-            if len(found) == limit:
-                return found, True
-            found.append(summary)
-        return found, False
-
-    def _fitting(
-        self, log: EventLog, rows: Sequence[RunRow], words: Sequence[str], states: Sequence[str]
-    ) -> Iterator[Summary]:
         for row in rows:
-            text = f"{row.name} {row.id}".casefold()
-            if all(word in text for word in words):
-                summary = self.look(log, row)
-                if not states or summary.state in states:
-                    yield summary
+            if not _fits(row, words):
+                continue
+            summary = self.look(log, row)
+            if not states or summary.state in states:
+                if len(found) == limit:
+                    return found, True
+                found.append(summary)
+        return found, False
 
     def look(self, log: EventLog, row: RunRow) -> Summary:
         """What became of a run."""
-        known = self._known.get(row.id)
-        if known and not known.live and not log.events(row.id, known.last_event):
-            return known
-        before = self._at_work.pop(row.id, None) or RunState(row.id, row.name, row.created)
-        state = fold(before, log.events(row.id, before.last_event))
-        judged = judge_life(state)
-        if judged.live:
-            self._at_work[row.id] = state
-        self._known[row.id] = self._summary(row, judged)
-        return self._known[row.id]
+        before = self._told.get(row.id) or RunState(row.id, row.name, row.created)
+        events = log.events(row.id, before.last_event)
+        if events:
+            # What nodes did does not matter in a list, and folding it would take most of the time.
+            state = fold(before, (event for event in events if event.node is None))
+            before = self._told[row.id] = replace(state, nodes={}, last_event=events[-1].seq)
+        now = judge_life(before)
+        return Summary(row.id, row.name, row.created, now.state, now.started, now.finished, now.last_event)
 
-    def _summary(self, row: RunRow, state: RunState) -> Summary:
-        reports = {} if state.live else reports_of(self.store, row, state)
-        return Summary(
-            row.id, row.name, row.created, state.state, state.started, state.finished,
-            headline_of(reports), state.last_event,
-        )  # fmt: skip
+    def headline(self, log: EventLog, run: Summary) -> str:
+        """What a run found, in a few words; nothing while it is at work. Read once, since it takes opening a report."""
+        if run.live:
+            return ""
+        known = self._headlines.get((run.id, run.last_event))
+        if known is None:
+            row = log.run(run.id)
+            known = headline_of(final_reports(self.store, row, run_state(log, row)))
+            self._headlines[run.id, run.last_event] = known
+        return known
+
+
+def _fits(row: RunRow, words: str) -> bool:
+    """Whether the name has all the words, or the id holds the text."""
+    name = row.name.casefold()
+    return all(word in name for word in words.casefold().split()) or words.strip() in row.id
 
 
 def document_of(row: RunRow) -> Document | None:
@@ -113,22 +113,27 @@ def document_of(row: RunRow) -> Document | None:
         return None
 
 
-def reports_of(store: Store, row: RunRow, state: RunState) -> dict[str, Report]:
-    """What a run has to say: the reports that no other node gathers into its own, by node; damaged ones left out."""
+def final_reports(store: Store, row: RunRow, state: RunState) -> dict[str, Report]:
+    """What a run has to say in the end: the reports that no other node gathers into its own, by node."""
+    found = reports_of(store, state)
+    document = document_of(row) if found else None
+    edges = document.edges if document else ()
+    gathered = {edge.source.node for edge in edges if edge.target.node in state.nodes}
+    return {name: report for name, report in found.items() if name not in gathered}
+
+
+def reports_of(store: Store, state: RunState) -> dict[str, Report]:
+    """All reports of a run by node; damaged ones are left out."""
     wanted = {
         name: Output.from_dict(about)
         for name, node in state.nodes.items()
         for about in node.outputs.values()
         if about["type"] == "report"
     }
-    document = document_of(row) if wanted else None
-    edges = document.edges if document else ()
-    gathered = {edge.source.node for edge in edges if edge.target.node in state.nodes}
     found = {}
     for name, output in wanted.items():
         try:
-            if name not in gathered:
-                found[name] = store.open(output)
+            found[name] = store.open(output)
         except (SylvaError, OSError, ValueError, TypeError, KeyError):  # cleaned away or damaged: nothing to show
             continue
     return found
@@ -136,24 +141,26 @@ def reports_of(store: Store, row: RunRow, state: RunState) -> dict[str, Report]:
 
 def headline_of(reports: Mapping[str, Report]) -> str:
     """The most telling report in a few words: a comparison before an evaluation before anything else."""
+    from ui.previews import headline
+
     ranked = sorted(
         reports.values(), key=lambda report: TELLING.index(report.kind) if report.kind in TELLING else len(TELLING)
     )
-    words = {name: cell(value) for name, value in (ranked[0].headline if ranked else {}).items()}
-    if {"best", "metric", "value"} <= words.keys():
-        return f"best {words['best']}, {words['metric']} {words['value']}"
-    return next((f"{name} {value}" for name, value in words.items()), "")
+    return ": ".join(part for part in headline(ranked[0]) if part) if ranked else ""
 
 
 def measure_rows(reports: Mapping[str, Mapping[str, Report]]) -> list[dict[str, str]]:
     """One row for each headline measure of a node, one column for each run; the keys of ``reports`` are the runs."""
+    from ui.previews.measures import shown, title_of
+
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for run, found in reports.items():
         for node, report in found.items():
             for name, value in report.headline.items():
-                rows.setdefault((node, name), {})[run] = cell(value)
+                if value is not None:
+                    rows.setdefault((node, name), {})[run] = shown(name, value)
     return [
-        {"Node": node, "Measure": name} | {run: values.get(run, "–") for run in reports}
+        {"Node": node, "Measure": title_of(name)} | {run: values.get(run, "–") for run in reports}
         for (node, name), values in rows.items()
     ]
 
@@ -185,5 +192,8 @@ def _flat(values: Mapping[str, Any], before: str) -> Iterator[tuple[str, str]]:
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{before}{name}.")
+        elif isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
+            for number, each in enumerate(value, start=1):
+                yield from _flat(each, f"{before}{name}.{number}.")
         else:
             yield f"{before}{name}", value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

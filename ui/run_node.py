@@ -14,8 +14,9 @@ from engine.document import Document
 from engine.state import NodeState, RunState
 from engine.store import Output
 from engine.wording import readable
+from ui.previews import show_output
 from ui.run_graph import Layered, flow_state, is_laid_out, layer_drawing
-from ui.run_plots import job_grid, layer_lines, three_parts
+from ui.run_plots import Jobs, job_grid, layer_lines, settled, three_parts
 from ui.run_text import marked
 from ui.studio import studio
 from ui.text import plain
@@ -75,18 +76,19 @@ def standing(node: NodeState, now: float) -> list[str]:
 
 def _draw_jobs(run: str, name: str, node: NodeState) -> None:
     st.markdown("##### Fits")
-    lines = layer_lines(node.jobs)
+    jobs = settled(node.jobs, node.state)
+    lines = layer_lines(jobs)
     last = list(lines)[-1]
     st.text(f"{readable(last)}: {lines[last]}")
-    st.plotly_chart(job_grid(node.jobs), key=f"run-jobs-{run}-{name}", config={"displayModeBar": False})
+    st.plotly_chart(job_grid(jobs), key=f"run-jobs-{run}-{name}", config={"displayModeBar": False})
     with st.expander("One layer as a graph", key=f"run-layer-{run}-{name}", on_change="rerun") as opened:
         if opened.open:
-            _draw_layer(run, name, node, lines)
+            _draw_layer(run, name, jobs, list(lines))
 
 
-def _draw_layer(run: str, name: str, node: NodeState, lines: dict[str, str]) -> None:
-    layer = st.selectbox("Layer", list(lines), index=len(lines) - 1, key=f"run-layer-choice-{run}-{name}")
-    count = sum(three_parts(place)[0] == layer for place in node.jobs)
+def _draw_layer(run: str, name: str, jobs: Jobs, layers: list[str]) -> None:
+    layer = st.selectbox("Layer", layers, index=len(layers) - 1, key=f"run-layer-choice-{run}-{name}")
+    count = sum(three_parts(place)[0] == layer for place in jobs)
     if count > LEGIBLE_JOBS:
         st.info(f"This layer has {count} fits, too many for a graph; the grid above shows them all.")
         return
@@ -94,10 +96,11 @@ def _draw_layer(run: str, name: str, node: NodeState, lines: dict[str, str]) -> 
     shown = st.session_state.get(key)
     streamlit_flow(
         key,
-        flow_state(layer_drawing(node.jobs, layer), shown),
-        height=min(700, 120 + 80 * count),
+        flow_state(layer_drawing(jobs, layer), shown),
+        height=min(1000, 60 + 48 * count),
         fit_view=not is_laid_out(shown),
         min_zoom=0.1,
+        hide_watermark=True,
         layout=Layered(16, 70),
     )
 
@@ -146,14 +149,4 @@ def _draw_outputs(state: RunState, name: str, node: NodeState) -> None:
     if port is None:
         st.caption("Choose one to look at it.")
     else:
-        _show_output(outputs[port], title=f"{name}.{port}", key=f"run-output-{state.id}-{name}-{port}")
-
-
-def _show_output(output: Output, *, title: str, key: str) -> None:
-    try:
-        from ui.previews import show_output
-    except ImportError:
-        st.caption("no preview")
-        return
-
-    show_output(output, studio().store, title=title, key=key)
+        show_output(outputs[port], studio().store, title="", key=f"run-output-{state.id}-{name}-{port}")

@@ -1,6 +1,7 @@
 """Figures of a run: pure functions from what is known of it.
 
 - ``gantt``        when each node was at work
+- ``settled``      the jobs inside a node, those that were cut off marked
 - ``job_grid``     the jobs inside a node, a row for each layer
 - ``layer_lines``  how far each layer is, in words
 """
@@ -11,7 +12,7 @@ import html
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import plotly.graph_objects as go
@@ -26,7 +27,14 @@ Jobs = Mapping[tuple[str, ...], JobState]
 NAME_LENGTH = 28
 ROOM_FOR_TEXT = 44
 """Columns beyond which a job's seconds no longer fit into its cell."""
-JOB_STATES = ("waiting", "running", "done", "kept", "failed")
+JOB_STATES = ("waiting", "running", "done", "kept", "failed", "interrupted")
+JOB_WORDS = {"kept": "kept from before", "running": "at work", "failed": "failed", "interrupted": "cut off"}
+TIME_STEPS = [
+    {"dtickrange": [None, 999], "value": "%H:%M:%S.%2f"},
+    {"dtickrange": [1000, 86_399_999], "value": "%H:%M:%S"},
+    {"dtickrange": [86_400_000, None], "value": "%d %b %H:%M"},
+]
+"""How finely a moment is written, by the milliseconds from one tick to the next."""
 FAINT = "rgba(128,128,128,0.18)"
 
 
@@ -55,7 +63,7 @@ def gantt(spans: Sequence[Span], titles: Mapping[str, str]) -> go.Figure:
         range=[len(names) - 0.5, -0.5], tickmode="array", tickvals=list(rows.values()), ticktext=names,
         automargin=True, showgrid=False, zeroline=False,
     )  # fmt: skip
-    figure.update_xaxes(type="date", tickformat="%H:%M:%S", nticks=8, showgrid=True)
+    figure.update_xaxes(type="date", tickformatstops=TIME_STEPS, nticks=8, showgrid=True)
     return figure
 
 
@@ -144,6 +152,13 @@ def _natural(text: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", text) if part]
 
 
+def settled(jobs: Jobs, node_state: str) -> Jobs:
+    """The jobs of a node; those under way when it ended were cut off."""
+    if node_state == "running":
+        return jobs
+    return {place: replace(job, state="interrupted") if job.state == "running" else job for place, job in jobs.items()}
+
+
 def job_grid(jobs: Jobs) -> go.Figure:
     """A cell for each job, coloured by its state, its seconds written in it where they fit."""
     grid = grid_of(jobs)
@@ -198,6 +213,7 @@ def _frame(figure: go.Figure, grid: Grid, width: int) -> None:
     names = [html.escape(shortened(name, NAME_LENGTH if crowded else room)) for name in grid.learners]
     row_height = 26 if len(grid.layers) <= 12 else 17
     figure.update_layout(
+        showlegend=True,
         height=(190 if crowded else 80) + row_height * len(grid.layers),
         margin={"l": 0, "r": 8, "t": 30, "b": 0},
         legend={"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0},
@@ -224,7 +240,7 @@ def _brief(job: JobState) -> str:
 
 def _job_hover(place: tuple[str, ...], job: JobState) -> str:
     took = f" in {duration(job.seconds)}" if job.seconds is not None else ""
-    words = {"kept": "kept from before"}.get(job.state, job.state)
+    words = JOB_WORDS.get(job.state, job.state)
     return f"{html.escape(' · '.join(place))}<br>{html.escape(words)}{took}<br>attempt {job.attempt}"
 
 
@@ -239,5 +255,4 @@ def layer_lines(jobs: Jobs) -> dict[str, str]:
 def _tally(states: Sequence[str]) -> str:
     count = Counter(states)
     parts = [f"{count['done'] + count['kept']} of {len(states)} fits done"]
-    words = {"kept": "kept from before", "running": "at work", "failed": "failed"}
-    return ", ".join(parts + [f"{count[state]} {word}" for state, word in words.items() if count[state]])
+    return ", ".join(parts + [f"{count[state]} {words}" for state, words in JOB_WORDS.items() if count[state]])

@@ -8,9 +8,10 @@ from __future__ import annotations
 import time
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 from streamlit_flow import streamlit_flow
 
-from engine.cli.text import clock, duration, last_words
+from engine.cli.text import clock, duration, failure_line, last_words
 from engine.document import Document
 from engine.errors import SylvaError
 from engine.events import RunRow
@@ -33,7 +34,14 @@ def draw_run(wanted: str) -> None:
     """The run that an address names."""
     watch = _watch(wanted)
     watched = _is_watched(watch, _look(watch))
-    st.fragment(_draw, run_every=LOOK_SECONDS if watched else None)(watch, document_of(watch.row), watched)
+    with steady("run-live"):
+        st.fragment(_draw, run_every=LOOK_SECONDS if watched else None)(watch, document_of(watch.row), watched)
+
+
+def steady(key: str) -> DeltaGenerator:
+    """A container whose content does not fade while it is being drawn anew, as Streamlit's does on a busy machine."""
+    st.html(f"<style>.st-key-{key} [data-stale='true'] {{opacity: 1 !important; transition: none !important}}</style>")
+    return st.container(key=key)
 
 
 def _watch(wanted: str) -> Watch:
@@ -124,9 +132,20 @@ def _draw_way_on(state: RunState) -> None:
         words = last_words(studio().workspace, state.id)
         st.warning(plain(readable(f"Its supervisor ended{': ' + words if words else '.'} Resume goes on from there.")))
     elif state.state == "failed" and not _awaited(state):
-        st.info("If the pipeline is to be changed, open it and run it again: what is finished stays. Else retry.")
+        st.error(plain(readable(cause(state))))
+        st.caption("If the pipeline is to be changed, open it and run it again: what is finished stays. Else retry.")
     elif _awaited(state):
         st.info("Going on…")
+
+
+def cause(state: RunState) -> str:
+    """Why a run failed: the first node that did, and how many more."""
+    failed = [(name, node.error) for name in state.names("failed") if (node := state.nodes[name]).error]
+    if not failed:
+        return "The run failed."
+    (name, error), more = failed[0], len(failed) - 1
+    others = f" (and {more} more node{'s' if more > 1 else ''})" if more else ""
+    return failure_line(name, error or {}) + others
 
 
 def _stop(state: RunState) -> None:
@@ -198,6 +217,7 @@ def _draw_graph(state: RunState, document: Document, chosen: str | None) -> None
         fit_view=not is_laid_out(shown),
         get_node_on_click=True,
         min_zoom=0.1,
+        hide_watermark=True,
         layout=Layered(30, 60),
     )
 

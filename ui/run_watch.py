@@ -83,8 +83,9 @@ class Watch:
 
 
 def spotlight(state: RunState) -> str | None:
-    """The node worth looking at first: one that failed, else one at work, else the last."""
-    for wanted in ("failed", "running"):
-        if names := state.names(wanted):
+    """The node worth looking at first: one that failed, else one at work, else one cut off, else the last."""
+    begun = [name for name in state.names("cancelled", "interrupted") if state.nodes[name].started is not None]
+    for names in (state.names("failed"), state.names("running"), begun):
+        if names:
             return names[0]
     return list(state.nodes)[-1] if state.nodes else None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 
 import streamlit as st
 
@@ -85,4 +87,6 @@ def studio() -> Studio:
     """The studio of this server; its workspace is the one the environment names."""
     made = Studio(Workspace.at(), load_catalogue())
     _ = made.launcher
+    # The form of a deep forest needs the library, which takes seconds to load: better before anyone waits for it.
+    threading.Thread(target=import_module, args=("deepforest.presets",), daemon=True).start()
     return made

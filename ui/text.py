@@ -1,16 +1,35 @@
-"""Words on screen."""
+"""Words on screen.
+
+- ``plain``        text of others, made safe for places where Streamlit reads Markdown
+- ``time_of_day``  a moment, as short as can be
+"""
 
 from __future__ import annotations
 
 import re
 import time
 
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~$:&^=])")
+_NOTHING = "\u200b"  # takes no room, and parts what would be taken for a link, an emoji or a colour
+_SIGNS = re.compile(r"([\\`*\[\]<>$~|&^])")
+_LOOSE_UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
+_COLON = re.compile(r":(?=\S)")
+_LINK = re.compile(r"(?i)\b(www)(?=\.)|(?=@)")
+_FIRST_SIGN = re.compile(r"^([#+=-])")
+_FIRST_NUMBER = re.compile(r"^(\d+)([.)])")
 
 
 def plain(text: str) -> str:
-    """Text for places that read Markdown, made to stand there as it is: names and messages may come from anyone."""
-    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+    """The text as markdown that shows it letter for letter, in one line; text without signs stays as it is."""
+    text = _SIGNS.sub(r"\\\1", " ".join(text.split()))
+    for pattern, shown in (
+        (_LOOSE_UNDERSCORE, r"\\_"),
+        (_COLON, f":{_NOTHING}"),
+        (_LINK, rf"\1{_NOTHING}"),
+        (_FIRST_SIGN, r"\\\1"),
+        (_FIRST_NUMBER, r"\1\\\2"),
+    ):
+        text = pattern.sub(shown, text)
+    return text
 
 
 def time_of_day(moment: float) -> str:

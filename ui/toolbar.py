@@ -86,7 +86,7 @@ def _run_buttons(desk: Desk, chosen: tuple[str, ...]) -> None:
     run, running = desk.run_now, desk.running
     if st.button("Validate", icon=":material/check:", help="Look for problems, also in the files that are read"):
         desk.attempt(lambda: validate(desk))
-    if st.button("Run", icon=":material/play_arrow:", type="primary", disabled=running, shortcut="Ctrl+Enter"):
+    if st.button("Run", icon=":material/play_arrow:", type="primary", disabled=running):
         start(desk, desk.start)
     kinds: list[RunKind] = (
         ["Run to here", "Run from here", "Run all afresh"] if len(chosen) == 1 else ["Run all afresh"]
@@ -121,7 +121,7 @@ def start(desk: Desk, begin: Callable[[], None]) -> None:
     """Begin a run; if it is refused, the problems are listed."""
     desk.found = None
     if desk.attempt(begin):
-        desk.bottom = "Log"
+        desk.bottom, desk.watching = "Log", True
         st.rerun(scope="app")  # the page has to look for news from now on
 
 

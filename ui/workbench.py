@@ -25,6 +25,7 @@ LOOK_SECONDS = 0.5
 
 CANVAS = "canvas"
 CANVAS_HEIGHT = "max(420px, calc(100vh - 320px))"
+CANVAS_HEIGHT_OVER_OUTPUT = "max(360px, calc(100vh - 500px))"
 LOG_BYTES = 20_000
 MOST_PROBLEMS = 50
 
@@ -36,7 +37,6 @@ def workbench(desk: Desk) -> None:
 
 
 def _draw(desk: Desk) -> None:
-    was_running = desk.running
     _follow(desk)
     desk.refresh()
     chosen = _chosen()
@@ -51,7 +51,7 @@ def _draw(desk: Desk) -> None:
         panel(desk, result.selection, desk.problems())
     _obey(desk, result)
     _below(desk, result.selection)
-    if was_running and not desk.running:
+    if desk.watching and not desk.running:
         _run_ended(desk)
 
 
@@ -89,7 +89,7 @@ def _canvas(desk: Desk) -> CanvasResult:
         key=CANVAS,
         pipeline=desk.pipeline,
         reveal=desk.reveal,
-        height=CANVAS_HEIGHT,
+        height=CANVAS_HEIGHT_OVER_OUTPUT if desk.bottom == "Output" and desk.looked_at else CANVAS_HEIGHT,
     )
 
 
@@ -104,7 +104,7 @@ def _obey(desk: Desk, result: CanvasResult) -> None:
 
 def _run_ended(desk: Desk) -> None:
     """Stop looking for news; a failure is put before the user."""
-    run = desk.run_now
+    run, desk.watching = desk.run_now, False
     failed = run.names("failed") if run else []
     if failed and failed[0] in desk.document.nodes:
         desk.show(failed[0])

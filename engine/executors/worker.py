@@ -137,15 +137,7 @@ def _is_same(handle: int, path: Path) -> bool:
 def _context(job: Job, store: Store, folder: Path, tell: Tell) -> Context:
     cancelled = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: cancelled.set())
-    last = 0.0
-
-    def on_progress(fraction: float, text: str) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last >= PROGRESS_SECONDS:
-            last = now
-            tell("progress", fraction=fraction, text=text[:200])
-
+    calmly = _Calmly(lambda fraction, text: tell("progress", fraction=fraction, text=text[:200]), PROGRESS_SECONDS)
     return Context(
         node=job.node,
         key=job.key,
@@ -153,11 +145,43 @@ def _context(job: Job, store: Store, folder: Path, tell: Tell) -> Context:
         checkpoint=folder,
         threads=job.threads,
         sources=job.sources,
-        on_progress=on_progress,
+        on_progress=calmly,
         on_log=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True),
         on_job=lambda place, state, seconds: tell("jobs", jobs=[[place, state, seconds]]),
         cancelled=cancelled,
     )
+
+
+class _Calmly:
+    """Passes on at most one word in so many seconds: the first at once, and the last of many once its time has come."""
+
+    def __init__(self, say: Callable[..., None], seconds: float) -> None:
+        self._say, self._seconds = say, seconds
+        self._lock = threading.Lock()
+        self._last = 0.0
+        self._held: tuple[Any, ...] | None = None
+
+    def __call__(self, *words: Any) -> None:
+        with self._lock:
+            wait = self._last + self._seconds - time.monotonic()
+            if wait <= 0:
+                self._pass_on(words)
+            elif self._held is not None:
+                self._held = words
+            else:
+                self._held = words
+                timer = threading.Timer(wait, self._pass_on_held)
+                timer.daemon = True
+                timer.start()
+
+    def _pass_on_held(self) -> None:
+        with self._lock:
+            if self._held is not None:
+                self._pass_on(self._held)
+
+    def _pass_on(self, words: tuple[Any, ...]) -> None:
+        self._held, self._last = None, time.monotonic()
+        self._say(*words)
 
 
 def describe(error: BaseException, job: Job) -> Failure:

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import socket
-import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("streamlit", reason="streamlit is not installed")
+from tests.e2e.tab import ROOT, Tab, free_port, served, until
+
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-ROOT = Path(__file__).parents[2]
 APP = ROOT / "tests" / "ui" / "canvas" / "app.py"
-SHOTS = Path(os.environ["CANVAS_SHOTS"]) if "CANVAS_SHOTS" in os.environ else None
-
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-    pytest.mark.xdist_group("browser"),
-    pytest.mark.slow,
-]
 
 
 @pytest.fixture(scope="module")
@@ -36,64 +23,28 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
     folder = tmp_path_factory.mktemp("canvas")
     log = folder / "log.jsonl"
     log.touch()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", str(APP), "--server.port", str(port)]
     settings = {"server.headless": "true", "browser.gatherUsageStats": "false", "server.fileWatcherType": "none"}
     command += [part for name, value in settings.items() for part in (f"--{name}", value)]
     command += ["--server.address", "127.0.0.1"]
-    env = {**os.environ, "CANVAS_LOG": str(log), "PYTHONPATH": str(ROOT)}
-    with (folder / "server.log").open("wb") as output:
-        process = subprocess.Popen(command, cwd=folder, env=env, stdout=output, stderr=subprocess.STDOUT)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        _until(lambda: _answers(f"{address}/_stcore/health"), 30)
+    with served(command, port, folder, CANVAS_LOG=str(log), PYTHONPATH=str(ROOT)) as address:
         yield address, log
-    finally:
-        process.terminate()
-        process.wait(10)
 
 
-def _answers(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(address, timeout=1) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
-
-
-def _until(holds: Callable[[], Any], seconds: float = 8.0) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.05)
-    return found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-class Studio:
-    """One browser tab with the app in it, and what Python noted of it."""
+class Studio(Tab):
+    """The canvas in a small app, and what Python noted of it."""
 
     def __init__(self, page: Any, address: str, log: Path) -> None:
-        self.page, self.address, self.log = page, address, log
-        self.start = log.stat().st_size
-        self.errors: list[str] = []
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        super().__init__(page, address)
+        self.log, self.start = log, log.stat().st_size
 
     def open(self, query: str) -> Studio:
         self.page.goto(f"{self.address}/?{query}")
         self.page.wait_for_selector(".stage")
         if "doc=empty" not in query:
             self.page.wait_for_selector(".react-flow__node")
-        _until(self.records)
+        until(self.records)
         time.sleep(0.3)
         return self
 
@@ -105,65 +56,10 @@ class Studio:
     def python(self, holds: Callable[[dict[str, Any]], Any], seconds: float = 8.0) -> dict[str, Any]:
         """The newest record, once it is as expected."""
         try:
-            _until(lambda: self.records() and holds(self.records()[-1]), seconds)
+            until(lambda: self.records() and holds(self.records()[-1]), seconds)
         except AssertionError:
             raise AssertionError(f"Python has {json.dumps(self.records()[-1])[:2000]}") from None
         return self.records()[-1]
-
-    def node(self, name: str) -> Any:
-        return self.page.locator(f'.react-flow__node[data-id="{name}"]')
-
-    def handle(self, end: str, side: str) -> Any:
-        name, port = end.split(".")
-        return self.node(name).locator(f'[data-port="{port}"][data-side="{side}"]')
-
-    def centre(self, locator: Any) -> tuple[float, float]:
-        box = locator.bounding_box()
-        return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-
-    def on_stage(self, x: float, y: float) -> tuple[float, float]:
-        box = self.page.locator(".stage").bounding_box()
-        return box["x"] + x, box["y"] + y
-
-    def drop(self, node_type: str, x: float, y: float) -> None:
-        item = self.page.locator(f'[data-node-type="{node_type}"]')
-        item.drag_to(self.page.locator(".stage"), target_position={"x": x, "y": y})
-
-    def pull(self, start: tuple[float, float], end: tuple[float, float], let_go: bool = True) -> None:
-        mouse = self.page.mouse
-        mouse.move(*start)
-        mouse.down()
-        mouse.move((start[0] + end[0]) / 2, (start[1] + end[1]) / 2, steps=4)
-        mouse.move(*end, steps=4)
-        if let_go:
-            mouse.up()
-
-    def connect(self, source: str, target: str, let_go: bool = True) -> None:
-        self.pull(self.centre(self.handle(source, "output")), self.centre(self.handle(target, "input")), let_go)
-
-    def click_ground(self) -> None:
-        self.page.mouse.click(*self.on_stage(500, 540))
-
-    def click(self, name: str, **options: Any) -> None:
-        self.page.mouse.move(*self.on_stage(500, 540))
-        self.node(name).locator(".step-title").click(**options)
-
-    def press(self, keys: str) -> None:
-        self.page.keyboard.press(keys)
-
-    def button(self, name: str) -> Any:
-        return self.page.get_by_role("button", name=name, exact=True)
-
-    def places(self) -> dict[str, tuple[float, float]]:
-        boxes = self.page.locator(".react-flow__node").evaluate_all(
-            "nodes => nodes.map(n => [n.dataset.id, n.getBoundingClientRect().x, n.getBoundingClientRect().y])"
-        )
-        return {name: (x, y) for name, x, y in boxes}
-
-    def shoot(self, name: str) -> None:
-        if SHOTS:
-            SHOTS.mkdir(parents=True, exist_ok=True)
-            self.page.screenshot(path=SHOTS / f"{name}.png")
 
 
 @pytest.fixture
@@ -416,19 +312,19 @@ def test_layout_fit_and_zoom(studio: Studio):
 def test_states_that_arrive_while_dragging_move_nothing(studio: Studio):
     studio.open("doc=five")
     studio.button("Start run").click()
-    _until(lambda: studio.node("load-data").get_attribute("data-state") == "running")
+    until(lambda: studio.node("load-data").get_attribute("data-state") == "running")
     others = {name: place for name, place in studio.places().items() if name != "evaluate"}
     x, y = studio.centre(studio.node("evaluate").locator(".step-title"))
     studio.pull((x, y), (x - 50, y + 170), let_go=False)
     held = studio.places()["evaluate"]
-    _until(lambda: studio.node("split").get_attribute("data-state") == "running")
-    _until(lambda: studio.node("load-data").get_attribute("data-state") == "done")
+    until(lambda: studio.node("split").get_attribute("data-state") == "running")
+    until(lambda: studio.node("load-data").get_attribute("data-state") == "done")
     assert studio.places()["evaluate"] == held
     assert {name: place for name, place in studio.places().items() if name != "evaluate"} == others
     studio.page.mouse.up()
     record = studio.python(lambda record: record["document"]["layout"]["evaluate"] != [1152, 64])
     assert record["selection"] == ["evaluate"]
-    _until(lambda: studio.node("deep-forest").get_attribute("data-state") == "done", 20)
+    until(lambda: studio.node("deep-forest").get_attribute("data-state") == "done", 20)
     assert {name: place for name, place in studio.places().items() if name != "evaluate"} == others
 
 
@@ -476,7 +372,7 @@ def test_undo_history_and_viewport_outlive_a_page_switch(studio: Studio):
     studio.page.wait_for_selector(".stage", state="detached")
     studio.page.get_by_text("Another page").click()
     studio.page.wait_for_selector('.react-flow__node[data-id="mart"]')
-    _until(lambda: studio.places() == before)
+    until(lambda: studio.places() == before)
     studio.button("Undo").click()
     studio.python(lambda record: "mart" not in names_of(record))
 
@@ -492,20 +388,20 @@ def test_an_edit_made_in_the_moment_of_a_page_switch_is_not_lost(studio: Studio)
     switch.click()
     studio.page.wait_for_selector('.react-flow__node[data-id="split"]')
     studio.python(lambda record: "evaluate" not in names_of(record) and "predict" in names_of(record))
-    _until(lambda: studio.node("evaluate").count() == 0)
+    until(lambda: studio.node("evaluate").count() == 0)
 
 
 def test_ports_and_menu_tell_python(studio: Studio):
     studio.open("doc=five")
     studio.handle("split.test", "output").click()
-    _until(lambda: any(record["port"] == "split.test" for record in studio.records()))
+    until(lambda: any(record["port"] == "split.test" for record in studio.records()))
     studio.click("predict", button="right")
     studio.shoot("menu")
     studio.page.get_by_role("menuitem", name="Run to here").click()
-    _until(lambda: any(record["run"] == ["predict", "to"] for record in studio.records()))
+    until(lambda: any(record["run"] == ["predict", "to"] for record in studio.records()))
     studio.click("split", button="right")
     studio.page.get_by_role("menuitem", name="Run from here").click()
-    _until(lambda: any(record["run"] == ["split", "from"] for record in studio.records()))
+    until(lambda: any(record["run"] == ["split", "from"] for record in studio.records()))
 
 
 def test_python_can_reveal_a_node(studio: Studio):

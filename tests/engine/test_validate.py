@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from engine.contract import Column
+from engine.contract import OUTSIDE, Column
 from engine.document import Document, Node
 from engine.files import Files
 from engine.problems import (
@@ -349,3 +350,26 @@ def test_columns_are_unknown_behind_a_problem():
         "d": {},
         "e": {"train": None, "test": None},
     }
+
+
+def test_what_is_outside_reaches_the_rule_of_its_node_and_flows_on(tmp_path):
+    def source(params, files):
+        if params.source == "broken":
+            raise RuntimeError("the source itself fails")
+        return (Column(f"{params.source} in {files.workspace.name}", "number"),)
+
+    def rule(inputs, params):
+        return {"table": inputs.get(OUTSIDE)}
+
+    catalogue = {**CATALOGUE, "read": replace(fakes.READ, source=source, columns=rule)}
+    document = make(
+        {"load": node_of("read", source="x"), "split": "split", "bad": node_of("read", source="broken")},
+        "load.table > split.table",
+    )
+    table = (Column(f"x in {tmp_path.name}", "number"),)
+    assert columns_at(document, catalogue, Files(tmp_path)) == {
+        "load": {"table": table},
+        "split": {"train": table, "test": table},
+        "bad": {"table": None},
+    }
+    assert columns_at(document, catalogue)["load"] == {"table": None}

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
-from engine.contract import Context
+from engine.contract import OUTSIDE, Context
 from engine.errors import BadInput, Cancelled
 from engine.files import Files
 from engine.values import Table
@@ -590,6 +590,53 @@ def test_a_form_can_ask_for_the_columns_of_a_file_before_target_and_roles_are_ri
     params = LoadDataParams(source=write(ctx, "t.csv", ROWS), target="not there")
     assert [column.name for column in file_columns(params, ctx.files) or ()] == ["age", "city", "label"]
     assert file_columns(LoadDataParams(source="missing.csv"), ctx.files) is None
+
+
+def test_a_form_is_offered_the_columns_of_a_sample_too(ctx):
+    columns = file_columns(LoadDataParams(source="sample:iris", target="zzz"), ctx.files) or ()
+    assert [(column.name, column.role) for column in columns][-1] == ("species", "target")
+    assert file_columns(LoadDataParams(source="sample:zzz"), ctx.files) is None
+
+
+MIXED = "id,when,n,c,e,w\n007,2024-01-02,1,a,,1\n8,2024-01-03,2,b,,2\n9,2024-01-04,3,b,,1\n"
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"target": "c"},
+        {"target": "n", "types": {"id": "text", "c": "text"}},
+        {"roles": {"id": "id", "c": "id", "when": "time", "w": "weight", "e": "ignore"}, "target": "n"},
+        {"types": {"n": "category"}, "roles": {"c": "ignore", "e": "ignore"}},
+    ],
+)
+def test_the_columns_of_a_file_are_known_as_they_will_be_loaded(ctx, ending, settings):
+    source = write(ctx, "m.csv", MIXED)
+    if ending == "parquet":
+        table = load(LoadDataParams(source=source, roles={"e": "ignore"}), ctx.files).data
+        table = table.set_column(3, "c", table.column("c").cast(pa.string()))
+        source = "m.parquet"
+        pq.write_table(table, ctx.files.data / source)
+    params = LoadDataParams(source=source, empty_columns="drop", **settings)
+    assert NODE.columns is not None
+    assert NODE.columns({OUTSIDE: file_columns(params, ctx.files)}, params)["table"] == load(params, ctx.files).columns
+
+
+def test_without_a_look_at_the_file_or_with_a_wrong_column_nothing_is_known(ctx):
+    params = LoadDataParams(source=write(ctx, "t.csv", ROWS))
+    assert NODE.columns is not None
+    assert NODE.columns({}, params) == {"table": None}
+    wrong = params.model_copy(update={"target": "zzz"})
+    assert NODE.columns({OUTSIDE: file_columns(wrong, ctx.files)}, wrong) == {"table": None}
+
+
+def test_a_look_at_the_same_file_is_remembered(ctx, monkeypatch):
+    params = LoadDataParams(source=write(ctx, "t.csv", ROWS))
+    first = file_columns(params, ctx.files)
+    monkeypatch.setattr("nodes.load_data.load", None)
+    assert first and file_columns(params.model_copy(update={"target": "age"}), ctx.files) == first
 
 
 def test_a_cancelled_run_does_not_load(tmp_path):

@@ -13,9 +13,9 @@ from typing import Any
 import streamlit as st
 
 from ui.forms.fields import FieldSpec
-from ui.forms.state import Form, choice_words, help_of
+from ui.forms.state import Form, choice_words, heading, help_of
 from ui.forms.values import MISSING, Place, as_text, at, json_or_text, put
-from ui.forms.wording import plain
+from ui.text import plain
 
 Draw = Callable[[Form, FieldSpec, Place], None]
 Cards = list[Any]
@@ -25,7 +25,7 @@ def draw_cards(
     form: Form, spec: FieldSpec, place: Place, draw: Draw, words: Callable[[Any], str] = choice_words
 ) -> None:
     """The label, one card an entry, and a button for one more."""
-    st.caption(f"**{plain(spec.title)}**", help=help_of(spec))
+    heading(spec.title, help_of(spec))
     form.tell_problems(place, inside=False)
     cards = form.value(place)
     count = len(cards) if isinstance(cards, list) else 0
@@ -83,7 +83,7 @@ def _unknown(form: Form, card: Mapping[str, Any], place: Place, known: set[str])
     for name in card:
         if name not in known:
             edit = partial(put, place=(*place, name), value=MISSING)
-            form.button(f"Remove {plain(name)}", f"{_name(place)}.{name}.remove", edit, type="tertiary")
+            form.button(f"Remove {plain(name[:40])}", f"{_name(place)}.{name}.remove", edit, type="tertiary")
 
 
 def _actions(form: Form, place: Place, number: int, count: int) -> None:

@@ -15,10 +15,10 @@ import streamlit as st
 from ui.forms.amounts import KINDS, PresetFacts, amount, learner_words, needs_folds, preset_facts, preset_titles
 from ui.forms.cards import draw_cards
 from ui.forms.fields import FieldSpec, applies, as_words
-from ui.forms.state import Form, choice_words, help_of
+from ui.forms.state import Form, choice_words, heading, help_of
 from ui.forms.values import MISSING, fits, put
 from ui.forms.widgets import draw_field
-from ui.forms.wording import plain
+from ui.text import plain
 
 Row = tuple[str, ...]
 VECTORS: tuple[Row, ...] = (("class_vectors",), ("folds",))
@@ -28,7 +28,7 @@ PARTS: tuple[tuple[str, tuple[Row, ...]], ...] = (
     ("Screening", (("error_share", "tree_growth"),)),
     ("Rows and columns", (("class_weights",), ("select_features", "seed"))),
 )
-METRIC = "AUC, or accuracy for more than two classes"
+METRIC = "AUC (3+ classes: accuracy)"
 
 
 def draw_deep_forest(form: Form, specs: tuple[FieldSpec, ...]) -> None:
@@ -42,7 +42,7 @@ def draw_deep_forest(form: Form, specs: tuple[FieldSpec, ...]) -> None:
     _part(form, by_name, "", VECTORS)
     said = amount(form.params)
     if said:
-        st.caption(f":material/functions: {plain(said)}")
+        st.markdown(f":small[:material/functions: {plain(said)}]")
     for title, rows in PARTS:
         _part(form, by_name, title, rows)
     placed = {"preset", "learners", *(name for _, rows in (("", VECTORS), *PARTS) for row in rows for name in row)}
@@ -56,7 +56,7 @@ def _placeholders(facts: PresetFacts | None) -> dict[str, str]:
     if facts.settings["metric"] == "auto":
         words["metric"] = METRIC
     return {
-        **{name: f"preset: {choice_words(text)}" for name, text in words.items()},
+        **{name: f"preset: {text}" for name, text in words.items()},
         "select_features": "all",
     }
 
@@ -102,7 +102,7 @@ def _kind_words(kind: Any) -> str:
 
 def _preset_learners(form: Form, spec: FieldSpec, facts: PresetFacts) -> None:
     """What the preset has, and a way to change it."""
-    st.caption(f"**{plain(spec.title)}**", help=help_of(spec))
+    heading(spec.title, help_of(spec))
     form.tell_problems(("learners",))
     with st.container(border=True, gap="small"):
         for learner in facts.learners:
@@ -123,7 +123,7 @@ def _part(form: Form, by_name: Mapping[str, FieldSpec], title: str, rows: tuple[
     shown = [tuple(name for name in row if name in by_name and _is_shown(form, by_name, name)) for row in rows]
     shown = [row for row in shown if row]
     if shown and title:
-        st.caption(f"**{title}**")
+        heading(title)
     for row in shown:
         for column, name in zip(st.columns(len(row), gap="small"), row, strict=True):
             with column:

@@ -72,6 +72,7 @@ class FieldSpec:
     variants: Mapping[str, tuple[FieldSpec, ...]] = field(default_factory=dict)
     """Of cards: the fields of each kind."""
     longest: int | None = None
+    """Of lists: how many entries there may be."""
     hint: Hint = Hint()
 
     @property
@@ -91,6 +92,8 @@ def as_words(value: Any) -> str:
             return ", ".join(as_words(one) if one != "" else "(empty)" for one in value)
         case dict():
             return ", ".join(f"{name}: {as_words(one)}" for name, one in value.items())
+        case float():
+            return f"{value:g}"
     return str(value)
 
 
@@ -168,7 +171,7 @@ def _alone(about: Schema, defs: Schema) -> dict[str, Any]:
         case "integer" | "number":
             return {"kind": "whole" if about["type"] == "integer" else "number", **_limits(about)}
         case "string":
-            return {"kind": "text", "longest": about.get("maxLength")}
+            return {"kind": "text"}
         case "array" if isinstance(about.get("items"), dict):
             return _list(about, _resolved(about["items"], defs), defs)
         case "object" if isinstance(about.get("additionalProperties"), dict):

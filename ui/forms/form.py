@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from ui.forms.fields import FieldSpec, applies, specs_of
 from ui.forms.state import Form
 from ui.forms.values import MISSING, put
 from ui.forms.widgets import draw_field
-from ui.forms.wording import plain
+from ui.text import plain
 
 MORE = "More settings"
 
@@ -44,16 +45,26 @@ def node_form(
         if not specs:
             st.caption("There is nothing to set here.")
         elif node_type.name == "deep-forest":
-            from ui.forms.deep_forest import draw_deep_forest  # takes the learning library along
-
-            draw_deep_forest(form, specs)
+            _draw_deep_forest(form, specs)
         else:
             draw_fields(form, specs)
 
 
-def draw_fields(form: Form, specs: tuple[FieldSpec, ...], only: Collection[str] | None = None) -> None:
+def _draw_deep_forest(form: Form, specs: tuple[FieldSpec, ...]) -> None:
+    """Its form knows the learning library, which takes a moment to load the first time."""
+    from ui.forms.deep_forest import draw_deep_forest
+
+    if "deepforest.presets" in sys.modules:
+        draw_deep_forest(form, specs)
+        return
+    with st.spinner("Loading the learners …"):
+        import deepforest.presets  # noqa: F401
+    draw_deep_forest(form, specs)
+
+
+def draw_fields(form: Form, specs: tuple[FieldSpec, ...]) -> None:
     """The fields that are of use, those that are rarely needed in a folded part."""
-    shown = [spec for spec in specs if is_shown(form, spec, specs) and (only is None or spec.name in only)]
+    shown = [spec for spec in specs if is_shown(form, spec, specs)]
     for spec in shown:
         if not spec.hint.folded:
             draw_field(form, spec, (spec.name,))
@@ -78,4 +89,4 @@ def draw_unknown(form: Form, specs: tuple[FieldSpec, ...]) -> None:
     for name in form.params:
         if name not in known:
             edit = partial(put, place=(name,), value=MISSING)
-            form.button(f"Remove {plain(name)}", f"{name}.remove", edit, icon=":material/close:")
+            form.button(f"Remove {plain(name[:40])}", f"{name}.remove", edit, icon=":material/close:")

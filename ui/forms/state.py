@@ -15,10 +15,10 @@ from typing import Any
 import streamlit as st
 
 from engine.contract import Columns
-from engine.problems import Problem
+from engine.problems import Problem, shown
 from ui.forms.fields import FieldSpec, as_plain
 from ui.forms.values import Place, at, put
-from ui.forms.wording import plain
+from ui.text import plain
 
 _KEPT = "ui.forms"
 _MOST_KEPT = 8
@@ -126,21 +126,31 @@ class Form:
             name = problem.field or ""
             if name != start and any(name == one or name.startswith(f"{one}.") for one in known):
                 continue
-            tell([problem], name=name.removeprefix(f"{start}.") if name != start else "")
+            tell([problem], name=name.removeprefix(f"{start}.") if place and name != start else name)
 
 
 def tell(problems: Iterable[Problem], name: str = "") -> None:
-    """Problems in small red letters."""
+    """Problems in small red letters; ``name`` is what they are about, where they do not stand beside it."""
     for problem in problems:
-        message = problem.message[:1].upper() + problem.message[1:]
-        said = plain(f"{name}: {message}" if name else message)
-        st.caption(f":red[:material/error: {said}]")
+        message = f"{problem.field_word} {shown(name)}: {problem.message}" if name else problem.message
+        st.markdown(f":small[:red[:material/error: {plain(message[:1].upper() + message[1:])}]]")
+
+
+def heading(title: str, help: str | None = None) -> None:
+    """What stands over several widgets."""
+    st.markdown(f":small[**{plain(title)}**]", help=help)
 
 
 def help_of(spec: FieldSpec) -> str | None:
-    """Description and default, as a tooltip reads it."""
+    """Description, limits and default, as a tooltip reads it."""
+    limits = f"From {spec.least:,} to {spec.most:,}." if spec.whole and _both(spec.least, spec.most) else ""
     default = f"Default: {spec.default_text}." if spec.default_text and spec.kind != "cards" else ""
-    return plain(f"{spec.help} {default}".strip()) or None
+    return plain(" ".join(part for part in (spec.help, limits, default) if part)) or None
+
+
+def _both(least: float | None, most: float | None) -> bool:
+    """Whether both limits are there, and near enough to mean something."""
+    return least is not None and most is not None and most <= 1_000_000
 
 
 def choice_words(choice: Any) -> str:

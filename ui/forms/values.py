@@ -60,7 +60,7 @@ def fits(spec: FieldSpec, value: Any) -> bool:
         case "switch":
             return isinstance(value, bool)
         case "whole" | "number":
-            return _is_number(value, spec)
+            return _is_number(value, whole=spec.kind == "whole")
         case "text":
             return isinstance(value, str)
         case "choice":
@@ -86,14 +86,10 @@ def _is_one_of(value: Any, choices: Sequence[Any]) -> bool:
     return any(value == choice and type(value) is type(choice) for choice in choices)
 
 
-def _is_number(value: Any, spec: FieldSpec | None = None) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+def _is_number(value: Any, *, whole: bool = False) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
         return False
-    if spec is None:
-        return True
-    if spec.kind == "whole" and not isinstance(value, int):
-        return False
-    return (spec.least is None or value >= spec.least) and (spec.most is None or value <= spec.most)
+    return abs(value) <= LARGEST
 
 
 # Text

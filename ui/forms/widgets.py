@@ -14,9 +14,9 @@ import streamlit as st
 
 from ui.forms.cards import draw_cards
 from ui.forms.fields import FieldSpec
-from ui.forms.state import Form, choice_words, help_of
-from ui.forms.values import MISSING, Place, as_text, fits, from_text, put
-from ui.forms.wording import plain
+from ui.forms.state import Form, choice_words, heading, help_of
+from ui.forms.values import MISSING, Place, as_text, at, fits, from_text, put
+from ui.text import plain
 
 SAMPLE = "sample:"
 
@@ -46,7 +46,7 @@ def _placeholder(form: Form, spec: FieldSpec) -> str:
         return form.placeholders[spec.name]
     if spec.required:
         return "needed"
-    return f"default: {spec.default_text}" if spec.default_text else "empty"
+    return f"default: {spec.default_text}" if spec.default_text else "not set"
 
 
 def _or_default(spec: FieldSpec, value: Any) -> Any:
@@ -145,10 +145,9 @@ def _number(form: Form, spec: FieldSpec, place: Place) -> None:
         lambda value: number(_or_default(spec, value)),
         lambda given: MISSING if given is None else _shortest(given),
     )
+    # Without limits: a browser would keep a number beyond them to itself, instead of having its problem told.
     st.number_input(
         _label(spec),
-        min_value=None if spec.least is None else number(spec.least),
-        max_value=None if spec.most is None or spec.most > 1e15 else number(spec.most),
         value=None,
         step=1 if number is int else _step(spec.default),
         format="%d" if number is int else "%g",
@@ -253,7 +252,7 @@ def _some_of(
 
 
 def _table(form: Form, spec: FieldSpec, place: Place) -> None:
-    st.caption(f"**{_label(spec)}**", help=help_of(spec))
+    heading(spec.title, help_of(spec))
     _rows(form, spec, place)
 
 
@@ -263,68 +262,73 @@ def _rows(form: Form, spec: FieldSpec, place: Place) -> None:
     for name in names:
         _row(form, spec, (*place, name))
         form.tell_problems((*place, name))
-    form.tell_others(place, names)
+    if not any(form.problems_at((*place, name)) for name in names):  # else it only says that some row is wrong
+        form.tell_others(place, names)
     _add_row(form, spec, place, names)
 
 
 def _row(form: Form, spec: FieldSpec, place: Place) -> None:
     """A name with its choice or number, and a way to take it out."""
     name = str(place[-1])
-    field, remove = st.columns([6, 1], vertical_alignment="bottom", gap="small")
-    value = form.value(place)
     inner = _of_row(spec, name)
-    with field:
-        if fits(inner, value):
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        if fits(inner, form.value(place)):
             DRAWN[inner.kind](form, inner, place)
         else:
             _raw(form, inner, place)
-    with remove:
         form.button(
             "",
             f"{'.'.join(map(str, place))}.remove",
             partial(put, place=place, value=MISSING),
             icon=":material/close:",
             type="tertiary",
-            help=f"Remove {plain(name)}",
+            help=f"Remove {plain(name[:40])}",
         )
 
 
 def _of_row(spec: FieldSpec, name: str) -> FieldSpec:
     if spec.choices and spec.kind == "table":
-        return FieldSpec(name, name, "choice", choices=spec.choices, default=spec.choices[0])
+        return FieldSpec(name, name, "choice", choices=spec.choices)
     kind: Any = "whole" if spec.whole else "number"
     return FieldSpec(name, name, kind, optional=True, whole=spec.whole, least=spec.least, most=spec.most)
 
 
 def _add_row(form: Form, spec: FieldSpec, place: Place, taken: Sequence[str]) -> None:
+    """A field for one more name; it empties itself. A name that is there already keeps its value."""
     key = f"{form.key}.{'.'.join(map(str, place))}.add"
+    columns = form.columns if spec.hint.choose in ("column", "columns") else None
     first = spec.choices[0] if spec.kind == "table" and spec.choices else 1
+
+    def with_row(params: dict[str, Any], name: str) -> Any:
+        return params if at(params, (*place, name)) is not MISSING else put(params, (*place, name), first)
 
     def add() -> None:
         name = st.session_state[key]
-        st.session_state[key] = None if offered else ""
+        st.session_state[key] = "" if columns is None else None
         if name and name.strip():
-            form.commit((*place, name), first)
+            form.revise(partial(with_row, name=name))
 
-    offered = [column.name for column in form.columns or () if column.name not in taken]
-    looks: dict[str, Any] = {"key": key, "on_change": add, "label_visibility": "collapsed"}
-    word = "class" if spec.hint.choose == "class" else "column" if spec.hint.choose else "name"
+    word = _thing(spec)
     label = f"Add a {word} to {_label(spec)}"
-    if spec.hint.choose in ("column", "columns") and form.columns is not None:
-        st.selectbox(
-            label,
-            offered,
-            index=None,
-            format_func=_column_words(form),
-            accept_new_options=True,
-            placeholder=f"Add a {word}",
-            **looks,
-        )
+    looks: dict[str, Any] = {
+        "key": key,
+        "on_change": add,
+        "placeholder": f"Add a {word}",
+        "label_visibility": "collapsed",
+    }
+    if columns is None:
+        st.text_input(label, **looks)
     else:
-        st.text_input(label, placeholder=f"Add a {word}", **looks)
+        offered = [column.name for column in columns if column.name not in taken]
+        st.selectbox(label, offered, index=None, format_func=_column_words(form), accept_new_options=True, **looks)
 
 
-BY_NAME = "one by one"
+def _thing(spec: FieldSpec) -> str:
+    """What the names of a table are names of."""
+    return {"class": "class", "column": "column", "columns": "column"}.get(spec.hint.choose or "", "name")
+
+
+BY_NAME = "by name"
 
 
 def _choice_or_table(form: Form, spec: FieldSpec, place: Place) -> None:
@@ -349,7 +353,7 @@ def _choice_or_table(form: Form, spec: FieldSpec, place: Place) -> None:
         _label(spec),
         [*spec.choices, BY_NAME],
         index=None if can_be_empty else 0,
-        format_func=choice_words,
+        format_func=lambda choice: f"by {_thing(spec)}" if choice == BY_NAME else choice_words(choice),
         help=help_of(spec),
         placeholder=_placeholder(form, spec),
         **bound,

@@ -10,14 +10,15 @@ from engine.errors import SylvaError
 from engine.state import run_state
 from engine.wording import readable
 from ui.run_history import History, Summary, document_of, measure_rows, parameter_differences, reports_of
-from ui.run_text import TONES, marked
-from ui.run_view import LOOK_SECONDS, draw_run
+from ui.run_text import INK, marked, shortened, tone
+from ui.run_view import LOOK_SECONDS, draw_run, steady
 from ui.studio import studio
 from ui.text import plain
 
 PAGE_LENGTH = 50
 STATES = ("running", "done", "failed", "cancelled", "interrupted")
 SHOWN = "runs-shown"
+COMPARED = "runs-compared"
 
 
 def page() -> None:
@@ -41,6 +42,10 @@ def _history(workspace: str) -> History:
     return History(studio().store)
 
 
+def _root() -> str:
+    return str(studio().workspace.root)
+
+
 def _draw_history() -> None:
     st.subheader("Runs", anchor=False)
     with studio().log() as log:
@@ -51,14 +56,14 @@ def _draw_history() -> None:
         words = st.text_input("Find", placeholder="name or id", key="runs-words", width=320)
         states = st.pills("State", STATES, selection_mode="multi", key="runs-states")
     live = any(run.live for run in _found(words, states)[0])
-    st.fragment(_draw_list, run_every=LOOK_SECONDS if live else None)(words, states, live)
+    with steady("runs-live"):
+        st.fragment(_draw_list, run_every=LOOK_SECONDS if live else None)(words, states, live)
 
 
 def _found(words: str, states: list[str]) -> tuple[list[Summary], bool]:
     wanted = [*states, "starting"] if "running" in states else states
     with studio().log() as log:
-        history = _history(str(studio().workspace.root))
-        return history.newest(log, words=words, states=wanted, limit=st.session_state.get(SHOWN, PAGE_LENGTH))
+        return _history(_root()).newest(log, words=words, states=wanted, limit=st.session_state.get(SHOWN, PAGE_LENGTH))
 
 
 def _draw_list(words: str, states: list[str], was_live: bool) -> None:
@@ -89,7 +94,7 @@ def open_run(run: str) -> None:
     st.rerun()
 
 
-def history_table(runs: list[Summary]) -> pd.DataFrame:
+def history_table(runs: list[Summary], headlines: list[str]) -> pd.DataFrame:
     """The runs as a table shows them."""
     return pd.DataFrame(
         {
@@ -97,7 +102,7 @@ def history_table(runs: list[Summary]) -> pd.DataFrame:
             "Started": [clock(run.started or run.created) for run in runs],
             "Took": ["" if run.live else duration(run.seconds) for run in runs],
             "State": [marked(run.state) for run in runs],
-            "Result": [readable(run.headline) for run in runs],
+            "Result": [readable(headline) for headline in headlines],
             "Id": [run.id for run in runs],
         }
     )
@@ -105,10 +110,10 @@ def history_table(runs: list[Summary]) -> pd.DataFrame:
 
 def _draw_table(runs: list[Summary]) -> list[Summary]:
     """The table; the ticked runs. A click on a cell opens its run."""
-    table = history_table(runs)
-    marks = {marked(state): tone.strong for state, tone in TONES.items()}
+    with studio().log() as log:
+        table = history_table(runs, [_history(_root()).headline(log, run) for run in runs])
     picked = st.dataframe(
-        table.style.map(lambda state: f"color: {marks.get(state, 'inherit')}; font-weight: bold", subset=["State"]),
+        table.style.map(_state_style, subset=["State"]),
         hide_index=True,
         on_select="rerun",
         selection_mode=["multi-row", "single-cell"],
@@ -120,18 +125,30 @@ def _draw_table(runs: list[Summary]) -> list[Summary]:
     return [runs[row] for row in picked["rows"] if row < len(runs)]
 
 
+def _state_style(mark: str) -> str:
+    return f"color: {INK}; background-color: {tone(mark.split()[-1]).ground}"
+
+
 def _draw_comparison(chosen: list[Summary]) -> None:
-    """Measures and settings of several runs side by side."""
-    if not st.toggle("Compare", key="runs-compare"):
+    """Measures and settings of several runs side by side, once that is asked for."""
+    ids = [run.id for run in chosen]
+    if st.button("Compare", type="primary", icon=":material/compare_arrows:"):
+        st.session_state[COMPARED] = ids
+    if st.session_state.get(COMPARED) != ids:
         return
     with studio().log() as log:
-        rows = {run.id: log.run(run.id) for run in chosen}
-        reports = {run: reports_of(studio().store, row, run_state(log, row)) for run, row in rows.items()}
-    st.subheader("Measures", anchor=False)
+        rows = {column_title(run): log.run(run.id) for run in chosen}
+        reports = {title: reports_of(studio().store, run_state(log, row)) for title, row in rows.items()}
+    st.markdown("##### Measures")
     _draw_rows(measure_rows(reports), "None of these runs has a report.")
-    st.subheader("Settings that differ", anchor=False)
-    documents = {run: document for run, row in rows.items() if (document := document_of(row))}
+    st.markdown("##### Settings that differ")
+    documents = {title: document for title, row in rows.items() if (document := document_of(row))}
     _draw_rows(parameter_differences(documents), "These runs have the same settings.")
+
+
+def column_title(run: Summary) -> str:
+    """A run at the head of a column: its name, and the part of its id that tells it from others of the day."""
+    return f"{shortened(run.name, 24)} · {run.id[9:] or run.id}"
 
 
 def _draw_rows(rows: list[dict[str, str]], otherwise: str) -> None:

@@ -45,7 +45,10 @@ def named_ticks(labels: Sequence[str], every: int = 1, longest: int = LONGEST_NA
 def shortened(name: str, longest: int = LONGEST_NAME) -> str:
     """A user's name made short and harmless."""
     flat = " ".join(name.split())
-    return html.escape(flat if len(flat) <= longest else f"{flat[: longest - 1]}…", quote=False)
+    if len(flat) > longest:
+        end = longest // 3
+        flat = f"{flat[: longest - end - 1]}…{flat[-end:]}"  # long names often differ at their ends
+    return html.escape(flat, quote=False)
 
 
 def in_full(name: str) -> str:
@@ -58,14 +61,21 @@ def lay_out(figure: go.Figure, title: str, height: int, *, legend: bool = False)
     """Title, size and axes; backgrounds are left to the page and text colours to the theme."""
     figure.update_layout(
         title={"text": title, "font": {"size": 16}, "x": 0, "xanchor": "left"},
-        height=height,
+        height=height + (_legend_height([trace.name or "" for trace in figure.data]) if legend else 0),
         margin={"l": 10, "r": 10, "t": 50, "b": 10},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         showlegend=legend,
-        legend={"orientation": "v"},
+        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "xanchor": "left"},
         hoverlabel={"align": "left"},
         font={"size": 13},
     )
     figure.update_xaxes(automargin=True, gridcolor=GRID, zeroline=False)
     figure.update_yaxes(automargin=True, gridcolor=GRID, zeroline=False)
+
+
+def _legend_height(names: Sequence[str]) -> int:
+    """Pixels for a legend below a plot of half a page; beside it, such a plot would have no room."""
+    widest = 45 + 7 * max(map(len, names), default=0)
+    lines = -(-len(names) // max(1, 380 // widest))
+    return 20 * lines

@@ -15,10 +15,15 @@ from ui.statistics import Bars
 MOST_COLUMNS = 40
 
 
-def histogram(bars: Bars, name: str, by_class: Mapping[str, Sequence[int]] | None = None) -> go.Figure:
-    """A column of numbers or times in intervals, or of single values; ``by_class`` splits each bar."""
+def histogram(
+    bars: Bars, name: str, by_class: Mapping[str, Sequence[int]] | None = None, *, shares: bool = False
+) -> go.Figure:
+    """A column of numbers or times in intervals, or of single values.
+
+    ``by_class`` splits each bar; with ``shares`` the bars of each class add up to 100 %, so that a rare one is seen.
+    """
     if bars.scale == "values":
-        return category_counts(bars.labels, bars.counts, name, by_class, sampled=bars.sampled)
+        return category_counts(bars.labels, bars.counts, name, by_class, sampled=bars.sampled, shares=shares)
     edges: list[Any] = [_when(edge) for edge in bars.edges] if bars.scale == "time" else bars.edges
     pairs = list(pairwise(edges))
     spans = [f"{_edge(low)} to {_edge(high)}" for low, high in pairs]
@@ -27,15 +32,16 @@ def histogram(bars: Bars, name: str, by_class: Mapping[str, Sequence[int]] | Non
             go.Bar(
                 name=shortened(label), x=[low + (high - low) / 2 for low, high in pairs], y=list(counts),
                 width=[_width(low, high) for low, high in pairs], marker={"color": colour, "line": {"width": 0}},
-                customdata=[[span, in_full(label)] for span in spans], hovertemplate=_bar_hover(by_class is not None),
+                opacity=0.6 if shares else 1, customdata=[[span, in_full(label)] for span in spans],
+                hovertemplate=_bar_hover("y", split=by_class is not None, shares=shares),
             )
-            for label, counts, colour in _series(bars.counts, by_class)
+            for label, counts, colour in _series(bars.counts, by_class, shares)
         ]
     )  # fmt: skip
     lay_out(figure, in_full(name), 360, legend=by_class is not None)
-    figure.update_layout(barmode="stack", bargap=0)
+    figure.update_layout(barmode="overlay" if shares else "stack", bargap=0)
     figure.update_xaxes(title=shortened(name, 60))
-    figure.update_yaxes(title=_rows_title(bars.sampled))
+    figure.update_yaxes(**_amount(bars.sampled, shares))
     return figure
 
 
@@ -46,21 +52,22 @@ def category_counts(
     by_class: Mapping[str, Sequence[int]] | None = None,
     *,
     sampled: bool = False,
+    shares: bool = False,
 ) -> go.Figure:
-    """One bar a value, in the order given."""
+    """One bar a value, in the order given; ``by_class`` and ``shares`` as in ``histogram``."""
     figure = go.Figure(
         [
             go.Bar(
                 name=shortened(label), x=list(part), y=list(range(len(labels))), orientation="h",
                 marker={"color": colour}, customdata=[[in_full(value), in_full(label)] for value in labels],
-                hovertemplate=_bar_hover(by_class is not None, axis="x"),
+                hovertemplate=_bar_hover("x", split=by_class is not None, shares=shares),
             )
-            for label, part, colour in _series(counts, by_class)
+            for label, part, colour in _series(counts, by_class, shares)
         ]
     )  # fmt: skip
     lay_out(figure, in_full(name), 130 + 24 * max(len(labels), 3), legend=by_class is not None)
-    figure.update_layout(barmode="stack", bargap=0.2)
-    figure.update_xaxes(title=_rows_title(sampled))
+    figure.update_layout(barmode="group" if shares else "stack", bargap=0.2)
+    figure.update_xaxes(**_amount(sampled, shares))
     figure.update_yaxes(autorange="reversed", showgrid=False, **named_ticks(labels, longest=28))
     return figure
 
@@ -119,26 +126,33 @@ def _layer_marks(layers: Sequence[Mapping[str, Any]], *, kept: bool) -> go.Scatt
     return go.Scatter(
         name="Kept layer" if kept else "Dropped layer", mode="markers", x=[layer["number"] for layer in chosen],
         y=[layer["score"] for layer in chosen], customdata=[in_full(str(layer.get("reason", ""))) for layer in chosen],
-        marker={"color": BLUE, "size": 12, "symbol": "circle" if kept else "circle-open", "line": {"color": BLUE, "width": 2}},
+        marker={"color": BLUE, "size": 12, "symbol": "circle" if kept else "circle-open",
+                "line": {"color": BLUE, "width": 2}},
         hovertemplate="layer %{x}<br>%{y:.4f}<br>%{customdata}<extra></extra>",
     )  # fmt: skip
 
 
 def _series(
-    counts: Sequence[int], by_class: Mapping[str, Sequence[int]] | None
-) -> list[tuple[str, Sequence[int], str]]:
-    if by_class is None:
-        return [("", counts, BLUE)]
-    return [(label, part, COLOURS[index % len(COLOURS)]) for index, (label, part) in enumerate(by_class.items())]
+    counts: Sequence[int], by_class: Mapping[str, Sequence[int]] | None, shares: bool
+) -> list[tuple[str, Sequence[float], str]]:
+    """Name, amounts and colour of each class, or of all rows together."""
+    parts: Mapping[str, Sequence[float]] = {"": counts} if by_class is None else by_class
+    if shares:
+        parts = {label: [count / (sum(part) or 1) for count in part] for label, part in parts.items()}
+    return [(label, part, COLOURS[index % len(COLOURS)]) for index, (label, part) in enumerate(parts.items())]
 
 
-def _bar_hover(split: bool, axis: str = "y") -> str:
+def _bar_hover(axis: str, *, split: bool, shares: bool) -> str:
     label = "<br>%{customdata[1]}" if split else ""
-    return f"%{{customdata[0]}}{label}<br>%{{{axis}:,}} rows<extra></extra>"
+    amount = f"%{{{axis}:.2%}} of the class" if shares else f"%{{{axis}:,}} rows"
+    return f"%{{customdata[0]}}{label}<br>{amount}<extra></extra>"
 
 
-def _rows_title(sampled: bool) -> str:
-    return "Rows in a sample" if sampled else "Rows"
+def _amount(sampled: bool, shares: bool) -> dict[str, Any]:
+    """The axis that counts."""
+    if shares:
+        return {"title": "Share of the class", "tickformat": ".0%"}
+    return {"title": "Rows in a sample" if sampled else "Rows"}
 
 
 def _when(seconds: float) -> datetime:

@@ -87,7 +87,7 @@ def class_scores(rows: Sequence[Mapping[str, Any]]) -> go.Figure:
             )
         ]
     )  # fmt: skip
-    lay_out(figure, "Scores by class", 130 + 44 * max(len(rows), 2), legend=True)
+    lay_out(figure, "Scores by class", 130 + 36 * max(len(rows), 2), legend=True)
     figure.update_layout(barmode="group", bargap=0.25)
     figure.update_xaxes(range=[0, 1], tickformat=".0%")
     figure.update_yaxes(autorange="reversed", showgrid=False, **named_ticks(labels))

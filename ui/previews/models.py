@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
+from pydantic.fields import FieldInfo
 
 from engine.cli.text import size
 from engine.contract import NodeType
@@ -16,7 +17,7 @@ from nodes import NODE_TYPES
 from nodes._model import describe_model
 from ui import plots
 from ui.previews.measures import title_of
-from ui.previews.parts import chart, facts, grid, opened
+from ui.previews.parts import chart, counted, facts, grid, opened
 
 FOREST_FILE = "forest.json"
 
@@ -26,8 +27,8 @@ def show_model(output: Output, store: Store, key: str) -> None:
     folder: Path = opened(output, store).path
     about = describe_model(folder)
     facts(
-        [about["title"], f"{len(about['classes']):,} classes", f"{len(about['features']):,} features",
-         f"trained on {about['train_rows']:,} rows", size(output.size)]
+        [about["title"], counted(len(about["classes"]), "class", "classes"), counted(len(about["features"]), "feature"),
+         f"trained on {counted(about['train_rows'], 'row')}", size(output.size)]
     )  # fmt: skip
     forest = forest_record(folder)
     names = [*(["Layers"] if forest else []), "Features", "Classes", "Settings"]
@@ -47,17 +48,26 @@ def show_model(output: Output, store: Store, key: str) -> None:
 def show_layers(output: Output, store: Store, key: str) -> None:
     """Draw what is kept about layers: which files there are."""
     opened(output, store)
-    facts([f"{len(output.files):,} files", size(output.size)])
+    facts([counted(len(output.files), "file"), size(output.size)])
     grid([{"File": name, "Size": size(file.size)} for name, file in output.files.items()], f"{key}-files")
 
 
 def forest_record(folder: Path) -> dict[str, Any] | None:
-    """Layers and settings of a deep forest as its manifest holds them; none for any other model."""
+    """Layers of a deep forest as its manifest holds them, and what steered its growth; none for any other model."""
     path = folder / FOREST_FILE
     if not path.is_file():
         return None
     model = json.loads(path.read_text(encoding="utf-8"))["content"]["model"]
-    return {"layers": model["layers"], "metric": str(model["params"].get("metric", "accuracy"))}
+    return {"layers": model["layers"], "metric": steering_measure(model["layers"], model["params"].get("metric"))}
+
+
+def steering_measure(layers: Sequence[Mapping[str, Any]], wanted: Any) -> str:
+    """The measure that the layers' scores are of: the one asked for, else the one with the same values."""
+    measured = layers[0]["scores"] if layers else {}
+    if wanted in measured:
+        return str(wanted)
+    same = [name for name in measured if all(layer["scores"].get(name) == layer["score"] for layer in layers)]
+    return same[0] if same else "score"
 
 
 def layer_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -133,9 +143,15 @@ def settings(
         if value is None:
             continue
         field = fields.get(name)
-        row = {"Setting": (field.title if field else None) or title_of(name), "Value": in_words(value)}
-        (rest if field and field.default == value else changed).append(row)
+        title = (field.title if field else None) or title_of(name)
+        parts = value if isinstance(value, list) and value and isinstance(value[0], Mapping) else [value]
+        rows = [{"Setting": title, "Value": in_words(part)} for part in parts]
+        (rest if field and _default(field) == value else changed).extend(rows)
     return changed, rest
+
+
+def _default(field: FieldInfo) -> Any:
+    return field.get_default(call_default_factory=True)
 
 
 def in_words(value: Any) -> str:
@@ -143,8 +159,9 @@ def in_words(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        parts = [f"{name.replace('_', ' ')} {in_words(part)}" for name, part in value.items() if part is not None]
-        return ", ".join(parts)
+        kind = [in_words(value["kind"])] if value.get("kind") else []
+        others = {name: part for name, part in value.items() if name != "kind" and part is not None}
+        return ", ".join(kind + [f"{name.replace('_', ' ')} {in_words(part)}" for name, part in others.items()])
     if isinstance(value, list | tuple):
         return "; ".join(in_words(part) for part in value)
     return str(value).replace("_", " ") if isinstance(value, str) else f"{value:,}"

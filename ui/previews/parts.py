@@ -1,7 +1,7 @@
 """What all previews are made of.
 
 - ``opened``     an output as a value; ``check_there``: only that it could be
-- ``facts``      the line under the title
+- ``facts``      the line under the title; ``counted`` makes parts of it
 - ``tiles``      figures side by side
 - ``chart``      a figure of ``ui.plots``
 - ``grid``       rows as a table
@@ -52,11 +52,16 @@ def facts(parts: Iterable[str]) -> None:
     st.caption(" · ".join(plain(part) for part in parts if part))
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """``1 row``, ``2,000 rows``."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def tiles(figures: Sequence[tuple[str, str, str]]) -> None:
     """Label, figure and explanation of each, side by side and wrapped where there is no room."""
     with st.container(horizontal=True, gap="small"):
         for label, figure, explanation in figures:
-            st.metric(plain(label), plain(figure), help=explanation or None, border=True, width=168)
+            st.metric(plain(label), plain(figure), help=explanation or None, width=152)
 
 
 def chart(figure: go.Figure, key: str) -> None:
@@ -66,7 +71,8 @@ def chart(figure: go.Figure, key: str) -> None:
 
 def grid(rows: Sequence[Mapping[str, Any]] | pa.Table, key: str, **settings: Any) -> None:
     """A table that scrolls inside its frame."""
-    st.dataframe(as_arrow(rows) if isinstance(rows, Sequence) else rows, hide_index=True, key=key, **settings)
+    data = as_arrow(rows) if isinstance(rows, Sequence) else rows
+    st.dataframe(data, hide_index=True, placeholder="–", key=key, **settings)
 
 
 def as_arrow(rows: Sequence[Mapping[str, Any]]) -> pa.Table:

@@ -13,7 +13,7 @@ from engine.values import Predictions
 from nodes._levels import MISSING, level_codes
 from ui import plots
 from ui.previews.measures import MEASURES, shown
-from ui.previews.parts import chart, check_there, facts, grid, opened, short_texts, tiles
+from ui.previews.parts import chart, check_there, counted, facts, grid, opened, short_texts, tiles
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +44,7 @@ def show_predictions(output: Output, store: Store, key: str) -> None:
     check_there(output, store)
     about = _summary(output.digest, output, store)
     by = f"by {about.model}" if about.model else ""
-    facts([f"{about.rows:,} rows", f"{len(about.counts):,} classes", by, size(output.size)])
+    facts([counted(about.rows, "row"), counted(len(about.counts), "class", "classes"), by, size(output.size)])
     if about.known:
         accuracy = MEASURES["accuracy"]
         tiles([(accuracy.title, shown("accuracy", about.right / about.known), accuracy.explanation)])

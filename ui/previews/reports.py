@@ -13,7 +13,7 @@ from engine.store import Output, Store
 from engine.values import Report
 from ui import plots
 from ui.previews.measures import LOWER_IS_BETTER, MEASURES, headline_measure, shown, title_of
-from ui.previews.parts import chart, downloads, facts, grid, opened, tiles
+from ui.previews.parts import chart, counted, downloads, facts, grid, opened, tiles
 from ui.text import plain
 
 SCORES = ("precision", "recall", "f1")
@@ -29,7 +29,14 @@ def show_report(output: Output, store: Store, key: str) -> None:
 def _evaluation(report: Report, key: str) -> None:
     about, data = report.headline, report.data
     positive = f"positive class {data['positive']}" if data.get("positive") is not None else ""
-    facts([report.title, f"{about.get('rows') or 0:,} rows judged", f"{len(data['classes']):,} classes", positive])
+    facts(
+        [
+            report.title,
+            f"{counted(int(about.get('rows') or 0), 'row')} judged",
+            counted(len(data["classes"]), "class", "classes"),
+            positive,
+        ]
+    )
     tiles(_measure_tiles(report))
     curves, confusion, classes = st.tabs(["Curves", "Confusion", "Classes"], key=f"{key}-tabs", on_change="rerun")
     if curves.open:
@@ -87,7 +94,7 @@ def _classes(report: Report, key: str) -> None:
 
 def _comparison(report: Report, key: str) -> None:
     about, metric = report.headline, str(report.data.get("metric") or "auc")
-    facts([f"{about.get('models') or len(report.rows):,} models", f"ranked by {title_of(metric)}"])
+    facts([counted(len(report.rows), "model"), f"ranked by {title_of(metric)}"])
     if about.get("best") and about.get("value") is not None:
         st.markdown(f"Best: **{plain(str(about['best']))}** with {title_of(metric)} {shown(metric, about['value'])}")
     board, bars, curves = st.tabs(["Leaderboard", "Bars", "Curves"], key=f"{key}-tabs", on_change="rerun")
@@ -169,7 +176,7 @@ def _any(report: Report, key: str) -> None:
     if report.headline:
         grid(headline_rows(report.headline), f"{key}-headline")
     if report.rows:
-        grid(report.rows, f"{key}-rows")
+        grid(report.rows, f"{key}-rows", column_config={name: title_of(name) for name in report.rows[0]})
 
 
 def headline_rows(headline: Mapping[str, Any]) -> list[dict[str, str]]:

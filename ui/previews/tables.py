@@ -10,7 +10,7 @@ from engine.cli.text import size
 from engine.store import Output, Store
 from engine.values import Table, kind_of
 from ui import plots
-from ui.previews.parts import chart, facts, grid, opened, short_texts
+from ui.previews.parts import chart, counted, facts, grid, opened, short_texts
 from ui.statistics import SAMPLE_ROWS, Bars, ColumnStatistics, bars_by_class, column_bars, moment, table_statistics
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FIRST_ROWS = 200
 MOST_COLUMNS = 500
+SHORT_SPAN = 3 * 86_400
+"""Seconds up to which the hour counts in a span of time."""
 
 
 def show_table(output: Output, store: Store, key: str) -> None:
@@ -25,7 +27,7 @@ def show_table(output: Output, store: Store, key: str) -> None:
     table: Table = opened(output, store)
     rows, columns = table.data.shape
     target = f"target {table.target}" if table.target else "no target"
-    facts([f"{rows:,} rows × {columns:,} columns", target, size(output.size)])
+    facts([f"{counted(rows, 'row')} × {counted(columns, 'column')}", target, size(output.size)])
     by_rows, by_columns, by_plots = st.tabs(["Rows", "Columns", "Plots"], key=f"{key}-tabs", on_change="rerun")
     if by_rows.open:
         with by_rows:
@@ -74,18 +76,19 @@ def _show_plot(digest: str, table: Table, key: str) -> None:
     if not names or not table.data.num_rows:
         st.caption("There are no rows to plot.")
         return
-    chosen, split = st.columns([3, 1], vertical_alignment="bottom")
-    name = chosen.selectbox("Column", names, key=f"{key}-column")
+    name = st.selectbox("Column", names, key=f"{key}-column")
     can_split = _has_classes(table) and name != table.target
-    wanted = split.toggle("Split by target", key=f"{key}-split", disabled=not can_split) and can_split
-    bars, by_class = _bars(digest, name, wanted, table)
+    with st.container(horizontal=True):
+        split = st.toggle("Split by target", key=f"{key}-split", disabled=not can_split) and can_split
+        shares = st.toggle("Each class as 100 %", key=f"{key}-shares", disabled=not split) and split
+    bars, by_class = _bars(digest, name, split, table)
     if not bars.counts:
         st.caption("The column has no values that can be plotted.")
         return
-    chart(plots.histogram(bars, name, by_class), f"{key}-plot")
+    chart(plots.histogram(bars, name, by_class, shares=shares), f"{key}-plot")
     column = table.data.column(name)
-    notes = [f"{bars.others:,} rows with rarer values are not shown."] if bars.others else []
-    notes += [f"{column.null_count:,} rows have no value."] if column.null_count else []
+    notes = [f"Rarer values are left out: {counted(bars.others, 'row')}."] if bars.others else []
+    notes += [f"Without a value: {counted(column.null_count, 'row')}."] if column.null_count else []
     if notes:
         st.caption(" ".join(notes))
 
@@ -124,8 +127,10 @@ def _figures(columns: list[ColumnStatistics]) -> pa.Table:
         "Kind": [column.kind for column in columns],
         "Role": [column.role for column in columns],
         "Missing": pa.array([column.missing_share for column in columns], pa.float64()),
-        "Values": pa.array([column.bars.counts if column.bars else [] for column in columns], pa.list_(pa.int64())),
-        "Most frequent": [_in_words(column) for column in columns],
+        "Distribution": pa.array(
+            [column.bars.counts if column.bars else [] for column in columns], pa.list_(pa.int64())
+        ),
+        "Values": [_in_words(column) for column in columns],
     }
     for title, name in numbers.items():
         values = [getattr(column, name) if column.kind == "number" else None for column in columns]
@@ -141,8 +146,10 @@ def _figure_columns() -> dict[str, Any]:
     return {
         "Column": config.TextColumn(pinned=True),
         "Missing": config.NumberColumn(format="percent", help="Share of rows without a value"),
-        "Values": config.BarChartColumn(width="medium", help="Rows by value, from the smallest or most frequent on"),
-        "Most frequent": config.TextColumn(width="medium", help="The most frequent values, or from when to when"),
+        "Distribution": config.BarChartColumn(
+            width="medium", y_min=0, color="blue", help="Rows by value, from the smallest or the most frequent on"
+        ),
+        "Values": config.TextColumn(width="medium", help="The most frequent values, or from when to when"),
         **dict.fromkeys(names, number),
         "Spread": config.NumberColumn(format="%.4g", help="Standard deviation"),
         "Distinct": config.NumberColumn(help="Different values"),
@@ -153,7 +160,17 @@ def _in_words(column: ColumnStatistics) -> str:
     """The most frequent values with their shares; of times, the first and the last."""
     if column.bars is not None and column.bars.scale == "time" and column.minimum is not None:
         assert column.maximum is not None
-        return f"{moment(column.minimum)} to {moment(column.maximum)}"
-    words = [f"{value} {count / column.counted:.0%}" for value, count in column.frequent[:3]]
+        with_clock = column.maximum - column.minimum < SHORT_SPAN
+        first, last = (moment(end, with_clock=with_clock) for end in (column.minimum, column.maximum))
+        return f"{first} to {last}"
+    words = [f"{value} {_share(count, column.counted)}" for value, count in column.frequent[:3]]
+    if column.distinct == column.counted > 1:
+        words = ["all different"]
     infinite = [f"{column.infinite:,} infinite"] if column.infinite else []
     return ", ".join(words + infinite)
+
+
+def _share(count: int, of: int) -> str:
+    """A share that says neither none nor all where it is not."""
+    percent = round(100 * count / of)
+    return "<1 %" if percent == 0 else ">99 %" if percent == 100 and count < of else f"{percent} %"

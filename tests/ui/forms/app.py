@@ -38,7 +38,10 @@ def change(params: dict[str, Any]) -> None:
 document: Document = state.document
 node = document.nodes[state.node]
 problems = [*find_problems(document, catalogue), *find_source_problems(document, catalogue, files)]
-panel = st.container(width=360, border=True) if "panel" in st.query_params else st.container()
+panel = st.container()
+if "panel" in st.query_params:
+    panel = st.container(width=360, border=True)
+    st.code(json.dumps(node.params), language=None)
 with panel:
     node_form(
         state.node,

@@ -1,0 +1,478 @@
+"""The whole studio in a real browser: pipelines built by mouse, run by real processes, broken, mended and retried."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.document import Document, Edge, Node
+from engine.events import Event, EventLog
+from engine.library import Library
+from engine.state import RunState, run_state
+from engine.workspace import Workspace
+from tests.e2e.tab import Tab, free_port, served, until
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+expect = playwright.expect
+
+PATIENCE = 60.0
+SLOW_FOREST = {"learners": [{"kind": "random_forest", "trees": 400, "count": 4}], "max_layers": 3}
+
+
+@contextmanager
+def studio_at(workspace: Path) -> Iterator[str]:
+    port = free_port()
+    command = [sys.executable, "-P", "-m", "ui", f"--port={port}", "--no-browser", f"--workspace={workspace}"]
+    with served(command, port, workspace) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Workspace]]:
+    workspace = Workspace(tmp_path_factory.mktemp("studio")).create()
+    with studio_at(workspace.root) as address:
+        yield address, workspace
+
+
+class Studio(Tab):
+    """A tab with the studio in it; files and run log of its workspace say what Python made of it."""
+
+    def __init__(self, page: Any, address: str, workspace: Workspace) -> None:
+        super().__init__(page, address)
+        self.workspace, self.library = workspace, Library(workspace)
+
+    # Where we are
+
+    @property
+    def pipeline(self) -> str:
+        found = re.search(r"[?&]pipeline=([\w-]+)", self.page.url)
+        assert found, self.page.url
+        return found.group(1)
+
+    @property
+    def document(self) -> Document:
+        return self.library.open(self.pipeline).document
+
+    def saved(self, holds: Callable[[Document], Any], seconds: float = 10.0) -> Document:
+        """The document in the file, once it is as expected."""
+        try:
+            until(lambda: holds(self.document), seconds)
+        except AssertionError:
+            raise AssertionError(f"the file has {self.document}") from None
+        return self.document
+
+    @property
+    def run(self) -> RunState | None:
+        with EventLog(self.workspace) as log:
+            row = log.last_run_of(self.pipeline)
+            return run_state(log, row) if row else None
+
+    def events(self, kind: str) -> list[Event]:
+        assert self.run is not None
+        with EventLog(self.workspace) as log:
+            return [event for event in log.events(self.run.id) if event.kind == kind]
+
+    # What a user does
+
+    def open(self, pipeline: str | None = None) -> Studio:
+        self.page.goto(f"{self.address}/build" + (f"?pipeline={pipeline}" if pipeline else ""))
+        if pipeline:
+            self.page.wait_for_selector(".stage", timeout=30_000)
+        else:
+            self.page.get_by_role("heading", name="Pipelines").wait_for(timeout=30_000)
+        return self
+
+    def new(self) -> Studio:
+        self.open()
+        self.button("New pipeline").click()
+        self.page.wait_for_selector(".stage", timeout=30_000)
+        return self
+
+    def begin(self, document: Document) -> Studio:
+        """Open a pipeline that lies in the workspace."""
+        self.open(self.library.create(document))
+        self.page.wait_for_selector(".react-flow__node")
+        return self
+
+    def choose(self, node: str) -> None:
+        self.click(node)
+        expect(self.page.locator(".st-key-panel")).to_contain_text("Name and limits", timeout=15_000)
+
+    def field(self, label: str) -> Any:
+        return self.page.locator(".st-key-panel").get_by_label(label, exact=True).first
+
+    def fill(self, label: str, value: str) -> None:
+        self.field(label).fill(value)
+        self.field(label).press("Enter")
+
+    def expect_states(self, seconds: float = PATIENCE, **states: str) -> None:
+        """``finished`` is done or cached: another test may have made the same."""
+        for node, state in states.items():
+            wanted = re.compile("done|cached" if state == "finished" else state)
+            expect(self.node(node)).to_have_attribute("data-state", wanted, timeout=seconds * 1000)
+
+    def look_at(self, end: str) -> None:
+        self.handle(end, "output").click()
+        expect(self.page.get_by_role("radio", name="Output")).to_be_checked(timeout=15_000)
+
+
+@pytest.fixture
+def studio(place: tuple[str, Workspace], browser: Any, request: pytest.FixtureRequest) -> Iterator[Studio]:
+    scheme = getattr(request, "param", "light")
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme=scheme)
+    studio = Studio(context.new_page(), *place)
+    yield studio
+    if studio.page.locator('[data-testid="stException"]').count():
+        studio.errors.append(studio.page.locator('[data-testid="stException"]').first.inner_text())
+    context.close()
+    assert not studio.errors
+
+
+def chain(*nodes: tuple[str, dict[str, Any]], name: str = "Chain", ports: str = "table") -> Document:
+    """Nodes behind each other, each named by its type."""
+    names = [node_type for node_type, _ in nodes]
+    return Document(
+        name=name,
+        nodes={node_type: Node(type=node_type, params=params) for node_type, params in nodes},
+        edges=tuple(Edge.between(f"{a}.{ports}", f"{b}.{ports}") for a, b in pairwise(names)),
+        layout={node_type: (at * 288.0, 96.0) for at, node_type in enumerate(names)},
+    )
+
+
+def forest(**params: Any) -> Document:
+    """Load, split, deep forest."""
+    return Document(
+        name="Forest",
+        nodes={
+            "load": Node(type="load-data", params={"source": "sample:digits"}),
+            "split": Node(type="split"),
+            "forest": Node(type="deep-forest", params=params),
+        },
+        edges=(Edge.between("load.table", "split.table"), Edge.between("split.train", "forest.table")),
+        layout={"load": (0, 0), "split": (288, 0), "forest": (576, 0)},
+    )
+
+
+def test_a_first_visitor_finds_a_finished_example_one_click_away(studio: Studio):
+    studio.open()
+    expect(studio.page.get_by_text("Build your own in five steps")).to_be_visible()
+    studio.shoot("first-visit")
+    studio.button("Open the finished example").click()
+    studio.page.wait_for_selector(".react-flow__node", timeout=30_000)
+    studio.expect_states(forest="done", mart="done", compare="done")
+    assert studio.run is not None and studio.run.state == "done"
+    studio.look_at("compare.report")
+    expect(studio.page.get_by_text("Deep forest", exact=False).first).to_be_visible()
+    studio.page.wait_for_timeout(1500)
+    studio.shoot("example")
+
+
+def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
+    studio.new()
+    places = {
+        "load-data": (140, 110), "split": (400, 110), "deep-forest": (600, 60),
+        "predict": (400, 330), "evaluate": (640, 330),
+    }  # fmt: skip
+    for name, at in places.items():
+        studio.drop(name, *at)
+        studio.page.wait_for_timeout(150)
+    wires = [
+        ("load-data.table", "split.table"),
+        ("split.train", "deep-forest.table"),
+        ("split.test", "predict.table"),
+        ("deep-forest.model", "predict.model"),
+        ("predict.predictions", "evaluate.predictions"),
+    ]
+    for wire in wires:
+        studio.connect(*wire)
+    studio.saved(lambda document: [edge.names for edge in document.edges] == wires)
+    studio.choose("deep-forest")
+    studio.button("Change the learners").click()
+    trees = studio.page.locator(".st-key-panel").get_by_label("Trees", exact=True)
+    expect(trees.first).to_be_visible(timeout=15_000)
+    trees.first.fill("30")
+    trees.first.press("Enter")
+    studio.saved(lambda document: document.nodes["deep-forest"].params["learners"][0].get("trees") == 30)
+    studio.fill("Most layers", "2")
+    studio.saved(lambda document: document.nodes["deep-forest"].params.get("max_layers") == 2)
+    studio.shoot("forest-form")
+    studio.button("Layout").click()
+    studio.button("Run").click()
+    studio.expect_states(**dict.fromkeys(places, "finished"))
+    studio.look_at("evaluate.report")
+    expect(studio.page.get_by_text("Accuracy", exact=True).first).to_be_visible(timeout=15_000)
+    studio.page.wait_for_timeout(1500)
+    studio.shoot("judged")
+    assert studio.run is not None and studio.run.state == "done"
+    assert [len(studio.run.nodes[name].outputs) for name in ("evaluate", "split")] == [1, 2]
+
+
+def test_a_wrong_connection_is_refused_with_the_reason(studio: Studio):
+    studio.begin(forest())
+    studio.connect("split.test", "forest.table", let_go=False)
+    refusal = studio.page.locator(".refusal")
+    expect(refusal).to_contain_text("takes one connection")
+    studio.shoot("refused")
+    studio.page.mouse.up()
+    studio.page.wait_for_timeout(500)
+    assert len(studio.document.edges) == 2
+
+
+def test_a_missing_file_is_named_before_anything_runs_and_a_click_leads_to_its_node(studio: Studio):
+    studio.begin(chain(("load-data", {"source": "nowhere.csv"}), ("sample", {})))
+    studio.page.wait_for_timeout(500)
+    studio.button("Run").click()
+    problem = studio.page.get_by_role("button", name=re.compile("there is no file 'nowhere.csv'"))
+    expect(problem).to_be_visible(timeout=15_000)
+    assert studio.run is None
+    problem.click()
+    expect(studio.page.locator(".st-key-panel")).to_contain_text("here is no file 'nowhere.csv'", timeout=15_000)
+    studio.shoot("missing-file")
+    (studio.workspace.data / "nowhere.csv").write_text("a,b\n" + "1,2\n3,4\n" * 10)
+    studio.button("Run").click()
+    studio.expect_states(**{"load-data": "finished", "sample": "done"})
+
+
+def test_a_failed_node_tells_its_cause_is_mended_and_retried_and_what_was_done_is_not_done_again(studio: Studio):
+    studio.begin(
+        chain(("load-data", {"source": "sample:wine"}), ("sample", {}), ("select-columns", {"columns": ["nonsense"]}))
+    )
+    studio.button("Run").click()
+    studio.expect_states(**{"load-data": "finished", "sample": "done", "select-columns": "failed"})
+    panel = studio.page.locator(".st-key-panel")
+    expect(panel).to_contain_text("nonsense", timeout=15_000)
+    expect(panel.get_by_role("alert").first).to_contain_text("nonsense")
+    studio.page.wait_for_timeout(500)
+    studio.shoot("failed")
+    columns = panel.get_by_role("combobox", name="Columns")
+    columns.press("Backspace")
+    columns.fill("alcohol")
+    columns.press("Enter")
+    studio.saved(lambda document: document.nodes["select-columns"].params.get("columns") == ["alcohol"])
+    studio.page.keyboard.press("Escape")
+    studio.button("Retry").click()
+    studio.expect_states(**{"load-data": "cached", "sample": "cached", "select-columns": "done"})
+    assert [event.node for event in studio.events("started")] == ["select-columns"]
+
+
+def test_a_run_is_found_again_after_a_reload_and_goes_on(studio: Studio):
+    studio.begin(forest(**SLOW_FOREST))
+    studio.button("Run").click()
+    studio.expect_states(forest="running")
+    studio.page.reload()
+    studio.page.wait_for_selector(".react-flow__node", timeout=30_000)
+    studio.expect_states(load="finished", forest="running", seconds=10)
+    expect(studio.node("forest")).to_contain_text(re.compile(r"layer \d"), timeout=15_000)
+    studio.shoot("running")
+    studio.expect_states(forest="done")
+    assert len(studio.events("run-started")) == 1
+
+
+def test_a_run_is_stopped_and_gone_on_with(studio: Studio):
+    studio.begin(forest(**{**SLOW_FOREST, "seed": 7}))
+    studio.button("Run").click()
+    studio.expect_states(forest="running")
+    until(lambda: any(event.data["jobs"][0][1] == "done" for event in studio.events("jobs")), 30, "a finished fit")
+    studio.button("Stop").click()
+    studio.expect_states(load="finished", forest="skipped")
+    assert studio.run is not None and studio.run.state == "cancelled"
+    studio.button("Retry").click()
+    studio.expect_states(forest="done")
+    assert studio.run.id == until(lambda: studio.run).id
+    assert any(event.data["jobs"][0][1] == "kept" for event in studio.events("jobs"))
+
+
+def test_a_setting_is_undone_and_redone_in_document_and_form(studio: Studio):
+    studio.begin(forest())
+    studio.choose("split")
+    expect(studio.field("Seed")).to_have_value("0", timeout=15_000)
+    studio.fill("Seed", "17")
+    studio.saved(lambda document: document.nodes["split"].params == {"seed": 17})
+    studio.button("Undo").click()
+    studio.saved(lambda document: document.nodes["split"].params == {})
+    expect(studio.field("Seed")).to_have_value("0", timeout=15_000)
+    studio.button("Redo").click()
+    studio.saved(lambda document: document.nodes["split"].params == {"seed": 17})
+    expect(studio.field("Seed")).to_have_value("17", timeout=15_000)
+
+
+def test_a_wrong_value_is_marked_at_its_field_and_costs_nothing_else(studio: Studio):
+    studio.begin(forest())
+    studio.choose("forest")
+    studio.fill("Most layers", "a lot")
+    studio.saved(lambda document: document.nodes["forest"].params.get("max_layers") == "a lot")
+    expect(studio.page.locator(".st-key-panel")).to_contain_text("whole number", timeout=15_000)
+    studio.fill("Patience", "2")
+    document = studio.saved(lambda document: document.nodes["forest"].params.get("patience") == 2)
+    assert document.nodes["forest"].params["max_layers"] == "a lot"
+    studio.shoot("wrong-value")
+    studio.fill("Most layers", "3")
+    studio.saved(lambda document: document.nodes["forest"].params.get("max_layers") == 3)
+    expect(studio.page.get_by_text("No problems")).to_be_visible(timeout=15_000)
+
+
+def test_two_tabs_keep_each_others_edits(studio: Studio):
+    studio.begin(forest())
+    other = Studio(studio.page.context.new_page(), studio.address, studio.workspace)
+    other.open(studio.pipeline)
+    other.page.wait_for_selector(".react-flow__node")
+    other.choose("split")
+    other.fill("Seed", "5")
+    studio.saved(lambda document: document.nodes["split"].params == {"seed": 5})
+    studio.page.bring_to_front()
+    studio.drop("predict", 300, 330)
+    document = studio.saved(lambda document: "predict" in document.nodes)
+    assert document.nodes["split"].params == {"seed": 5}
+    studio.choose("split")
+    expect(studio.field("Seed")).to_have_value("5", timeout=15_000)
+    assert not other.errors
+
+
+def test_pipelines_are_renamed_duplicated_exported_imported_and_deleted(studio: Studio, tmp_path: Path):
+    studio.begin(forest(seed=3))
+    first = studio.pipeline
+    studio.page.get_by_label("Name", exact=True).fill("Renamed here")
+    studio.page.get_by_label("Name", exact=True).press("Enter")
+    studio.saved(lambda document: document.name == "Renamed here")
+    studio.button("File").click()
+    with studio.page.expect_download() as download:
+        studio.button("Export JSON").click()
+    exported = tmp_path / "exported.json"
+    download.value.save_as(exported)
+    assert json.loads(exported.read_text())["nodes"]["forest"]["params"] == {"seed": 3}
+    studio.button("Duplicate").click()
+    until(lambda: studio.pipeline != first, 15)
+    assert studio.document.name == "Renamed here copy"
+    copy = studio.pipeline
+    studio.page.wait_for_selector(".react-flow__node")
+    studio.button("File").click()
+    studio.button(
+        "Delete",
+    ).last.click()
+    studio.button("Yes, delete it").click()
+    studio.page.get_by_role("heading", name="Pipelines").wait_for()
+    assert studio.library.stamp(copy) is None and studio.library.stamp(first) is not None
+    bring_in(studio, exported.read_bytes())
+    studio.button("Import").last.click()
+    studio.page.wait_for_selector(".react-flow__node", timeout=30_000)
+    assert studio.pipeline not in (first, copy)
+    assert studio.document.nodes == studio.library.open(first).document.nodes
+
+
+def bring_in(studio: Studio, content: bytes) -> None:
+    studio.open()
+    studio.button("Import").first.click()
+    studio.page.locator('input[type="file"]').set_input_files(
+        {"name": "pipeline.json", "mimeType": "application/json", "buffer": content}
+    )
+
+
+SCRIPT = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
+
+
+HEAD = b'{"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": '
+UNKNOWN = {"format": "sylva-pipeline", "version": 1, "name": SCRIPT, "nodes": {"a": {"type": SCRIPT}}}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (HEAD, "not JSON"),
+        (b"[" * 100_000, "nested"),
+        (
+            b'{"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": {}, "pad": "'
+            + b"x" * 50_000_000
+            + b'"}',
+            "larger than",
+        ),
+        (b'{"format": "sylva-pipeline", "version": 9, "name": "x", "nodes": {}}', "version"),
+        (b"\xff\xfe\x00garbage", "UTF-8"),
+        (
+            json.dumps(
+                {"format": "sylva-pipeline", "version": 1, "name": SCRIPT, "nodes": {"a": {"type": SCRIPT}}}
+            ).encode(),
+            "no node type",
+        ),
+    ],
+    ids=["cut off", "deep", "50 MB", "newer", "bytes", "unknown node"],
+)
+def test_a_hostile_import_shows_its_problems_and_changes_nothing(studio: Studio, content: bytes, said: str):
+    before = {entry.id for entry in studio.library.entries()}
+    bring_in(studio, content)
+    expect(studio.page.get_by_text("Nothing was changed")).to_be_visible(timeout=30_000)
+    expect(studio.page.get_by_text(said, exact=False).first).to_be_visible()
+    assert {entry.id for entry in studio.library.entries()} == before
+    assert studio.page.evaluate("window.hacked") is None
+    studio.shoot("hostile-import")
+
+
+def test_hostile_names_are_shown_as_text_everywhere(studio: Studio):
+    document = chain(("load-data", {"source": "sample:wine"}), ("sample", {}), name=SCRIPT[:60])
+    nodes = {name: Node(type=node.type, params=node.params, label=SCRIPT) for name, node in document.nodes.items()}
+    studio.begin(Document(name=SCRIPT, nodes=nodes, edges=document.edges, layout=document.layout, description=SCRIPT))
+    studio.choose("sample")
+    studio.button("Run").click()
+    studio.expect_states(sample="finished")
+    studio.look_at("sample.table")
+    studio.page.wait_for_timeout(1500)
+    assert studio.page.evaluate("window.hacked") is None
+    studio.open()
+    expect(studio.page.get_by_text(SCRIPT).first).to_be_visible()
+    assert studio.page.evaluate("window.hacked") is None
+
+
+@pytest.mark.parametrize("studio", ["dark"], indirect=True)
+def test_the_dark_theme_is_dark_everywhere(studio: Studio):
+    studio.open()
+    studio.button("Open the finished example").click()
+    studio.page.wait_for_selector(".react-flow__node", timeout=30_000)
+    studio.expect_states(compare="done")
+    studio.choose("forest")
+    studio.look_at("evaluate_forest.report")
+    studio.page.wait_for_timeout(2000)
+    studio.shoot("dark")
+    for part in (".stApp", ".stage", ".palette"):
+        colour = studio.page.locator(part).first.evaluate("e => getComputedStyle(e).backgroundColor")
+        numbers = [float(number) for number in re.findall(r"[\d.]+", colour)]
+        assert len(numbers) == 3 or numbers[3:] == [0.0] or max(numbers[:3]) < 90, (part, colour)
+        assert max(numbers[:3]) < 90, (part, colour)
+
+
+def test_a_hundred_nodes_are_still_edited(studio: Studio):
+    nodes = {f"split-{at}": Node(type="split") for at in range(100)}
+    edges = tuple(Edge.between(f"split-{at}.train", f"split-{at + 1}.table") for at in range(99) if (at + 1) % 10)
+    layout = {f"split-{at}": (at % 10 * 272.0, at // 10 * 144.0) for at in range(100)}
+    studio.begin(Document(name="Hundred", nodes=nodes, edges=edges, layout=layout))
+    expect(studio.page.locator(".react-flow__node")).to_have_count(100, timeout=15_000)
+    studio.page.wait_for_timeout(1000)
+    studio.button("Fit").click()
+    studio.drop("load-data", 120, 470)
+    began = time.monotonic()
+    studio.saved(lambda document: len(document.nodes) == 101)
+    assert time.monotonic() - began < 5
+    studio.shoot("hundred")
+
+
+def test_runs_outlive_the_studio_and_are_found_when_it_comes_back(tmp_path: Path, browser: Any):
+    workspace = Workspace(tmp_path).create()
+    pipeline = Library(workspace).create(forest(**SLOW_FOREST))
+    with studio_at(workspace.root) as address:
+        tab = Studio(browser.new_page(), address, workspace).open(pipeline)
+        tab.page.wait_for_selector(".react-flow__node")
+        tab.button("Run").click()
+        tab.expect_states(forest="running")
+        tab.page.close()
+    assert tab.run is not None and tab.run.state == "running"
+    with studio_at(workspace.root) as address:
+        tab = Studio(browser.new_page(), address, workspace).open(pipeline)
+        tab.expect_states(load="finished", forest="done")
+        tab.page.close()
