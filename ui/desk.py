@@ -22,12 +22,13 @@ from engine.document import Document, Endpoint, changed
 from engine.edits import Edit
 from engine.errors import SylvaError
 from engine.events import EventLog
+from engine.files import Files
 from engine.library import Library, Opened, Outdated, Stamp
 from engine.pipeline_file import parse
 from engine.plan import Request
 from engine.problems import InvalidPipeline, Problem
 from engine.state import RunState, fold, judge_life
-from engine.validate import Types, find_problems
+from engine.validate import Types, find_problems, find_source_problems
 from ui.canvas import CanvasResult, Reveal
 from ui.studio import studio
 
@@ -63,8 +64,7 @@ class Desk:
     reveal: Reveal | None = None
     bottom: Bottom = "Problems"
     """What is open below the canvas."""
-    found: tuple[Document, list[Problem]] | None = None
-    """What a thorough look at a document found; it counts as long as the document is that one."""
+    _checked: tuple[Document, list[Problem]] | None = None
     asked: str = ""
     notice: str = ""
     """A sentence for the user, said once."""
@@ -134,21 +134,27 @@ class Desk:
                 self.forms[name] = self.forms.get(name, 0) + 1
         self.notice = "The pipeline was changed elsewhere; this is how it is now."
 
-    def problems(self) -> list[Problem]:
-        """What is wrong with the document, with all that a thorough look has found."""
-        problems = find_problems(self.document, self.catalogue)
-        if self.found and self.found[0] == self.document:
-            said = {str(problem) for problem in problems}
-            problems += [problem for problem in self.found[1] if str(problem) not in said]
-        return problems
+    def problems(self, document: Document | None = None) -> list[Problem]:
+        """What is wrong with the document, or another, and with the files it reads; looked for once a drawing."""
+        document = document or self.document
+        if self._checked is None or self._checked[0] is not document:
+            found = find_problems(document, self.catalogue)
+            found += find_source_problems(document, self.catalogue, Files(self.library.workspace.root))
+            self._checked = document, found
+        return self._checked[1]
+
+    def look_afresh(self) -> None:
+        """Forget what was found: a file may be there by now."""
+        self._checked = None
 
     def attempt(self, action: Callable[[], object]) -> bool:
         """Do something; what goes wrong is told in plain words. Whether it went well."""
         try:
             action()
         except InvalidPipeline as error:
-            self.found, self.bottom = (self.document, error.problems), "Problems"
-            self.notice = "It cannot run yet; see the problems below."
+            self.look_afresh()
+            self.bottom = "Problems"
+            self.notice = f"It cannot run yet. {error.problems[0]}"
         except SylvaError as error:
             self.notice = str(error)
         else:

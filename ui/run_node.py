@@ -80,7 +80,7 @@ def _draw_jobs(run: str, name: str, node: NodeState) -> None:
     lines = layer_lines(jobs)
     last = list(lines)[-1]
     st.text(f"{readable(last)}: {lines[last]}")
-    st.plotly_chart(job_grid(jobs), key=f"run-jobs-{run}-{name}", config={"displayModeBar": False})
+    st.html(job_grid(jobs))
     with st.expander("One layer as a graph", key=f"run-layer-{run}-{name}", on_change="rerun") as opened:
         if opened.open:
             _draw_layer(run, name, jobs, list(lines))

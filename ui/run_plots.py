@@ -1,6 +1,6 @@
 """Figures of a run: pure functions from what is known of it.
 
-- ``gantt``        when each node was at work
+- ``gantt``, ``live_timeline``  when each node was at work, afterwards and meanwhile
 - ``settled``      the jobs inside a node, those that were cut off marked
 - ``job_grid``     the jobs inside a node, a row for each layer
 - ``layer_lines``  how far each layer is, in words
@@ -118,18 +118,6 @@ class Grid:
     layers: tuple[str, ...]
     learners: Mapping[str, tuple[str, ...]]
 
-    @property
-    def columns(self) -> dict[tuple[str, str], int]:
-        """Where each learner and fold stands; between learners one column stays free."""
-        places: dict[tuple[str, str], int] = {}
-        position = 0
-        for learner, folds in self.learners.items():
-            for fold in folds:
-                places[learner, fold] = position
-                position += 1
-            position += 1
-        return places
-
 
 def grid_of(jobs: Jobs) -> Grid:
     """Layers and folds by their numbers, learners as they came."""
@@ -159,76 +147,48 @@ def settled(jobs: Jobs, node_state: str) -> Jobs:
     return {place: replace(job, state="interrupted") if job.state == "running" else job for place, job in jobs.items()}
 
 
-def job_grid(jobs: Jobs) -> go.Figure:
-    """A cell for each job, coloured by its state, its seconds written in it where they fit."""
+def job_grid(jobs: Jobs) -> str:
+    """A cell for each job, coloured by its state, its seconds written in it where they fit.
+
+    HTML and not a figure: a live figure is built anew at each look, and blinks. All that is said in it is escaped.
+    """
     grid = grid_of(jobs)
-    columns = grid.columns
-    width = max(columns.values(), default=0) + 1
-    states: list[list[int | None]] = [[None] * width for _ in grid.layers]
-    texts = [[""] * width for _ in grid.layers]
-    hovers = [[""] * width for _ in grid.layers]
-    rows = {layer: number for number, layer in enumerate(grid.layers)}
-    for place, job in jobs.items():
-        layer, learner, fold = three_parts(place)
-        row, column = rows[layer], columns[learner, fold]
-        states[row][column] = JOB_STATES.index(job.state) if job.state in JOB_STATES else 0
-        texts[row][column] = _brief(job) if width <= ROOM_FOR_TEXT else ""
-        hovers[row][column] = _job_hover(place, job)
-    figure = go.Figure(_cells(states, texts, hovers))
-    for state in dict.fromkeys(job.state for job in jobs.values() if job.state in JOB_STATES):
-        figure.add_trace(_legend_entry(state))
-    _frame(figure, grid, width)
-    return figure
+    width = sum(len(folds) for folds in grid.learners.values())
+    cells = {three_parts(place): _cell(place, job, written=width <= ROOM_FOR_TEXT) for place, job in jobs.items()}
+    rows = "".join(_grid_row(layer, grid, cells) for layer in grid.layers)
+    heads = "".join(f"<th colspan={len(folds) + 1}>{_named(name)}</th>" for name, folds in grid.learners.items())
+    height = 24 if len(grid.layers) <= 12 else 15
+    states = dict.fromkeys(job.state for job in jobs.values() if job.state in JOB_STATES)
+    return (
+        f"<style>{GRID_STYLE} .run-jobs td {{height: {height}px}}</style>"
+        f"<div class='run-legend'>{''.join(map(_legend_entry, states))}</div>"
+        f"<table class='run-jobs'>{rows}<tr><th></th>{heads}</tr></table>"
+    )
 
 
-def _cells(states: list[list[int | None]], texts: list[list[str]], hovers: list[list[str]]) -> go.Heatmap:
-    steps = len(JOB_STATES)
-    scale = []
-    for number, state in enumerate(JOB_STATES):
-        colour = job_colour(state)
-        scale += [[number / steps, colour], [(number + 1) / steps, colour]]
-    return go.Heatmap(
-        z=states, zmin=-0.5, zmax=steps - 0.5, colorscale=scale, showscale=False, xgap=1, ygap=3,
-        text=texts, texttemplate="%{text}", textfont={"color": "#ffffff", "size": 11},
-        customdata=hovers, hovertemplate="%{customdata}<extra></extra>", hoverongaps=False,
-    )  # fmt: skip
+def _grid_row(layer: str, grid: Grid, cells: Mapping[tuple[str, str, str], str]) -> str:
+    groups = (
+        "".join(cells.get((layer, name, fold), "<td></td>") for fold in grid.learners[name]) for name in grid.learners
+    )
+    return f"<tr><th>{_named(layer)}</th>{''.join(f'{group}<td class=gap></td>' for group in groups)}</tr>"
+
+
+def _cell(place: tuple[str, ...], job: JobState, *, written: bool) -> str:
+    state = job.state if job.state in JOB_STATES else "waiting"
+    return f"<td class='{state}' title='{_job_hover(place, job)}'>{_brief(job) if written else ''}</td>"
+
+
+def _named(name: str) -> str:
+    return f"<span title='{html.escape(name)}'>{html.escape(shortened(name, NAME_LENGTH))}</span>"
+
+
+def _legend_entry(state: str) -> str:
+    return f"<span><i class='{state}'></i> {JOB_WORDS.get(state, state)}</span>"
 
 
 def job_colour(state: str) -> str:
     """Strong enough for white text on it; a job that waits is but a shade."""
     return FAINT if state == "waiting" else tone(state).strong
-
-
-def _legend_entry(state: str) -> go.Scatter:
-    """A heat map has no legend of its own."""
-    marker = {"symbol": "square", "size": 11, "color": job_colour(state)}
-    return go.Scatter(x=[None], y=[None], mode="markers", name=state, marker=marker, hoverinfo="skip")
-
-
-def _frame(figure: go.Figure, grid: Grid, width: int) -> None:
-    columns = grid.columns
-    middles = [(columns[name, folds[0]] + columns[name, folds[-1]]) / 2 for name, folds in grid.learners.items()]
-    room = max(6, 110 // max(1, len(middles)))
-    crowded = len(middles) > 8
-    names = [html.escape(shortened(name, NAME_LENGTH if crowded else room)) for name in grid.learners]
-    row_height = 26 if len(grid.layers) <= 12 else 17
-    figure.update_layout(
-        showlegend=True,
-        height=(190 if crowded else 80) + row_height * len(grid.layers),
-        margin={"l": 0, "r": 8, "t": 30, "b": 0},
-        legend={"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0},
-        uirevision="keep",
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-    )
-    plain_axis = {"showgrid": False, "zeroline": False, "automargin": True, "tickmode": "array"}
-    figure.update_xaxes(
-        **plain_axis, tickvals=middles, ticktext=names, tickangle=-40 if crowded else 0, range=[-0.6, width - 0.4]
-    )
-    labels = [html.escape(shortened(layer, NAME_LENGTH)) for layer in grid.layers]
-    figure.update_yaxes(
-        **plain_axis, tickvals=list(range(len(labels))), ticktext=labels, range=[len(labels) - 0.5, -0.5]
-    )
 
 
 def _brief(job: JobState) -> str:
@@ -241,7 +201,7 @@ def _brief(job: JobState) -> str:
 def _job_hover(place: tuple[str, ...], job: JobState) -> str:
     took = f" in {duration(job.seconds)}" if job.seconds is not None else ""
     words = JOB_WORDS.get(job.state, job.state)
-    return f"{html.escape(' · '.join(place))}<br>{html.escape(words)}{took}<br>attempt {job.attempt}"
+    return f"{html.escape(' · '.join(place))}: {html.escape(words)}{took}, attempt {job.attempt}"
 
 
 def layer_lines(jobs: Jobs) -> dict[str, str]:
@@ -256,3 +216,49 @@ def _tally(states: Sequence[str]) -> str:
     count = Counter(states)
     parts = [f"{count['done'] + count['kept']} of {len(states)} fits done"]
     return ", ".join(parts + [f"{count[state]} {words}" for state, words in JOB_WORDS.items() if count[state]])
+
+
+GRID_STYLE = (
+    ".run-jobs {width: 100%; table-layout: fixed; border-collapse: separate; border-spacing: 1px 2px; border: 0}"
+    ".run-jobs td, .run-jobs th {border: 0; padding: 0; text-align: center; font-size: 11px; overflow: hidden;"
+    " font-weight: normal; white-space: nowrap; text-overflow: ellipsis}"
+    ".run-jobs th:first-child {width: 76px; text-align: left}"
+    ".run-jobs td {color: #ffffff; border-radius: 2px} .run-jobs td.gap {width: 10px}"
+    ".run-legend span {margin-right: 14px; font-size: 12px}"
+    ".run-legend i {display: inline-block; width: 11px; height: 11px}"
+    + "".join(
+        f".run-jobs td.{state}, .run-legend i.{state} {{background: {job_colour(state)}}}" for state in JOB_STATES
+    )
+)
+
+
+# When each node was at work, while it is
+
+
+def live_timeline(spans: Sequence[Span], titles: Mapping[str, str]) -> str:
+    """The same as ``gantt`` while a run is live: HTML, since a figure would blink at each look."""
+    start = min(span.start for span in spans)
+    whole = max(max(_end(span) for span in spans) - start, 1.0)
+    rows = []
+    for node, title in titles.items():
+        bars = "".join(_live_bar(span, start, whole) for span in spans if span.node == node)
+        rows.append(f"<tr><th>{_named(title)}</th><td>{bars}</td></tr>")
+    ticks = "".join(f"<span>{clock(start + whole * part / 4)[-8:]}</span>" for part in range(5))
+    rows.append(f"<tr><th></th><td class='axis'>{ticks}</td></tr>")
+    return f"<style>{TIMELINE_STYLE}</style><table class='run-times'>{''.join(rows)}</table>"
+
+
+def _live_bar(span: Span, start: float, whole: float) -> str:
+    left, width = 100 * (span.start - start) / whole, 100 * (_end(span) - span.start) / whole
+    style = f"left: {left:.2f}%; width: max(4px, {width:.2f}%); background: {tone(span.state).strong}"
+    return f"<i title='{_hover(span).replace('<br>', ', ')}' style='{style}'></i>"
+
+
+TIMELINE_STYLE = (
+    ".run-times {width: 100%; table-layout: fixed; border-collapse: collapse; border: 0}"
+    ".run-times th, .run-times td {border: 0; padding: 2px 0; font-size: 12px; font-weight: normal; text-align: left;"
+    " overflow: hidden; white-space: nowrap; text-overflow: ellipsis}"
+    ".run-times th {width: 150px} .run-times td {position: relative; height: 22px}"
+    ".run-times i {position: absolute; top: 4px; height: 14px; border-radius: 2px}"
+    ".run-times td.axis {display: flex; justify-content: space-between; opacity: 0.7}"
+)

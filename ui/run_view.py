@@ -20,7 +20,7 @@ from engine.wording import readable
 from ui.run_graph import Layered, clicked, drawing, flow_state, is_laid_out, titles
 from ui.run_history import document_of
 from ui.run_node import draw_node
-from ui.run_plots import gantt
+from ui.run_plots import gantt, live_timeline
 from ui.run_text import marked, tone
 from ui.run_watch import Watch, spotlight
 from ui.studio import studio
@@ -228,7 +228,10 @@ def _draw_timeline(watch: Watch, state: RunState, document: Document | None) -> 
         return
     named = titles(document, studio().catalogue) if document else {}
     shown = {node: named.get(node, node) for node in state.nodes}
-    st.plotly_chart(gantt(spans, shown), key=f"run-gantt-{state.id}", config={"displayModeBar": False})
+    if state.live:
+        st.html(live_timeline(spans, shown))
+    else:
+        st.plotly_chart(gantt(spans, shown), key=f"run-gantt-{state.id}", config={"displayModeBar": False})
 
 
 def _draw_details(state: RunState, document: Document | None) -> None:

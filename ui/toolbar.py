@@ -9,10 +9,7 @@ import streamlit as st
 
 from engine.document import changed
 from engine.edits import SetName
-from engine.launch import find_all_problems
 from engine.pipeline_file import dumps
-from engine.plan import Request
-from engine.problems import Problem
 from ui import desk as desks
 from ui.desk import Desk
 from ui.studio import studio
@@ -58,7 +55,7 @@ def _save_state(desk: Desk) -> None:
 
 
 def _file_menu(desk: Desk) -> None:
-    with st.popover("File", icon=":material/folder_open:"):
+    with st.popover("File", icon=":material/folder_open:", key=f"file/{desk.pipeline}"):
         text = dumps(desk.document)
         st.download_button(
             "Export JSON", text, f"{desk.pipeline}.json", "application/json", icon=":material/download:",
@@ -85,7 +82,7 @@ def _duplicate(desk: Desk) -> str:
 def _run_buttons(desk: Desk, chosen: tuple[str, ...]) -> None:
     run, running = desk.run_now, desk.running
     if st.button("Validate", icon=":material/check:", help="Look for problems, also in the files that are read"):
-        desk.attempt(lambda: validate(desk))
+        validate(desk)
     if st.button("Run", icon=":material/play_arrow:", type="primary", disabled=running):
         start(desk, desk.start)
     kinds: list[RunKind] = (
@@ -119,21 +116,13 @@ def _run_part(desk: Desk, wanted: RunKind, chosen: tuple[str, ...]) -> None:
 
 def start(desk: Desk, begin: Callable[[], None]) -> None:
     """Begin a run; if it is refused, the problems are listed."""
-    desk.found = None
     if desk.attempt(begin):
         desk.bottom, desk.watching = "Log", True
         st.rerun(scope="app")  # the page has to look for news from now on
 
 
 def validate(desk: Desk) -> None:
-    """Look for everything that is wrong, also outside of the document."""
-    desk.found = (desk.document, all_problems(desk))
-    if not desk.found[1]:
-        st.toast("Ready to run.", icon=":material/check:")
-    else:
-        desk.bottom = "Problems"
-
-
-def all_problems(desk: Desk) -> list[Problem]:
-    """What is wrong with the document and with what it reads."""
-    return find_all_problems(desk.document, studio().catalogue, Request(), studio().workspace)
+    """Say whether it can run, and show what is in the way."""
+    desk.bottom = "Problems"
+    count = len(desk.problems())
+    desk.notice = f"{count} problem{'s' if count > 1 else ''}; see below." if count else "Ready to run."

@@ -39,6 +39,7 @@ def workbench(desk: Desk) -> None:
 def _draw(desk: Desk) -> None:
     _follow(desk)
     desk.refresh()
+    desk.look_afresh()
     chosen = _chosen()
     toolbar(desk, chosen)
     _say_notice(desk)
@@ -77,14 +78,11 @@ def _chosen() -> tuple[str, ...]:
 
 
 def _canvas(desk: Desk) -> CanvasResult:
-    def problems(document: object) -> list[Problem]:
-        return desk.problems()
-
     return canvas(
         desk.document,
         epoch=desk.epoch,
         catalogue=desk.catalogue,
-        problems=problems,
+        problems=desk.problems,
         states=node_views(desk.document, desk.run_now, desk.run_document),
         key=CANVAS,
         pipeline=desk.pipeline,

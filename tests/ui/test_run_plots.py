@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from engine.state import JobState
-from ui.run_plots import JOB_STATES, gantt, grid_of, job_grid, layer_lines, settled, three_parts
+from ui.run_plots import (
+    JOB_STATES,
+    gantt,
+    grid_of,
+    job_colour,
+    job_grid,
+    layer_lines,
+    live_timeline,
+    settled,
+    three_parts,
+)
 from ui.run_watch import Span
 
 
@@ -39,43 +49,50 @@ def test_layers_and_folds_are_in_the_order_of_their_numbers_and_learners_as_they
     assert grid.layers == ("Layer 2", "Layer 10")
     assert list(grid.learners) == ["Z", "A"]
     assert grid.learners["Z"] == ("Fold 9", "Fold 10")
-    assert grid.columns == {("Z", "Fold 9"): 0, ("Z", "Fold 10"): 1, ("A", "Fold 9"): 3}
 
 
 def test_each_job_has_a_cell_in_the_colour_of_its_state() -> None:
     found = {
         ("Layer 1", "Forest", f"Fold {number}"): JobState(state, 1.25, 2)
-        for number, state in enumerate(("waiting", "running", "done", "kept", "failed"), start=1)
+        for number, state in enumerate(JOB_STATES, start=1)
     }
-    figure = job_grid(found)
-    cells = figure.data[0]
-    assert list(cells.z[0]) == [0, 1, 2, 3, 4]
-    assert cells.customdata[0][3] == "Layer 1 · Forest · Fold 4<br>kept from before in 1.2 s<br>attempt 2"
-    assert [trace.name for trace in figure.data[1:]] == ["waiting", "running", "done", "kept", "failed"]
-    positions = [cells.colorscale[2 * number][0] for number in range(len(JOB_STATES))]
-    assert positions == [number / len(JOB_STATES) for number in range(len(JOB_STATES))]
+    cells = job_grid(found)
+    assert [cells.count(f"<td class='{state}'") for state in JOB_STATES] == [1] * len(JOB_STATES)
+    assert "title='Layer 1 · Forest · Fold 4: kept from before in 1.2 s, attempt 2'>1.2</td>" in cells
+    assert len({job_colour(state) for state in JOB_STATES}) == len(JOB_STATES)
 
 
 @pytest.mark.parametrize(("size", "written"), [((4, 5, 10), True), ((20, 10, 30), False)])
 def test_seconds_are_written_where_they_fit(size: tuple[int, int, int], written: bool) -> None:
     learners, folds, layers = size
-    figure = job_grid(jobs(learners, folds, layers))
-    cells = figure.data[0]
-    assert (cells.text[0][0] == "1.2") is written
-    assert len(cells.z) == layers
-    assert sum(cell is not None for row in cells.z for cell in row) == learners * folds * layers
-    assert figure.layout.height < 800
+    cells = job_grid(jobs(learners, folds, layers))
+    assert (">1.2</td>" in cells) is written
+    assert cells.count("<td class='done'") == learners * folds * layers
+    assert cells.count("<tr>") == layers + 1
+
+
+def test_a_layer_without_a_job_has_an_empty_cell_there() -> None:
+    found = {("Layer 1", "A", ""): JobState("done"), ("Layer 2", "B", ""): JobState("done")}
+    assert job_grid(found).count("<td></td>") == 2
 
 
 def test_a_grid_of_nothing_is_empty() -> None:
-    assert len(job_grid({}).data[0].z or ()) == 0
+    assert "<td" not in job_grid({})
 
 
 def test_names_are_no_markup() -> None:
     bad = "<a href='javascript:x'>x</a>"
-    figure = job_grid({(bad, bad, bad): JobState("done")})
-    chart = gantt([Span(bad, 0, 1, "done", 1)], {bad: bad})
-    assert "<a" not in figure.to_json() + chart.to_json()
+    drawn = job_grid({(bad, bad, bad): JobState("done")}) + live_timeline([Span(bad, 0, 1, "done", 1)], {bad: bad})
+    drawn += gantt([Span(bad, 0, 1, "done", 1)], {bad: bad}).to_json()
+    assert "<a" not in drawn and "href='" not in drawn
+
+
+def test_a_live_timeline_has_a_row_for_each_node_and_a_bar_for_each_span() -> None:
+    drawn = live_timeline(
+        [Span("a", 10, 20, "done", 1), Span("b", 20, 30, "running", 1)], {"a": "A", "b": "B", "c": "C"}
+    )
+    assert drawn.count("<tr>") == 4 and drawn.count("<i ") == 2
+    assert "left: 50.00%; width: max(4px, 50.00%)" in drawn
 
 
 def test_how_far_each_layer_is_in_words() -> None:
