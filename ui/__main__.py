@@ -70,7 +70,7 @@ def serve(port: int, *, browser: bool) -> None:
     options = {name.replace(".", "_"): value for name, value in settings.items()}
     bootstrap.load_config_options(options)
     print(f"Sylva is at http://{ADDRESS}:{port}  (Ctrl+C stops it; runs go on)", flush=True)
-    bootstrap.run(str(Path(__file__).parent / "app" / "main.py"), False, [], options)
+    bootstrap.run(str(Path(__file__).with_name("app.py")), False, [], options)
 
 
 if __name__ == "__main__":

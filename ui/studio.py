@@ -82,6 +82,16 @@ class Studio:
             request_cancel(run_state(log, log.run(run)))
 
 
+def follow(key: str, value: object) -> str:
+    """Have the widget ``key`` show ``value``, which something else may have changed; call it before drawing it.
+
+    A widget under a new key is no way to do that: the browser may take the old one's value along.
+    """
+    if st.session_state.get(key, object()) != value:
+        st.session_state[key] = value
+    return key
+
+
 @st.cache_resource(show_spinner=False)
 def studio() -> Studio:
     """The studio of this server; its workspace is the one the environment names."""

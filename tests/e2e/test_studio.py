@@ -202,6 +202,11 @@ def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
     trees.first.fill("30")
     trees.first.press("Enter")
     studio.saved(lambda document: document.nodes["deep-forest"].params["learners"][0].get("trees") == 30)
+    panel = studio.page.locator(".st-key-panel")
+    panel.get_by_role("button", name="Remove", exact=True).last.click()
+    studio.saved(
+        lambda document: "mart" not in [card["kind"] for card in document.nodes["deep-forest"].params["learners"]]
+    )
     studio.fill("Most layers", "2")
     studio.saved(lambda document: document.nodes["deep-forest"].params.get("max_layers") == 2)
     studio.shoot("forest-form")
@@ -355,10 +360,8 @@ def test_pipelines_are_renamed_duplicated_exported_imported_and_deleted(studio: 
     copy = studio.pipeline
     studio.page.wait_for_selector(".react-flow__node")
     studio.button("File").click()
-    studio.button(
-        "Delete",
-    ).last.click()
-    studio.button("Yes, delete it").click()
+    studio.page.get_by_test_id("stPopoverBody").get_by_text("Delete", exact=True).click()
+    studio.button("Delete this pipeline").click()
     studio.page.get_by_role("heading", name="Pipelines").wait_for()
     assert studio.library.stamp(copy) is None and studio.library.stamp(first) is not None
     bring_in(studio, exported.read_bytes())

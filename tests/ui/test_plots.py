@@ -15,7 +15,7 @@ from engine.values import Predictions, Report
 from nodes import compare, evaluate
 from ui import plots
 from ui.plots._style import COLOURS
-from ui.statistics import Bars, bars_by_class, column_bars
+from ui.previews.statistics import Bars, bars_by_class, column_bars
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import streamlit as st
 from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
 from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
-from engine.document import Document
+from engine.document import Document, Endpoint
 from engine.problems import Problem
 from engine.validate import Types
 from ui.canvas.protocol import (
@@ -19,6 +20,7 @@ from ui.canvas.protocol import (
     Edited,
     NodeView,
     Reveal,
+    RunRequest,
     Taken,
     payload,
     port_in,
@@ -46,6 +48,8 @@ def canvas(
     pipeline: str | None = None,
     reveal: Reveal | None = None,
     height: int | str = 640,
+    on_port: Callable[[Endpoint], None] = lambda end: None,
+    on_run: Callable[[RunRequest], None] = lambda request: None,
 ) -> CanvasResult:
     """Draw ``document`` and give back what the user made of it.
 
@@ -53,7 +57,8 @@ def canvas(
     notes or places; parameters, labels and settings may change without. ``pipeline`` tells one pipeline from another
     (``key`` if not given): each has its own undo history and viewport, and an edit is never carried from one to the
     other. ``problems`` may be a function, which is then asked about the document with the user's edits. ``states`` are
-    the run states by node; they never move anything.
+    the run states by node; they never move anything. ``on_port`` and ``on_run`` are called before the rerun that a
+    click leads to, like any widget's callback: a rerun may be cut short by the next, a callback is not.
     """
     pipeline = key if pipeline is None else pipeline
     place = f"_{key}_taken"
@@ -82,8 +87,8 @@ def canvas(
         height="content",
         on_edit_change=_nothing,
         on_selection_change=_nothing,
-        on_port_change=_nothing,
-        on_run_change=_nothing,
+        on_port_change=partial(_tell, key, "port", partial(port_in, edited.document), on_port),
+        on_run_change=partial(_tell, key, "run", partial(run_in, edited.document), on_run),
     )
     # Only now: a rerun that is cut short while it draws must find the edit as new as it was.
     st.session_state[place] = edited.taken
@@ -102,6 +107,14 @@ def _last_edit(key: str) -> Any:
     """The edit that came with this rerun, read before drawing, so that the canvas hears at once that it was taken."""
     sent = st.session_state.get(key)
     return sent.get("edit") if sent is not None else None
+
+
+def _tell(key: str, name: str, read: Callable[[object], Any], hear: Callable[[Any], None]) -> None:
+    """Pass on what was clicked, if it makes sense."""
+    sent = st.session_state.get(key)
+    clicked = read(sent.get(name)) if sent is not None else None
+    if clicked is not None:
+        hear(clicked)
 
 
 def _nothing() -> None:

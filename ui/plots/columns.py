@@ -10,7 +10,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from ui.plots._style import BLUE, COLOURS, GREY, in_full, lay_out, named_ticks, shortened
-from ui.statistics import Bars
+from ui.previews.statistics import Bars
 
 MOST_COLUMNS = 40
 

@@ -11,7 +11,15 @@ from engine.store import Output, Store
 from engine.values import Table, kind_of
 from ui import plots
 from ui.previews.parts import chart, counted, facts, grid, opened, short_texts
-from ui.statistics import SAMPLE_ROWS, Bars, ColumnStatistics, bars_by_class, column_bars, moment, table_statistics
+from ui.previews.statistics import (
+    SAMPLE_ROWS,
+    Bars,
+    ColumnStatistics,
+    bars_by_class,
+    column_bars,
+    moment,
+    table_statistics,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa

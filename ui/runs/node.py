@@ -15,9 +15,9 @@ from engine.state import NodeState, RunState
 from engine.store import Output
 from engine.wording import readable
 from ui.previews import show_output
-from ui.run_graph import Layered, flow_state, is_laid_out, layer_drawing
-from ui.run_plots import Jobs, job_grid, layer_lines, settled, three_parts
-from ui.run_text import marked
+from ui.runs.graph import Layered, flow_state, is_laid_out, layer_drawing
+from ui.runs.plots import Jobs, job_grid, layer_lines, settled, three_parts
+from ui.runs.words import marked
 from ui.studio import studio
 from ui.text import plain
 

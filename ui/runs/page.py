@@ -9,9 +9,9 @@ from engine.cli.text import clock, duration
 from engine.errors import SylvaError
 from engine.state import run_state
 from engine.wording import readable
-from ui.run_history import History, Summary, document_of, measure_rows, parameter_differences, reports_of
-from ui.run_text import INK, marked, shortened, tone
-from ui.run_view import LOOK_SECONDS, draw_run, steady
+from ui.runs.history import History, Summary, document_of, measure_rows, parameter_differences, reports_of
+from ui.runs.view import LOOK_SECONDS, draw_run, steady
+from ui.runs.words import INK, marked, shortened, tone
 from ui.studio import studio
 from ui.text import plain
 

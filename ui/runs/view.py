@@ -17,12 +17,12 @@ from engine.errors import SylvaError
 from engine.events import RunRow
 from engine.state import STARTING_SECONDS, RunState
 from engine.wording import readable
-from ui.run_graph import Layered, clicked, drawing, flow_state, is_laid_out, titles
-from ui.run_history import document_of
-from ui.run_node import draw_node
-from ui.run_plots import gantt, live_timeline
-from ui.run_text import marked, tone
-from ui.run_watch import Watch, spotlight
+from ui.runs.graph import Layered, clicked, drawing, flow_state, is_laid_out, titles
+from ui.runs.history import document_of
+from ui.runs.node import draw_node
+from ui.runs.plots import gantt, live_timeline
+from ui.runs.watch import Watch, spotlight
+from ui.runs.words import marked, tone
 from ui.studio import studio
 from ui.text import plain
 
@@ -176,10 +176,10 @@ def _is_watched(watch: Watch, state: RunState) -> bool:
 
 def open_pipeline(run: str) -> None:
     """Put the exact pipeline of a run on the desk and go there; the one place that leads from Runs to Build."""
-    from ui import desk
+    from ui.build import desk
 
     desk.open_run(run)
-    from ui.pages import build
+    from ui.build import page as build
 
     address = {desk.ADDRESS: st.query_params[desk.ADDRESS]}
     st.switch_page(st.Page(build.page, title="Build", url_path="build"), query_params=address)

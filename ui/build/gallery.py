@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import streamlit as st
 
-from engine.document import Document, changed
+from engine.document import Document
 from engine.errors import SylvaError
 from engine.library import Entry, Library
 from engine.pipeline_file import parse
 from engine.problems import InvalidPipeline, Problem
 from engine.validate import find_problems
-from ui import desk
-from ui.samples import EXAMPLE, open_sample, samples
+from ui.build import desk
+from ui.build.samples import EXAMPLE, open_sample, samples
 from ui.studio import studio
 from ui.text import plain, time_of_day
 
@@ -25,12 +26,16 @@ FIVE_STEPS = """
 5. Press **Run**. Click the dot of any finished output to look at it.
 """
 MOST_SHOWN = 20
+WORD = "gallery-word"
+"""Where a callback leaves what went wrong."""
 
 
 def gallery() -> None:
     """Draw the start page."""
     library = Library(studio().workspace)
     entries = library.entries()
+    if WORD in st.session_state:
+        st.error(plain(st.session_state.pop(WORD)))
     left, right = st.columns([3, 2], gap="large")
     with left:
         _own(library, entries)
@@ -42,48 +47,49 @@ def gallery() -> None:
 
 
 def _own(library: Library, entries: list[Entry]) -> None:
-    st.subheader("Pipelines")
+    st.subheader("Pipelines", anchor=False)
     with st.container(horizontal=True):
-        if st.button("New pipeline", icon=":material/add:", type="primary"):
-            _open(library.create(Document(name="New pipeline", nodes={})))
+        new = partial(library.create, Document(name="New pipeline", nodes={}))
+        st.button("New pipeline", icon=":material/add:", type="primary", on_click=_open, args=(new,))
         with st.popover("Import", icon=":material/upload:"):
             _import(library)
     if not entries:
         st.caption("None yet. Begin with an empty one, or open an example.")
-    for entry in entries[: st.session_state.get("shown", MOST_SHOWN)]:
+    shown = st.session_state.get("pipelines-shown", MOST_SHOWN)
+    for entry in entries[:shown]:
         _row(library, entry)
-    if len(entries) > st.session_state.get("shown", MOST_SHOWN) and st.button("Show all"):
-        st.session_state.shown = len(entries)
-        st.rerun()
+    if len(entries) > shown:
+        st.button("Show all", on_click=lambda: st.session_state.update({"pipelines-shown": len(entries)}))
 
 
 def _row(library: Library, entry: Entry) -> None:
+    broken = bool(entry.fault)
     with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"row-{entry.id}"):
         with st.container(gap=None):
             st.markdown(f"**{plain(entry.title)}**")
             nodes = "1 node" if entry.nodes == 1 else f"{entry.nodes} nodes"
-            st.caption(plain(entry.fault) if entry.fault else f"{nodes} · changed {time_of_day(entry.modified)}")
-        if st.button("Open", key=f"open-{entry.id}", disabled=bool(entry.fault)):
-            _open(entry.id)
-        if st.button("Duplicate", key=f"duplicate-{entry.id}", type="tertiary", disabled=bool(entry.fault)):
-            duplicate(library, entry.id)
-            st.rerun()
-        with st.popover("Delete", type="tertiary"):
-            confirm_delete(entry.title, lambda: library.delete(entry.id), key=entry.id)
+            st.caption(plain(entry.fault) if broken else f"{nodes} · changed {time_of_day(entry.modified)}")
+        st.button("Open", key=f"open-{entry.id}", disabled=broken, on_click=_open, args=(lambda: entry.id,))
+        copy = partial(desk.duplicate, library, entry.id)
+        st.button(
+            "Duplicate", key=f"copy-{entry.id}", type="tertiary", disabled=broken, on_click=_attempt, args=(copy,)
+        )
+        with st.popover("Delete", type="tertiary", key=f"delete-menu-{entry.id}"):
+            st.write(f"Delete “{plain(entry.title)}”? Its runs stay.")
+            delete = partial(library.delete, entry.id)
+            st.button("Delete it", key=f"delete-{entry.id}", type="primary", on_click=_attempt, args=(delete,))
 
 
-def duplicate(library: Library, pipeline: str) -> str:
-    """A copy under another name; its id."""
-    document = library.open(pipeline).document
-    return library.create(changed(document, name=f"{document.name[:190]} copy"))
+def _open(pipeline: Callable[[], str]) -> None:
+    """Open the pipeline that is found or made by this."""
+    _attempt(lambda: desk.lay_out(pipeline()))
 
 
-def confirm_delete(title: str, delete: Callable[[], None], *, key: str) -> None:
-    """Ask once more, then delete."""
-    st.write(f"Delete “{plain(title)}”? Its runs stay.")
-    if st.button("Delete it", key=f"delete-{key}", type="primary"):
-        delete()
-        st.rerun()
+def _attempt(action: Callable[[], object]) -> None:
+    try:
+        action()
+    except SylvaError as error:
+        st.session_state[WORD] = str(error)
 
 
 # From elsewhere
@@ -103,8 +109,7 @@ def _import(library: Library) -> None:
     if problems:
         _list_problems("This pipeline cannot run as it is. Nothing was changed.", problems)
     label = "Import all the same" if problems else "Import"
-    if st.button(label, type="primary"):
-        _open(library.create(document))
+    st.button(label, type="primary", key="take-in", on_click=_open, args=(partial(library.create, document),))
 
 
 def _list_problems(title: str, problems: list[Problem], most: int = 12) -> None:
@@ -118,9 +123,11 @@ def _list_problems(title: str, problems: list[Problem], most: int = 12) -> None:
 
 
 def _start(library: Library) -> None:
-    st.subheader("First steps")
-    if st.button("Open the finished example", icon=":material/play_circle:", type="primary"):
-        _open(open_sample(library, EXAMPLE))
+    st.subheader("First steps", anchor=False)
+    example = partial(open_sample, library, EXAMPLE)
+    st.button(
+        "Open the finished example", icon=":material/play_circle:", type="primary", on_click=_open, args=(example,)
+    )
     st.caption("A deep forest that tells handwritten digits apart, trained, judged and ready to be looked into.")
     with st.container(border=True):
         st.markdown("**Build your own in five steps**")
@@ -131,18 +138,10 @@ def _start(library: Library) -> None:
             with st.container(gap=None):
                 st.markdown(f"**{plain(document.name)}**")
                 st.caption(plain(document.description))
-            if st.button("Open", key=f"sample-{name}"):
-                _open(open_sample(library, name))
-
-
-def _open(pipeline: str) -> None:
-    desk.lay_out(pipeline)
-    st.rerun()
+            st.button("Open", key=f"sample-{name}", on_click=_open, args=(partial(open_sample, library, name),))
 
 
 def unreadable(error: SylvaError) -> None:
     """Say why the pipeline of the address cannot be opened, and offer the list."""
     st.error(plain(str(error)))
-    if st.button("Show all pipelines"):
-        desk.clear()
-        st.rerun()
+    st.button("Show all pipelines", on_click=desk.clear)

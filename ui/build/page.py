@@ -5,10 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.errors import SylvaError
-from ui import desk
-from ui.gallery import gallery, unreadable
+from ui.build import desk
+from ui.build.gallery import gallery, unreadable
 from ui.text import plain
-from ui.workbench import workbench
+from ui.build.workbench import workbench
 
 
 def page() -> None:

@@ -12,18 +12,19 @@ from engine.errors import SylvaError
 from engine.problems import Problem
 from engine.state import NodeState
 from engine.store import Output
-from ui.canvas import CanvasResult, canvas
-from ui.desk import Bottom, Desk
-from ui.node_views import node_views
-from ui.panel import failure, panel
-from ui.studio import studio
+from ui.canvas import CanvasResult, RunRequest, canvas
+from ui.build import desk as desks
+from ui.build.desk import Bottom, Desk
+from ui.build.node_views import node_views
+from ui.build.panel import failure, panel
+from ui.studio import follow, studio
 from ui.text import plain, time_of_day
-from ui.toolbar import start, toolbar
+from ui.build.toolbar import begin, toolbar
 
 LOOK_SECONDS = 0.5
 """How often a run under way is asked for news."""
 
-CANVAS = "canvas"
+CANVAS, BOTTOM = "canvas", "bottom"
 CANVAS_HEIGHT = "max(420px, calc(100vh - 320px))"
 CANVAS_HEIGHT_OVER_OUTPUT = "max(360px, calc(100vh - 500px))"
 LOG_BYTES = 20_000
@@ -33,11 +34,15 @@ MOST_PROBLEMS = 50
 def workbench(desk: Desk) -> None:
     """Draw the builder; it looks for news by itself while a run is under way, and rests otherwise."""
     _follow(desk)
+    _announce_end(desk)
+    desk.polled = desk.running
     st.fragment(_draw, run_every=LOOK_SECONDS if desk.running else None)(desk)
 
 
 def _draw(desk: Desk) -> None:
     _follow(desk)
+    if not desks.is_open(desk) or desk.running != desk.polled:
+        st.rerun(scope="app")
     desk.refresh()
     desk.look_afresh()
     chosen = _chosen()
@@ -50,10 +55,7 @@ def _draw(desk: Desk) -> None:
         st.rerun(scope="fragment")
     with side, st.container(key="panel"):
         panel(desk, result.selection, desk.problems())
-    _obey(desk, result)
     _below(desk, result.selection)
-    if desk.watching and not desk.running:
-        _run_ended(desk)
 
 
 def _follow(desk: Desk) -> None:
@@ -87,27 +89,31 @@ def _canvas(desk: Desk) -> CanvasResult:
         key=CANVAS,
         pipeline=desk.pipeline,
         reveal=desk.reveal,
+        on_port=lambda end: _look_at(desk, end),
+        on_run=lambda request: _run(desk, request),
         height=CANVAS_HEIGHT_OVER_OUTPUT if desk.bottom == "Output" and desk.looked_at else CANVAS_HEIGHT,
     )
 
 
-def _obey(desk: Desk, result: CanvasResult) -> None:
-    """Do what was asked for by a click on the canvas."""
-    if result.port is not None:
-        desk.looked_at, desk.bottom = result.port, "Output"
-    if result.run is not None:
-        node, direction = result.run
-        start(desk, lambda: desk.start(to=(node,)) if direction == "to" else desk.start(afresh=(node,)))
+def _look_at(desk: Desk, end: Endpoint) -> None:
+    desk.looked_at, desk.bottom = end, "Output"
 
 
-def _run_ended(desk: Desk) -> None:
-    """Stop looking for news; a failure is put before the user."""
-    run, desk.watching = desk.run_now, False
-    failed = run.names("failed") if run else []
+def _run(desk: Desk, request: RunRequest) -> None:
+    node, direction = request
+    begin(desk, lambda: desk.start(to=(node,)) if direction == "to" else desk.start(afresh=(node,)))
+
+
+def _announce_end(desk: Desk) -> None:
+    """Put a failure before the user when a run that was watched has ended."""
+    run = desk.run_now
+    if not desk.watching or run is None or run.live:
+        return
+    desk.watching = False
+    failed = run.names("failed")
     if failed and failed[0] in desk.document.nodes:
         desk.show(failed[0])
         desk.bottom = "Log"
-    st.rerun(scope="app")
 
 
 # Below the canvas
@@ -116,15 +122,19 @@ def _run_ended(desk: Desk) -> None:
 def _below(desk: Desk, chosen: tuple[str, ...]) -> None:
     problems = desk.problems()
     titles = {"Problems": f"Problems ({len(problems)})", "Output": "Output", "Log": "Log"}
-    key = f"bottom/{desk.bottom}"  # a new widget when the program opens another part
 
     def open_part() -> None:
-        desk.bottom = st.session_state[key] or desk.bottom
+        desk.bottom = st.session_state[BOTTOM] or desk.bottom
 
     st.segmented_control(
-        "Below", get_args(Bottom), default=desk.bottom, format_func=titles.__getitem__, key=key, on_change=open_part,
-        label_visibility="collapsed", required=True,
-    )  # fmt: skip
+        "Below",
+        get_args(Bottom),
+        format_func=titles.__getitem__,
+        key=follow(BOTTOM, desk.bottom),
+        on_change=open_part,
+        label_visibility="collapsed",
+        required=True,
+    )
     match desk.bottom:
         case "Problems":
             _problems(desk, problems)

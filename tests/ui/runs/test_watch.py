@@ -9,8 +9,8 @@ import pytest
 from engine.catalogue import load_catalogue
 from engine.state import NodeState, RunState, run_state
 from engine.workspace import Workspace
-from tests.ui.run_lab import DONE, ERROR, STARTED, Event, probes, written
-from ui.run_watch import Watch, spotlight
+from tests.ui.runs.lab import DONE, ERROR, STARTED, Event, probes, written
+from ui.runs.watch import Watch, spotlight
 from ui.studio import Studio
 
 AGAIN = {"supervisor": {"pid": 1, "began": 1, "boot": "b"}, "todo": ["a"]}

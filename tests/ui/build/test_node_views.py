@@ -6,7 +6,7 @@ import pytest
 
 from engine.document import Document, Edge, Node, changed
 from engine.state import NodeState, RunState
-from ui.node_views import node_views, unchanged_nodes
+from ui.build.node_views import node_views, unchanged_nodes
 
 CHAIN = Document(
     name="Chain",

@@ -57,6 +57,8 @@ class Desk:
     run: RunState | None = None
     run_document: Document | None = None
     """The pipeline as it was when the run began."""
+    polled: bool = False
+    """Whether the page looks for news by itself."""
     watching: bool = False
     """Whether a run was under way when it was last looked at; its end is then news."""
     looked_at: Endpoint | None = None
@@ -65,7 +67,6 @@ class Desk:
     bottom: Bottom = "Problems"
     """What is open below the canvas."""
     _checked: tuple[Document, list[Problem]] | None = None
-    asked: str = ""
     notice: str = ""
     """A sentence for the user, said once."""
 
@@ -196,6 +197,22 @@ class Desk:
         else:
             self.start()
 
+    def stop(self) -> None:
+        """Ask the run to stop."""
+        if self.run is not None:
+            studio().stop(self.run.id)
+
+    # As a whole
+
+    def duplicate(self) -> None:
+        """Put a copy in its place."""
+        lay_out(duplicate(self.library, self.pipeline))
+
+    def delete(self) -> None:
+        """Remove the pipeline for good."""
+        self.library.delete(self.pipeline)
+        clear()
+
     def _same_work(self, other: Document) -> bool:
         return (self.document.nodes, self.document.edges) == (other.nodes, other.edges)
 
@@ -234,6 +251,17 @@ def clear() -> None:
     """Put the pipeline back on the shelf; it is saved."""
     st.session_state.pop(PLACE, None)
     st.query_params.pop(ADDRESS, None)
+
+
+def is_open(desk: Desk) -> bool:
+    """Whether it is still this desk that lies in the tab."""
+    return st.session_state.get(PLACE) is desk
+
+
+def duplicate(library: Library, pipeline: str) -> str:
+    """A copy under another name; its id."""
+    document = library.open(pipeline).document
+    return library.create(changed(document, name=f"{document.name[:190]} copy"))
 
 
 def open_run(run: str) -> None:

@@ -24,8 +24,8 @@ from engine.catalogue import Catalogue
 from engine.cli.text import duration
 from engine.document import Document
 from engine.state import JobState, NodeState, RunState
-from ui.run_plots import three_parts
-from ui.run_text import INK, marked, shortened, tone
+from ui.runs.plots import three_parts
+from ui.runs.words import INK, marked, shortened, tone
 from ui.text import plain
 
 WIDTH, HEIGHT = 184, 58

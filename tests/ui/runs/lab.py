@@ -66,7 +66,7 @@ def started(studio: Studio, run: str, node: str) -> None:
 
 
 def _page() -> None:
-    from ui.pages.runs import page
+    from ui.runs.page import page
 
     page()
 

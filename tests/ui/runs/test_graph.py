@@ -9,7 +9,7 @@ import pytest
 from engine.catalogue import load_catalogue
 from engine.document import Document, Edge, Node
 from engine.state import JobState, NodeState, RunState
-from ui.run_graph import Drawing, clicked, drawing, flow_state, is_laid_out, layer_drawing, node_line
+from ui.runs.graph import Drawing, clicked, drawing, flow_state, is_laid_out, layer_drawing, node_line
 
 TWO = Drawing({"a": ("A", "done", "done"), "b": ("B", "queued", "queued")}, (("a", "b"),))
 

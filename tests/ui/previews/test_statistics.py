@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from engine.values import Table
-from ui import statistics
-from ui.statistics import Bars, bars_by_class, column_bars, column_statistics, spread_rows, table_statistics
+from ui.previews import statistics
+from ui.previews.statistics import Bars, bars_by_class, column_bars, column_statistics, spread_rows, table_statistics
 
 
 def column(values, arrow_type=None) -> pa.ChunkedArray:

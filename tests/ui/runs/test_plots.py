@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.state import JobState
-from ui.run_plots import (
+from ui.runs.plots import (
     JOB_STATES,
     gantt,
     grid_of,
@@ -16,7 +16,7 @@ from ui.run_plots import (
     settled,
     three_parts,
 )
-from ui.run_watch import Span
+from ui.runs.watch import Span
 
 
 def jobs(learners: int, folds: int, layers: int, state: str = "done") -> dict[tuple[str, ...], JobState]:

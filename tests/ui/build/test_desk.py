@@ -17,7 +17,7 @@ from engine.pipeline_file import dumps
 from engine.processes import identify
 from engine.workspace import Workspace
 from ui.canvas import CanvasResult
-from ui.desk import Desk
+from ui.build.desk import Desk
 
 DOCUMENT = Document(name="Wine", nodes={"load": Node(type="load-data", params={"source": "sample:wine"})})
 

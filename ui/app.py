@@ -7,8 +7,9 @@ from pathlib import Path
 import streamlit as st
 
 from engine.errors import SylvaError
-from ui.pages import build, runs
-from ui.samples import prepare_example
+from ui.build import page as build
+from ui.build.samples import prepare_example
+from ui.runs import page as runs
 from ui.studio import studio
 from ui.text import plain
 

@@ -14,7 +14,7 @@ from engine.plan import Request
 from engine.state import NodeState, RunState
 from engine.values import Report
 from engine.workspace import Workspace
-from tests.ui.run_lab import (
+from tests.ui.runs.lab import (
     DONE,
     ERROR,
     STARTED,
@@ -28,11 +28,12 @@ from tests.ui.run_lab import (
     words,
     written,
 )
-from ui import run_node, run_view
-from ui.pages import runs
+from ui.runs import node as run_node
+from ui.runs import page as runs
+from ui.runs import view as run_view
 from ui.studio import Studio
 
-PLUGIN = Path(__file__).parents[1] / "plugin"
+PLUGIN = Path(__file__).parents[2] / "plugin"
 TRACE = "SYLVA_TEST_TRACE"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import streamlit as st
@@ -12,16 +13,23 @@ from engine.document import Node, NodeSettings
 from engine.edits import SetDescription, SetLabel, SetParams, SetSettings
 from engine.problems import Problem
 from engine.state import NodeState
-from ui.desk import Desk
+from ui.build.desk import Desk
 from ui.forms import columns_for, node_form
-from ui.gallery import FIVE_STEPS
-from ui.studio import studio
+from ui.build.gallery import FIVE_STEPS
+from ui.studio import follow, studio
 from ui.text import plain
 
 KEYS = """
 `/` or double-click: add a node · `Ctrl+Z`, `Ctrl+Shift+Z`: undo, redo · `Ctrl+C`, `Ctrl+V`: copy, paste ·
 `Del`: delete · `F`: see all · `N`: note
 """
+
+LIMITS: dict[str, tuple[int, int] | tuple[float, float]] = {
+    "retries": (0, 10),
+    "timeout": (0.001, 1e7),
+    "memory_limit": (1, 100_000_000),
+}
+MOST_FILES = 2_000
 
 
 def panel(desk: Desk, chosen: Sequence[str], problems: Sequence[Problem]) -> None:
@@ -42,15 +50,17 @@ def _of_pipeline(desk: Desk) -> None:
     else:
         st.markdown(f"**{plain(desk.document.name)}**")
         st.caption("Choose a node to see its settings.")
-    _text_that_saves(desk, "Description", desk.document.description, f"{desk.pipeline}/description/{desk.epoch}")
+    _description(desk)
     st.caption(KEYS)
 
 
-def _text_that_saves(desk: Desk, title: str, text: str, key: str) -> None:
+def _description(desk: Desk) -> None:
+    key = follow(f"{desk.pipeline}/description", desk.document.description)
+
     def save() -> None:
         desk.attempt(lambda: desk.edit(SetDescription(st.session_state[key])))
 
-    st.text_area(title, text, key=key, on_change=save, max_chars=10_000, height=100, placeholder="What it is for")
+    st.text_area("Description", key=key, on_change=save, max_chars=10_000, height=100, placeholder="What it is for")
 
 
 def _of_node(desk: Desk, name: str, problems: list[Problem]) -> None:
@@ -98,7 +108,8 @@ def _offered_files(node_type: NodeType) -> list[str]:
     folder = studio().workspace.data
     if node_type.source is None or not folder.is_dir():
         return []
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    found = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    return sorted(islice(found, MOST_FILES))
 
 
 def _about_the_node(desk: Desk, name: str, node: Node, node_type: NodeType) -> None:
@@ -107,31 +118,31 @@ def _about_the_node(desk: Desk, name: str, node: Node, node_type: NodeType) -> N
     with st.expander("Name and limits"):
         st.text_input(
             "Label",
-            node.label,
-            key=f"{key}/label",
+            key=follow(f"{key}/label", node.label),
             placeholder=node_type.title,
             max_chars=200,
             help="What the canvas shows instead of the type's title.",
-            on_change=lambda: _set_label(desk, name, st.session_state[f"{key}/label"]),
+            on_change=_set_label,
+            args=(desk, name, f"{key}/label"),
         )
-        for field, info in NodeSettings.model_fields.items():
+        for field, (least, most) in LIMITS.items():
+            place = follow(f"{key}/settings/{field}", getattr(node.settings, field))
             st.number_input(
                 field.replace("_", " ").capitalize(),
-                value=getattr(node.settings, field),
-                min_value=0 if field == "retries" else 1,
-                max_value=10 if field == "retries" else 10_000_000,
-                step=1,
-                key=f"{key}/settings/{field}",
+                value=None,
+                min_value=least,
+                max_value=most,
+                key=place,
                 placeholder="none",
-                help=info.description,
+                help=NodeSettings.model_fields[field].description,
                 on_change=_set_setting,
-                args=(desk, name, field, f"{key}/settings/{field}"),
+                args=(desk, name, field, place),
             )
         st.caption(f"`{name}` · {node_type.name}")
 
 
-def _set_label(desk: Desk, name: str, label: str) -> None:
-    desk.attempt(lambda: desk.edit(SetLabel(name, label.strip())))
+def _set_label(desk: Desk, name: str, key: str) -> None:
+    desk.attempt(lambda: desk.edit(SetLabel(name, st.session_state[key].strip())))
 
 
 def _set_setting(desk: Desk, name: str, field: str, key: str) -> None:

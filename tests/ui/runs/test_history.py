@@ -13,8 +13,8 @@ from engine.events import EventLog, RunRow
 from engine.state import RunState
 from engine.values import Report
 from engine.workspace import Workspace
-from tests.ui.run_lab import DONE, GONE, STARTED, probes, written
-from ui.run_history import History, final_reports, headline_of, measure_rows, parameter_differences
+from tests.ui.runs.lab import DONE, GONE, STARTED, probes, written
+from ui.runs.history import History, final_reports, headline_of, measure_rows, parameter_differences
 from ui.studio import Studio
 
 
@@ -161,5 +161,5 @@ def test_the_headline_of_a_run_is_read_once(studio: Studio, monkeypatch: pytest.
     with studio.log() as log:
         (run,), _ = history.newest(log)
         assert history.headline(log, run) == "Accuracy: 50.0 %"
-        monkeypatch.setattr("ui.run_history.final_reports", lambda *_: pytest.fail("read again"))
+        monkeypatch.setattr("ui.runs.history.final_reports", lambda *_: pytest.fail("read again"))
         assert history.headline(log, run) == "Accuracy: 50.0 %"

@@ -19,8 +19,8 @@ import plotly.graph_objects as go
 
 from engine.cli.text import clock, duration
 from engine.state import JobState
-from ui.run_text import shortened, tone
-from ui.run_watch import Span
+from ui.runs.watch import Span
+from ui.runs.words import shortened, tone
 
 Jobs = Mapping[tuple[str, ...], JobState]
 

@@ -21,8 +21,8 @@ from ui.previews.models import settings, steering_measure
 from ui.previews.parts import as_arrow, as_csv
 from ui.previews.predictions import summarize
 
-ROOT = Path(__file__).parents[2]
-APP = str(Path(__file__).parent / "previews_app.py")
+ROOT = Path(__file__).parents[3]
+APP = str(Path(__file__).parent / "app.py")
 HOSTILE = "<img src=x onerror=alert(1)> [a](javascript:alert(1)) **b** :red[c]"
 
 LEARNERS = [{"kind": "random_forest", "trees": 5}, {"kind": "extra_trees", "trees": 5}]
@@ -137,8 +137,8 @@ CASES = [
 @pytest.mark.parametrize(("name", "tab", "fact", "tables", "charts"), CASES, ids=lambda value: str(value)[:24])
 def test_every_kind_of_output_of_a_real_run_is_drawn(monkeypatch, workspace, outputs, name, tab, fact, tables, charts):
     test = preview(monkeypatch, workspace, name, tab)
-    assert not test.warning and test.subheader[0].value.replace("\\", "") == name
-    assert fact in words(test).replace("\\", "")
+    assert not test.warning and test.subheader[0].value.replace("\\", "").replace("\u200b", "") == name
+    assert fact in words(test).replace("\\", "").replace("\u200b", "")
     assert len(test.dataframe) == tables
     assert plotted(test) == charts
 
@@ -174,9 +174,9 @@ def test_measures_of_an_evaluation_have_names_and_explanations_and_the_best_come
     test = preview(monkeypatch, workspace, "evaluate_forest.report")
     report = Store(workspace).open(outputs["evaluate_forest.report"])
     assert test.metric[0].label == "AUC"
-    assert test.metric[0].value.replace("\\", "") == f"{report.headline['auc']:.3f}"
+    assert test.metric[0].value.replace("\\", "").replace("\u200b", "") == f"{report.headline['auc']:.3f}"
     assert all(metric.help for metric in test.metric)
-    names = [metric.label.replace("\\", "") for metric in test.metric]
+    names = [metric.label.replace("\\", "").replace("\u200b", "") for metric in test.metric]
     assert report.headline["recall_at_1_in_10000"] is None and "Recall at 1/10,000" not in names
     assert names[-1] == "Threshold"
 
@@ -184,7 +184,7 @@ def test_measures_of_an_evaluation_have_names_and_explanations_and_the_best_come
 def test_accuracy_of_predictions_is_that_of_the_evaluation(monkeypatch, workspace, outputs):
     report = Store(workspace).open(outputs["evaluate_forest.report"])
     test = preview(monkeypatch, workspace, "predict_forest.predictions")
-    assert test.metric[0].value.replace("\\", "") == f"{report.headline['accuracy'] * 100:.1f} %"
+    assert test.metric[0].value.replace("\\", "").replace("\u200b", "") == f"{report.headline['accuracy'] * 100:.1f} %"
 
 
 def test_another_measure_orders_the_bars_anew(monkeypatch, workspace, outputs):
@@ -259,7 +259,7 @@ def test_odd_outputs_are_drawn_without_a_traceback(monkeypatch, tmp_path, port_t
         if (tab == "Probabilities") == (port_type == "predictions") or tab in ("Rows", None):
             test = preview(monkeypatch, workspace, "odd.out", tab)
             shown = " ".join([words(test), *(warning.value for warning in test.warning)])
-            assert said in shown.replace("\\", "")
+            assert said in shown.replace("\\", "").replace("\u200b", "")
             assert HOSTILE not in shown
 
 
@@ -275,7 +275,7 @@ def test_a_foreign_model_and_layers_are_told_plainly(monkeypatch, tmp_path):
     (folder / "notes.txt").write_text("no model")
     workspace = Workspace(tmp_path / "workspace")
     keep(workspace, "foreign", "model", Folder(folder))
-    assert "holds no model" in preview(monkeypatch, workspace, "foreign.out").warning[0].value.replace("\\", "")
+    assert "holds no model" in preview(monkeypatch, workspace, "foreign.out").warning[0].value.replace("\\", "").replace("\u200b", "")
     keep(workspace, "layers", "layers", Folder(folder))
     assert preview(monkeypatch, workspace, "layers.out").dataframe[0].value["File"].tolist() == ["notes.txt"]
 

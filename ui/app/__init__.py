@@ -1,1 +1,0 @@
-"""What Streamlit starts, and its looks; not beside ``ui/pages``, which Streamlit would take for its own kind of pages."""

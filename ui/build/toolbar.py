@@ -1,0 +1,141 @@
+"""The row over the canvas: name, save state, file menu, and all that starts and stops runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from engine.edits import SetName
+from engine.pipeline_file import dumps
+from ui.build import desk as desks
+from ui.build.desk import Desk
+from ui.studio import follow
+from ui.text import plain, time_of_day
+
+AGAIN = ("failed", "cancelled", "interrupted")
+"""States of a run that can be gone on with."""
+
+PARTS = ("Run to here", "Run from here", "Run all afresh")
+MORE = "more"
+
+
+def toolbar(desk: Desk, chosen: tuple[str, ...]) -> None:
+    """Draw the row. What a button does is its callback: a rerun may be cut short by the next, a callback is not."""
+    with st.container(horizontal=True, vertical_alignment="center", key="toolbar"):
+        st.button(
+            "Pipelines", icon=":material/arrow_back:", type="tertiary", help="All pipelines", on_click=desks.clear
+        )
+        _name(desk)
+        _file_menu(desk)
+        _save_state(desk)
+        st.space("stretch")
+        _run_buttons(desk, chosen)
+
+
+def _name(desk: Desk) -> None:
+    key = follow(f"{desk.pipeline}/name", desk.document.name)
+
+    def rename() -> None:
+        wanted = st.session_state[key].strip()
+        if wanted and wanted != desk.document.name:
+            desk.attempt(lambda: desk.edit(SetName(wanted)))
+
+    st.text_input(
+        "Name", key=key, on_change=rename, max_chars=200, label_visibility="collapsed", width=260
+    )
+
+
+def _save_state(desk: Desk) -> None:
+    if desk.not_saved:
+        st.badge("not saved", icon=":material/error:", color="red", help=plain(desk.not_saved))
+    else:
+        st.caption(f"saved {time_of_day(desk.saved_at)}", width="content")
+
+
+def _file_menu(desk: Desk) -> None:
+    with st.popover("File", icon=":material/folder_open:", key=f"file/{desk.pipeline}"):
+        text = dumps(desk.document)
+        st.download_button(
+            "Export JSON", text, f"{desk.pipeline}.json", "application/json", icon=":material/download:",
+            on_click="ignore", width="stretch",
+        )  # fmt: skip
+        st.button(
+            "Duplicate", icon=":material/content_copy:", width="stretch", on_click=_do, args=(desk, desk.duplicate,)
+        )
+        with st.expander("Delete", icon=":material/delete:"):
+            st.caption("Its runs stay.")
+            st.button(
+                "Delete this pipeline", type="primary", width="stretch", on_click=_do, args=(desk, desk.delete,)
+            )
+
+
+# Runs
+
+
+def _run_buttons(desk: Desk, chosen: tuple[str, ...]) -> None:
+    run, running = desk.run_now, desk.running
+    st.button(
+        "Validate",
+        icon=":material/check:",
+        help="Look for problems, also in the files that are read",
+        on_click=validate,
+        args=(desk,),
+    )
+    st.button(
+        "Run", icon=":material/play_arrow:", type="primary", disabled=running, on_click=begin, args=(desk, desk.start)
+    )
+    st.menu_button(
+        "More",
+        PARTS if len(chosen) == 1 else PARTS[-1:],
+        icon=":material/arrow_drop_down:",
+        disabled=running,
+        help="Run a part of the pipeline, or all of it anew",
+        key=MORE,
+        on_click=_run_part,
+        args=(desk, chosen),
+    )
+    st.button(
+        "Stop",
+        icon=":material/stop:",
+        disabled=not running,
+        help="Stop the run; Retry goes on with it",
+        on_click=_do,
+        args=(desk, desk.stop),
+    )
+    st.button(
+        "Retry",
+        icon=":material/replay:",
+        disabled=run is None or run.state not in AGAIN,
+        help="Go on with the run; nothing that is finished runs again",
+        on_click=begin,
+        args=(desk, desk.retry),
+    )
+
+
+def _run_part(desk: Desk, chosen: tuple[str, ...]) -> None:
+    match st.session_state[MORE]:
+        case "Run to here":
+            begin(desk, lambda: desk.start(to=chosen))
+        case "Run from here":
+            begin(desk, lambda: desk.start(afresh=chosen))
+        case "Run all afresh":
+            begin(desk, lambda: desk.start(afresh=tuple(desk.document.nodes)))
+
+
+def _do(desk: Desk, action: Callable[[], None]) -> None:
+    desk.attempt(action)
+
+
+def begin(desk: Desk, start: Callable[[], None]) -> None:
+    """Begin a run; if it is refused, the problems are listed."""
+    if desk.attempt(start):
+        desk.bottom, desk.watching = "Log", True
+
+
+def validate(desk: Desk) -> None:
+    """Say whether it can run, and show what is in the way."""
+    desk.bottom = "Problems"
+    desk.look_afresh()
+    count = len(desk.problems())
+    desk.notice = f"{count} problem{'s' if count > 1 else ''}; see below." if count else "Ready to run."
