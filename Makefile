@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 WORKERS ?= 2
 
-.PHONY: setup run test lint faults e2e bundle bench format constraints clean
+.PHONY: setup run test lint chromium faults e2e bundle bench format constraints clean
 
 setup: $(READY)
 
@@ -16,7 +16,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 run: $(READY)
-	$(BIN)/sylva run sample_pipelines/first_pipeline.json
+	$(BIN)/sylva studio
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -24,14 +24,19 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint
-	$(BIN)/pytest -n $(WORKERS) -m "not slow"
+test: lint chromium
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not slow"
+
+# The browser tests need Chromium; where it is missing and may not be installed, they are skipped and say so.
+chromium:
+	@command -v chromium || command -v google-chrome || (apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium) \
+		|| echo 'Chromium is not here and could not be installed: the browser tests will be skipped.'
 
 faults: $(READY)
 	$(BIN)/pytest -n $(WORKERS) tests/faults
 
-e2e: $(READY)
-	$(BIN)/pytest -n 1 tests/e2e
+e2e: $(READY) chromium
+	$(BIN)/pytest tests/e2e
 
 # The canvas as one script and one style sheet; both are committed, so that users need no Node.js.
 bundle:
@@ -41,6 +46,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.engine
 	$(BIN)/python -m benchmarks.forest
 	$(BIN)/python -m benchmarks.cascade
+	$(BIN)/python -m benchmarks.ui
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

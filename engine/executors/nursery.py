@@ -30,6 +30,9 @@ from engine.executors.worker import describe, execute
 from engine.processes import die_with_parent, identify, kill_group
 from engine.workspace import Workspace
 
+NICENESS = 5
+"""Nodes use all the machine has, but what people look at meanwhile comes first."""
+
 
 def start_nursery() -> tuple[int, socket.socket, socket.socket]:
     """Fork a nursery; its process id, the socket for requests and the socket of reports."""
@@ -111,6 +114,7 @@ class _Nursery:
     def _become_worker(self, job: Job, nursery: int) -> None:
         os.setpgid(0, 0)
         die_with_parent(nursery)
+        os.nice(NICENESS)
         # Told by the worker itself, so that it comes before everything else it tells.
         self._tell(job, "started", process=identify().to_dict())
         signal.set_wakeup_fd(-1)

@@ -19,7 +19,7 @@ SHOTS = ROOT / "artifacts" / "screenshots"
 """Pictures of the screens as the tests saw them; kept for a person to look at."""
 
 
-def until(holds: Callable[[], Any], seconds: float = 8.0, what: str = "it") -> Any:
+def until(holds: Callable[[], Any], seconds: float = 20.0, what: str = "it") -> Any:
     """What ``holds`` gives, once that is something."""
     end = time.monotonic() + seconds
     while not (found := holds()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from engine.edits import SetName
 from engine.pipeline_file import dumps
@@ -20,17 +21,21 @@ PARTS = ("Run to here", "Run from here", "Run all afresh")
 MORE = "more"
 
 
-def toolbar(desk: Desk, chosen: tuple[str, ...]) -> None:
-    """Draw the row. What a button does is its callback: a rerun may be cut short by the next, a callback is not."""
+def toolbar(desk: Desk, chosen: tuple[str, ...]) -> DeltaGenerator:
+    """Draw the row; the place for ``save_state``, which is known once the canvas has told its edits.
+
+    What a button does is its callback: a rerun may be cut short by the next, a callback is not.
+    """
     with st.container(horizontal=True, vertical_alignment="center", key="toolbar"):
         st.button(
             "Pipelines", icon=":material/arrow_back:", type="tertiary", help="All pipelines", on_click=desks.clear
         )
         _name(desk)
         _file_menu(desk)
-        _save_state(desk)
+        place = st.empty()
         st.space("stretch")
         _run_buttons(desk, chosen)
+    return place
 
 
 def _name(desk: Desk) -> None:
@@ -46,7 +51,8 @@ def _name(desk: Desk) -> None:
     )
 
 
-def _save_state(desk: Desk) -> None:
+def save_state(desk: Desk) -> None:
+    """Say when the document was saved, or that it was not."""
     if desk.not_saved:
         st.badge("not saved", icon=":material/error:", color="red", help=plain(desk.not_saved))
     else:

@@ -19,7 +19,7 @@ from ui.build.node_views import node_views
 from ui.build.panel import failure, panel
 from ui.studio import follow, studio
 from ui.text import plain, time_of_day
-from ui.build.toolbar import begin, toolbar
+from ui.build.toolbar import begin, save_state, toolbar
 
 LOOK_SECONDS = 0.5
 """How often a run under way is asked for news."""
@@ -46,13 +46,15 @@ def _draw(desk: Desk) -> None:
     desk.refresh()
     desk.look_afresh()
     chosen = _chosen()
-    toolbar(desk, chosen)
+    place = toolbar(desk, chosen)
     _say_notice(desk)
     middle, side = st.columns([3, 1], gap="small")
     with middle:
         result = _canvas(desk)
     if not desk.take(result):
         st.rerun(scope="fragment")
+    with place:
+        save_state(desk)
     with side, st.container(key="panel"):
         panel(desk, result.selection, desk.problems())
     _below(desk, result.selection)

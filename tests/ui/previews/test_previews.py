@@ -275,7 +275,9 @@ def test_a_foreign_model_and_layers_are_told_plainly(monkeypatch, tmp_path):
     (folder / "notes.txt").write_text("no model")
     workspace = Workspace(tmp_path / "workspace")
     keep(workspace, "foreign", "model", Folder(folder))
-    assert "holds no model" in preview(monkeypatch, workspace, "foreign.out").warning[0].value.replace("\\", "").replace("\u200b", "")
+    assert "holds no model" in preview(monkeypatch, workspace, "foreign.out").warning[0].value.replace(
+        "\\", ""
+    ).replace("\u200b", "")
     keep(workspace, "layers", "layers", Folder(folder))
     assert preview(monkeypatch, workspace, "layers.out").dataframe[0].value["File"].tolist() == ["notes.txt"]
 

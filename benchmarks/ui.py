@@ -1,0 +1,193 @@
+"""How quick the studio is in a real browser: ``python -m benchmarks.ui [--repeats N]``; needs Chromium.
+
+Nothing else should run beside it. Every figure is a median, but for the worst frame.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+from benchmarks._figures import Figure
+from engine.document import Document, Edge, Node
+from engine.events import EventLog
+from engine.pipeline_file import dumps
+from engine.processes import identify
+from engine.workspace import Workspace
+from tests.e2e.tab import CHROMIUM, ROOT, until
+from tests.e2e.studio import Studio, studio_at
+
+IDLE_SECONDS = 20
+FRAMES = """() => { window.frames_ = []; let last = performance.now(); const step = now => {
+    window.frames_.push(now - last); last = now; window.watching_ && requestAnimationFrame(step); };
+    window.watching_ = true; requestAnimationFrame(step); }"""
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--repeats", type=int, default=7)
+    repeats = options.parse_args().repeats
+    with tempfile.TemporaryDirectory(prefix="sylva-ui-") as folder, sync_playwright() as driver:
+        workspace = Workspace(Path(folder)).create()
+        with studio_at(workspace.root) as address:
+            browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            page = browser.new_page(viewport={"width": 1440, "height": 900})
+            for figure in figures(Studio(page, address, workspace), repeats):
+                print(figure.line(), flush=True)
+            browser.close()
+
+
+def figures(studio: Studio, repeats: int) -> Iterator[Figure]:
+    yield bundle_size()
+    yield first_paint(studio, repeats)
+    yield edit_latency(studio, repeats)
+    yield state_latency(studio, repeats)
+    yield worst_frame(studio, repeats)
+    yield idle_load(studio)
+
+
+def many(count: int) -> Document:
+    nodes = {f"split-{at}": Node(type="split") for at in range(count)}
+    edges = tuple(
+        Edge.between(f"split-{at}.train", f"split-{at + 1}.table") for at in range(count - 1) if (at + 1) % 15
+    )
+    layout = {f"split-{at}": (at % 15 * 272.0, at // 15 * 144.0) for at in range(count)}
+    return Document(name=f"Many {count}", nodes=nodes, edges=edges, layout=layout)
+
+
+def five() -> Document:
+    nodes = {name: Node(type=name) for name in ("load-data", "split", "deep-forest", "predict", "evaluate")}
+    return Document(name="Five", nodes=nodes, layout={name: (at * 272.0, 0.0) for at, name in enumerate(nodes)})
+
+
+def median(what: str, values: list[float], limit: float, unit: str = "s") -> Figure:
+    print(f"  {what}: {', '.join(f'{value:.3f}' for value in values)}")
+    return Figure(what, statistics.median(values), unit, limit)
+
+
+def timed(action: Callable[[], Any], holds: Callable[[], Any]) -> float:
+    action()
+    began = time.perf_counter()
+    while not holds():
+        if time.perf_counter() - began > 20:
+            raise TimeoutError
+        time.sleep(0.005)
+    return time.perf_counter() - began
+
+
+def bundle_size() -> Figure:
+    files = list((ROOT / "ui" / "canvas" / "frontend_dist").iterdir())
+    return Figure("bundle of the canvas", sum(path.stat().st_size for path in files) / 1000, "kB", 400)
+
+
+def first_paint(studio: Studio, repeats: int) -> Figure:
+    """From the address to a canvas that shows its nodes, in a browser that was here before."""
+    pipeline = studio.library.create(five())
+    took = []
+    for _ in range(repeats + 1):
+        studio.page.goto("about:blank")
+        began = time.perf_counter()
+        studio.page.goto(f"{studio.address}/build?pipeline={pipeline}", wait_until="commit")
+        studio.node("evaluate").wait_for()
+        studio.button("Run").wait_for()
+        took.append(time.perf_counter() - began)
+    return median("first useful paint of Build, warm", took[1:], 2.5)
+
+
+def edit_latency(studio: Studio, repeats: int) -> Figure:
+    """From letting go of a node to the document in its file, with 100 nodes."""
+    studio.begin(many(100))
+    studio.page.wait_for_timeout(2000)
+    took = []
+    for at in range(repeats):
+        before = studio.library.stamp(studio.pipeline)
+        x, y = studio.centre(studio.node("split-0").locator(".step-title"))
+        studio.pull((x, y), (x + 32 + at, y + 32), let_go=False)
+        took.append(timed(studio.page.mouse.up, lambda before=before: studio.library.stamp(studio.pipeline) != before))
+        studio.page.wait_for_timeout(700)
+    return median("an edit among 100 nodes reaches Python and the disk", took, 0.4)
+
+
+def state_latency(studio: Studio, repeats: int) -> Figure:
+    """From an event in the log to the state on the canvas; nothing may move."""
+    document = many(100)
+    pipeline = studio.library.create(document)
+    took = []
+    with EventLog(studio.workspace) as log:
+        run = log.create_run("Many", dumps(document), {"pipeline": pipeline})
+        log.append(run, "run-started", supervisor=identify().to_dict(), todo=list(document.nodes))
+        studio.open(pipeline)
+        until(lambda: studio.node("split-0").get_attribute("data-state") == "queued")
+        places = studio.places()
+        for at in range(repeats):
+            node = f"split-{at}"
+            studio.page.wait_for_timeout(300 + 70 * at)  # not in step with the looks for news
+            facts = {"attempt": 1, "key": "k", "process": {}}
+            took.append(
+                timed(
+                    lambda node=node, facts=facts: log.append(run, "started", node, **facts),
+                    lambda node=node: studio.node(node).get_attribute("data-state") == "running",
+                )
+            )
+        assert studio.places() == places, "a state moved a node"
+        log.append(run, "run-finished", state="done")
+    return median("a state reaches the canvas, 100 nodes, nothing moves", took, 1.2)
+        ", NODES MOVED" if moved else ", nothing moved"
+    )
+
+
+def worst_frame(studio: Studio, repeats: int) -> Figure:
+    """The longest frame while a node is dragged among 300."""
+    studio.begin(many(300))
+    studio.page.wait_for_timeout(3000)
+    worst = []
+    for _ in range(repeats):
+        x, y = studio.centre(studio.node("split-0").locator(".step-title"))
+        studio.page.mouse.move(x, y)
+        studio.page.mouse.down()
+        studio.page.mouse.move(x + 8, y + 8, steps=2)
+        studio.page.wait_for_timeout(200)
+        studio.page.evaluate(FRAMES)
+        studio.page.mouse.move(x + 240, y + 120, steps=40)
+        studio.page.mouse.move(x, y, steps=40)
+        worst.append(max(studio.page.evaluate("() => { window.watching_ = false; return window.frames_; }")[1:]))
+        studio.page.mouse.up()
+        studio.page.wait_for_timeout(800)
+    return Figure("worst frame of all drags among 300 nodes", max(worst), "ms", 100)
+
+
+def idle_load(studio: Studio) -> Figure:
+    """What the studio's processes take of a core while a pipeline lies open and nobody touches it."""
+    studio.begin(five())
+    studio.page.wait_for_timeout(5000)
+    before, began = _cpu_seconds(), time.perf_counter()
+    time.sleep(IDLE_SECONDS)
+    share = (_cpu_seconds() - before) / (time.perf_counter() - began)
+    return Figure("idle studio, share of a core", share * 100, "%", 3)
+
+
+def _cpu_seconds() -> float:
+    """CPU time of all processes below this one that are the studio's, not the browser's."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    total = 0
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+            if b"ui" in words or b"engine.launch" in words:
+                fields = (path.parent / "stat").read_text().rpartition(")")[2].split()
+                total += int(fields[11]) + int(fields[12])
+        except OSError:
+            continue
+    return total / ticks
+
+
+if __name__ == "__main__":
+    main()

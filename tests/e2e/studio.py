@@ -1,0 +1,142 @@
+"""The studio in a browser tab, and pipelines to begin with; what Python made of them is read from the workspace."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from engine.document import Document, Edge, Node
+from engine.events import Event, EventLog
+from engine.library import Library
+from engine.state import RunState, run_state
+from engine.workspace import Workspace
+from tests.e2e.tab import Tab, free_port, served, until
+
+PATIENCE = 60.0
+
+
+@contextmanager
+def studio_at(workspace: Path) -> Iterator[str]:
+    port = free_port()
+    command = [sys.executable, "-P", "-m", "ui", f"--port={port}", "--no-browser", f"--workspace={workspace}"]
+    with served(command, port, workspace) as address:
+        yield address
+
+
+class Studio(Tab):
+    """A tab with the studio in it; files and run log of its workspace say what Python made of it."""
+
+    def __init__(self, page: Any, address: str, workspace: Workspace) -> None:
+        super().__init__(page, address)
+        self.workspace, self.library = workspace, Library(workspace)
+
+    # Where we are
+
+    @property
+    def pipeline(self) -> str:
+        found = re.search(r"[?&]pipeline=([\w-]+)", self.page.url)
+        assert found, self.page.url
+        return found.group(1)
+
+    @property
+    def document(self) -> Document:
+        return self.library.open(self.pipeline).document
+
+    def saved(self, holds: Callable[[Document], Any], seconds: float = 10.0) -> Document:
+        """The document in the file, once it is as expected."""
+        try:
+            until(lambda: holds(self.document), seconds)
+        except AssertionError:
+            raise AssertionError(f"the file has {self.document}") from None
+        return self.document
+
+    @property
+    def run(self) -> RunState | None:
+        with EventLog(self.workspace) as log:
+            row = log.last_run_of(self.pipeline)
+            return run_state(log, row) if row else None
+
+    def events(self, kind: str) -> list[Event]:
+        assert self.run is not None
+        with EventLog(self.workspace) as log:
+            return [event for event in log.events(self.run.id) if event.kind == kind]
+
+    # What a user does
+
+    def open(self, pipeline: str | None = None) -> Studio:
+        self.page.goto(f"{self.address}/build" + (f"?pipeline={pipeline}" if pipeline else ""))
+        if pipeline:
+            self.page.wait_for_selector(".stage", timeout=30_000)
+        else:
+            self.page.get_by_role("heading", name="Pipelines").wait_for(timeout=30_000)
+        return self
+
+    def new(self) -> Studio:
+        self.open()
+        self.button("New pipeline").click()
+        self.page.wait_for_selector(".stage", timeout=30_000)
+        return self
+
+    def begin(self, document: Document) -> Studio:
+        """Open a pipeline that lies in the workspace."""
+        self.open(self.library.create(document))
+        self.page.wait_for_selector(".react-flow__node")
+        return self
+
+    def choose(self, node: str) -> None:
+        self.click(node)
+        expect()(self.page.locator(".st-key-panel")).to_contain_text("Name and limits", timeout=15_000)
+
+    def field(self, label: str) -> Any:
+        return self.page.locator(".st-key-panel").get_by_label(label, exact=True).first
+
+    def fill(self, label: str, value: str) -> None:
+        self.field(label).fill(value)
+        self.field(label).press("Enter")
+
+    def expect_states(self, seconds: float = PATIENCE, **states: str) -> None:
+        """``finished`` is done or cached: another test may have made the same."""
+        for node, state in states.items():
+            wanted = re.compile("done|cached" if state == "finished" else state)
+            expect()(self.node(node)).to_have_attribute("data-state", wanted, timeout=seconds * 1000)
+
+    def look_at(self, end: str) -> None:
+        self.handle(end, "output").click()
+        expect()(self.page.get_by_role("radio", name="Output")).to_be_checked(timeout=15_000)
+
+
+def chain(*nodes: tuple[str, dict[str, Any]], name: str = "Chain", ports: str = "table") -> Document:
+    """Nodes behind each other, each named by its type."""
+    names = [node_type for node_type, _ in nodes]
+    return Document(
+        name=name,
+        nodes={node_type: Node(type=node_type, params=params) for node_type, params in nodes},
+        edges=tuple(Edge.between(f"{a}.{ports}", f"{b}.{ports}") for a, b in pairwise(names)),
+        layout={node_type: (at * 288.0, 96.0) for at, node_type in enumerate(names)},
+    )
+
+
+def forest(**params: Any) -> Document:
+    """Load, split, deep forest."""
+    return Document(
+        name="Forest",
+        nodes={
+            "load": Node(type="load-data", params={"source": "sample:digits"}),
+            "split": Node(type="split"),
+            "forest": Node(type="deep-forest", params=params),
+        },
+        edges=(Edge.between("load.table", "split.table"), Edge.between("split.train", "forest.table")),
+        layout={"load": (0, 0), "split": (288, 0), "forest": (576, 0)},
+    )
+
+
+def expect() -> Any:
+    """Playwright's own, which waits; looked for when it is needed."""
+    from playwright.sync_api import expect
+
+    return expect
