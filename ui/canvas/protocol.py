@@ -43,10 +43,10 @@ class Reveal(NamedTuple):
 
 
 class RunRequest(NamedTuple):
-    """The user chose to run up to a node, or from it on."""
+    """The user chose to run up to a node, from it on, or everything; for everything there is no node (``""``)."""
 
     node: str
-    direction: Literal["to", "from"]
+    direction: Literal["to", "from", "all"]
 
 
 class Taken(NamedTuple):
@@ -67,7 +67,7 @@ class CanvasResult:
     port: Endpoint | None = None
     """The output that was clicked just now, to look at what it gave."""
     run: RunRequest | None = None
-    """Run to here or from here, chosen just now."""
+    """Run to here, from here or everything, asked for just now."""
     revision: int = 0
     restored: frozenset[str] = frozenset()
     """Nodes whose parameters the canvas has just set (by undo, redo or paste): a form has to show them anew."""
@@ -211,8 +211,10 @@ def port_in(document: Document, sent: object) -> Endpoint | None:
 
 
 def run_in(document: Document, sent: object) -> RunRequest | None:
-    """The run asked for, if its node is in the document."""
+    """The run asked for, if it is of everything or its node is in the document."""
     match sent:
+        case {"node": "", "direction": "all"}:
+            return RunRequest("", "all")
         case {"node": str() as node, "direction": "to" | "from" as direction} if node in document.nodes:
             return RunRequest(node, direction)
     return None

@@ -78,9 +78,9 @@ def run_states(step: int) -> dict[str, NodeView]:
 
 SHOWCASE: dict[str, NodeView] = {
     "load-data": {"state": "cached", "text": "same file as last time"},
-    "split": {"state": "done", "seconds": 0.42},
+    "split": {"state": "done", "seconds": 0.042},
     "deep-forest": {"state": "running", "progress": 0.45, "text": "layer 3, fold 2 of 5"},
-    "predict": {"state": "failed", "text": "the table lacks the column age"},
+    "predict": {"state": "failed", "text": "the table lacks the column age of the sample"},
     "evaluate": {"state": "skipped", "text": "Predict failed"},
 }
 
@@ -88,6 +88,7 @@ state = st.session_state
 st.set_page_config(layout="wide", page_title="Canvas")
 if "document" not in state:
     state.document, state.epoch, state.running, state.steps, state.revealed = start(), 0, False, 0, 0
+    state.revealed = int(st.query_params.get("reveal", "0"))
 
 buttons = st.columns(8)
 if buttons[0].button("Start run"):

@@ -4,10 +4,11 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { History } from "../../../ui/canvas/frontend/src/history.js";
 import { layered } from "../../../ui/canvas/frontend/src/layout.js";
-import { addNode, connect, copy, freeId, fromWire, move, paste, remove, toWire } from "../../../ui/canvas/frontend/src/model.js";
+import { addNode, connect, copy, disconnect, freeId, fromWire, move, paste, reconnect, remove, toWire } from "../../../ui/canvas/frontend/src/model.js";
 import { difference, isEmpty, rebase } from "../../../ui/canvas/frontend/src/rebase.js";
+import { load, save } from "../../../ui/canvas/frontend/src/storage.js";
 import { edgeInto, refusal } from "../../../ui/canvas/frontend/src/rules.js";
-import { duration, stateLine } from "../../../ui/canvas/frontend/src/words.js";
+import { duration, spoken, stateLine } from "../../../ui/canvas/frontend/src/words.js";
 
 const port = (name, type, more = {}) => ({ name, title: name, type, accepts: [type], many: false, required: true, ...more });
 const RULES = {
@@ -37,10 +38,28 @@ test("a connection is refused for its own reason", () => {
   assert.equal(why("a.table", "b.table", free), null);
 });
 
+test("a refusal names only inputs that are free", () => {
+  const rules = { ...RULES, apply: { inputs: [port("model", "model"), port("rows", "table")], outputs: [] } };
+  const doc = build({ a: "load", p: "apply" });
+  assert.match(refusal(doc, rules, { from: "a.table", to: "p.model" }), /Use its input rows/);
+  assert.doesNotMatch(refusal(connect(doc, { from: "a.table", to: "p.rows" }), rules, { from: "a.table", to: "p.model" }), /Use its input/);
+});
+
 test("an input for many takes many, but not the same twice", () => {
   const doc = build({ a: "load", b: "load", g: "gather" }, [["a.table", "g.tables"]]);
   assert.equal(refusal(doc, RULES, { from: "b.table", to: "g.tables" }), null);
   assert.match(refusal(doc, RULES, { from: "a.table", to: "g.tables" }), /there already/);
+});
+
+test("an edge led to another port keeps its place, and its old port counts as free", () => {
+  const [first, second] = CHAIN.edges;
+  const moved = reconnect(CHAIN, second, { from: "a.table", to: "c.table" });
+  assert.deepEqual(moved.edges, [first, { from: "a.table", to: "c.table" }]);
+  assert.deepEqual(reconnect(CHAIN, first, first), CHAIN);
+  const loose = disconnect(CHAIN, second);
+  assert.deepEqual(loose.edges, [first]);
+  assert.equal(refusal(loose, RULES, { from: "a.table", to: "c.table" }), null);
+  assert.match(refusal(loose, RULES, { from: "c.table", to: "b.table" }), /takes one connection/);
 });
 
 test("a dropped type is connected to its first free input that fits, or says why not", () => {
@@ -123,6 +142,21 @@ test("edits of one series are undone as one", () => {
   assert.equal(history.redo("6"), null);
 });
 
+test("what a tab remembers is read as it was written, with fewer steps of undo where it would be too much", () => {
+  const kept = new Map();
+  globalThis.sessionStorage = { getItem: (key) => kept.get(key) ?? null, setItem: (key, text) => kept.set(key, text) };
+  const step = (at) => ({ ...CHAIN, notes: [{ id: "note:1", text: "long ".repeat(20_000) + at }] });
+  const memory = { doc: CHAIN, viewport: { x: 1, y: 2, zoom: 1 }, unconfirmed: null, selected: ["a"] };
+  save("p", { ...memory, past: [CHAIN, { ...CHAIN, edges: [] }], future: [CHAIN] });
+  assert.deepEqual(load("p"), { ...memory, past: [CHAIN, { ...CHAIN, edges: [] }], future: [CHAIN] });
+  save("p", { ...memory, past: Array.from({ length: 40 }, (_, at) => step(at)), future: [] });
+  assert.ok([...kept.values()].every((text) => text.length <= 1_500_000));
+  assert.equal(load("p").past.length, 7);
+  assert.ok(load("p").past.at(-1).notes[0].text.endsWith("39"));
+  assert.deepEqual(load("q"), {});
+  delete globalThis.sessionStorage;
+});
+
 test("the layout goes left to right and lets nothing overlap, even for a circle", () => {
   const wide = build(
     Object.fromEntries(Array.from({ length: 40 }, (_, at) => [`n${at}`, "step"])),
@@ -147,7 +181,11 @@ test("the layout goes left to right and lets nothing overlap, even for a circle"
 test("states are said in words", () => {
   assert.equal(stateLine({ state: "idle" }), null);
   assert.equal(stateLine({ state: "running", progress: 0.45, text: "layer 2" }), "45 % · layer 2");
-  assert.equal(stateLine({ state: "done", seconds: 0.42 }), "Done in 0.4 s");
+  assert.equal(stateLine({ state: "queued" }), "Queued");
+  assert.equal(stateLine({ state: "done", seconds: 0.04 }), "Done in 40 ms");
   assert.equal(stateLine({ state: "cached", text: "same inputs" }), "Cached · same inputs");
-  assert.equal(duration(184), "3 min 4 s");
+  assert.equal(spoken("Split", "split-2", { state: "failed", text: "no column age" }), "Split (split-2), failed: no column age");
+  assert.equal(spoken("Split", "split-2", { state: "idle" }), "Split (split-2), idle");
+  const said = { 0: "0 ms", 0.9994: "999 ms", 0.9996: "1.0 s", 9.96: "10 s", 59.7: "1 min 0 s", 119.7: "2 min 0 s", 184: "3 min 4 s", 7265: "2 h 1 min" };
+  for (const [seconds, words] of Object.entries(said)) assert.equal(duration(Number(seconds)), words);
 });

@@ -172,5 +172,8 @@ def test_events_name_nodes_that_are_there_or_nothing():
     assert port_in(DOCUMENT, {"node": "gone", "port": "train"}) is None
     assert port_in(DOCUMENT, "split.train") is None
     assert run_in(DOCUMENT, {"node": "split", "direction": "from"}) == RunRequest("split", "from")
+    assert run_in(DOCUMENT, {"node": "", "direction": "all"}) == RunRequest("", "all")
+    assert run_in(DOCUMENT, {"node": "split", "direction": "all"}) is None
+    assert run_in(DOCUMENT, {"node": "", "direction": "to"}) is None
     assert run_in(DOCUMENT, {"node": "split", "direction": "sideways"}) is None
     assert run_in(DOCUMENT, None) is None

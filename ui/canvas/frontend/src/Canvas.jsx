@@ -1,87 +1,66 @@
 // The editor: palette to the left, React Flow to the right, and what lies over it.
 
-import { Background, BackgroundVariant, MiniMap, ReactFlow, SelectionMode, useReactFlow } from "@xyflow/react";
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
-import { add, copySelected, duplicateSelected, link, note, pasteCopy, removeSelected, selectAll, tidy } from "./actions.js";
+import { Background, BackgroundVariant, MiniMap, ReactFlow, SelectionMode, useReactFlow, useStore as useFlow } from "@xyflow/react";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { add, copySelected, duplicateSelected, link, note, pasteCopy, removeSelected, retarget, selectAll, tidy } from "./actions.js";
 import { useStore, useView } from "./context.js";
 import { dropHandlers } from "./drop.js";
 import { NODE_WIDTH, edgeOf } from "./flow.js";
 import { keyHandler } from "./keyboard.js";
-import { Menu } from "./Menu.jsx";
+import { Menu, menuRoom } from "./Menu.jsx";
 import { ConnectionHint, EmptyHint, Notice, Tip } from "./Messages.jsx";
-import { GRID, isNoteId } from "./model.js";
+import { GRID, disconnect, isNoteId } from "./model.js";
 import { NoteNode } from "./NoteNode.jsx";
 import { Palette } from "./Palette.jsx";
-import { QuickAdd } from "./QuickAdd.jsx";
+import { QuickAdd, SEARCH_ROOM } from "./QuickAdd.jsx";
 import { outputAt, refusal } from "./rules.js";
 import { StepNode } from "./StepNode.jsx";
 import { Toolbar, Zoom } from "./Toolbar.jsx";
 
-const NODE_TYPES = { step: StepNode, note: NoteNode };
 const FIT = { padding: { top: "64px", right: "32px", bottom: "64px", left: "32px" }, maxZoom: 1, duration: 200 }; // clear of the bars
-const OVERLAY_ROOM = { x: 270, y: 330 };
-const MANY_KEYS = ["Shift", "Meta", "Control"];
+const FAR = 0.3; // below this zoom nobody can read small print
+const MINIMAP_NEEDS = { width: 700, height: 320 };
+
+// A setting that becomes another object makes React Flow ask each node, port and edge anew: none of them may change.
+const SETTINGS = {
+  nodeTypes: { step: StepNode, note: NoteNode },
+  snapToGrid: true,
+  snapGrid: [GRID, GRID],
+  connectionRadius: 26,
+  connectOnClick: false,
+  reconnectRadius: 14,
+  selectionMode: SelectionMode.Partial,
+  multiSelectionKeyCode: ["Shift", "Meta", "Control"],
+  deleteKeyCode: null,
+  disableKeyboardA11y: true,
+  elevateNodesOnSelect: false,
+  zoomOnDoubleClick: false,
+  nodeDragThreshold: 2,
+  minZoom: 0.1,
+  maxZoom: 2,
+  proOptions: { hideAttribution: true },
+};
 
 export function Canvas() {
   const store = useStore();
-  const nodes = useView((view) => view.nodes);
-  const edges = useView((view) => view.edges);
   const overlay = useView((view) => view.overlay);
   const height = useView((view) => view.height);
+  const far = useFlow((state) => state.transform[2] < FAR);
   const home = useRef(null);
   const stage = useRef(null);
   const flow = useReactFlow();
-  const [fitAtFirst] = useState(() => !store.view.viewport && nodes.length > 0);
   const ui = useScreen(store, home, stage, flow);
   useReveal(flow);
 
   const onKeyDown = useMemo(() => keyHandler(store, ui), [store, ui]);
   const drop = useMemo(() => dropHandlers(store, stage, flow.screenToFlowPosition, ui.focus), [store, flow, ui]);
-  const isValidConnection = useCallback((connection) => refusal(store.view.doc, store.view.rules, edgeOf(connection)) === null, [store]);
   const closeElsewhere = (event) => overlay && !event.target.closest(".overlay") && ui.close();
 
   return (
     <div ref={home} className="sylva-canvas" style={{ height }} tabIndex={-1} onKeyDown={onKeyDown} onPointerDownCapture={closeElsewhere}>
-      <Palette onAdd={(type) => ui.addInMiddle(type)} />
-      <div ref={stage} className="stage" onDoubleClick={ui.onDoubleClick} onPointerDown={ui.onPointerDown} {...drop}>
-        <ReactFlow
-          nodes={nodes}
-          edges={edges}
-          nodeTypes={NODE_TYPES}
-          onNodesChange={store.nodesChanged}
-          onEdgesChange={store.edgesChanged}
-          onNodeDragStop={(_, __, moved) => store.dropped(moved)}
-          onSelectionDragStop={(_, moved) => store.dropped(moved)}
-          isValidConnection={isValidConnection}
-          onConnect={(connection) => link(store, edgeOf(connection))}
-          onConnectStart={ui.onConnectStart}
-          onConnectEnd={ui.onConnectEnd}
-          onMoveEnd={(_, viewport) => store.moveViewport(viewport)}
-          onNodeContextMenu={(event, node) => ui.onNodeMenu(event, node.id)}
-          onSelectionContextMenu={(event) => ui.onNodeMenu(event, null)}
-          onEdgeContextMenu={ui.onEdgeMenu}
-          onPaneContextMenu={ui.onPaneMenu}
-          defaultViewport={store.view.viewport ?? { x: 40, y: 40, zoom: 1 }}
-          fitView={fitAtFirst}
-          fitViewOptions={{ ...FIT, duration: 0 }}
-          snapToGrid
-          snapGrid={[GRID, GRID]}
-          connectionRadius={26}
-          connectOnClick={false}
-          selectionMode={SelectionMode.Partial}
-          multiSelectionKeyCode={MANY_KEYS}
-          deleteKeyCode={null}
-          disableKeyboardA11y
-          elevateNodesOnSelect={false}
-          zoomOnDoubleClick={false}
-          nodeDragThreshold={2}
-          minZoom={0.1}
-          maxZoom={2}
-          proOptions={{ hideAttribution: true }}
-        >
-          <Background variant={BackgroundVariant.Dots} gap={GRID} size={1.5} />
-          <MiniMap pannable zoomable ariaLabel="Overview" nodeClassName={minimapClass} nodeBorderRadius={12} />
-        </ReactFlow>
+      <Palette onAdd={ui.addInMiddle} />
+      <div ref={stage} className={`stage${far ? " far" : ""}`} onDoubleClick={ui.onDoubleClick} onPointerDown={ui.onPointerDown} {...drop}>
+        <Flow ui={ui} />
         <Toolbar fit={ui.fit} onNote={ui.note} />
         <Zoom />
         <EmptyHint />
@@ -95,12 +74,55 @@ export function Canvas() {
   );
 }
 
+/** React Flow with the document in it: the only part that is drawn anew while something is dragged. */
+function Flow({ ui }) {
+  const store = useStore();
+  const nodes = useView((view) => view.nodes);
+  const edges = useView((view) => view.edges);
+  const [first] = useState(() => firstView(store.view));
+  const roomy = useFlow(({ width, height }) => width >= MINIMAP_NEEDS.width && height >= MINIMAP_NEEDS.height);
+  const handlers = useMemo(() => flowHandlers(store, ui), [store, ui]);
+  return (
+    <ReactFlow nodes={nodes} edges={edges} {...SETTINGS} {...first} {...handlers}>
+      <Background variant={BackgroundVariant.Dots} gap={GRID} size={1.5} />
+      {roomy && <MiniMap pannable zoomable ariaLabel="Overview" nodeClassName={minimapClass} nodeBorderRadius={12} />}
+    </ReactFlow>
+  );
+}
+
+/** Where the canvas opens: where it was left; else at the node that Python asks to show; else with all in view. */
+function firstView({ viewport, nodes, reveal }) {
+  const defaultViewport = viewport ?? { x: 40, y: 40, zoom: 1 };
+  if (viewport || !nodes.length) return { defaultViewport };
+  const shown = reveal && { nodes: [{ id: reveal.node }] };
+  return { defaultViewport, fitView: true, fitViewOptions: { ...FIT, duration: 0, ...shown } };
+}
+
+const flowHandlers = (store, ui) => ({
+  onNodesChange: store.nodesChanged,
+  onEdgesChange: store.edgesChanged,
+  onNodeDragStop: (_, __, moved) => store.dropped(moved),
+  onSelectionDragStop: (_, moved) => store.dropped(moved),
+  isValidConnection: (connection) => refusal(store.view.pulled?.doc ?? store.view.doc, store.view.rules, edgeOf(connection)) === null,
+  onConnect: (connection) => link(store, edgeOf(connection)),
+  onConnectStart: ui.onConnectStart,
+  onConnectEnd: ui.onConnectEnd,
+  onReconnect: (edge, connection) => retarget(store, edgeOf(edge), edgeOf(connection)),
+  onReconnectStart: ui.onReconnectStart,
+  onMoveEnd: (_, viewport) => store.moveViewport(viewport),
+  onNodeContextMenu: (event, node) => ui.onNodeMenu(event, node.id),
+  onSelectionContextMenu: (event) => ui.onNodeMenu(event, null),
+  onEdgeContextMenu: ui.onEdgeMenu,
+  onPaneContextMenu: ui.onPaneMenu,
+});
+
 const minimapClass = (node) => (isNoteId(node.id) ? "minimap-note" : `state-${node.domAttributes?.["data-state"]}`);
 
 /** What needs to know where things are on the screen. */
 function useScreen(store, home, stage, flow) {
   return useMemo(() => {
     let overlays = 0;
+    let loose = null; // the edge whose end is being pulled to another port
     const focus = () => home.current?.focus({ preventScroll: true });
     const inStage = ({ clientX, clientY }) => {
       const box = stage.current.getBoundingClientRect();
@@ -114,7 +136,8 @@ function useScreen(store, home, stage, flow) {
     const show = (kind, event, more) => {
       const { x, y } = inStage(event);
       const box = stage.current.getBoundingClientRect();
-      const at = { x: Math.max(8, Math.min(x, box.width - OVERLAY_ROOM.x)), y: Math.max(8, Math.min(y, box.height - OVERLAY_ROOM.y)) };
+      const room = kind === "menu" ? menuRoom(more.items) : SEARCH_ROOM;
+      const at = { x: Math.max(8, Math.min(x, box.width - room.x)), y: Math.max(8, Math.min(y, box.height - room.y)) };
       store.set({ overlay: { kind, id: ++overlays, at, place: toFlow(event), ...more } });
     };
     const close = () => {
@@ -149,9 +172,17 @@ function useScreen(store, home, stage, flow) {
       },
       onPointerDown: (event) => event.target.closest("input, textarea, button, .overlay, .react-flow__node") || focus(),
       onDoubleClick: (event) => event.target.classList.contains("react-flow__pane") && search(event),
-      onConnectStart: (_, { nodeId, handleId, handleType }) => store.set({ pulled: { end: `${nodeId}.${handleId}`, side: handleType } }),
+      onReconnectStart: (_, edge) => (loose = edgeOf(edge)),
+      onConnectStart: (_, { nodeId, handleId, handleType }) => {
+        const doc = loose ? disconnect(store.view.doc, loose) : store.view.doc;
+        store.set({ pulled: { end: `${nodeId}.${handleId}`, side: handleType, doc } });
+      },
       onConnectEnd: (event, { fromHandle, toHandle, isValid }) => {
         store.set({ pulled: null });
+        if (loose) {
+          loose = null;
+          return focus(); // it was on the edge, which may be another one now
+        }
         const pane = event.target.closest?.(".react-flow__pane") ?? pointed(stage.current, event);
         if (isValid || toHandle || fromHandle?.type !== "source" || !pane) return;
         const from = `${fromHandle.nodeId}.${fromHandle.id}`;

@@ -2,6 +2,9 @@
 
 import { useEffect, useRef } from "react";
 
+/** What a menu takes of the stage, so that it opens at the pointer and still fits. */
+export const menuRoom = (items) => ({ x: 206, y: 18 + items.reduce((sum, item) => sum + (item ? 30 : 9), 0) });
+
 export function Menu({ at, items, onClose }) {
   const box = useRef(null);
   useEffect(() => {

@@ -1,7 +1,7 @@
 // What the canvas says: why a connection is refused, at the pointer; problems, at their badge; notices, below;
 // a hint while it is empty.
 
-import { useConnection } from "@xyflow/react";
+import { useConnection, useStore as useFlow } from "@xyflow/react";
 import { useEffect } from "react";
 import { useStore, useView } from "./context.js";
 import { refusal } from "./rules.js";
@@ -11,16 +11,28 @@ const NOTICE_SECONDS = 8;
 /** Why the edge under the pointer is refused. */
 export function ConnectionHint() {
   const connection = useConnection();
-  const { doc, rules, titles } = useView((view) => view);
+  const doc = useView((view) => view.pulled?.doc ?? view.doc);
+  const rules = useView((view) => view.rules);
+  const titles = useView((view) => view.titles);
+  const width = useFlow((state) => state.width);
+  const height = useFlow((state) => state.height);
   const { inProgress, fromHandle, toHandle, isValid, pointer } = connection;
   if (!inProgress || !toHandle || isValid) return null;
   if (toHandle.nodeId === fromHandle.nodeId && toHandle.id === fromHandle.id && toHandle.type === fromHandle.type) return null;
   return (
-    <div className="overlay refusal" role="alert" style={{ left: pointer.x + 16, top: pointer.y + 18 }}>
+    <div className="overlay refusal" role="alert" style={besidePointer(pointer, width, height)}>
       {whyNot(doc, rules, titles, fromHandle, toHandle)}
     </div>
   );
 }
+
+const REFUSAL = { width: 280, height: 76 };
+
+/** Right and below the pointer, or on the other side of it where the stage ends. */
+const besidePointer = ({ x, y }, width, height) => ({
+  left: Math.max(8, Math.min(x + 16, width - REFUSAL.width - 8)),
+  ...(y + 18 + REFUSAL.height < height ? { top: y + 18 } : { bottom: height - y + 14 }),
+});
 
 function whyNot(doc, rules, titles, fromHandle, toHandle) {
   const end = (handle) => `${handle.nodeId}.${handle.id}`;

@@ -6,6 +6,8 @@ import { Icon } from "./icons.jsx";
 import { ranked } from "./Palette.jsx";
 import { takers } from "./rules.js";
 
+export const SEARCH_ROOM = { x: 264, y: 324 };
+
 export function QuickAdd({ at, portType, onChoose, onClose }) {
   const types = useView((view) => view.types);
   const rules = useView((view) => view.rules);

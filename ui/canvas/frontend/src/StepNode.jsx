@@ -3,12 +3,11 @@
 import { Handle, Position } from "@xyflow/react";
 import { memo, useEffect } from "react";
 import { useStore, useView } from "./context.js";
+import { IDLE } from "./flow.js";
 import { Icon } from "./icons.jsx";
 import { tipAt } from "./Messages.jsx";
 import { refusal } from "./rules.js";
-import { stateLine } from "./words.js";
-
-const IDLE = { state: "idle" };
+import { STATE_TITLES, stateLine } from "./words.js";
 
 export const StepNode = memo(function StepNode({ id, data }) {
   const node = useView((view) => view.doc.nodes[id]);
@@ -17,7 +16,8 @@ export const StepNode = memo(function StepNode({ id, data }) {
   const problems = useView((view) => view.problems[id]);
   if (!node) return null;
   const title = node.label || type?.title || node.type;
-  const line = stateLine(state);
+  const said = stateLine(state);
+  const line = said ?? (type ? id : `${node.type} is not installed`);
   return (
     <div className={`step state-${state.state} category-${type?.category ?? "other"}`}>
       <div className="step-head">
@@ -28,13 +28,13 @@ export const StepNode = memo(function StepNode({ id, data }) {
           <span className="step-title" title={title}>
             {title}
           </span>
-          <span className={`step-line${line ? "" : " step-id"}`} title={line ?? id}>
-            {line ?? (type ? id : `${node.type} is not installed`)}
+          <span className={`step-line${said ? "" : " step-id"}`} title={line}>
+            {line}
           </span>
         </span>
         {problems && <Problems messages={problems} />}
         {state.state !== "idle" && (
-          <span className="step-state">
+          <span className="step-state" title={STATE_TITLES[state.state]}>
             <Icon name={state.state} size={14} />
           </span>
         )}
@@ -91,7 +91,7 @@ function Port({ id, port, side, pulled, dropPort }) {
   const store = useStore();
   const input = side === "input";
   const end = `${id}.${port.name}`;
-  const fits = pulled && !port.ghost && fitsPulled(store.view, pulled, end, input);
+  const fits = pulled && !port.ghost && fitsPulled(store.view.rules, pulled, end, input);
   const preview = () => input || store.trigger("port", { node: id, port: port.name });
   const hint = input ? `takes ${port.accepts.join(" or ")}${port.many ? ", any number" : ""}${port.required ? "" : ", optional"}` : `${port.type}; click to look at it`;
   return (
@@ -114,7 +114,7 @@ function Port({ id, port, side, pulled, dropPort }) {
 }
 
 /** Whether the edge that is being pulled could end here; the port it comes from stays lit. */
-function fitsPulled({ doc, rules }, { end: origin, side }, end, input) {
+function fitsPulled(rules, { end: origin, side, doc }, end, input) {
   if (origin === end && (side === "source") !== input) return true;
   if ((side === "source") !== input) return false;
   return refusal(doc, rules, side === "source" ? { from: origin, to: end } : { from: end, to: origin }) === null;

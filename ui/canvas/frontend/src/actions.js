@@ -1,7 +1,7 @@
 // What a user can do to the document, whichever of mouse, key, menu or toolbar asked for it.
 
 import { layered } from "./layout.js";
-import { GRID, NOTE_SIZE, addNode, addNote, changeNote, connect, copy, freeId, move, newNoteId, paste, remove, snap } from "./model.js";
+import { GRID, NOTE_SIZE, addNode, addNote, changeNote, connect, copy, disconnect, freeId, move, newNoteId, paste, reconnect, remove, snap } from "./model.js";
 import { NODE_WIDTH } from "./flow.js";
 import { edgeInto, refusal } from "./rules.js";
 import { recall, remember } from "./storage.js";
@@ -37,6 +37,14 @@ export function link(store, edge) {
   const reason = refusal(doc, rules, edge, titles);
   if (reason) store.notify(reason, "warning");
   else store.edit(connect(doc, edge));
+}
+
+/** Let an edge lead from or to another port. */
+export function retarget(store, old, edge) {
+  const { doc, rules, titles } = store.view;
+  const reason = refusal(disconnect(doc, old), rules, edge, titles);
+  if (reason) store.notify(reason, "warning");
+  else store.edit(reconnect(doc, old, edge));
 }
 
 export function removeSelected(store) {

@@ -2,11 +2,13 @@
 // drawn anew; what React Flow adds (measured size, selection, a drag under way) is kept.
 
 import { nodeOf, portOf, sameEdge, sameJson } from "./model.js";
+import { spoken } from "./words.js";
 
 export const NODE_WIDTH = 208;
 const HEADER = 50;
 const PORT_ROW = 22;
 
+export const IDLE = { state: "idle" };
 const NO_PORTS = { inputs: [], outputs: [] };
 const ghost = (name) => ({ name, title: name, type: "unknown", accepts: [], many: true, ghost: true });
 
@@ -55,8 +57,8 @@ export function flowNodes({ doc, rules, states, titles, nodes: before }, selecte
   const steps = Object.entries(doc.nodes).map(([id, { type, label }]) => {
     const ports = portsOf(id, type, rules, named.get(id));
     const data = sameJson(known.get(id)?.data.ports, ports) ? known.get(id).data : { ports };
-    const state = states[id]?.state ?? "idle";
-    const more = { domAttributes: { "data-state": state }, ariaLabel: `${label || titles[type] || type} (${id}), ${state}` };
+    const state = states[id] ?? IDLE;
+    const more = { domAttributes: { "data-state": state.state }, ariaLabel: spoken(label || titles[type] || type, id, state) };
     return flowNode(known.get(id), id, "step", doc.layout[id], data, selected, more);
   });
   return unchanged([...notes, ...steps], before);

@@ -24,7 +24,14 @@ function Editor() {
   );
 }
 
+/** Streamlit fades what a rerun has not reached yet; the canvas is in use meanwhile, and a fade would draw it all anew. */
+function keepClear(parentElement) {
+  const home = (parentElement.host ?? parentElement).closest(".stElementContainer");
+  home?.style.setProperty("opacity", "1", "important");
+}
+
 function mount(parentElement) {
+  keepClear(parentElement);
   const element = parentElement.querySelector(".sylva-canvas-root");
   const store = new CanvasStore();
   const root = createRoot(element);

@@ -52,6 +52,8 @@ function plainKey(event, store, ui) {
 function chord(event, store) {
   if (event.altKey) return null;
   switch (event.key.toLowerCase()) {
+    case "enter":
+      return () => store.trigger("run", { node: "", direction: "all" });
     case "z":
       return event.shiftKey ? store.redo : store.undo;
     case "y":

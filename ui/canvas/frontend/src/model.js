@@ -66,6 +66,19 @@ export const addNode = (doc, id, node, [x, y]) => ({
 
 export const connect = (doc, edge) => ({ ...doc, edges: [...doc.edges, { from: edge.from, to: edge.to }] });
 
+const placeOf = (doc, edge) => doc.edges.findIndex((present) => sameEdge(present, edge));
+
+export function disconnect(doc, edge) {
+  const gone = placeOf(doc, edge);
+  return { ...doc, edges: doc.edges.filter((_, at) => at !== gone) };
+}
+
+/** With `edge` in the place of `old`. */
+export function reconnect(doc, old, { from, to }) {
+  const place = placeOf(doc, old);
+  return { ...doc, edges: doc.edges.map((edge, at) => (at === place ? { from, to } : edge)) };
+}
+
 export const addNote = (doc, note) => ({ ...doc, notes: [...doc.notes, note] });
 
 export const changeNote = (doc, id, values) => ({

@@ -19,7 +19,8 @@ export function refusal(doc, rules, edge, titles = {}) {
   const input = inputAt(doc, rules, edge.to);
   if (!output || !input) return "Connect an output (right side) to an input (left side).";
   if (!input.accepts.includes(output.type)) {
-    const fitting = rules[doc.nodes[target].type].inputs.filter((port) => port.accepts.includes(output.type));
+    const free = (port) => port.many || !doc.edges.some((present) => present.to === `${target}.${port.name}`);
+    const fitting = rules[doc.nodes[target].type].inputs.filter((port) => port.accepts.includes(output.type) && free(port));
     const how = fitting.length ? ` Use its input ${oneOf(fitting.map((port) => port.title))}.` : "";
     return `${input.title} takes ${oneOf(input.accepts)}, and this is ${output.type}.${how}`;
   }

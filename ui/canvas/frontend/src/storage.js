@@ -13,9 +13,25 @@ export function load(pipeline) {
   }
 }
 
+/** A moment in which the browser has nothing to draw. */
+export const whenIdle = globalThis.requestIdleCallback ?? ((run) => setTimeout(run));
+
+const written = new WeakMap(); // a document never changes, so it is written out once
+
+function asText(doc) {
+  if (!written.has(doc)) written.set(doc, JSON.stringify(doc));
+  return written.get(doc);
+}
+
+/** The memory as text, with this many steps of undo and redo. */
+function withSteps({ past, future, ...memory }, steps) {
+  const list = (docs) => `[${(steps ? docs.slice(-steps) : []).map(asText).join()}]`;
+  return `${JSON.stringify(memory).slice(0, -1)},"past":${list(past)},"future":${list(future)}}`;
+}
+
 export function save(pipeline, memory) {
   for (let steps = MOST_STEPS; ; steps = Math.floor(steps / 2)) {
-    const text = JSON.stringify({ ...memory, past: memory.past.slice(-steps || Infinity), future: steps ? memory.future.slice(-steps) : [] });
+    const text = withSteps(memory, steps);
     const small = text.length <= MOST_CHARACTERS;
     try {
       if (small || steps === 0) return sessionStorage.setItem(PREFIX + pipeline, text);

@@ -11,7 +11,7 @@ import { History } from "./history.js";
 import { layered } from "./layout.js";
 import { contentOf, fromWire, isNoteId, move, sameContent, sameJson, sameTopology, toWire } from "./model.js";
 import { difference, isEmpty, rebase } from "./rebase.js";
-import { leaveLate, load, save, takeLate } from "./storage.js";
+import { leaveLate, load, save, takeLate, whenIdle } from "./storage.js";
 
 const SELECTION_DELAY = 60;
 const SAVE_DELAY = 300;
@@ -46,7 +46,7 @@ export class CanvasStore {
     overlay: null,
     tip: null,
     dropPort: null, // the output under a type that is dragged, as "node.port"
-    pulled: null, // the port an edge is being pulled from, as {end, side}
+    pulled: null, // an edge that is being pulled: {end, side} it comes from, and the document it would be added to
   };
 
   #listeners = new Set();
@@ -120,7 +120,7 @@ export class CanvasStore {
     this.#revealed = memory.revealed ?? null;
     const doc = this.#placed(fromWire(data.document, memory.doc?.notes));
     this.#base = doc;
-    this.view = { ...this.view, pipeline: data.pipeline, doc, nodes: [], edges: [], viewport: memory.viewport ?? null, overlay: null };
+    this.view = { ...this.view, pipeline: data.pipeline, doc, nodes: [], edges: [], viewport: memory.viewport ?? null, reveal: null, overlay: null };
     if (memory.unconfirmed) this.#carryOver(difference(memory.unconfirmed, memory.doc), {});
     else if (memory.doc && !sameTopology(memory.doc, doc)) this.#history.record(memory.doc);
     this.#draw(new Set(memory.selected ?? []));
@@ -318,11 +318,12 @@ export class CanvasStore {
 
   #remember() {
     clearTimeout(this.#saveTimer);
-    this.#saveTimer = setTimeout(this.#save, SAVE_DELAY);
+    this.#saveTimer = setTimeout(() => whenIdle(() => this.#saveTimer && this.#save()), SAVE_DELAY);
   }
 
   #save = () => {
     clearTimeout(this.#saveTimer);
+    this.#saveTimer = null;
     const { pipeline, doc, viewport } = this.view;
     const { past, future } = this.#history;
     const unconfirmed = sameTopology(this.#base, doc) ? null : this.#base;

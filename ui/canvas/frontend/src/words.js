@@ -1,11 +1,23 @@
 // What a node says about its state, in one line.
 
 export function duration(seconds) {
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 60) return `${Math.round(seconds)} s`;
-  const minutes = Math.floor(seconds / 60);
-  return minutes < 60 ? `${minutes} min ${Math.round(seconds % 60)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  const milliseconds = Math.round(seconds * 1000);
+  if (milliseconds < 1000) return `${milliseconds} ms`;
+  if (milliseconds < 9950) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  const minutes = Math.floor(whole / 60);
+  return minutes < 60 ? `${minutes} min ${whole % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
+
+export const STATE_TITLES = {
+  queued: "Queued",
+  running: "Running",
+  done: "Done",
+  cached: "Cached: taken from an earlier run",
+  failed: "Failed",
+  skipped: "Skipped",
+};
 
 const WORDS = {
   queued: () => "Queued",
@@ -15,6 +27,9 @@ const WORDS = {
   failed: ({ text }) => text || "Failed",
   skipped: ({ text }) => text || "Skipped",
 };
+
+/** A node for those who hear it: what it is, its state, and what the state says. */
+export const spoken = (title, id, { state, text }) => `${title} (${id}), ${state}${text ? `: ${text}` : ""}`;
 
 /** The line under a node's title; null for an idle node. */
 export const stateLine = (state) => WORDS[state.state]?.(state) ?? null;
