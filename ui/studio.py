@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,10 @@ from engine.plan import Request, make_plan
 from engine.problems import InvalidPipeline
 from engine.state import run_state
 from engine.store import Store
-from engine.workspace import Workspace
+from engine.workspace import Busy, Workspace
+
+
+LEAVING_SECONDS = 5.0
 
 
 @dataclass
@@ -74,7 +78,20 @@ class Studio:
             state = run_state(log, log.run(run))
         if state.live:
             raise SylvaError(f"Run {run} is {state.state} already.")
+        self._wait_for_its_supervisor(run)
         self.launcher.start(self.workspace, run)
+
+    def _wait_for_its_supervisor(self, run: str) -> None:
+        """A supervisor that was just told to stop has said its last word a moment before it is gone."""
+        deadline = time.monotonic() + LEAVING_SECONDS
+        while True:
+            try:
+                with self.workspace.claim(run):
+                    return
+            except Busy:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.02)
 
     def stop(self, run: str) -> None:
         """Ask a run to stop; it stays resumable."""

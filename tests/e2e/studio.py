@@ -39,8 +39,9 @@ class Studio(Tab):
 
     @property
     def pipeline(self) -> str:
-        found = re.search(r"[?&]pipeline=([\w-]+)", self.page.url)
-        assert found, self.page.url
+        address = self.page.evaluate("location.search")
+        found = re.search(r"[?&]pipeline=([\w-]+)", address)
+        assert found, address
         return found.group(1)
 
     @property

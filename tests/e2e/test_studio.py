@@ -87,6 +87,7 @@ def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
     studio.saved(
         lambda document: "mart" not in [card["kind"] for card in document.nodes["deep-forest"].params["learners"]]
     )
+    studio.page.wait_for_timeout(1000)
     studio.fill("Most layers", "2")
     studio.saved(lambda document: document.nodes["deep-forest"].params.get("max_layers") == 2)
     studio.shoot("forest-form")
@@ -140,6 +141,7 @@ def test_a_failed_node_tells_its_cause_is_mended_and_retried_and_what_was_done_i
     studio.shoot("failed")
     columns = panel.get_by_role("combobox", name="Columns")
     columns.press("Backspace")
+    studio.saved(lambda document: not document.nodes["select-columns"].params.get("columns"))
     columns.fill("alcohol")
     columns.press("Enter")
     studio.saved(lambda document: document.nodes["select-columns"].params.get("columns") == ["alcohol"])

@@ -27,7 +27,7 @@ from engine.library import Library, Opened, Outdated, Stamp
 from engine.pipeline_file import parse
 from engine.plan import Request
 from engine.problems import InvalidPipeline, Problem
-from engine.state import RunState, fold, judge_life
+from engine.state import STARTING_SECONDS, RunState, fold, judge_life
 from engine.validate import Types, find_problems, find_source_problems
 from ui.canvas import CanvasResult, Reveal
 from ui.studio import studio
@@ -59,6 +59,8 @@ class Desk:
     """The pipeline as it was when the run began."""
     polled: bool = False
     """Whether the page looks for news by itself."""
+    awaited: tuple[str, int, float] | None = None
+    """Run, attempt and moment until which the next attempt of that run may yet begin."""
     watching: bool = False
     """Whether a run was under way when it was last looked at; its end is then news."""
     looked_at: Endpoint | None = None
@@ -182,11 +184,19 @@ class Desk:
 
     @property
     def running(self) -> bool:
-        """Whether a run of this pipeline is under way."""
-        return bool(self.run_now and self.run_now.live)
+        """Whether a run of this pipeline is under way, or about to go on."""
+        run = self.run_now
+        if run is None or run.live:
+            return run is not None
+        return self.awaited is not None and (run.id, run.attempt) == self.awaited[:2] and time.time() < self.awaited[2]
+
+    def _refuse_second(self) -> None:
+        if self.running:
+            raise SylvaError("A run of this pipeline is under way; stop it first, or wait for it.")
 
     def start(self, *, to: tuple[str, ...] = (), afresh: tuple[str, ...] = ()) -> None:
         """Run the pipeline as it is now: all of it, up to some nodes, or some nodes and all below them afresh."""
+        self._refuse_second()
         studio().start(self.document, Request(pipeline=self.pipeline, to=to, start=afresh))
 
     def retry(self) -> None:
@@ -194,6 +204,7 @@ class Desk:
         unchanged = self.run is not None and self.run_document is not None and self._same_work(self.run_document)
         if self.run is not None and unchanged:
             studio().go_on(self.run.id)
+            self.awaited = self.run.id, self.run.attempt, time.time() + STARTING_SECONDS
         else:
             self.start()
 

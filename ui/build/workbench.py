@@ -102,8 +102,13 @@ def _look_at(desk: Desk, end: Endpoint) -> None:
 
 
 def _run(desk: Desk, request: RunRequest) -> None:
-    node, direction = request
-    begin(desk, lambda: desk.start(to=(node,)) if direction == "to" else desk.start(afresh=(node,)))
+    match request:
+        case (_, "all"):
+            begin(desk, desk.start)
+        case (node, "to"):
+            begin(desk, lambda: desk.start(to=(node,)))
+        case (node, "from"):
+            begin(desk, lambda: desk.start(afresh=(node,)))
 
 
 def _announce_end(desk: Desk) -> None:

@@ -115,8 +115,10 @@ def new_card(spec: FieldSpec) -> dict[str, Any]:
     return {spec.tag: next(iter(spec.variants))}
 
 
-def of_kind(card: Any, kind: str, spec: FieldSpec) -> dict[str, Any]:
-    """The card as one of another kind: what that does not have is dropped."""
+def of_kind(card: Any, kind: str, spec: FieldSpec) -> Any:
+    """The card as one of another kind: what that does not have is dropped. One that is gone stays gone."""
+    if not isinstance(card, Mapping):
+        return card
     known = {one.name for one in spec.variants[kind]}
     return {spec.tag: kind, **{name: value for name, value in card.items() if name in known}}
 

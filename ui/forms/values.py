@@ -44,7 +44,9 @@ def put(params: Any, place: Place, value: Any) -> Any:
     if not place:
         return value
     step, *rest = place
-    if isinstance(step, int) and isinstance(params, list):
+    if isinstance(step, int):
+        if not isinstance(params, list) or step >= len(params):
+            return params  # the entry is gone by now
         inner = [put(params[step], tuple(rest), value)]
         return [*params[:step], *([] if inner == [MISSING] else inner), *params[step + 1 :]]
     held = params if isinstance(params, dict) else {}
