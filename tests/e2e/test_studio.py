@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from engine.document import Document, Edge, Node
+from engine.events import EventLog
 from engine.library import Library
+from engine.state import run_state
 from engine.workspace import Workspace
-from tests.e2e.studio import Studio, chain, forest, studio_at
+from tests.e2e.studio import PATIENCE, Studio, chain, forest, studio_at
 from tests.e2e.tab import until
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -240,14 +242,16 @@ def test_pipelines_are_renamed_duplicated_exported_imported_and_deleted(studio: 
     until(lambda: studio.pipeline != first, 15)
     assert studio.document.name == "Renamed here copy"
     copy = studio.pipeline
-    studio.page.wait_for_selector(".react-flow__node")
+    expect(studio.page.get_by_label("Name", exact=True)).to_have_count(1, timeout=15_000)
+    expect(studio.page.get_by_label("Name", exact=True)).to_have_value("Renamed here copy", timeout=15_000)
+    studio.page.wait_for_timeout(1000)
     studio.button("File").click()
     studio.page.get_by_test_id("stPopoverBody").get_by_text("Delete", exact=True).click()
     studio.button("Delete this pipeline").click()
     studio.page.get_by_role("heading", name="Pipelines").wait_for()
     assert studio.library.stamp(copy) is None and studio.library.stamp(first) is not None
     bring_in(studio, exported.read_bytes())
-    studio.button("Import").last.click()
+    studio.page.locator(".st-key-take-in button").click()
     studio.page.wait_for_selector(".react-flow__node", timeout=30_000)
     assert studio.pipeline not in (first, copy)
     assert studio.document.nodes == studio.library.open(first).document.nodes
@@ -361,3 +365,55 @@ def test_runs_outlive_the_studio_and_are_found_when_it_comes_back(tmp_path: Path
         tab = Studio(browser.new_page(), address, workspace).open(pipeline)
         tab.expect_states(load="finished", forest="done")
         tab.page.close()
+
+
+def test_the_runs_page_shows_a_run_while_it_works_and_a_failed_one_is_retried_there(studio: Studio):
+    studio.begin(forest(**{**SLOW_FOREST, "seed": 11}))
+    studio.button("Run").click()
+    studio.expect_states(forest="running")
+    assert studio.run is not None
+    run = studio.run.id
+    studio.page.get_by_role("link", name="Runs").click()
+    expect(studio.page.get_by_role("heading", name="Runs")).to_be_visible(timeout=15_000)
+    studio.page.goto(f"{studio.address}/runs?run={run}")
+    grid = studio.page.get_by_text("random forest 1", exact=False).first
+    expect(grid).to_be_visible(timeout=30_000)
+    studio.shoot("run-live")
+    expect(studio.page.get_by_text(re.compile("Layer 3"), exact=False).first).to_be_visible(timeout=60_000)
+    until(lambda: studio.page.wait_for_timeout(100) or not is_live(studio, run), PATIENCE, "the end of the run")
+    studio.page.wait_for_timeout(2500)
+    studio.shoot("run-done")
+    studio.button("Open this pipeline").click()
+    studio.page.wait_for_selector(".react-flow__node", timeout=30_000)
+    studio.expect_states(forest="done")
+
+
+def is_live(studio: Studio, run: str) -> bool:
+    with EventLog(studio.workspace) as log:
+        return run_state(log, log.run(run)).live
+
+
+def test_a_failed_run_is_opened_from_the_history_with_its_cause_first(studio: Studio):
+    wrong = {"columns": ["absent"]}
+    studio.begin(chain(("load-data", {"source": "sample:iris"}), ("select-columns", wrong), name="Broken iris"))
+    studio.button("Run").click()
+    studio.expect_states(**{"select-columns": "failed"})
+    assert studio.run is not None
+    studio.page.goto(f"{studio.address}/runs?run={studio.run.id}")
+    alert = studio.page.get_by_role("alert").first
+    expect(alert).to_contain_text("absent", timeout=30_000)
+    expect(studio.button("Retry")).to_be_enabled()
+    studio.page.wait_for_timeout(1500)
+    studio.shoot("run-failed")
+    studio.button("Retry").click()
+    until(lambda: studio.page.wait_for_timeout(100) or attempts(studio) == 2, 30, "the second attempt")
+    with EventLog(studio.workspace) as log:
+        row = next(row for row in log.runs() if row.name == "Broken iris")
+        started = [event.node for event in log.events(row.id) if event.kind == "started"]
+    assert started.count("load-data") <= 1 and started.count("select-columns") == 2
+
+
+def attempts(studio: Studio) -> int:
+    with EventLog(studio.workspace) as log:
+        row = next(row for row in log.runs() if row.name == "Broken iris")
+        return run_state(log, row).attempt
