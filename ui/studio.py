@@ -25,7 +25,6 @@ from engine.state import run_state
 from engine.store import Store
 from engine.workspace import Busy, Workspace
 
-
 LEAVING_SECONDS = 5.0
 
 

@@ -108,7 +108,7 @@ class Studio(Tab):
 
     def look_at(self, end: str) -> None:
         self.handle(end, "output").click()
-        expect()(self.page.get_by_role("radio", name="Output")).to_be_checked(timeout=15_000)
+        self.page.locator(".st-key-bottom").get_by_role("button", name="Output").wait_for()
 
 
 def chain(*nodes: tuple[str, dict[str, Any]], name: str = "Chain", ports: str = "table") -> Document:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Literal
 
 import streamlit as st
 
@@ -17,14 +17,14 @@ from ui.build import desk as desks
 from ui.build.desk import Bottom, Desk
 from ui.build.node_views import node_views
 from ui.build.panel import failure, panel
-from ui.studio import follow, studio
+from ui.studio import studio
 from ui.text import plain, time_of_day
 from ui.build.toolbar import begin, save_state, toolbar
 
 LOOK_SECONDS = 0.5
 """How often a run under way is asked for news."""
 
-CANVAS, BOTTOM = "canvas", "bottom"
+CANVAS = "canvas"
 CANVAS_HEIGHT = "max(420px, calc(100vh - 320px))"
 CANVAS_HEIGHT_OVER_OUTPUT = "max(360px, calc(100vh - 500px))"
 LOG_BYTES = 20_000
@@ -128,20 +128,12 @@ def _announce_end(desk: Desk) -> None:
 
 def _below(desk: Desk, chosen: tuple[str, ...]) -> None:
     problems = desk.problems()
-    titles = {"Problems": f"Problems ({len(problems)})", "Output": "Output", "Log": "Log"}
-
-    def open_part() -> None:
-        desk.bottom = st.session_state[BOTTOM] or desk.bottom
-
-    st.segmented_control(
-        "Below",
-        get_args(Bottom),
-        format_func=titles.__getitem__,
-        key=follow(BOTTOM, desk.bottom),
-        on_change=open_part,
-        label_visibility="collapsed",
-        required=True,
-    )
+    titles: dict[Bottom, str] = {"Problems": f"Problems ({len(problems)})", "Output": "Output", "Log": "Log"}
+    # Buttons, since the program opens parts as well: a widget with a value of its own would lag behind and take it back.
+    with st.container(horizontal=True, gap="small", key="bottom"):
+        for part, title in titles.items():
+            looks: Literal["secondary", "tertiary"] = "secondary" if part == desk.bottom else "tertiary"
+            st.button(title, key=f"bottom-{part}", type=looks, on_click=_open_part, args=(desk, part))
     match desk.bottom:
         case "Problems":
             _problems(desk, problems)
@@ -149,6 +141,10 @@ def _below(desk: Desk, chosen: tuple[str, ...]) -> None:
             _output(desk, desk.looked_at)
         case "Log":
             _log(desk, chosen)
+
+
+def _open_part(desk: Desk, part: Bottom) -> None:
+    desk.bottom = part
 
 
 def _problems(desk: Desk, problems: list[Problem]) -> None:

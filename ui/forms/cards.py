@@ -67,6 +67,9 @@ def _kind(form: Form, spec: FieldSpec, place: Place, words: Callable[[Any], str]
 
     def change_kind() -> None:
         kind = st.session_state[bound["key"]]
+        if form.is_late(bound["key"]):
+            st.session_state[bound["key"]] = form.value(tag_place)
+            return
         form.revise(lambda params: put(params, place, of_kind(at(params, place), kind, spec)))
 
     st.selectbox(

@@ -8,6 +8,7 @@ therefore kept in the session: each edit starts from the last one, and none undo
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,8 @@ from ui.text import plain
 
 _KEPT = "ui.forms"
 _MOST_KEPT = 8
+LATE_SECONDS = 1.0
+"""How long a browser may go on telling what a widget no longer shows; no hand is that quick."""
 
 
 @dataclass
@@ -32,6 +35,8 @@ class _Kept:
     seen: dict[str, Any] = field(default_factory=dict)
     """The document's value when each widget was last drawn."""
     opened: set[str] = field(default_factory=set)
+    replaced: dict[str, tuple[Any, float]] = field(default_factory=dict)
+    """What a widget showed before it was made to follow the document, and when that was."""
 
 
 @dataclass
@@ -89,12 +94,22 @@ class Form:
         held = st.session_state.get(key)
         moved = key in self._kept.seen and not _same(self._kept.seen[key], value)
         if key not in st.session_state or (moved and not _same(read(held), value)):
+            if key in st.session_state:
+                self._kept.replaced[key] = held, time.monotonic()
             st.session_state[key] = show(value)
         self._kept.seen[key] = value
-        return {"key": key, "on_change": self._on_change, "args": (place, key, read)}
+        return {"key": key, "on_change": self._on_change, "args": (place, key, show, read)}
 
-    def _on_change(self, place: Place, key: str, read: Callable[[Any], Any]) -> None:
-        self.commit(place, read(st.session_state[key]))
+    def _on_change(self, place: Place, key: str, show: Callable[[Any], Any], read: Callable[[Any], Any]) -> None:
+        if self.is_late(key):
+            st.session_state[key] = show(at(self._kept.params, place))
+        else:
+            self.commit(place, read(st.session_state[key]))
+
+    def is_late(self, key: str) -> bool:
+        """Whether a widget's new value is its old one, sent by a browser that has yet to hear it was replaced."""
+        before, moment = self._kept.replaced.get(key, (None, -LATE_SECONDS))
+        return time.monotonic() - moment < LATE_SECONDS and _same(before, st.session_state[key])
 
     def button(self, label: str, name: str, edit: Callable[[dict[str, Any]], dict[str, Any]], **looks: Any) -> None:
         """A button that revises the parameters."""
