@@ -55,6 +55,7 @@ def _draw(desk: Desk) -> None:
         st.rerun(scope="fragment")
     with place:
         save_state(desk)
+    st.html(f"<style>.st-key-panel {{ height: {_height(desk)} !important; }}</style>")
     with side, st.container(key="panel"):
         panel(desk, result.selection, desk.problems())
     _below(desk, result.selection)
@@ -93,8 +94,13 @@ def _canvas(desk: Desk) -> CanvasResult:
         reveal=desk.reveal,
         on_port=lambda end: _look_at(desk, end),
         on_run=lambda request: _run(desk, request),
-        height=CANVAS_HEIGHT_OVER_OUTPUT if desk.bottom == "Output" and desk.looked_at else CANVAS_HEIGHT,
+        height=_height(desk),
     )
+
+
+def _height(desk: Desk) -> str:
+    """Canvas and form leave room for an output that is looked at."""
+    return CANVAS_HEIGHT_OVER_OUTPUT if desk.bottom == "Output" and desk.looked_at else CANVAS_HEIGHT
 
 
 def _look_at(desk: Desk, end: Endpoint) -> None:

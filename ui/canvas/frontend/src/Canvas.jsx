@@ -1,7 +1,7 @@
 // The editor: palette to the left, React Flow to the right, and what lies over it.
 
 import { Background, BackgroundVariant, MiniMap, ReactFlow, SelectionMode, useReactFlow, useStore as useFlow } from "@xyflow/react";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useEffect, useMemo, useRef, useState, useLayoutEffect } from "react";
 import { add, copySelected, duplicateSelected, link, note, pasteCopy, removeSelected, retarget, selectAll, tidy } from "./actions.js";
 import { useStore, useView } from "./context.js";
 import { dropHandlers } from "./drop.js";
@@ -51,6 +51,7 @@ export function Canvas() {
   const flow = useReactFlow();
   const ui = useScreen(store, home, stage, flow);
   useReveal(flow);
+  useSteadyCentre(home, height, flow);
 
   const onKeyDown = useMemo(() => keyHandler(store, ui), [store, ui]);
   const drop = useMemo(() => dropHandlers(store, stage, flow.screenToFlowPosition, ui.focus), [store, flow, ui]);
@@ -235,6 +236,17 @@ function nodeItems(store, id) {
     { label: "Duplicate", keys: "Ctrl D", run: () => duplicateSelected(store) },
     { label: "Delete", keys: "Del", run: () => removeSelected(store) },
   ];
+}
+
+/** What is in the middle stays there when the canvas is given another height. */
+function useSteadyCentre(home, height, flow) {
+  const before = useRef(0);
+  useLayoutEffect(() => {
+    const now = home.current.clientHeight;
+    const { x, y, zoom } = flow.getViewport();
+    if (before.current && now !== before.current) flow.setViewport({ x, y: y + (now - before.current) / 2, zoom });
+    before.current = now;
+  }, [home, height, flow]);
 }
 
 /** Python asked to show a node: bring it into view without changing the zoom. */
