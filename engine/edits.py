@@ -4,7 +4,8 @@ An edit is a small value that says what to change. ``edit.apply(document, catalo
 and the edit that takes the change back, exactly: the order of nodes and edges comes back too. An edit that cannot
 be made raises the ``Problem`` that says why, and nothing is changed.
 
-- nodes     ``AddNode``, ``RemoveNode``, ``RenameNode``, ``SetLabel``, ``SetParams``, ``SetSettings``, ``Move``
+- nodes     ``AddNode``, ``RemoveNode``, ``RenameNode``, ``SetLabel``, ``SetParams``, ``ReviseParams``, ``SetSettings``,
+            ``Move``
 - edges     ``Connect``, ``Disconnect``
 - notes     ``AddNote``, ``RemoveNote``, ``EditNote``
 - document  ``SetName``, ``SetDescription``; ``Batch`` makes several edits one
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -144,6 +145,19 @@ class SetParams(Edit):
         """One node with other parameters, without those that equal the default."""
         node_type = catalogue.get(_existing(document, self.node_id).type)
         return _with_node(document, self.node_id, params=without_defaults(node_type, self.params))
+
+
+@dataclass(frozen=True)
+class ReviseParams(Edit):
+    """Change parameters of a node, whatever they are when the edit is made."""
+
+    node_id: str
+    revise: Callable[[dict[str, Any]], Mapping[str, JsonValue]]
+
+    def changes(self, document: Document, catalogue: Types) -> dict[str, Any]:
+        """One node with its present parameters revised."""
+        params = self.revise(dict(_existing(document, self.node_id).params))
+        return SetParams(self.node_id, params).changes(document, catalogue)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ may be lost in a power cut (results may not: they are in the store), so commits 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 import time
@@ -34,6 +35,9 @@ CREATE INDEX IF NOT EXISTS events_of_run ON events (run, seq);
 INSERT_EVENT = "INSERT INTO events (run, time, kind, node, data) VALUES (?, ?, ?, ?, ?)"
 
 FULL_DISK_PATIENCE = 5.0
+MOST_TRIES = 50
+
+PIPELINE = "CASE WHEN json_valid(request) THEN json_extract(request, '$.pipeline') END"
 
 
 class UnknownRun(SylvaError):
@@ -72,6 +76,7 @@ class EventLog:
         self._gathered: list[tuple[Any, ...]] | None = None
         try:
             self._db = sqlite3.connect(workspace.database, timeout=30, isolation_level=None)
+            self._db.text_factory = lambda text: text.decode(errors="replace")  # one damaged text costs no other
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._check_version()
@@ -101,10 +106,14 @@ class EventLog:
 
     def create_run(self, name: str, document: str, request: dict[str, Any]) -> str:
         """Note down a run that is about to start; its id."""
-        now = time.time()
-        run = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{uuid4().hex[:4]}"
-        self._write("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", [(run, name, document, json.dumps(request), now)])
-        return run
+        for _ in range(MOST_TRIES):
+            now = time.time()
+            run = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{uuid4().hex[:4]}"
+            with contextlib.suppress(sqlite3.IntegrityError):  # another run of this second has the id
+                row = (run, name, document, json.dumps(request), now)
+                self._write("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", [row])
+                return run
+        raise SylvaError("Too many runs were started in this second; try again.")
 
     def change_request(self, run: str, request: dict[str, Any]) -> None:
         """Go on with a run under other limits."""
@@ -138,11 +147,21 @@ class EventLog:
                 return
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-                    raise
+                    raise self._damaged(error) from error
                 if time.monotonic() > deadline:
                     place = self.workspace.root
                     raise SylvaError(f"The run log cannot be written ({error}); free some space at {place}.") from error
+            except sqlite3.IntegrityError:
+                raise
+            except sqlite3.Error as error:
+                raise self._damaged(error) from error
             time.sleep(0.1)
+
+    def _damaged(self, error: sqlite3.Error) -> SylvaError:
+        return SylvaError(
+            f"The run log {self.workspace.database} cannot be used: {error}. If the file is damaged, move it away: "
+            "a new one is begun then, and results that are stored stay."
+        )
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -157,8 +176,8 @@ class EventLog:
     def events(self, run: str, after: int = 0) -> list[Event]:
         """The run's events with a number above ``after``."""
         query = "SELECT seq, time, kind, node, data FROM events WHERE run = ? AND seq > ? ORDER BY seq"
-        rows: Sequence[Any] = self._db.execute(query, (run, after)).fetchall()
-        return [Event(seq, when, kind, node, json.loads(data)) for seq, when, kind, node, data in rows]
+        rows = self._select(query, run, after)
+        return [Event(seq, when, kind, node, _facts(data)) for seq, when, kind, node, data in rows if _is_moment(when)]
 
     def runs(self, limit: int | None = None) -> list[RunRow]:
         """All runs, newest first."""
@@ -177,19 +196,45 @@ class EventLog:
 
     def last_run_of(self, pipeline: str) -> RunRow | None:
         """The newest run of a pipeline of the workspace."""
-        which = "WHERE json_extract(request, '$.pipeline') = ? ORDER BY rowid DESC LIMIT 1"
-        return next(iter(self._rows(which, pipeline)), None)
+        return next(iter(self._rows(f"WHERE {PIPELINE} = ? ORDER BY rowid DESC LIMIT 1", pipeline)), None)
+
+    def pipelines(self) -> set[str]:
+        """The pipelines of the workspace that have runs."""
+        return {name for (name,) in self._select(f"SELECT DISTINCT {PIPELINE} FROM runs") if isinstance(name, str)}
 
     def _rows(self, which: str, *values: str | int) -> list[RunRow]:
-        query = f"SELECT id, name, document, request, created FROM runs {which}"
+        rows = self._select(f"SELECT id, name, document, request, created FROM runs {which}", *values)
         return [
-            RunRow(run, name, document, json.loads(request), created)
-            for run, name, document, request, created in self._db.execute(query, values)
+            RunRow(str(run), str(name), document, _facts(request), created)
+            for run, name, document, request, created in rows
+            if _is_moment(created)
         ]
+
+    def _select(self, query: str, *values: str | int) -> Sequence[Any]:
+        try:
+            return self._db.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._damaged(error) from error
 
     def remove_runs(self, runs: Sequence[str]) -> None:
         """Forget runs and their events."""
-        with self._transaction():
-            for run in runs:
-                self._db.execute("DELETE FROM events WHERE run = ?", (run,))
-                self._db.execute("DELETE FROM runs WHERE id = ?", (run,))
+        try:
+            with self._transaction():
+                for run in runs:
+                    self._db.execute("DELETE FROM events WHERE run = ?", (run,))
+                    self._db.execute("DELETE FROM runs WHERE id = ?", (run,))
+        except sqlite3.Error as error:
+            raise self._damaged(error) from error
+
+
+def _facts(text: str) -> dict[str, Any]:
+    """What was noted down with a run or an event; nothing if it is damaged."""
+    try:
+        facts = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def _is_moment(value: object) -> bool:
+    return isinstance(value, int | float)

@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 from engine.catalogue import Catalogue
 from engine.document import Document
@@ -72,22 +73,45 @@ class Launcher:
     """Starts supervisors from a process that has everything loaded. One thread, so that it may fork."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "engine.launch"], stdin=subprocess.PIPE, start_new_session=True
-        )
+        self._process = _warm_process()
+        self._speaking = threading.Lock()
 
     def start(self, workspace: Workspace, run: str) -> None:
-        """Start the supervisor of a run; it outlives this launcher."""
+        """Start the supervisor of a run; it outlives this launcher. A warm process that has died is replaced."""
         request = json.dumps({"workspace": str(workspace.root), "run": run}) + "\n"
-        assert self._process.stdin is not None
-        self._process.stdin.write(request.encode())
-        self._process.stdin.flush()
+        with self._speaking:
+            try:
+                if self._process.poll() is not None or not self._say(request):
+                    self._end()
+                    self._process = _warm_process()
+                    if not self._say(request):
+                        raise SylvaError(f"Run {run} could not be started: the process that starts runs keeps ending.")
+            except OSError as error:
+                raise SylvaError(f"Run {run} could not be started: {error.strerror or error}.") from error
 
     def close(self) -> None:
         """End the warm process; runs it has started go on."""
+        self._end()
+
+    def _say(self, line: str) -> bool:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line.encode())
+        except BrokenPipeError:
+            return False
+        return True
+
+    def _end(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
+
+
+def _warm_process() -> subprocess.Popen[bytes]:
+    # Unbuffered: a line that a dead process did not read must not be said to the next.
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "engine.launch"], stdin=subprocess.PIPE, start_new_session=True, bufsize=0
+    )
 
 
 def _serve() -> None:

@@ -10,7 +10,9 @@ The name of a file is the pipeline's id and stays; its title is the document's o
 from __future__ import annotations
 
 import fcntl
+import os
 import re
+import stat
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,8 +24,9 @@ from typing import NamedTuple
 
 from engine.document import Document
 from engine.errors import SylvaError
+from engine.events import EventLog
 from engine.pipeline_file import read, write
-from engine.problems import InvalidPipeline
+from engine.problems import InvalidPipeline, Unreadable, shown
 from engine.workspace import Workspace
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -80,9 +83,9 @@ class Library:
         """All pipelines, the last changed first."""
         found = []
         for path in self.folder.glob("*.json") if self.folder.is_dir() else ():
-            stamp = _stamp(path)
-            if stamp and ID.fullmatch(path.stem):
-                found.append(_entry(path, stamp))
+            about = _about(path)
+            if about and ID.fullmatch(path.stem):
+                found.append(_entry(path, _stamp_of(about), about.st_ctime_ns))
         return sorted(found, key=lambda entry: -entry.modified)
 
     def stamp(self, pipeline: str) -> Stamp | None:
@@ -94,6 +97,8 @@ class Library:
         path = self._path(pipeline)
         stamp = _stamp(path)
         if stamp is None:
+            if os.path.lexists(path):
+                raise InvalidPipeline([Unreadable(f"{shown(str(path))} is not a file; remove it, or put one there")])
             raise UnknownPipeline(f"There is no pipeline '{pipeline}' in {self.folder}; it may have been deleted.")
         return Opened(read(path), stamp)
 
@@ -103,11 +108,12 @@ class Library:
         with self._changing():
             if _stamp(path) != over:
                 raise Outdated(f"The pipeline '{pipeline}' was changed or deleted elsewhere meanwhile.")
+            self._refuse_outside(path)
             write(path, document)
             return _known_stamp(path)
 
     def create(self, document: Document) -> str:
-        """Keep a new pipeline; its id, made from its name."""
+        """Keep a new pipeline; its id, made from its name. Runs of one that was deleted are not taken for its own."""
         with self._changing():
             pipeline = self._free_id(document.name)
             write(self._path(pipeline), document)
@@ -130,7 +136,26 @@ class Library:
         plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
         wanted = re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")[:80] or "pipeline"
         ids = (wanted if number == 1 else f"{wanted}_{number}" for number in count(1))
-        return next(each for each in ids if not self._path(each).exists())
+        known = self._known_to_runs()
+        return next(each for each in ids if each not in known and not os.path.lexists(self._path(each)))
+
+    def _known_to_runs(self) -> set[str]:
+        """The pipelines that have runs, also those that were deleted; none if the run log cannot be read."""
+        if not self.workspace.database.exists():
+            return set()
+        try:
+            with EventLog(self.workspace) as log:
+                return log.pipelines()
+        except SylvaError:
+            return set()
+
+    def _refuse_outside(self, path: Path) -> None:
+        """A link must not make a save overwrite what is no pipeline of this workspace."""
+        if not path.resolve().is_relative_to(self.folder.resolve()):
+            raise SylvaError(
+                f"{shown(str(path))} is a link to a file elsewhere, which is not written. "
+                "Put the file itself there, or duplicate the pipeline."
+            )
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -144,12 +169,22 @@ class Library:
             raise SylvaError(f"The folder {self.folder} cannot be written: {error.strerror}.") from error
 
 
-def _stamp(path: Path) -> Stamp | None:
+def _about(path: Path) -> os.stat_result | None:
+    """What is known of a file; nothing if it is none: who opens a pipe waits for ever."""
     try:
         about = path.stat()
     except OSError:
         return None
+    return about if stat.S_ISREG(about.st_mode) else None
+
+
+def _stamp_of(about: os.stat_result) -> Stamp:
     return Stamp(about.st_ino, about.st_size, about.st_mtime_ns)
+
+
+def _stamp(path: Path) -> Stamp | None:
+    about = _about(path)
+    return _stamp_of(about) if about else None
 
 
 def _known_stamp(path: Path) -> Stamp:
@@ -160,8 +195,8 @@ def _known_stamp(path: Path) -> Stamp:
 
 
 @lru_cache(maxsize=1000)
-def _entry(path: Path, stamp: Stamp) -> Entry:
-    """What the list shows; read once for each version of the file."""
+def _entry(path: Path, stamp: Stamp, touched: int) -> Entry:
+    """What the list shows; read once for each version of the file, and again when its permissions change."""
     modified = stamp.modified / 1e9
     try:
         document = read(path)

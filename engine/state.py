@@ -1,6 +1,7 @@
 """What state a run and its nodes are in: a fold over the event log, nothing else.
 
-A run whose supervisor is gone without a last word is ``interrupted``; it resumes like a failed one.
+A run whose supervisor is gone without a last word is ``interrupted``; it resumes like a failed one. An event may lack
+facts, where the log was damaged or a newer version wrote it: those count as unknown.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.events import Event, EventLog, RunRow
 from engine.processes import ProcessId, is_alive
@@ -17,6 +18,9 @@ STARTING_SECONDS = 20.0
 """How long a run may take from being noted down to its supervisor's first word."""
 
 LIVE = ("starting", "running")
+
+Kind = TypeVar("Kind")
+Otherwise = TypeVar("Otherwise")
 
 
 @dataclass(frozen=True)
@@ -91,13 +95,13 @@ def fold(state: RunState, events: Iterable[Event]) -> RunState:
             change = _NODE_EVENTS.get(event.kind)  # a newer version may know more kinds
             nodes[event.node] = change(before, event) if change else before
         elif event.kind == "run-started":
-            nodes |= {name: _queued(nodes.get(name)) for name in event.data["todo"]}
+            nodes |= {name: _queued(nodes.get(name)) for name in _todo(event)}
             state = replace(
-                state, state="running", supervisor=event.data["supervisor"], attempt=state.attempt + 1,
+                state, state="running", supervisor=_process(event, "supervisor"), attempt=state.attempt + 1,
                 started=event.time, finished=None,
             )  # fmt: skip
         elif event.kind == "run-finished":
-            state = replace(state, state=event.data["state"], finished=event.time)
+            state = replace(state, state=_fact(event, "state", str, "interrupted"), finished=event.time)
             nodes = _ended(nodes, state.state)
     return replace(state, nodes=nodes)
 
@@ -128,44 +132,99 @@ def _left_behind(jobs: dict[tuple[str, ...], JobState]) -> dict[tuple[str, ...],
     return {place: job for place, job in jobs.items() if job.state in ("done", "kept")}
 
 
+# What single events tell
+
+
+def _fact(event: Event, name: str, kind: type[Kind], otherwise: Otherwise) -> Kind | Otherwise:
+    """A fact of an event, if it is there and of that kind."""
+    found = event.data.get(name)
+    return found if isinstance(found, kind) else otherwise
+
+
+def _number(event: Event, name: str) -> float | None:
+    found = event.data.get(name)
+    return found if isinstance(found, int | float) else None
+
+
+def _text(event: Event, name: str) -> str:
+    return _fact(event, name, str, "")
+
+
+def _todo(event: Event) -> list[str]:
+    return [name for name in _fact(event, "todo", list, []) if isinstance(name, str)]
+
+
+def _process(event: Event, name: str) -> dict[str, Any] | None:
+    """A process, if it is told well enough to be found."""
+    match event.data.get(name):
+        case {"pid": int() as pid, "began": int() as began, "boot": str() as boot}:
+            return {"pid": pid, "began": began, "boot": boot}
+    return None
+
+
+def _error(event: Event) -> dict[str, Any]:
+    return {"kind": "error", "message": "It is not known why.", "field": None} | _fact(event, "error", dict, {})
+
+
+def _outputs(event: Event) -> dict[str, Any] | None:
+    """What a node gave, by port; nothing if any of it cannot be told."""
+    outputs = event.data.get("outputs")
+    return outputs if isinstance(outputs, dict) and all(map(_is_output, outputs.values())) else None
+
+
+def _is_output(value: object) -> bool:
+    match value:
+        case {"type": str(), "digest": str(), "files": dict()}:
+            return True
+    return False
+
+
 def _started(node: NodeState, event: Event) -> NodeState:
     return NodeState(
-        "running", event.data["attempt"], started=event.time, key=event.data["key"],
-        process=event.data["process"], executions=node.executions + 1, jobs=_left_behind(node.jobs),
+        "running", _fact(event, "attempt", int, 1), started=event.time, key=_fact(event, "key", str, None),
+        process=_process(event, "process"), executions=node.executions + 1, jobs=_left_behind(node.jobs),
     )  # fmt: skip
 
 
 def _progress(node: NodeState, event: Event) -> NodeState:
-    return replace(node, fraction=event.data["fraction"], text=event.data["text"])
+    return replace(node, fraction=_number(event, "fraction") or 0.0, text=_text(event, "text"))
 
 
 def _jobs(node: NodeState, event: Event) -> NodeState:
-    heard = {tuple(place): JobState(state, seconds, node.executions) for place, state, seconds in event.data["jobs"]}
+    heard = {}
+    for job in _fact(event, "jobs", list, []):
+        match job:
+            case [list() as place, str() as state, int() | float() | None as seconds]:
+                heard[tuple(map(str, place))] = JobState(state, seconds, node.executions)
     return replace(node, jobs={**node.jobs, **heard})
 
 
 def _retrying(node: NodeState, event: Event) -> NodeState:
-    return replace(node, state="queued", text=event.data["why"], error=event.data["error"])
+    return replace(node, state="queued", text=_text(event, "why"), error=_error(event))
 
 
 def _finished(node: NodeState, event: Event) -> NodeState:
+    outputs = _outputs(event)
+    if outputs is None:  # whoever resumes the run must not build on it
+        return replace(node, state="interrupted", text="its result is not in the log")
     return replace(
-        node, state="done", fraction=1.0, text="", seconds=event.data["seconds"], key=event.data["key"],
-        outputs=event.data["outputs"], error=None,
+        node, state="done", fraction=1.0, text="", seconds=_number(event, "seconds"),
+        key=_fact(event, "key", str, None), outputs=outputs, error=None,
     )  # fmt: skip
 
 
 def _cached(node: NodeState, event: Event) -> NodeState:
-    return replace(_finished(node, event), state="cached", text=event.data["why"])
+    after = _finished(node, event)
+    return replace(after, state="cached", text=_text(event, "why")) if after.state == "done" else after
 
 
 def _failed(node: NodeState, event: Event) -> NodeState:
     seconds = event.time - node.started if node.started else None
-    return replace(node, state="failed", seconds=seconds, error=event.data["error"], text="")
+    return replace(node, state="failed", seconds=seconds, error=_error(event), text="")
 
 
 def _skipped(node: NodeState, event: Event) -> NodeState:
-    return replace(node, state="skipped", text=event.data["why"])
+    return replace(node, state="skipped", text=_text(event, "why"))
 
 
 def _stopped(node: NodeState, event: Event) -> NodeState:
@@ -173,7 +232,7 @@ def _stopped(node: NodeState, event: Event) -> NodeState:
 
 
 def _reopened(node: NodeState, event: Event) -> NodeState:
-    return replace(_queued(node), text=event.data["why"])
+    return replace(_queued(node), text=_text(event, "why"))
 
 
 _NODE_EVENTS = {

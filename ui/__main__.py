@@ -26,7 +26,7 @@ SETTINGS = {
     "client.showErrorDetails": "none",
     "theme.primaryColor": "#2e7d4f",
     "theme.light.primaryColor": "#2e7d4f",
-    "theme.dark.primaryColor": "#4caf7d",
+    "theme.dark.primaryColor": "#2e8b57",
 }
 
 

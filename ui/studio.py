@@ -68,7 +68,11 @@ class Studio:
         make_plan(document, self.catalogue, request)
         with self.log() as log:
             run = new_run(log, document, request)
-        self.launcher.start(self.workspace, run)
+            try:
+                self.launcher.start(self.workspace, run)
+            except SylvaError:
+                log.append(run, "run-finished", state="interrupted")
+                raise
         return run
 
     def go_on(self, run: str) -> None:
@@ -96,16 +100,6 @@ class Studio:
         """Ask a run to stop; it stays resumable."""
         with self.log() as log:
             request_cancel(run_state(log, log.run(run)))
-
-
-def follow(key: str, value: object) -> str:
-    """Have the widget ``key`` show ``value``, which something else may have changed; call it before drawing it.
-
-    A widget under a new key is no way to do that: the browser may take the old one's value along.
-    """
-    if st.session_state.get(key, object()) != value:
-        st.session_state[key] = value
-    return key
 
 
 @st.cache_resource(show_spinner=False)

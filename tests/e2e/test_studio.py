@@ -194,6 +194,25 @@ def test_a_setting_is_undone_and_redone_in_document_and_form(studio: Studio):
     expect(studio.field("Seed")).to_have_value("17", timeout=15_000)
 
 
+def test_looking_at_forms_changes_nothing_however_quickly_and_while_a_run_is_under_way(studio: Studio):
+    params = {"learners": [{"kind": "random_forest", "trees": 500, "count": 4}], "max_layers": 2, "seed": 23}
+    studio.begin(forest(**params))
+    before = studio.document
+    for pause in (80, 150, 300):
+        for node in ("load", "split", "forest", "split"):
+            studio.click(node)
+            studio.page.wait_for_timeout(pause)
+    studio.button("Run").click()
+    studio.expect_states(forest="running")
+    for node in ("split", "forest", "load", "forest", "split", "forest"):
+        studio.click(node)
+        studio.page.wait_for_timeout(900)
+    assert studio.document.nodes == before.nodes
+    studio.button("Stop").click()
+    studio.expect_states(forest="skipped|done")
+    assert studio.document.nodes == before.nodes
+
+
 def test_a_wrong_value_is_marked_at_its_field_and_costs_nothing_else(studio: Studio):
     studio.begin(forest())
     studio.choose("forest")

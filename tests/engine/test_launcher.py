@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.document import Document, Node
+from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.launch import Launcher, new_run
 from engine.plan import Request
@@ -43,6 +45,31 @@ def test_runs_started_by_a_launcher_go_on_without_it(tmp_path: Path, monkeypatch
     assert [state.state for state in states] == ["done", "done"]
     # Both came to the same work at the same time; one did it.
     assert len({state.nodes["a"].key for state in states}) == 1
+
+
+def test_a_launcher_that_was_killed_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(PLUGIN))
+    workspace = Workspace(tmp_path).create()
+    launcher = Launcher()
+    with EventLog(workspace) as log:
+        run = new_run(log, Document(name="one", nodes={"a": Node(type="probe")}), Request())
+        killed = launcher._process
+        os.kill(killed.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)
+        launcher.start(workspace, run)
+        assert launcher._process is not killed
+        assert wait_for_end(log, run).state == "done"
+    launcher.close()
+
+
+def test_what_keeps_a_launcher_from_starting_is_said_plainly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = Launcher()
+    launcher._process.kill()
+    launcher._process.wait()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+    with pytest.raises(SylvaError, match="could not be started: No such file"):
+        launcher.start(Workspace(tmp_path), "some-run")
+    launcher.close()
 
 
 def test_a_leftover_group_is_ended_but_not_one_that_merely_has_its_number() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import pytest
 
 from engine.document import Document, Node, changed
 from engine.errors import SylvaError
+from engine.events import EventLog
 from engine.library import Library, Outdated, UnknownPipeline
+from engine.pipeline_file import read, write
+from engine.problems import InvalidPipeline
 from engine.workspace import Workspace
 
 
@@ -123,3 +127,62 @@ def test_a_folder_that_cannot_be_written_is_named(library: Library):
     with pytest.raises(SylvaError, match="cannot be written"):
         library.save(pipeline, document("Other"), opened.stamp)
     assert library.open(pipeline).document.name == "Digits"
+
+
+def test_only_files_are_pipelines_and_a_pipe_keeps_nobody_waiting(library: Library):
+    library.create(document())
+    os.mkfifo(library.folder / "pipe.json")
+    (library.folder / "folder.json").mkdir()
+    assert [entry.id for entry in library.entries()] == ["digits"]
+    for name in ("pipe", "folder"):
+        with pytest.raises(InvalidPipeline, match="not a file"):
+            library.open(name)
+
+
+def test_a_save_does_not_follow_a_link_out_of_the_library(library: Library, tmp_path: Path):
+    outside = tmp_path / "outside.json"
+    write(outside, document("Outside"))
+    before = outside.read_bytes()
+    (library.folder / "linked.json").symlink_to(outside)
+    with pytest.raises(SylvaError, match="link to a file elsewhere"):
+        library.save("linked", document("Inside"), library.open("linked").stamp)
+    assert outside.read_bytes() == before
+
+
+def test_a_new_pipeline_does_not_follow_a_link_to_nowhere(library: Library, tmp_path: Path):
+    (library.folder / "digits.json").symlink_to(tmp_path / "nowhere.json")
+    assert library.create(document()) == "digits_2"
+    assert not (tmp_path / "nowhere.json").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_be_read_again_is_listed_without_a_fault(library: Library):
+    path = library.folder / f"{library.create(document())}.json"
+    path.chmod(0)
+    assert library.entries()[0].fault
+    path.chmod(0o600)
+    assert not library.entries()[0].fault
+
+
+def test_an_entry_is_read_again_when_the_permissions_of_its_file_changed(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+):
+    path = library.folder / f"{library.create(document())}.json"
+    read_files: list[Path] = []
+    monkeypatch.setattr("engine.library.read", lambda path: read_files.append(path) or read(path))
+    library.entries()
+    library.entries()
+    assert read_files == [path]
+    path.chmod(0o640)
+    library.entries()
+    assert read_files == [path, path]
+
+
+def test_the_id_of_a_deleted_pipeline_that_has_runs_is_not_given_again(library: Library):
+    pipeline = library.create(document())
+    with EventLog(library.workspace) as log:
+        log.create_run("Digits", "{}", {"pipeline": pipeline})
+    library.delete(pipeline)
+    assert library.create(document()) == "digits_2"
+    library.workspace.database.write_bytes(b"no database" * 100)
+    assert library.create(document()) == "digits"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -148,3 +151,67 @@ def test_the_last_run_of_a_pipeline_is_found_among_others(log: EventLog) -> None
     found = log.last_run_of("mine")
     assert found is not None and found.id == mine[-1]
     assert log.last_run_of("none") is None
+
+
+def damage(log: EventLog, statement: str) -> None:
+    with contextlib.closing(sqlite3.connect(log.workspace.database)) as database, database:
+        database.execute(statement)
+
+
+@pytest.mark.parametrize("text", ["'{'", "'[]'", "x'ff00'", "CAST(x'7bff' AS TEXT)", "''"])
+def test_one_damaged_row_costs_no_other(log: EventLog, text: str) -> None:
+    good, bad = log.create_run("good", "{}", {"pipeline": "p"}), log.create_run("bad", "{}", {"pipeline": "p"})
+    damage(log, f"UPDATE runs SET request = {text}, document = {text} WHERE id = '{bad}'")
+    last = log.last_run_of("p")
+    assert last is not None and last.id == good
+    assert log.pipelines() == {"p"}
+    assert {row.id: row.request for row in log.runs()} == {good: {"pipeline": "p"}, bad: {}}
+    log.append(good, "run-started", supervisor=identify().to_dict(), todo=["a"])
+    log.append(good, "started", "a", **STARTED)
+    log.append(good, "finished", "a", **DONE)
+    damage(log, f"UPDATE events SET data = {text} WHERE kind = 'started'")
+    state = run_state(log, log.run(good))
+    assert (state.state, state.nodes["a"].state) == ("running", "done")
+    damage(log, f"UPDATE runs SET created = 'never' WHERE id = '{bad}'")
+    assert [row.id for row in log.runs()] == [good]
+
+
+@pytest.mark.parametrize("data", [{}, {"todo": 5, "supervisor": {"pid": "x"}, "state": 3, "outputs": [], "jobs": [1]}])
+@pytest.mark.parametrize(
+    "kind",
+    ["started", "progress", "jobs", "retrying", "finished", "cached", "failed", "skipped", "stopped", "reopened"],
+)
+def test_facts_that_are_missing_are_unknown(log: EventLog, kind: str, data: dict) -> None:
+    run = log.create_run("test", "{}", {})
+    log.append(run, "run-started", **data)
+    log.append(run, kind, "a", **data)
+    log.append(run, "run-finished", **data)
+    state = run_state(log, log.run(run))
+    assert state.state == "interrupted"
+    assert set(state.nodes) == {"a"}
+
+
+def test_a_node_whose_result_the_log_has_lost_does_not_count_as_done(log: EventLog) -> None:
+    state = state_after(log, ("started", "a", STARTED), ("finished", "a", {"key": "k", "seconds": 1.0}))
+    assert state.nodes["a"].state == "interrupted"
+
+
+def test_a_log_that_is_damaged_while_it_is_open_is_said_plainly(log: EventLog) -> None:
+    run = log.create_run("test", "{}", {})
+    damage(log, "DROP TABLE events")
+    for use in (lambda: log.events(run), lambda: log.append(run, "jobs"), lambda: log.remove_runs([run])):
+        with pytest.raises(SylvaError, match=r"run log .*sylva\.db cannot be used: no such table"):
+            use()
+    damage(log, "DROP TABLE runs")
+    for use in (log.runs, log.pipelines, lambda: log.create_run("test", "{}", {})):
+        with pytest.raises(SylvaError, match="cannot be used"):
+            use()
+
+
+def test_a_run_whose_id_is_taken_gets_another(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = iter([UUID(int=0)] * 2 + [UUID(int=5 << 112)])
+    monkeypatch.setattr("engine.events.uuid4", lambda: next(numbers))
+    monkeypatch.setattr("engine.events.time.strftime", lambda *_: "20260101-000000")
+    assert log.create_run("one", "{}", {}) == "20260101-000000-0000"
+    assert log.create_run("two", "{}", {}) == "20260101-000000-0005"
+    assert [row.name for row in log.runs()] == ["two", "one"]

@@ -132,9 +132,9 @@ def test_a_small_confusion_matrix_is_numbered_and_a_large_one_only_coloured(tmp_
     assert len(all_plots(evaluation(tmp_path, CLASSES["thirty"]))["confusion"].data) == 1
 
 
-def test_counts_on_dark_cells_are_white_and_others_have_the_colour_of_the_theme():
+def test_counts_on_dark_cells_are_white_and_others_dark():
     weak, strong = plots.confusion_matrix(["a", "b"], [[9, 1], [5, 5]]).data[1:]
-    assert (weak.textfont.color, list(weak.text)) == (None, ["1", "5", "5"])
+    assert (weak.textfont.color, list(weak.text)) == ("#1f2937", ["1", "5", "5"])
     assert (strong.textfont.color, list(strong.text)) == ("white", ["9"])
 
 

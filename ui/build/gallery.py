@@ -36,11 +36,21 @@ def gallery() -> None:
     entries = library.entries()
     if WORD in st.session_state:
         st.error(plain(st.session_state.pop(WORD)))
+    for left_behind in desk.unsaved_desks():
+        _return_to(left_behind)
     left, right = st.columns([3, 2], gap="large")
     with left:
         _own(library, entries)
     with right:
         _start(library)
+
+
+def _return_to(left_behind: desk.Desk) -> None:
+    """Lead back to edits that could not be saved; else nobody finds those of a pipeline that was deleted elsewhere."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.warning(f"“{plain(left_behind.document.name)}” has edits that are not saved: {plain(left_behind.not_saved)}")
+        open_it = partial(_open, lambda: left_behind.pipeline)
+        st.button("Return to them", key=f"return-{left_behind.pipeline}", on_click=open_it)
 
 
 # One's own pipelines

@@ -7,8 +7,8 @@ import streamlit as st
 from engine.errors import SylvaError
 from ui.build import desk
 from ui.build.gallery import gallery, unreadable
-from ui.text import plain
 from ui.build.workbench import workbench
+from ui.text import plain
 
 
 def page() -> None:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
-from typing import Any
-
 import streamlit as st
 
 from engine.contract import NodeType
 from engine.document import Node, NodeSettings
-from engine.edits import SetDescription, SetLabel, SetParams, SetSettings
+from engine.edits import ReviseParams, SetDescription, SetLabel, SetSettings
 from engine.problems import Problem
 from engine.state import NodeState
 from ui.build.desk import Desk
-from ui.forms import columns_for, node_form
+from ui.forms import ParamsEdit, columns_for, node_form
 from ui.build.gallery import FIVE_STEPS
-from ui.studio import follow, studio
+from ui.studio import studio
 from ui.text import plain
 
 KEYS = """
@@ -55,12 +53,13 @@ def _of_pipeline(desk: Desk) -> None:
 
 
 def _description(desk: Desk) -> None:
-    key = follow(f"{desk.pipeline}/description", desk.document.description)
+    text = desk.document.description
+    key = f"{desk.pipeline}/description/{hash(text)}"  # another text, another widget
 
     def save() -> None:
         desk.attempt(lambda: desk.edit(SetDescription(st.session_state[key])))
 
-    st.text_area("Description", key=key, on_change=save, max_chars=10_000, height=100, placeholder="What it is for")
+    st.text_area("Description", text, key=key, on_change=save, max_chars=10_000, height=100, placeholder="What it is for")
 
 
 def _of_node(desk: Desk, name: str, problems: list[Problem]) -> None:
@@ -84,7 +83,7 @@ def _of_node(desk: Desk, name: str, problems: list[Problem]) -> None:
         offered_files=_offered_files(node_type),
         problems=problems,
         key=desk.form_key(name),
-        change=lambda params: _set_params(desk, name, params),
+        change=lambda edit: _revise(desk, name, edit),
     )
     _about_the_node(desk, name, node, node_type)
 
@@ -99,8 +98,8 @@ def failure(state: NodeState) -> None:
             st.code(error["traceback"], language=None)
 
 
-def _set_params(desk: Desk, name: str, params: Mapping[str, Any]) -> None:
-    desk.attempt(lambda: desk.edit(SetParams(name, params)))
+def _revise(desk: Desk, name: str, edit: ParamsEdit) -> None:
+    desk.attempt(lambda: desk.edit(ReviseParams(name, edit)))
 
 
 def _offered_files(node_type: NodeType) -> list[str]:
@@ -118,18 +117,20 @@ def _about_the_node(desk: Desk, name: str, node: Node, node_type: NodeType) -> N
     with st.expander("Name and limits"):
         st.text_input(
             "Label",
-            key=follow(f"{key}/label", node.label),
+            node.label,
+            key=f"{key}/label/{node.label}",
             placeholder=node_type.title,
             max_chars=200,
             help="What the canvas shows instead of the type's title.",
             on_change=_set_label,
-            args=(desk, name, f"{key}/label"),
+            args=(desk, name, f"{key}/label/{node.label}"),
         )
         for field, (least, most) in LIMITS.items():
-            place = follow(f"{key}/settings/{field}", getattr(node.settings, field))
+            value = getattr(node.settings, field)
+            place = f"{key}/settings/{field}/{value}"
             st.number_input(
                 field.replace("_", " ").capitalize(),
-                value=None,
+                value=value,
                 min_value=least,
                 max_value=most,
                 key=place,
@@ -147,6 +148,7 @@ def _set_label(desk: Desk, name: str, key: str) -> None:
 
 def _set_setting(desk: Desk, name: str, field: str, key: str) -> None:
     value = st.session_state[key]
+    desk.refresh()  # another tab may have set another of them
     settings = desk.document.nodes[name].settings.model_dump()
     settings[field] = 0 if value is None and field == "retries" else value
     desk.attempt(lambda: desk.edit(SetSettings(name, NodeSettings(**settings))))

@@ -11,7 +11,6 @@ from engine.edits import SetName
 from engine.pipeline_file import dumps
 from ui.build import desk as desks
 from ui.build.desk import Desk
-from ui.studio import follow
 from ui.text import plain, time_of_day
 
 AGAIN = ("failed", "cancelled", "interrupted")
@@ -39,7 +38,8 @@ def toolbar(desk: Desk, chosen: tuple[str, ...]) -> DeltaGenerator:
 
 
 def _name(desk: Desk) -> None:
-    key = follow(f"{desk.pipeline}/name", desk.document.name)
+    name = desk.document.name
+    key = f"{desk.pipeline}/name/{name}"  # another name, another widget
 
     def rename() -> None:
         wanted = st.session_state[key].strip()
@@ -47,7 +47,7 @@ def _name(desk: Desk) -> None:
             desk.attempt(lambda: desk.edit(SetName(wanted)))
 
     st.text_input(
-        "Name", key=key, on_change=rename, max_chars=200, label_visibility="collapsed", width=260
+        "Name", name, key=key, on_change=rename, max_chars=200, label_visibility="collapsed", width=260
     )
 
 
@@ -72,7 +72,7 @@ def _file_menu(desk: Desk) -> None:
         with st.expander("Delete", icon=":material/delete:"):
             st.caption("Its runs stay.")
             st.button(
-                "Delete this pipeline", type="primary", width="stretch", on_click=_do, args=(desk, desk.delete,)
+                "Delete this pipeline", width="stretch", on_click=_do, args=(desk, desk.delete,)
             )
 
 
@@ -94,7 +94,6 @@ def _run_buttons(desk: Desk, chosen: tuple[str, ...]) -> None:
     st.menu_button(
         "More",
         PARTS if len(chosen) == 1 else PARTS[-1:],
-        icon=":material/arrow_drop_down:",
         disabled=running,
         help="Run a part of the pipeline, or all of it anew",
         key=MORE,

@@ -12,17 +12,20 @@ from engine.errors import SylvaError
 from engine.problems import Problem
 from engine.state import NodeState
 from engine.store import Output
-from ui.canvas import CanvasResult, RunRequest, canvas
 from ui.build import desk as desks
 from ui.build.desk import Bottom, Desk
 from ui.build.node_views import node_views
 from ui.build.panel import failure, panel
+from ui.build.toolbar import begin, save_state, toolbar
+from ui.canvas import CanvasResult, Edited, RunRequest, canvas
 from ui.studio import studio
 from ui.text import plain, time_of_day
-from ui.build.toolbar import begin, save_state, toolbar
 
 LOOK_SECONDS = 0.5
 """How often a run under way is asked for news."""
+
+SAVE_SECONDS = 5.0
+"""How often it is tried again to save what could not be saved."""
 
 CANVAS = "canvas"
 CANVAS_HEIGHT = "max(420px, calc(100vh - 320px))"
@@ -35,15 +38,28 @@ def workbench(desk: Desk) -> None:
     """Draw the builder; it looks for news by itself while a run is under way, and rests otherwise."""
     _follow(desk)
     _announce_end(desk)
-    desk.polled = desk.running
-    st.fragment(_draw, run_every=LOOK_SECONDS if desk.running else None)(desk)
+    desk.polled = _pace(desk)
+    st.fragment(_draw, run_every=desk.polled)(desk)
+
+
+def _pace(desk: Desk) -> float | None:
+    """After how many seconds there may be news that no click brings."""
+    if desk.running:
+        return LOOK_SECONDS
+    return SAVE_SECONDS if desk.not_saved else None
 
 
 def _draw(desk: Desk) -> None:
+    try:
+        _draw_all(desk)
+    except SylvaError as error:
+        st.error(plain(str(error)))
+
+
+def _draw_all(desk: Desk) -> None:
     _follow(desk)
-    if not desks.is_open(desk) or desk.running != desk.polled:
-        st.rerun(scope="app")
     desk.refresh()
+    _start_over_if_moved(desk)
     desk.look_afresh()
     chosen = _chosen()
     place = toolbar(desk, chosen)
@@ -51,14 +67,19 @@ def _draw(desk: Desk) -> None:
     middle, side = st.columns([3, 1], gap="small")
     with middle:
         result = _canvas(desk)
-    if not desk.take(result):
-        st.rerun(scope="fragment")
     with place:
         save_state(desk)
     st.html(f"<style>.st-key-panel {{ height: {_height(desk)} !important; }}</style>")
     with side, st.container(key="panel"):
         panel(desk, result.selection, desk.problems())
     _below(desk, result.selection)
+    _start_over_if_moved(desk)
+
+
+def _start_over_if_moved(desk: Desk) -> None:
+    """The page has to be drawn as a whole for another pipeline, or to look for news at another pace."""
+    if not desks.is_open(desk) or _pace(desk) != desk.polled:
+        st.rerun(scope="app")
 
 
 def _follow(desk: Desk) -> None:
@@ -92,10 +113,16 @@ def _canvas(desk: Desk) -> CanvasResult:
         key=CANVAS,
         pipeline=desk.pipeline,
         reveal=desk.reveal,
+        on_edit=lambda edited: _take(desk, edited),
         on_port=lambda end: _look_at(desk, end),
         on_run=lambda request: _run(desk, request),
         height=_height(desk),
     )
+
+
+def _take(desk: Desk, edited: Edited) -> None:
+    if not desk.take(edited):
+        st.rerun(scope="fragment")
 
 
 def _height(desk: Desk) -> str:
@@ -135,7 +162,7 @@ def _announce_end(desk: Desk) -> None:
 def _below(desk: Desk, chosen: tuple[str, ...]) -> None:
     problems = desk.problems()
     titles: dict[Bottom, str] = {"Problems": f"Problems ({len(problems)})", "Output": "Output", "Log": "Log"}
-    # Buttons, since the program opens parts as well: a widget with a value of its own would lag behind and take it back.
+    # Buttons, since the program opens parts as well: a widget with a value of its own would lag behind.
     with st.container(horizontal=True, gap="small", key="bottom"):
         for part, title in titles.items():
             looks: Literal["secondary", "tertiary"] = "secondary" if part == desk.bottom else "tertiary"

@@ -2,6 +2,7 @@
 
 - ``canvas``        draws a document and gives back what the user made of it
 - ``CanvasResult``  the document after the user's edits, the selection, and what was clicked
+- ``Edited``        the document with one edit, before the canvas hears that it was taken
 - ``NodeView``      a node's run state, as the canvas shows it
 - ``Reveal``        a wish to select a node and bring it into view
 
@@ -10,6 +11,6 @@ problems and states. Python's document replaces the one on the canvas only when 
 """
 
 from ui.canvas.component import canvas
-from ui.canvas.protocol import CanvasResult, NodeView, Reveal, RunRequest, State
+from ui.canvas.protocol import CanvasResult, Edited, NodeView, Reveal, RunRequest, State
 
-__all__ = ["CanvasResult", "NodeView", "Reveal", "RunRequest", "State", "canvas"]
+__all__ = ["CanvasResult", "Edited", "NodeView", "Reveal", "RunRequest", "State", "canvas"]

@@ -48,17 +48,20 @@ def canvas(
     pipeline: str | None = None,
     reveal: Reveal | None = None,
     height: int | str = 640,
+    on_edit: Callable[[Edited], None] | None = None,
     on_port: Callable[[Endpoint], None] = lambda end: None,
     on_run: Callable[[RunRequest], None] = lambda request: None,
 ) -> CanvasResult:
     """Draw ``document`` and give back what the user made of it.
 
-    Keep the document of the result and pass it again. Raise ``epoch`` whenever Python itself changes nodes, edges,
-    notes or places; parameters, labels and settings may change without. ``pipeline`` tells one pipeline from another
-    (``key`` if not given): each has its own undo history and viewport, and an edit is never carried from one to the
-    other. ``problems`` may be a function, which is then asked about the document with the user's edits. ``states`` are
-    the run states by node; they never move anything. ``on_port`` and ``on_run`` are called before the rerun that a
-    click leads to, like any widget's callback: a rerun may be cut short by the next, a callback is not.
+    Keep the document of the result, or that of ``on_edit``, and pass it again. Raise ``epoch`` whenever Python itself
+    changes nodes, edges, notes or places; parameters, labels and settings may change without. ``pipeline`` tells one
+    pipeline from another (``key`` if not given): each has its own undo history and viewport, and an edit is never
+    carried from one to the other. ``problems`` may be a function, which is then asked about the document with the
+    user's edits. ``states`` are the run states by node; they never move anything. ``on_edit`` is given what the user
+    did before the canvas hears that it was taken; if it raises, as ``st.rerun`` does, the canvas makes the edit again.
+    ``on_port`` and ``on_run`` are called before the rerun that a click leads to, like any widget's callback: a rerun
+    may be cut short by the next, a callback is not.
     """
     pipeline = key if pipeline is None else pipeline
     place = f"_{key}_taken"
@@ -68,6 +71,9 @@ def canvas(
         edited = take(document, _last_edit(key), pipeline=pipeline, epoch=epoch, taken=taken)
     except Problem as problem:
         edited, refused = Edited(document, taken), problem
+    if on_edit is not None:
+        on_edit(edited)
+        st.session_state[place] = edited.taken
     data = payload(
         edited.document,
         catalogue,
@@ -90,7 +96,8 @@ def canvas(
         on_port_change=partial(_tell, key, "port", partial(port_in, edited.document), on_port),
         on_run_change=partial(_tell, key, "run", partial(run_in, edited.document), on_run),
     )
-    # Only now: a rerun that is cut short while it draws must find the edit as new as it was.
+    # Whoever keeps the document of the result has it only now: a rerun that is cut short while it draws must find the
+    # edit as new as it was.
     st.session_state[place] = edited.taken
     return CanvasResult(
         document=edited.document,

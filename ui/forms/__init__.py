@@ -1,6 +1,7 @@
 """The forms of the builder, generated from the parameters of node types.
 
 - ``node_form``     draws the form of one node
+- ``ParamsEdit``    what a form gives for each edit: from parameters to parameters
 - ``columns_for``   the columns a node's form offers
 - ``fields``        from a pydantic model to ``FieldSpec``s: what to draw for each field
 - ``values``        from what a document holds to what a widget shows, and back
@@ -11,5 +12,6 @@
 
 from ui.forms.columns import columns_for
 from ui.forms.form import node_form
+from ui.forms.state import ParamsEdit
 
-__all__ = ["columns_for", "node_form"]
+__all__ = ["ParamsEdit", "columns_for", "node_form"]

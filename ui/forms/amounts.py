@@ -157,7 +157,8 @@ def _counts(learners: Any) -> tuple[int, int] | None:
     with_bags = without = 0
     for one in learners if isinstance(learners, list | tuple) else [None]:
         kind = one.get("kind") if isinstance(one, dict) else None
-        count = _whole(one.get("count", 1)) if isinstance(one, dict) and kind in KINDS else None
+        known = isinstance(kind, str) and kind in KINDS
+        count = _whole(one.get("count", 1)) if isinstance(one, dict) and known else None
         if count is None:
             return None
         if _has_bags(kind):

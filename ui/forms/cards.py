@@ -13,7 +13,7 @@ from typing import Any
 import streamlit as st
 
 from ui.forms.fields import FieldSpec
-from ui.forms.state import Form, choice_words, heading, help_of
+from ui.forms.state import Form, ParamsEdit, choice_words, heading, help_of
 from ui.forms.values import MISSING, Place, as_text, at, json_or_text, put
 from ui.text import plain
 
@@ -47,7 +47,7 @@ def _card(form: Form, spec: FieldSpec, place: Place, draw: Draw, words: Callable
     kind = card.get(spec.tag) if isinstance(card, dict) else None
     if not isinstance(kind, str) or kind not in spec.variants:
         bound = form.widget(place, as_text, json_or_text, ".raw")
-        st.text_area(f"Entry {int(place[-1]) + 1}", height=100, **bound)
+        st.text_area(f"Entry {int(place[-1]) + 1}", bound.start, height=100, **bound.wiring)
         form.tell_problems(place)
         return
     fields = spec.variants[kind]
@@ -62,22 +62,14 @@ def _card(form: Form, spec: FieldSpec, place: Place, draw: Draw, words: Callable
 
 def _kind(form: Form, spec: FieldSpec, place: Place, words: Callable[[Any], str]) -> None:
     """Choosing another kind keeps what both kinds have."""
-    tag_place = (*place, spec.tag)
-    bound = form.widget(tag_place, lambda kind: kind, lambda kind: kind)
 
-    def change_kind() -> None:
-        kind = st.session_state[bound["key"]]
-        if form.is_late(bound["key"]):
-            st.session_state[bound["key"]] = form.value(tag_place)
-            return
-        form.revise(lambda params: put(params, place, of_kind(at(params, place), kind, spec)))
+    def edit(kind: str) -> ParamsEdit:
+        return lambda params: put(params, place, of_kind(at(params, place), kind, spec))
 
+    kinds = list(spec.variants)
+    bound = form.widget((*place, spec.tag), lambda kind: kind, lambda kind: kind, edit=edit)
     st.selectbox(
-        choice_words(spec.tag).capitalize(),
-        list(spec.variants),
-        format_func=words,
-        key=bound["key"],
-        on_change=change_kind,
+        choice_words(spec.tag).capitalize(), kinds, index=kinds.index(bound.start), format_func=words, **bound.wiring
     )
 
 

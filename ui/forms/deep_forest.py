@@ -71,9 +71,10 @@ def _preset(form: Form, spec: FieldSpec, facts: PresetFacts | None) -> None:
     st.selectbox(
         plain(spec.title),
         spec.choices,
+        index=list(spec.choices).index(bound.start),
         format_func=lambda name: titles.get(name, choice_words(name)),
         help=help_of(spec),
-        **bound,
+        **bound.wiring,
     )
     form.tell_problems(("preset",))
     if facts and facts.about:

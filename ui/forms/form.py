@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import streamlit as st
 
@@ -13,7 +12,7 @@ from engine.contract import Columns, NodeType
 from engine.document import Node
 from engine.problems import Problem
 from ui.forms.fields import FieldSpec, applies, specs_of
-from ui.forms.state import Form
+from ui.forms.state import Form, ParamsEdit
 from ui.forms.values import MISSING, put
 from ui.forms.widgets import draw_field
 from ui.text import plain
@@ -30,9 +29,9 @@ def node_form(
     offered_files: Sequence[str],
     problems: Sequence[Problem],
     key: str,
-    change: Callable[[dict[str, Any]], None],
+    change: Callable[[ParamsEdit], None],
 ) -> None:
-    """Draw the form of a node; every edit calls ``change`` with the node's new parameters.
+    """Draw the form of a node; each edit is given to ``change``, to be made upon the parameters there are by then.
 
     ``columns`` are those to choose from, ``None`` if they are not known. ``problems`` are the node's own. Another
     ``key`` draws everything anew from the document.

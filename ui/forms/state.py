@@ -8,23 +8,24 @@ therefore kept in the session: each edit starts from the last one, and none undo
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import streamlit as st
 
 from engine.contract import Columns
 from engine.problems import Problem, shown
 from ui.forms.fields import FieldSpec, as_plain
-from ui.forms.values import Place, at, put
+from ui.forms.values import MISSING, Place, at, put
 from ui.text import plain
 
 _KEPT = "ui.forms"
 _MOST_KEPT = 8
-LATE_SECONDS = 1.0
-"""How long a browser may go on telling what a widget no longer shows; no hand is that quick."""
+
+ParamsEdit = Callable[[dict[str, Any]], dict[str, Any]]
+"""A node's parameters → the parameters after an edit."""
 
 
 @dataclass
@@ -34,19 +35,37 @@ class _Kept:
     params: dict[str, Any] = field(default_factory=dict)
     seen: dict[str, Any] = field(default_factory=dict)
     """The document's value when each widget was last drawn."""
+    turns: dict[str, int] = field(default_factory=dict)
+    """How often a widget was replaced, since the document had come to another value."""
     opened: set[str] = field(default_factory=set)
-    replaced: dict[str, tuple[Any, float]] = field(default_factory=dict)
-    """What a widget showed before it was made to follow the document, and when that was."""
+    beyond: dict[str, list[Any]] = field(default_factory=dict)
+    """What each list has offered beyond its options: a list that changes is drawn anew, under someone's hands."""
+
+    def current(self, base: str) -> str:
+        """The key of the widget that now stands at a place."""
+        turn = self.turns.get(base, 0)
+        return f"{base}~{turn}" if turn else base
+
+
+class Bound(NamedTuple):
+    """What a widget begins with, and its key and callback.
+
+    The value is given to each drawing, not set in the session: a drawing may be cut short by the next, and the browser
+    would then show something else and report it as the user's choice.
+    """
+
+    start: Any
+    wiring: dict[str, Any]
 
 
 @dataclass
 class Form:
-    """What the widgets of a form use; every change of a value ends in ``commit``."""
+    """What the widgets of a form use; every change of a value ends in ``revise``."""
 
     key: str
     params: Mapping[str, Any]
     problems: Sequence[Problem]
-    change: Callable[[dict[str, Any]], None]
+    change: Callable[[ParamsEdit], None]
     columns: Columns | None = None
     files: Sequence[str] = ()
     placeholders: Mapping[str, str] = field(default_factory=dict)
@@ -66,14 +85,12 @@ class Form:
         """What the document has there."""
         return at(self.params, place)
 
-    def commit(self, place: Place, value: Any) -> None:
-        """Give the document another value there, or none."""
-        self.revise(lambda params: put(params, place, value))
-
-    def revise(self, edit: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Give the document the parameters that ``edit`` makes of the latest ones."""
-        self._kept.params = edit(self._kept.params)
-        self.change(self._kept.params)
+    def revise(self, edit: ParamsEdit) -> None:
+        """Have the document's parameters changed by ``edit``, whatever they are by then."""
+        after = edit(self._kept.params)
+        if after != self._kept.params:
+            self._kept.params = after
+            self.change(edit)
 
     # Widgets
 
@@ -83,35 +100,43 @@ class Form:
         show: Callable[[Any], Any],
         read: Callable[[Any], Any],
         suffix: str = "",
-    ) -> dict[str, Any]:
-        """Key and callback of the widget for a place; it begins with what ``show`` makes of the document's value.
+        edit: Callable[[Any], ParamsEdit] | None = None,
+    ) -> Bound:
+        """What a widget for a place needs; it starts with what ``show`` makes of the document's value.
 
-        A widget whose own value means another thing than the document has follows the document, but only when that
-        has changed: an edit on its way there is not taken back.
+        A choice becomes an edit by ``edit``; without, it is put in the place as ``read`` understands it. When the
+        document has come to another value than the widget stands for, a new widget takes its place.
         """
-        key = f"{self.key}.{'.'.join(map(str, place))}{suffix}"
-        value = self.value(place)
-        held = st.session_state.get(key)
-        moved = key in self._kept.seen and not _same(self._kept.seen[key], value)
-        if key not in st.session_state or (moved and not _same(read(held), value)):
-            if key in st.session_state:
-                self._kept.replaced[key] = held, time.monotonic()
-            st.session_state[key] = show(value)
-        self._kept.seen[key] = value
-        return {"key": key, "on_change": self._on_change, "args": (place, key, show, read)}
+        base = f"{self.key}.{'.'.join(map(str, place))}{suffix}"
+        value, kept = self.value(place), self._kept
+        held = st.session_state.get(kept.current(base), MISSING)
+        moved = base in kept.seen and not _same(kept.seen[base], value)
+        if moved and not (held is not MISSING and (_same(show(value), held) or _same(read(held), value))):
+            kept.turns[base] = kept.turns.get(base, 0) + 1
+        kept.seen[base] = value
+        key = kept.current(base)
+        edit = edit or (lambda chosen: partial(put, place=place, value=read(chosen)))
+        wiring = {"key": key, "on_change": self._on_change, "args": (place, base, key, show, edit)}
+        return Bound(show(value), wiring)
 
-    def _on_change(self, place: Place, key: str, show: Callable[[Any], Any], read: Callable[[Any], Any]) -> None:
-        if self.is_late(key):
-            st.session_state[key] = show(at(self._kept.params, place))
-        else:
-            self.commit(place, read(st.session_state[key]))
+    def _on_change(
+        self, place: Place, base: str, key: str, show: Callable[[Any], Any], edit: Callable[[Any], ParamsEdit]
+    ) -> None:
+        """Take a choice; not from a widget whose place another has taken, nor what the document has already.
 
-    def is_late(self, key: str) -> bool:
-        """Whether a widget's new value is its old one, sent by a browser that has yet to hear it was replaced."""
-        before, moment = self._kept.replaced.get(key, (None, -LATE_SECONDS))
-        return time.monotonic() - moment < LATE_SECONDS and _same(before, st.session_state[key])
+        A browser tells of both: of what it has yet to remove, and of what it has just drawn.
+        """
+        chosen = st.session_state[key]
+        if key == self._kept.current(base) and not _same(_shown(show, at(self._kept.params, place)), chosen):
+            self.revise(edit(chosen))
 
-    def button(self, label: str, name: str, edit: Callable[[dict[str, Any]], dict[str, Any]], **looks: Any) -> None:
+    def offered(self, bound: Bound, options: Iterable[Any], *chosen: Any) -> list[Any]:
+        """The options, and all that was ever chosen beyond them in this widget."""
+        beyond = self._kept.beyond.setdefault(bound.wiring["key"], [])
+        beyond += [one for one in chosen if one not in beyond]
+        return list(dict.fromkeys([*options, *beyond]))
+
+    def button(self, label: str, name: str, edit: ParamsEdit, **looks: Any) -> None:
         """A button that revises the parameters."""
         st.button(label, key=f"{self.key}.{name}", on_click=self.revise, args=(edit,), **looks)
 
@@ -171,6 +196,14 @@ def _both(least: float | None, most: float | None) -> bool:
 def choice_words(choice: Any) -> str:
     """A choice as a list shows it."""
     return as_plain(choice).replace("_", " ") or "(empty)"
+
+
+def _shown(show: Callable[[Any], Any], value: Any) -> Any:
+    """What a widget would show of a value; nothing, if another tab has put there what it cannot show."""
+    try:
+        return show(value)
+    except (TypeError, ValueError):
+        return MISSING
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -14,11 +14,13 @@ import streamlit as st
 
 from ui.forms.cards import draw_cards
 from ui.forms.fields import FieldSpec
-from ui.forms.state import Form, choice_words, heading, help_of
+from ui.forms.state import Bound, Form, choice_words, heading, help_of
 from ui.forms.values import MISSING, Place, as_text, at, fits, from_text, put
 from ui.text import plain
 
 SAMPLE = "sample:"
+NOTHING = "(not set)"
+"""No choice, in lists that also take what is typed."""
 
 
 def draw_field(form: Form, spec: FieldSpec, place: Place) -> None:
@@ -58,22 +60,26 @@ def _or_default(spec: FieldSpec, value: Any) -> Any:
 
 def _raw(form: Form, spec: FieldSpec, place: Place) -> None:
     bound = form.widget(place, as_text, partial(from_text, spec), ".raw")
-    st.text_input(_label(spec), help=help_of(spec), placeholder=_placeholder(form, spec), **bound)
+    st.text_input(_label(spec), bound.start, help=help_of(spec), placeholder=_placeholder(form, spec), **bound.wiring)
 
 
 def _json(form: Form, spec: FieldSpec, place: Place) -> None:
     bound = form.widget(place, as_text, partial(from_text, spec))
-    st.text_area(_label(spec), help=help_of(spec), placeholder=_placeholder(form, spec), height=100, **bound)
+    st.text_area(
+        _label(spec), bound.start, help=help_of(spec), placeholder=_placeholder(form, spec), height=100, **bound.wiring
+    )
 
 
 def _text(form: Form, spec: FieldSpec, place: Place) -> None:
     if spec.hint.choose == "column" and form.columns is not None:
-        _one_of(form, spec, place, [column.name for column in form.columns], _column_words(form))
+        _one_of(form, spec, place, [column.name for column in form.columns])
     elif spec.hint.choose == "file":
-        _one_of(form, spec, place, _files(form, spec), str)
+        _one_of(form, spec, place, _files(form, spec))
     else:
         bound = form.widget(place, as_text, partial(from_text, spec))
-        st.text_input(_label(spec), help=help_of(spec), placeholder=_placeholder(form, spec), **bound)
+        st.text_input(
+            _label(spec), bound.start, help=help_of(spec), placeholder=_placeholder(form, spec), **bound.wiring
+        )
 
 
 def _files(form: Form, spec: FieldSpec) -> list[str]:
@@ -85,30 +91,41 @@ def _files(form: Form, spec: FieldSpec) -> list[str]:
     return [*form.files, *(f"{SAMPLE}{name}" for name in NAMES)]
 
 
-def _one_of(form: Form, spec: FieldSpec, place: Place, options: Sequence[str], words: Callable[[str], str]) -> None:
-    """A choice that also takes a name that is not in the list."""
+def _one_of(form: Form, spec: FieldSpec, place: Place, options: Sequence[str]) -> None:
+    """A choice that also takes a name that is not in the list.
+
+    The names stand there as they are: where new ones may be typed, the browser sends back what it shows.
+    """
     default = None if spec.optional else spec.default
     bound = form.widget(
         place,
         lambda value: (default if value is MISSING else value) or None,
-        lambda chosen: chosen if chosen else MISSING,
+        lambda chosen: chosen if chosen and chosen != NOTHING else MISSING,
+        ".one",
     )
-    held = st.session_state[bound["key"]]
+    empty = NOTHING if spec.optional or spec.required else None
+    _select(form, spec, bound, options, words=str, empty=empty, accept_new_options=True)
+
+
+def _select(
+    form: Form,
+    spec: FieldSpec,
+    bound: Bound,
+    options: Sequence[Any],
+    *,
+    words: Callable[[Any], str] = choice_words,
+    empty: str | None = None,
+    **looks: Any,
+) -> None:
+    """A list to choose from that starts with what the document has; ``empty`` is what no choice reads as."""
+    offered = form.offered(bound, [*([] if empty is None else [None]), *options], bound.start)
     st.selectbox(
         _label(spec),
-        [*options, *([held] if held is not None and held not in options else [])],
-        index=None,
-        format_func=words,
-        accept_new_options=True,
-        help=help_of(spec),
-        placeholder=_placeholder(form, spec),
-        **bound,
+        offered,
+        index=offered.index(bound.start),
+        format_func=lambda one: (empty or "") if one is None else words(one),
+        **{"help": help_of(spec), **looks, **bound.wiring},
     )
-
-
-def _column_words(form: Form) -> Callable[[str], str]:
-    kinds = {column.name: column.kind for column in form.columns or ()}
-    return lambda name: f"{name} · {kinds[name]}" if name in kinds else name
 
 
 def _switch(form: Form, spec: FieldSpec, place: Place) -> None:
@@ -116,7 +133,7 @@ def _switch(form: Form, spec: FieldSpec, place: Place) -> None:
         _yes_or_no(form, spec, place)
         return
     bound = form.widget(place, lambda value: bool(_or_default(spec, value)), bool)
-    st.toggle(_label(spec), help=help_of(spec), **bound)
+    st.toggle(_label(spec), bound.start, help=help_of(spec), **bound.wiring)
 
 
 def _yes_or_no(form: Form, spec: FieldSpec, place: Place) -> None:
@@ -124,15 +141,7 @@ def _yes_or_no(form: Form, spec: FieldSpec, place: Place) -> None:
         place, lambda value: value if isinstance(value, bool) else None, lambda said: MISSING if said is None else said
     )
     words = {True: "yes", False: "no"}
-    st.selectbox(
-        _label(spec),
-        [True, False],
-        index=None,
-        format_func=words.__getitem__,
-        help=help_of(spec),
-        placeholder=_placeholder(form, spec),
-        **bound,
-    )
+    _select(form, spec, bound, [True, False], words=words.__getitem__, empty=_placeholder(form, spec))
 
 
 def _number(form: Form, spec: FieldSpec, place: Place) -> None:
@@ -148,12 +157,12 @@ def _number(form: Form, spec: FieldSpec, place: Place) -> None:
     # Without limits: a browser would keep a number beyond them to itself, instead of having its problem told.
     st.number_input(
         _label(spec),
-        value=None,
+        value=bound.start,
         step=1 if number is int else _step(spec.default),
         format="%d" if number is int else "%g",
         help=help_of(spec),
         placeholder=_placeholder(form, spec),
-        **bound,
+        **bound.wiring,
     )
 
 
@@ -175,32 +184,24 @@ def _choice(form: Form, spec: FieldSpec, place: Place) -> None:
         lambda value: _or_default(spec, value) if not can_be_empty else None if value is MISSING else value,
         lambda chosen: MISSING if chosen is None else chosen,
     )
-    st.selectbox(
-        _label(spec),
-        spec.choices,
-        index=None if can_be_empty else 0,
-        format_func=choice_words,
-        help=help_of(spec),
-        placeholder=_placeholder(form, spec),
-        **bound,
-    )
+    _select(form, spec, bound, spec.choices, empty=_placeholder(form, spec) if can_be_empty else None)
 
 
 def _mixed(form: Form, spec: FieldSpec, place: Place) -> None:
     bound = form.widget(
         place,
         lambda value: as_text(None if value is MISSING and spec.optional else _or_default(spec, value)) or None,
-        lambda chosen: from_text(spec, str(chosen or "")),
+        lambda chosen: from_text(spec, "" if chosen == NOTHING else str(chosen or "")),
     )
-    held = st.session_state[bound["key"]]
-    st.selectbox(
-        _label(spec),
-        [*map(str, spec.choices), *([held] if held and held not in spec.choices else [])],
-        index=None,
+    _select(
+        form,
+        spec,
+        bound,
+        [*map(str, spec.choices)],
+        words=str,
+        empty=NOTHING if spec.optional else None,
         accept_new_options=True,
         help=plain(f"{spec.help} Choose, or type a number.") if spec.help else None,
-        placeholder=_placeholder(form, spec),
-        **bound,
     )
 
 
@@ -212,18 +213,18 @@ def _numbers(form: Form, spec: FieldSpec, place: Place) -> None:
         return "" if value in (MISSING, None) else ", ".join(map(as_text, value))
 
     bound = form.widget(place, show, partial(from_text, spec))
-    st.text_input(_label(spec), help=help_of(spec), placeholder=_placeholder(form, spec), **bound)
+    st.text_input(_label(spec), bound.start, help=help_of(spec), placeholder=_placeholder(form, spec), **bound.wiring)
 
 
 def _choices(form: Form, spec: FieldSpec, place: Place) -> None:
-    _some_of(form, spec, place, spec.choices, choice_words, accepts_new=False)
+    _some_of(form, spec, place, spec.choices, accepts_new=False)
 
 
 def _texts(form: Form, spec: FieldSpec, place: Place) -> None:
     if spec.hint.choose == "columns" and form.columns is not None:
-        _some_of(form, spec, place, [column.name for column in form.columns], _column_words(form), accepts_new=True)
+        _some_of(form, spec, place, [column.name for column in form.columns], accepts_new=True)
     else:
-        _some_of(form, spec, place, spec.default or [], lambda text: text or "(empty)", accepts_new=True)
+        _some_of(form, spec, place, spec.default or [], accepts_new=True)
 
 
 def _some_of(
@@ -231,20 +232,19 @@ def _some_of(
     spec: FieldSpec,
     place: Place,
     options: Sequence[Any],
-    words: Callable[[Any], str],
     *,
     accepts_new: bool,
 ) -> None:
-    bound = form.widget(place, lambda value: list(_or_default(spec, value) or []), list)
-    held = st.session_state[bound["key"]]
+    bound = form.widget(place, lambda value: list(_or_default(spec, value) or []), list, ".some")
     st.multiselect(
         _label(spec),
-        list(dict.fromkeys([*options, *held])),
-        format_func=words,
+        form.offered(bound, options, *bound.start),
+        bound.start,
+        format_func=str if accepts_new else choice_words,
         accept_new_options=accepts_new,
         help=help_of(spec),
         placeholder="Choose, or type a name" if accepts_new else "Choose",
-        **bound,
+        **bound.wiring,
     )
 
 
@@ -320,7 +320,7 @@ def _add_row(form: Form, spec: FieldSpec, place: Place, taken: Sequence[str]) ->
         st.text_input(label, **looks)
     else:
         offered = [column.name for column in columns if column.name not in taken]
-        st.selectbox(label, offered, index=None, format_func=_column_words(form), accept_new_options=True, **looks)
+        st.selectbox(label, offered, index=None, accept_new_options=True, **looks)
 
 
 def _thing(spec: FieldSpec) -> str:
@@ -349,14 +349,13 @@ def _choice_or_table(form: Form, spec: FieldSpec, place: Place) -> None:
         ),
         read,
     )
-    st.selectbox(
-        _label(spec),
+    _select(
+        form,
+        spec,
+        bound,
         [*spec.choices, BY_NAME],
-        index=None if can_be_empty else 0,
-        format_func=lambda choice: f"by {_thing(spec)}" if choice == BY_NAME else choice_words(choice),
-        help=help_of(spec),
-        placeholder=_placeholder(form, spec),
-        **bound,
+        words=lambda choice: f"by {_thing(spec)}" if choice == BY_NAME else choice_words(choice),
+        empty=_placeholder(form, spec) if can_be_empty else None,
     )
     if isinstance(form.value(place), dict):
         _rows(form, spec, place)

@@ -10,10 +10,11 @@ import plotly.graph_objects as go
 
 from ui.plots._style import BLUE, COLOURS, FAINT, LONGEST_NAME, in_full, lay_out, line, named_ticks, number, shortened
 
-FADE = ((0.0, "rgba(0, 114, 178, 0)"), (1.0, "rgba(0, 114, 178, 1)"))
-"""From the page's own colour to blue."""
+FADE = ((0.0, "#eaf2f8"), (1.0, "#0072b2"))
+"""From nearly white to blue, in either theme, so that the text on it can be chosen."""
+INK = "#1f2937"
 WHITE_TEXT_FROM = 0.8
-"""The share from which white is read better on ``FADE`` than the theme's own text colour."""
+"""The share from which white is read better on ``FADE`` than ``INK``."""
 MOST_NUMBERED_CLASSES = 15
 """Above it the cells of a confusion matrix are too small for their counts."""
 
@@ -171,7 +172,7 @@ def _in_words(name: str) -> str:
 
 
 def _cell_texts(counts: Sequence[Sequence[int]], shares: Sequence[Sequence[float]], *, strong: bool) -> go.Scatter:
-    """Counts of the strongly coloured cells in white, of the others in the theme's colour."""
+    """Counts of the strongly coloured cells in white, of the others in dark ink."""
     cells = [
         (column, row, f"{counts[row][column]:,}")
         for row, part in enumerate(shares)
@@ -180,7 +181,7 @@ def _cell_texts(counts: Sequence[Sequence[int]], shares: Sequence[Sequence[float
     ]
     return go.Scatter(
         x=[cell[0] for cell in cells], y=[cell[1] for cell in cells], text=[cell[2] for cell in cells], mode="text",
-        textfont={"color": "white", "size": 12} if strong else {"size": 12}, hoverinfo="skip", showlegend=False,
+        textfont={"color": "white" if strong else INK, "size": 12}, hoverinfo="skip", showlegend=False,
     )  # fmt: skip
 
 

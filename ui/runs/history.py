@@ -125,15 +125,15 @@ def final_reports(store: Store, row: RunRow, state: RunState) -> dict[str, Repor
 def reports_of(store: Store, state: RunState) -> dict[str, Report]:
     """All reports of a run by node; damaged ones are left out."""
     wanted = {
-        name: Output.from_dict(about)
+        name: about
         for name, node in state.nodes.items()
         for about in node.outputs.values()
         if about["type"] == "report"
     }
     found = {}
-    for name, output in wanted.items():
+    for name, about in wanted.items():
         try:
-            found[name] = store.open(output)
+            found[name] = store.open(Output.from_dict(about))
         except (SylvaError, OSError, ValueError, TypeError, KeyError):  # cleaned away or damaged: nothing to show
             continue
     return found

@@ -67,6 +67,13 @@ def _found(words: str, states: list[str]) -> tuple[list[Summary], bool]:
 
 
 def _draw_list(words: str, states: list[str], was_live: bool) -> None:
+    try:
+        _draw_found(words, states, was_live)
+    except SylvaError as error:
+        st.error(plain(readable(str(error))))
+
+
+def _draw_found(words: str, states: list[str], was_live: bool) -> None:
     runs, more = _found(words, states)
     if any(run.live for run in runs) != was_live:
         st.rerun()

@@ -60,10 +60,10 @@ def _look(watch: Watch) -> RunState:
 
 
 def _draw(watch: Watch, document: Document | None, watched: bool) -> None:
-    state = _look(watch)
-    if _is_watched(watch, state) != watched:
-        st.rerun()
     try:
+        state = _look(watch)
+        if _is_watched(watch, state) != watched:
+            st.rerun()
         _draw_head(watch.row, state)
         if document is None:
             st.warning("The pipeline of this run was written by another version of Sylva; its graph cannot be drawn.")

@@ -60,7 +60,7 @@ class Watch:
             case "run-started":  # whoever was at work before was cut off
                 self._end(self._open(), self.heard, "interrupted")
             case "run-finished":
-                self._end(self._open(), event.time, event.data["state"])
+                self._end(self._open(), event.time, str(event.data.get("state", "interrupted")))
             case "started":
                 self.spans.append(Span(str(event.node), event.time, None, "running", attempt))
             case "cached":

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from engine.catalogue import Catalogue, load_catalogue
 from engine.document import Document, Edge, Node
-from engine.edits import AddNode, Connect, SetDescription, SetName, SetParams
-from engine.errors import BadInput
+from engine.edits import AddNode, Connect, ReviseParams, SetDescription, SetName, SetParams
+from engine.errors import BadInput, SylvaError
 from engine.events import EventLog
 from engine.library import Library
 from engine.pipeline_file import dumps
 from engine.processes import identify
 from engine.workspace import Workspace
-from ui.canvas import CanvasResult
-from ui.build.desk import Desk
+from ui.build.desk import DELETED, Desk
+from ui.canvas import Edited
+from ui.canvas.protocol import Taken, take
 
 DOCUMENT = Document(name="Wine", nodes={"load": Node(type="load-data", params={"source": "sample:wine"})})
 
@@ -63,21 +65,34 @@ def test_a_wrong_value_is_kept_and_named_and_costs_no_other_edit(desk: Desk):
 
 
 def test_the_canvas_is_drawn_anew_only_for_what_it_owns(desk: Desk):
+    first = desk.epoch
     desk.edit(SetParams("load", {"source": "sample:iris"}), SetDescription("Flowers"))
-    assert desk.epoch == 0
+    assert desk.epoch == first
     desk.edit(AddNode("split", Node(type="split"), (0.0, 0.0)))
-    assert desk.epoch == 1
+    assert desk.epoch == first + 1
     desk.edit(Connect(Edge.between("load.table", "split.table")))
-    assert desk.epoch == 2
+    assert desk.epoch == first + 2
+
+
+def test_an_edit_that_a_browser_sends_again_to_a_new_desk_takes_nothing_back(desk: Desk):
+    sent = {"instance": "tab", "pipeline": desk.pipeline, "revision": 1, "epoch": desk.epoch}
+    sent["document"] = {"nodes": {"load": {"type": "load-data"}}, "edges": [], "layout": {"load": [9, 9]}, "notes": []}
+    edited = take(desk.document, sent, pipeline=desk.pipeline, epoch=desk.epoch, taken=Taken())
+    assert edited.document != desk.document and desk.take(edited)
+    other_tab(desk).edit(AddNode("split", Node(type="split"), (0.0, 0.0)))
+    after_restart = other_tab(desk)
+    again = take(after_restart.document, sent, pipeline=desk.pipeline, epoch=after_restart.epoch, taken=Taken())
+    assert again.document is after_restart.document
+    assert set(again.document.nodes) == {"load", "split"}
 
 
 def test_an_edit_in_another_tab_is_taken_in_and_its_form_drawn_anew(desk: Desk):
-    other, key = other_tab(desk), desk.form_key("load")
+    other, key, first = other_tab(desk), desk.form_key("load"), desk.epoch
     other.edit(SetParams("load", {"source": "sample:iris"}))
     desk.refresh()
     assert desk.document == other.document
     assert desk.form_key("load") != key
-    assert desk.epoch == 1
+    assert desk.epoch == first + 1
     assert "elsewhere" in desk.notice
 
 
@@ -87,6 +102,13 @@ def test_edits_of_two_tabs_are_both_kept(desk: Desk):
     desk.edit(SetParams("load", {"source": "sample:iris"}))
     assert in_file(desk).name == "From the other tab"
     assert in_file(desk).nodes["load"].params == {"source": "sample:iris"}
+
+
+def test_two_tabs_may_set_different_fields_of_one_node(desk: Desk):
+    other = other_tab(desk)
+    other.edit(ReviseParams("load", lambda params: {**params, "max_columns": 7}))
+    desk.edit(ReviseParams("load", lambda params: {**params, "header": False}))
+    assert in_file(desk).nodes["load"].params == {"source": "sample:wine", "max_columns": 7, "header": False}
 
 
 def test_an_edit_overtaken_between_looking_and_saving_is_made_again(desk: Desk, monkeypatch: pytest.MonkeyPatch):
@@ -105,26 +127,33 @@ def test_an_edit_overtaken_between_looking_and_saving_is_made_again(desk: Desk, 
 
 
 def test_what_the_canvas_sends_is_saved_and_restored_forms_are_drawn_anew(desk: Desk):
-    key = desk.form_key("load")
+    key, first = desk.form_key("load"), desk.epoch
     sent = with_node(desk.document, "split")
-    assert desk.take(CanvasResult(sent, restored=frozenset({"load"})))
+    assert desk.take(Edited(sent, Taken(), frozenset({"load"})))
     assert in_file(desk) == sent
     assert desk.form_key("load") != key
-    assert desk.epoch == 0
+    assert desk.epoch == first
 
 
 def test_an_edit_on_the_canvas_that_was_overtaken_is_left_to_the_canvas_to_make_again(desk: Desk):
+    first = desk.epoch
     other_tab(desk).edit(SetName("Faster"))
-    assert not desk.take(CanvasResult(with_node(desk.document, "split")))
+    assert not desk.take(Edited(with_node(desk.document, "split"), Taken()))
     assert in_file(desk).name == desk.document.name == "Faster"
     assert "split" not in desk.document.nodes
-    assert desk.epoch == 1
+    assert desk.epoch == first + 1
+
+
+def forbid_saving(library: Library) -> Path:
+    """Until the folder that is given back is removed."""
+    lock = library.folder / ".lock"
+    lock.unlink(missing_ok=True)
+    lock.mkdir()
+    return lock
 
 
 def test_an_edit_that_cannot_be_saved_stays_on_the_desk_and_is_saved_with_the_next(desk: Desk):
-    lock = desk.library.folder / ".lock"
-    lock.unlink(missing_ok=True)
-    lock.mkdir()
+    lock = forbid_saving(desk.library)
     desk.edit(SetName("Unsaved"))
     assert "cannot be written" in desk.not_saved
     assert (desk.document.name, in_file(desk).name) == ("Unsaved", "Wine")
@@ -132,6 +161,89 @@ def test_an_edit_that_cannot_be_saved_stays_on_the_desk_and_is_saved_with_the_ne
     desk.edit(SetDescription("More"))
     assert desk.not_saved == ""
     assert (in_file(desk).name, in_file(desk).description) == ("Unsaved", "More")
+
+
+def test_an_edit_that_could_not_be_saved_is_saved_by_the_next_drawing(desk: Desk):
+    lock = forbid_saving(desk.library)
+    desk.edit(SetName("Unsaved"))
+    desk.refresh()
+    assert desk.unsaved and "cannot be written" in desk.not_saved
+    lock.rmdir()
+    desk.refresh()
+    assert (in_file(desk).name, desk.not_saved, desk.unsaved) == ("Unsaved", "", False)
+    assert "saved now" in desk.notice
+
+
+def test_unsaved_edits_and_those_of_another_tab_are_both_kept(desk: Desk):
+    other, origin = other_tab(desk), desk.pipeline
+    lock = forbid_saving(desk.library)
+    desk.edit(SetName("Mine"))
+    lock.rmdir()
+    other.edit(SetName("Theirs"))
+    desk.refresh()
+    assert desk.library.open(origin).document.name == "Theirs"
+    assert desk.pipeline != origin and desk.moved_from == origin
+    assert in_file(desk) == desk.document
+    assert desk.document.name.startswith("Mine (unsaved edits of ")
+    assert desk.document.name in desk.notice
+    desk.edit(SetDescription("More"))
+    assert (in_file(desk).description, desk.library.open(origin).document.description) == ("More", "")
+
+
+def test_unsaved_edits_stay_while_not_even_a_copy_can_be_saved(desk: Desk):
+    other, lock = other_tab(desk), forbid_saving(desk.library)
+    desk.edit(SetName("Mine"))
+    lock.rmdir()
+    other.edit(SetName("Theirs"))
+    lock = forbid_saving(desk.library)
+    desk.refresh()
+    assert (desk.document.name, in_file(desk).name) == ("Mine", "Theirs")
+    assert "cannot be written" in desk.not_saved
+
+
+def test_edits_of_which_one_is_refused_change_nothing(desk: Desk):
+    before = desk.document
+    with pytest.raises(SylvaError):
+        desk.edit(SetName("Half"), Connect(Edge.between("load.table", "nowhere.table")))
+    assert desk.document == before == in_file(desk)
+
+
+def file_of(desk: Desk) -> Path:
+    return desk.library.folder / f"{desk.pipeline}.json"
+
+
+def make_invalid(path: Path) -> None:
+    path.write_text("{")
+
+
+def make_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"), [(make_invalid, "not JSON"), (make_a_folder, "not a file")], ids=["invalid", "folder"]
+)
+def test_a_file_that_cannot_be_read_any_more_costs_no_edit(desk: Desk, spoil: Callable[[Path], None], why: str):
+    origin = desk.pipeline
+    spoil(file_of(desk))
+    desk.refresh()
+    assert desk.document == DOCUMENT and desk.pipeline == origin
+    assert why in desk.not_saved and "cannot be read any more" in desk.notice
+    desk.edit(SetDescription("More"))
+    assert desk.pipeline != origin
+    assert in_file(desk) == desk.document
+    assert desk.document.description == "More" and desk.document.nodes == DOCUMENT.nodes
+    assert desk.not_saved == "" and desk.document.name in desk.notice
+
+
+def test_a_file_that_can_be_read_again_is_taken_in(desk: Desk):
+    good = file_of(desk).read_text()
+    make_invalid(file_of(desk))
+    desk.refresh()
+    file_of(desk).write_text(good.replace("Wine", "Mended"))
+    desk.refresh()
+    assert (desk.document.name, desk.not_saved) == ("Mended", "")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -146,6 +258,8 @@ def test_a_read_only_folder_is_said_plainly(desk: Desk):
 
 def test_a_pipeline_deleted_elsewhere_is_not_brought_back(desk: Desk):
     desk.library.delete(desk.pipeline)
+    desk.refresh()
+    assert desk.not_saved == desk.notice == DELETED
     desk.edit(SetName("Back"))
     assert "deleted" in desk.not_saved
     assert desk.library.entries() == []
@@ -174,3 +288,12 @@ def test_the_last_run_is_followed_and_a_changed_pipeline_is_run_anew(desk: Desk)
     assert desk.run_document is not None and desk._same_work(desk.run_document)
     desk.edit(SetParams("load", {"source": "sample:iris"}))
     assert not desk._same_work(desk.run_document)
+
+
+def test_a_run_whose_pipeline_cannot_be_read_is_followed_all_the_same(desk: Desk):
+    with EventLog(desk.library.workspace) as log:
+        run = log.create_run("Wine", "{", {"pipeline": desk.pipeline})
+        log.append(run, "run-finished", state="failed")
+        desk.follow(log)
+    assert desk.run is not None and desk.run.state == "failed"
+    assert desk.run_document is None

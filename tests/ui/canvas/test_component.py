@@ -9,6 +9,8 @@ pytest.importorskip("streamlit", reason="streamlit is not installed")
 from streamlit.testing.v1 import AppTest
 
 import ui.canvas
+from ui.canvas import component
+from ui.canvas.protocol import Taken, payload
 
 PACKAGE = Path(ui.canvas.__file__).parent
 
@@ -34,6 +36,45 @@ def test_a_page_with_the_canvas_is_drawn_and_drawn_again():
     assert not test.exception
     assert test.markdown[0].value == "drawn"
     assert not test.run().exception
+
+
+EDIT = {
+    "instance": "tab", "pipeline": "c", "revision": 1, "epoch": 0,
+    "document": {"nodes": {"load": {"type": "load-data"}}, "edges": [], "layout": {"load": [8, 8]}, "notes": []},
+}  # fmt: skip
+
+
+def app_that_keeps_edits() -> None:
+    import streamlit as st
+
+    from engine.catalogue import load_catalogue
+    from engine.document import Document, Node
+    from ui.canvas import Edited, canvas
+
+    def keep(edited: Edited) -> None:
+        if st.session_state.get("overtaken"):
+            st.session_state.overtaken = False
+            st.session_state.epoch = 1
+            st.rerun()
+
+    document = Document(name="One", nodes={"load": Node(type="load-data")})
+    canvas(document, epoch=st.session_state.get("epoch", 0), catalogue=load_catalogue(), key="c", on_edit=keep)
+
+
+@pytest.mark.parametrize(("overtaken", "told"), [(False, [Taken("tab", 1)]), (True, [Taken()])])
+def test_the_canvas_never_hears_that_an_edit_was_taken_which_was_not_kept(
+    overtaken: bool, told: list[Taken], monkeypatch: pytest.MonkeyPatch
+):
+    drawn: list[Taken] = []
+    monkeypatch.setattr(component, "_last_edit", lambda key: EDIT)
+    monkeypatch.setattr(
+        component, "payload", lambda *given, **data: drawn.append(data["taken"]) or payload(*given, **data)
+    )
+    test = AppTest.from_function(app_that_keeps_edits, default_timeout=30)
+    test.session_state["overtaken"] = overtaken
+    assert not test.run().exception
+    assert drawn == told
+    assert test.session_state["_c_taken"] == told[0]
 
 
 def test_the_bundle_is_one_script_and_one_style_sheet_and_small():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,10 @@ if "node" not in state:
     state.node = next(reversed(state.document.nodes))
 
 
-def change(params: dict[str, Any]) -> None:
+def change(edit: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     document: Document = state.document
-    node = changed(document.nodes[state.node], params=params)
+    node = document.nodes[state.node]
+    node = changed(node, params=edit(dict(node.params)))
     state.document = changed(document, nodes={**document.nodes, state.node: node})
 
 

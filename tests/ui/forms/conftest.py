@@ -77,7 +77,10 @@ class Drawn:
         widget = self.find(label, number)
         if isinstance(widget, Selectbox) and isinstance(value, str) and widget.format_func(value) not in widget.options:
             widget.options.append(value)  # as if it were typed
-        widget.set_value(value)
+        if isinstance(widget, Selectbox) and value is None:
+            widget.select_index(0)  # the entry that means no choice
+        else:
+            widget.set_value(value)
         return self.run().params
 
     def press(self, name: str) -> dict[str, Any]:

@@ -107,10 +107,20 @@ def test_a_wrong_value_can_be_mended_and_then_has_its_own_widget_again(draw):
     assert form.give("Trees", 61) == {"trees": 61, "seed": 1}
 
 
-def test_an_emptied_number_is_as_by_default(draw):
+def test_a_number_set_back_to_its_default_is_no_longer_a_setting(draw):
     form = draw("random-forest", trees=5)
-    assert form.give("Trees", None) == {}
-    assert form.find("Trees").proto.placeholder == "default: 100"
+    assert form.give("Trees", 100) in ({}, {"trees": 100})
+
+
+def test_a_drawing_that_is_cut_short_leaves_no_widget_with_another_value_than_the_documents(draw):
+    """The browser may draw a widget only in a later run; it then begins with what that run gives it."""
+    form = draw("split", test_share=0.45, stratified=False, seed=17)
+    for _ in range(2):
+        for label, value in (("Share of test rows", 0.45), ("Seed", 17)):
+            assert form.find(label).proto.default == value
+        assert form.find("Stratified").proto.default is False
+        form.run()
+    assert form.params == {"test_share": 0.45, "stratified": False, "seed": 17}
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -183,10 +193,10 @@ def test_the_folded_part_does_not_close_when_its_value_is_taken_out(draw):
 
 def test_rows_of_a_table_are_added_and_removed(draw):
     form = draw("load-data")
-    assert form.find("Add a column to Types").options[0] == "pixel_0_0 · number"
+    assert form.find("Add a column to Types").options[0] == "pixel_0_0"
     form.give("Add a column to Types", "pixel_0_0")
     assert form.find("Add a column to Types").value is None
-    assert "pixel_0_0 · number" not in form.find("Add a column to Types").options
+    assert "pixel_0_0" not in form.find("Add a column to Types").options
     assert form.give("pixel_0_0", "text") == {"types": {"pixel_0_0": "text"}}
     form.give("Add a column to Types", "digit")
     assert form.press("types.pixel_0_0.remove") == {"types": {"digit": "number"}}
@@ -205,7 +215,7 @@ def test_files_of_the_workspace_and_samples_are_offered(draw, tmp_path: Path):
     form = draw("load-data")
     assert form.find("Source").options[:2] == ["people.csv", "sample:digits"]
     form.give("Source", "people.csv")
-    assert form.find("Target").options == ["age · number", "city · category", "income · category"]
+    assert form.find("Target").options == ["(not set)", "age", "city", "income"]
 
 
 def test_columns_of_a_file_flow_along_the_edges_to_a_picker(draw_document, tmp_path: Path):
@@ -218,15 +228,15 @@ def test_columns_of_a_file_flow_along_the_edges_to_a_picker(draw_document, tmp_p
     }
     edges = [("load.table", "split.table"), ("split.train", "select.table"), ("select.table", "last.table")]
     form = draw_document("select", nodes, *edges)
-    assert form.find("Columns").options == ["age · text", "city · category", "income · category"]
+    assert form.find("Columns").options == ["age", "city", "income"]
     assert form.find("Columns").value == ["city"]
-    assert draw_document("last", nodes, *edges).find("Time column").options == ["age · text", "income · category"]
+    assert draw_document("last", nodes, *edges).find("Time column").options == ["(not set)", "age", "income"]
 
 
 def test_columns_are_offered_while_another_field_of_the_source_is_wrong(draw, tmp_path: Path):
     (tmp_path / "data/people.csv").write_text(PEOPLE)
     form = draw("load-data", source="people.csv", max_columns="x", roles={"zzz": "king"})
-    assert form.find("Target").options == ["age · number", "city · category", "income · category"]
+    assert form.find("Target").options == ["(not set)", "age", "city", "income"]
 
 
 def test_a_name_that_is_not_among_the_columns_is_kept(draw):
@@ -254,8 +264,8 @@ def third_party() -> None:
     node_type = NodeType("odd", "Odd", "Data", "Odd.", 1, Everything, lambda ctx, inputs, params: {})
     params = st.session_state.setdefault("params", {})
 
-    def change(after: dict) -> None:
-        st.session_state["params"] = after
+    def change(edit) -> None:
+        st.session_state["params"] = edit(st.session_state["params"])
 
     node_form(
         "odd",

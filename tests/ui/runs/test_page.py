@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from engine.catalogue import Catalogue
+from engine.errors import SylvaError
 from engine.launch import Launcher
 from engine.plan import Request
 from engine.state import NodeState, RunState
@@ -283,3 +286,50 @@ def test_the_exact_pipeline_of_a_run_is_opened(studio: Studio, monkeypatch: pyte
     run = written(studio, probes("a"), [("run-finished", None, {"state": "done"})])
     press(runs_page(run=run), "Open this pipeline")
     assert opened == [run]
+
+
+# Damage
+
+
+def test_a_run_that_cannot_be_started_is_interrupted_at_once(studio: Studio) -> None:
+    class Refusing:
+        def start(self, workspace: Workspace, run: str) -> None:
+            raise SylvaError("no process left")
+
+    studio.__dict__["launcher"] = Refusing()
+    with pytest.raises(SylvaError, match="no process left"):
+        studio.start(probes("a"), Request())
+    with studio.log() as log:
+        (row,) = log.runs()
+    assert state_of(studio, row.id).state == "interrupted"
+
+
+def test_a_damaged_run_costs_no_other_its_place_in_the_history(studio: Studio) -> None:
+    good = written(studio, probes("a", name="Good"), [("run-finished", None, {"state": "done"})])
+    bad = written(studio, probes("a", name="Bad"), [])
+    with contextlib.closing(sqlite3.connect(studio.workspace.database)) as database, database:
+        database.execute("UPDATE runs SET request = '{', document = '{' WHERE id = ?", (bad,))
+        database.execute("UPDATE events SET data = '{}' WHERE run = ?", (bad,))
+    test = runs_page()
+    assert not test.exception
+    assert list(test.dataframe[0].value["Id"]) == [bad, good]
+    assert list(test.dataframe[0].value["State"]) == ["! interrupted", "✓ done"]
+    alone = runs_page(run=bad)
+    assert not alone.exception
+    assert "cannot be drawn" in words(alone)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_log_that_breaks_while_the_page_is_open_is_said_plainly(
+    studio: Studio, alone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = written(studio, probes("a"), [("run-finished", None, {"state": "done"})])
+
+    def refuse(*_: object, **__: object) -> None:
+        raise SylvaError("The run log cannot be used.")
+
+    monkeypatch.setattr(run_view, "_draw_head", refuse)
+    monkeypatch.setattr(runs, "_draw_table", refuse)
+    test = runs_page(run=run) if alone else runs_page()
+    assert [error.value for error in test.error] == ["The run log cannot be used."]
+    assert not test.exception

@@ -17,9 +17,9 @@ import { outputAt, refusal } from "./rules.js";
 import { StepNode } from "./StepNode.jsx";
 import { Toolbar, Zoom } from "./Toolbar.jsx";
 
-const FIT = { padding: { top: "64px", right: "32px", bottom: "64px", left: "32px" }, maxZoom: 1, duration: 200 }; // clear of the bars
+const FIT = { padding: { top: "64px", right: "32px", bottom: "136px", left: "32px" }, maxZoom: 1, duration: 200 }; // clear of the bars and the minimap
 const FAR = 0.3; // below this zoom nobody can read small print
-const MINIMAP_NEEDS = { width: 700, height: 320 };
+const MINIMAP_NEEDS = { width: 700, height: 430 };
 
 // A setting that becomes another object makes React Flow ask each node, port and edge anew: none of them may change.
 const SETTINGS = {

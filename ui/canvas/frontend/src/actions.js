@@ -12,7 +12,7 @@ const PASTE_SHIFT = 2 * GRID;
 export function add(store, type, { x, y }, from = null) {
   const { doc, rules, titles } = store.view;
   const id = freeId(type, store.reserved);
-  let next = addNode(doc, id, { type }, [snap(x), snap(y)]);
+  let next = addNode(doc, id, { type }, clear(doc, snap(x), snap(y)));
   if (from) {
     const { edge, reason } = edgeInto(next, rules, from, id, titles);
     if (edge) next = connect(next, edge);
@@ -20,6 +20,13 @@ export function add(store, type, { x, y }, from = null) {
   }
   store.edit(next, { select: [id] });
   return id;
+}
+
+/** The nearest place further down that does not hide another node. */
+function clear(doc, x, y) {
+  const hides = ([tx, ty]) => Math.abs(tx - x) < 4 * GRID && Math.abs(ty - y) < 4 * GRID;
+  while (Object.values(doc.layout).some(hides)) y += 8 * GRID;
+  return [x, y];
 }
 
 /** Where a node goes that is added after another: to its right. */
