@@ -225,7 +225,7 @@ def test_a_wrong_value_is_marked_at_its_field_and_costs_nothing_else(studio: Stu
     studio.shoot("wrong-value")
     studio.fill("Most layers", "3")
     studio.saved(lambda document: document.nodes["forest"].params.get("max_layers") == 3)
-    expect(studio.page.get_by_text("No problems")).to_be_visible(timeout=15_000)
+    expect(studio.page.get_by_text("No problems found")).to_be_visible(timeout=15_000)
 
 
 def test_two_tabs_keep_each_others_edits(studio: Studio):

@@ -109,7 +109,7 @@ def _canvas(desk: Desk) -> CanvasResult:
         epoch=desk.epoch,
         catalogue=desk.catalogue,
         problems=desk.problems,
-        states=node_views(desk.document, desk.run_now, desk.run_document),
+        states=lambda document: node_views(document, desk.run_now, desk.run_document),
         key=CANVAS,
         pipeline=desk.pipeline,
         reveal=desk.reveal,
@@ -184,7 +184,7 @@ def _problems(desk: Desk, problems: list[Problem]) -> None:
     """Each problem; a click brings its node into view."""
     if not problems:
         st.caption(
-            "No problems: it can run." if desk.document.nodes else "Nothing to run yet: drag a node onto the canvas."
+            "No problems found." if desk.document.nodes else "Nothing to run yet: drag a node onto the canvas."
         )
     for index, problem in enumerate(problems[:MOST_PROBLEMS]):
         text = plain(str(problem))
@@ -210,7 +210,8 @@ def _output(desk: Desk, end: Endpoint | None) -> None:
     if end is None or end.node not in desk.document.nodes:
         st.caption("Click the dot of a finished output on the canvas to look at it.")
     elif state is None or end.port not in state.outputs:
-        st.caption(f"“{plain(str(end))}” has no result yet. Run the pipeline first.")
+        how = "It appears here when the node is done." if desk.running else "Run the pipeline first."
+        st.caption(f"“{plain(_title(desk, end))}” has no result yet. {how}")
     else:
         show_output(
             Output.from_dict(state.outputs[end.port]), studio().store, title=_title(desk, end), key=f"output/{end}"

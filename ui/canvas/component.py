@@ -43,7 +43,7 @@ def canvas(
     epoch: int,
     catalogue: Types,
     problems: Iterable[Problem] | Callable[[Document], Iterable[Problem]] = (),
-    states: Mapping[str, NodeView] | None = None,
+    states: Mapping[str, NodeView] | Callable[[Document], Mapping[str, NodeView]] | None = None,
     key: str,
     pipeline: str | None = None,
     reveal: Reveal | None = None,
@@ -58,8 +58,9 @@ def canvas(
     changes nodes, edges, notes or places; parameters, labels and settings may change without. ``pipeline`` tells one
     pipeline from another (``key`` if not given): each has its own undo history and viewport, and an edit is never
     carried from one to the other. ``problems`` may be a function, which is then asked about the document with the
-    user's edits. ``states`` are the run states by node; they never move anything. ``on_edit`` is given what the user
-    did before the canvas hears that it was taken; if it raises, as ``st.rerun`` does, the canvas makes the edit again.
+    user's edits. ``states`` are the run states by node, or a function likewise; they never move anything. ``on_edit``
+    is given what the user did before the canvas hears that it was taken; if it raises, as ``st.rerun`` does, the canvas
+    makes the edit again.
     ``on_port`` and ``on_run`` are called before the rerun that a click leads to, like any widget's callback: a rerun
     may be cut short by the next, a callback is not.
     """
@@ -81,7 +82,7 @@ def canvas(
         epoch=epoch,
         taken=edited.taken,
         problems=problems(edited.document) if callable(problems) else problems,
-        states=states or {},
+        states=(states(edited.document) if callable(states) else states) or {},
         reveal=reveal,
         height=height,
         refused=refused,

@@ -240,12 +240,12 @@ function nodeItems(store, id) {
 
 /** What is in the middle stays there when the canvas is given another height. */
 function useSteadyCentre(home, height, flow) {
-  const before = useRef(0);
+  const before = useRef({});
   useLayoutEffect(() => {
     const now = home.current.clientHeight;
     const { x, y, zoom } = flow.getViewport();
-    if (before.current && now !== before.current) flow.setViewport({ x, y: y + (now - before.current) / 2, zoom });
-    before.current = now;
+    if (before.current.height && before.current.height !== height) flow.setViewport({ x, y: y + (now - before.current.now) / 2, zoom });
+    before.current = { height, now };
   }, [home, height, flow]);
 }
 
