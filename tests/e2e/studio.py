@@ -34,11 +34,14 @@ class Studio(Tab):
     def __init__(self, page: Any, address: str, workspace: Workspace) -> None:
         super().__init__(page, address)
         self.workspace, self.library = workspace, Library(workspace)
+        self.opened = ""
 
     # Where we are
 
     @property
     def pipeline(self) -> str:
+        if self.page.is_closed():
+            return self.opened
         address = self.page.evaluate("location.search")
         found = re.search(r"[?&]pipeline=([\w-]+)", address)
         assert found, address
@@ -72,6 +75,7 @@ class Studio(Tab):
     def open(self, pipeline: str | None = None) -> Studio:
         self.page.goto(f"{self.address}/build" + (f"?pipeline={pipeline}" if pipeline else ""))
         if pipeline:
+            self.opened = pipeline
             self.page.wait_for_selector(".stage", timeout=30_000)
         else:
             self.page.get_by_role("heading", name="Pipelines").wait_for(timeout=30_000)
@@ -92,6 +96,17 @@ class Studio(Tab):
     def choose(self, node: str) -> None:
         self.click(node)
         expect()(self.page.locator(".st-key-panel")).to_contain_text("Name and limits", timeout=15_000)
+
+    def open_menu(self) -> None:
+        """A redrawing at the same moment may close it again."""
+        shown = self.button("Export JSON")
+        for _ in range(5):
+            if not shown.is_visible():
+                self.button("File").click()
+            self.page.wait_for_timeout(700)
+            if shown.is_visible():
+                return
+        raise AssertionError("the menu does not open")
 
     def field(self, label: str) -> Any:
         return self.page.locator(".st-key-panel").get_by_label(label, exact=True).first

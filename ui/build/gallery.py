@@ -14,7 +14,7 @@ from engine.pipeline_file import parse
 from engine.problems import InvalidPipeline, Problem
 from engine.validate import find_problems
 from ui.build import desk
-from ui.build.samples import EXAMPLE, open_sample, samples
+from ui.build.samples import open_example, open_sample, samples
 from ui.studio import studio
 from ui.text import plain, time_of_day
 
@@ -134,7 +134,7 @@ def _list_problems(title: str, problems: list[Problem], most: int = 12) -> None:
 
 def _start(library: Library) -> None:
     st.subheader("First steps", anchor=False)
-    example = partial(open_sample, library, EXAMPLE)
+    example = partial(open_example, studio())
     st.button(
         "Open the finished example", icon=":material/play_circle:", type="primary", on_click=_open, args=(example,)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 
@@ -35,14 +36,21 @@ def open_sample(library: Library, name: str) -> str:
     return library.create(sample)
 
 
+def open_example(studio: Studio) -> str:
+    """The id of the example as it comes, with a run: if there is none, it takes a moment, for the results are stored."""
+    library = Library(studio.workspace)
+    pipeline = open_sample(library, EXAMPLE)
+    with studio.log() as log:
+        has_run = log.last_run_of(pipeline) is not None
+    if not has_run:
+        studio.start(library.open(pipeline).document, Request(pipeline=pipeline))
+    return pipeline
+
+
 def prepare_example(studio: Studio) -> None:
     """Run the example in a workspace that has neither runs nor pipelines yet, so that a first visitor finds it done."""
-    library = Library(studio.workspace)
     with studio.log() as log:
-        if log.runs(1) or library.entries():
+        if log.runs(1) or Library(studio.workspace).entries():
             return
-    pipeline = open_sample(library, EXAMPLE)
-    try:
-        studio.start(library.open(pipeline).document, Request(pipeline=pipeline))
-    except SylvaError:  # an example that does not run is no reason not to start
-        return
+    with suppress(SylvaError):  # an example that does not run is no reason not to start
+        open_example(studio)
