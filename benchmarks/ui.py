@@ -159,6 +159,7 @@ def worst_frame(studio: Studio, repeats: int) -> Figure:
         worst.append(max(studio.page.evaluate("() => { window.watching_ = false; return window.frames_; }")[1:]))
         studio.page.mouse.up()
         studio.page.wait_for_timeout(800)
+    print(f"  worst frame of each drag: {', '.join(f'{value:.0f}' for value in worst)}")
     return Figure("worst frame of all drags among 300 nodes", max(worst), "ms", 100)
 
 
