@@ -51,7 +51,7 @@ class Studio(Tab):
     def document(self) -> Document:
         return self.library.open(self.pipeline).document
 
-    def saved(self, holds: Callable[[Document], Any], seconds: float = 10.0) -> Document:
+    def saved(self, holds: Callable[[Document], Any], seconds: float = PATIENCE) -> Document:
         """The document in the file, once it is as expected."""
         try:
             until(lambda: holds(self.document), seconds)
@@ -76,15 +76,15 @@ class Studio(Tab):
         self.page.goto(f"{self.address}/build" + (f"?pipeline={pipeline}" if pipeline else ""))
         if pipeline:
             self.opened = pipeline
-            self.page.wait_for_selector(".stage", timeout=30_000)
+            self.page.wait_for_selector(".stage", timeout=60_000)
         else:
-            self.page.get_by_role("heading", name="Pipelines").wait_for(timeout=30_000)
+            self.page.get_by_role("heading", name="Pipelines").wait_for(timeout=60_000)
         return self
 
     def new(self) -> Studio:
         self.open()
         self.button("New pipeline").click()
-        self.page.wait_for_selector(".stage", timeout=30_000)
+        self.page.wait_for_selector(".stage", timeout=60_000)
         return self
 
     def begin(self, document: Document) -> Studio:
@@ -95,7 +95,7 @@ class Studio(Tab):
 
     def choose(self, node: str) -> None:
         self.click(node)
-        expect()(self.page.locator(".st-key-panel")).to_contain_text("Name and limits", timeout=15_000)
+        expect()(self.page.locator(".st-key-panel")).to_contain_text("Name and limits", timeout=60_000)
 
     def open_menu(self) -> None:
         """A redrawing at the same moment may close it again."""

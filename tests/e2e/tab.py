@@ -19,7 +19,7 @@ SHOTS = ROOT / "artifacts" / "screenshots"
 """Pictures of the screens as the tests saw them; kept for a person to look at."""
 
 
-def until(holds: Callable[[], Any], seconds: float = 20.0, what: str = "it") -> Any:
+def until(holds: Callable[[], Any], seconds: float = 60.0, what: str = "it") -> Any:
     """What ``holds`` gives, once that is something."""
     end = time.monotonic() + seconds
     while not (found := holds()):
@@ -73,12 +73,16 @@ class Tab:
         name, port = end.split(".")
         return self.node(name).locator(f'[data-port="{port}"][data-side="{side}"]')
 
+    def box(self, locator: Any) -> dict[str, float]:
+        """Where it is, once it is there: a slow machine may be about to draw it."""
+        return until(locator.bounding_box, 30, "the drawing of it")
+
     def centre(self, locator: Any) -> tuple[float, float]:
-        box = locator.bounding_box()
+        box = self.box(locator)
         return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
     def on_stage(self, x: float, y: float) -> tuple[float, float]:
-        box = self.page.locator(".stage").bounding_box()
+        box = self.box(self.page.locator(".stage"))
         return box["x"] + x, box["y"] + y
 
     def drop(self, node_type: str, x: float, y: float) -> None:
