@@ -12,6 +12,7 @@ What they are made of
 - ``growing``   the fit, layer after layer; ``growth`` decides when to stop, ``record`` keeps what is known of layers
 - ``layer``     one layer as a graph of ``jobs``: fits of the ``learners`` on ``features``
 - ``fitted``    what a fitted cascade does, prediction and a look inside; ``saving`` keeps it in a folder
+- ``inspection``  figures about the inside of a fitted cascade
 - ``margins``, ``mixture``, ``metrics``  the arithmetic
 
 Names are imported when they are first used: compiler and libraries take a moment to load.

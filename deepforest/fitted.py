@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,6 +118,14 @@ class FittedCascade(TransformerMixin, SavedCascade):  # type: ignore[misc]
 
     # --- a look inside ---
 
+    def stages(self, X: Any) -> Iterator[Stage]:  # noqa: N803
+        """One pass of rows through the layers, with all that is said on the way; outputs are probabilities.
+
+        The rows are held at once: give many of them in blocks. There are fewer stages than layers where all rows left.
+        """
+        for stage in self._stages(self._features(self._read_rows(X))):
+            yield stage._replace(output=self._scaled(stage.output.copy()))
+
     def transform(self, X: Any, layer: int | None = None) -> Array:  # noqa: N803
         """The representation of rows after a layer (from 1; by default the last): its learners' vectors side by side.
 
@@ -163,6 +171,24 @@ class FittedCascade(TransformerMixin, SavedCascade):  # type: ignore[misc]
         """For each layer, each learner's importances of the features it saw (learners × features)."""
         check_is_fitted(self, "estimators_")
         return [layer.importances() for layer in self.estimators_]
+
+    def layer_feature_names(self, names: Sequence[str]) -> list[list[str]]:
+        """For each layer, names of the columns it saw; ``names`` are those of the raw features.
+
+        All columns that a learner of the layer before added have one name.
+        """
+        check_is_fitted(self, "estimators_")
+        raw = list(names) if self.selected_ is None else [names[i] for i in self.selected_]
+        seen = [raw]
+        for number in range(1, len(self.estimators_)):
+            added = [] if self.augment == "none" else self._added_names(number)
+            seen.append(added if self.augment == "stack" else raw + added)
+        return seen
+
+    def _added_names(self, number: int) -> list[str]:
+        """Names of what the next layer sees of layer ``number``."""
+        learners = [record.name for record in self.layers_[number - 1].learners]
+        return [f"class vectors of layer {number}: {name}" for name in learners for _ in range(self.n_outputs_)]
 
     @property
     def feature_importances_(self) -> Array:

@@ -133,6 +133,10 @@ class MarginForestClassifier(CascadeClassifier):
     def _n_added(self) -> int:
         return self.n_outputs_
 
+    def _added_names(self, number: int) -> list[str]:
+        layers = "layer 1" if number == 1 else f"layers 1 to {number}"
+        return [f"class vectors of {layers}"] * self.n_outputs_
+
     def _scaled(self, output: Array) -> Array:
         """The scores as probabilities: their sum over the classes is the sum of the α."""
         positive = np.maximum(output, 0)

@@ -29,6 +29,8 @@ from engine.files import Files
 if TYPE_CHECKING:
     import numpy as np
 
+    from engine.script import Python
+
 PortType = Literal["table", "model", "predictions", "report", "layers"]
 Kind = Literal["number", "category", "bool", "time", "text"]
 Role = Literal["feature", "target", "id", "time", "weight", "ignore"]
@@ -68,7 +70,7 @@ class NoParams(NodeParams):
 FORM = "x-form"
 """Where a field's JSON schema keeps its ``form_hint``."""
 
-Choose = Literal["column", "columns", "file", "class"]
+Choose = Literal["column", "columns", "file", "model", "class"]
 
 
 def form_hint(
@@ -76,9 +78,9 @@ def form_hint(
 ) -> dict[str, Any]:
     """How a form offers a parameter, as ``json_schema_extra`` of its field; it says nothing about what is allowed.
 
-    ``choose``: from the columns that arrive, the files of the workspace, or the classes. ``when``: of use only while
-    the text of each field named matches one of its patterns (``*`` for any text, ``!`` before a pattern that must
-    not match). ``folded``: rarely needed.
+    ``choose``: from the columns that arrive, the files or models of the workspace, or the classes. ``when``: of use
+    only while the text of each field named matches one of its patterns (``*`` for any text, ``!`` before a pattern
+    that must not match). ``folded``: rarely needed.
     """
     hint: dict[str, Any] = {"choose": choose} if choose else {}
     if when:
@@ -118,7 +120,10 @@ class Context:
     on_progress: Callable[[float, str], None] = lambda fraction, text: None
     on_log: Callable[[str], None] = lambda text: None
     on_job: Callable[[tuple[str, ...], JobWord, float | None], None] = lambda place, state, seconds: None
+    on_tell: Callable[[str, dict[str, Any]], None] = lambda part, data: None
     cancelled: threading.Event = field(default_factory=threading.Event)
+    run: str = ""
+    """The run the node is part of; a result must not depend on it, but what is kept beside it may tell it."""
 
     def progress(self, fraction: float, text: str = "") -> None:
         """Say how far the node is (0 to 1) and what it does now; also the place where a cancel takes effect."""
@@ -132,6 +137,13 @@ class Context:
     def job(self, place: tuple[str, ...], state: JobWord, seconds: float | None = None) -> None:
         """Say what became of a job inside the node; ``place`` tells it from the others: layer, learner, fold."""
         self.on_job(place, state, seconds)
+
+    def tell(self, part: str, data: dict[str, Any]) -> None:
+        """Tell a finished part of the result while the node is still at work: a few kilobytes of plain JSON.
+
+        Whoever watches the run sees it at once. Telling a part again replaces it.
+        """
+        self.on_tell(part, data)
 
     def check_cancelled(self) -> None:
         """Raise ``Cancelled`` if the run was asked to stop."""
@@ -182,6 +194,8 @@ class NodeType:
     """Slow modules ``run`` needs; loaded once and shared by every worker."""
     cacheable: bool = True
     """False for a node run for its effect: each run of the pipeline runs it afresh."""
+    python: Python | None = None
+    """How a node of this type reads in a Python script; without it, pipelines that have one cannot be exported."""
 
     def input(self, name: str) -> Port | None:
         """The input port of that name."""

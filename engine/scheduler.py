@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 
 from engine.errors import BadInput
 from engine.events import EventLog
-from engine.executors import Executor, Failed, Failure, Finished, Job, Progressed, Report, Started, Worked
+from engine.executors import Executor, Failed, Failure, Finished, Job, Progressed, Report, Started, Told, Worked
 from engine.files import Files
 from engine.keys import node_key
 from engine.plan import Plan, Request, Step
@@ -162,6 +162,8 @@ class Scheduler:
                 self._tell("progress", node, fraction=fraction, text=text)
             case Worked(node, jobs):
                 self._tell("jobs", node, jobs=jobs)
+            case Told(node, part, data):
+                self._tell("part", node, part=part, data=data)
             case Finished(node):
                 self.running.discard(node)
                 self._finish(node)

@@ -53,6 +53,8 @@ class NodeState:
     """How often its code was started over all attempts of the run."""
     jobs: dict[tuple[str, ...], JobState] = field(default_factory=dict)
     """The jobs inside it, by their place: layer, learner, fold."""
+    parts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What it told of its result while it was at work; the same work tells the same, so an end takes nothing back."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,9 @@ def _ended(nodes: dict[str, NodeState], state: str) -> dict[str, NodeState]:
 
 
 def _queued(before: NodeState | None) -> NodeState:
-    return NodeState(executions=before.executions, jobs=_left_behind(before.jobs)) if before else NodeState()
+    if before is None:
+        return NodeState()
+    return NodeState(executions=before.executions, jobs=_left_behind(before.jobs), parts=before.parts)
 
 
 def _left_behind(jobs: dict[tuple[str, ...], JobState]) -> dict[tuple[str, ...], JobState]:
@@ -183,6 +187,7 @@ def _started(node: NodeState, event: Event) -> NodeState:
     return NodeState(
         "running", _fact(event, "attempt", int, 1), started=event.time, key=_fact(event, "key", str, None),
         process=_process(event, "process"), executions=node.executions + 1, jobs=_left_behind(node.jobs),
+        parts=node.parts,
     )  # fmt: skip
 
 
@@ -197,6 +202,13 @@ def _jobs(node: NodeState, event: Event) -> NodeState:
             case [list() as place, str() as state, int() | float() | None as seconds]:
                 heard[tuple(map(str, place))] = JobState(state, seconds, node.executions)
     return replace(node, jobs={**node.jobs, **heard})
+
+
+def _part(node: NodeState, event: Event) -> NodeState:
+    match event.data:
+        case {"part": str() as part, "data": dict() as data}:
+            return replace(node, parts={**node.parts, part: data})
+    return node
 
 
 def _retrying(node: NodeState, event: Event) -> NodeState:
@@ -239,6 +251,7 @@ _NODE_EVENTS = {
     "started": _started,
     "progress": _progress,
     "jobs": _jobs,
+    "part": _part,
     "retrying": _retrying,
     "finished": _finished,
     "cached": _cached,

@@ -2,20 +2,25 @@
 
 - ``ClassWeights``  the parameter all of them have
 - ``labelled``      the rows whose class is known
-- ``train``         checks, encodes, weighs, fits
+- ``Rows``, ``prepare``  a table as a learner wants it: checked, encoded, weighed
+- ``train``         fits a learner to them
+- ``fitting``       the same in a script
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, PositiveFloat
 
 from engine.contract import Context, NodeParams, form_hint
 from engine.errors import BadInput
+from engine.script import Code, Names, Raw, statement
 from engine.values import Table, kind_of
 from nodes._columns import listed
-from nodes._encoder import TableEncoder, numbers
+from nodes._encoder import Form, Precision, TableEncoder, numbers
 from nodes._learners import Learner, Problem
 from nodes._levels import MISSING, class_codes, class_names
 from nodes._model import FittedModel
@@ -44,36 +49,96 @@ Seed = Annotated[
 
 def train(ctx: Context, table: Table, learner: Learner, params: NodeParams) -> FittedModel:
     """Fit ``learner`` to the table's target; ``params`` are kept with the model and say the class weights."""
-    table, codes, classes = labelled(ctx, table)
-    encoder = TableEncoder.fit(table, learner.form, ctx.log)
-    of_class, weights = _weights(table, codes, classes, getattr(params, "class_weights", "none"))
-    exact = learner.precision == "float32" or (learner.form == "codes" and encoder.fits_float32)
+    rows = prepare(
+        table,
+        form=learner.form,
+        precision=learner.precision,
+        order=learner.order,
+        class_weights=getattr(params, "class_weights", "none"),
+        log=ctx.log,
+    )
     problem = Problem(
-        matrix=encoder.transform(table.data, "float32" if exact else "float64", learner.order),
-        codes=codes,
-        classes=len(classes),
-        weights=weights,
-        categorical=tuple(encoder.categorical),
+        matrix=rows.matrix,
+        codes=rows.codes,
+        classes=len(rows.classes),
+        weights=rows.weights,
+        categorical=tuple(rows.categorical),
         threads=ctx.threads,
         progress=ctx.progress,
         log=ctx.log,
         job=ctx.job,
+        tell=ctx.tell,
         cancelled=ctx.cancelled.is_set,
         checkpoint=ctx.checkpoint,
     )
     learner.fit(problem)
     return FittedModel(
         title=learner.title,
-        classes=classes,
-        encoder=encoder,
+        classes=rows.classes,
+        encoder=rows.encoder,
         learner=learner,
         params=params.model_dump(mode="json"),
-        train_rows=len(codes),
-        class_weights=of_class,
+        train_rows=len(rows.codes),
+        class_weights=rows.class_weights,
     )
 
 
-def labelled(ctx: Context, table: Table) -> tuple[Table, np.ndarray, list[str]]:
+@dataclass(frozen=True)
+class Rows:
+    """The labelled rows of a table as a learner wants them."""
+
+    matrix: np.ndarray
+    codes: np.ndarray
+    """Class number of each row."""
+    classes: list[str]
+    weights: np.ndarray | None
+    """Weight of each row, 1 on average; ``None`` if all are equal."""
+    class_weights: dict[str, float]
+    """What a row of each class counts, before weights are scaled; empty if all count the same."""
+    encoder: TableEncoder
+
+    @property
+    def categorical(self) -> list[int]:
+        """Matrix columns that hold level numbers."""
+        return self.encoder.categorical
+
+
+def prepare(
+    table: Table,
+    *,
+    form: Form,
+    precision: Precision,
+    order: Literal["C", "F"] = "C",
+    class_weights: str | dict[str, float] = "none",
+    log: Callable[[str], None] = lambda text: None,
+) -> Rows:
+    """Check, encode and weigh; the matrix is of 32-bit floats where they lose nothing."""
+    table, codes, classes = labelled(table, log)
+    encoder = TableEncoder.fit(table, form, log)
+    of_class, weights = _weights(table, codes, classes, class_weights)
+    exact = precision == "float32" or (form == "codes" and encoder.fits_float32)
+    matrix = encoder.transform(table.data, "float32" if exact else "float64", order)
+    return Rows(matrix, codes, classes, weights, of_class, encoder)
+
+
+def fitting(
+    params: NodeParams, names: Names, stem: str, lines: Callable[[Raw, Raw], list[str]], imports: list[str], **how: Any
+) -> Code:
+    """How a node that trains reads as Python: the rows, the estimator that ``lines`` fits to them, the model."""
+    rows, estimator = names.local("rows"), names.local(stem)
+    weights = getattr(params, "class_weights", "none")
+    how |= {"class_weights": weights} if weights != "none" else {}
+    return Code(
+        [
+            *statement(rows, "steps.training_rows", names.inputs["table"], **how),
+            *lines(rows, estimator),
+            *statement(names.outputs["model"], "steps.model", rows, estimator),
+        ],
+        ["from nodes import steps", *imports],
+    )
+
+
+def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarray, list[str]]:
     """The rows whose class is known, with their class numbers and the classes' names."""
     import pyarrow as pa
 
@@ -88,7 +153,7 @@ def labelled(ctx: Context, table: Table) -> tuple[Table, np.ndarray, list[str]]:
     codes = class_codes(table.labels(), classes)
     known = codes != MISSING
     if not known.all():
-        ctx.log(f"{(~known).sum():,} of {len(codes):,} rows have no value in '{table.target}' and are left out.")
+        log(f"{(~known).sum():,} of {len(codes):,} rows have no value in '{table.target}' and are left out.")
         table, codes = table.with_data(table.data.filter(pa.array(known))), codes[known]
     return table, codes, classes
 

@@ -92,6 +92,15 @@ class Worked:
 
 
 @dataclass(frozen=True)
+class Told:
+    """A finished part of the node's result, as plain JSON."""
+
+    node: str
+    part: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class Finished:
     """The node's result is in the store."""
 
@@ -106,7 +115,7 @@ class Failed:
     failure: Failure
 
 
-Report = Started | Progressed | Worked | Finished | Failed
+Report = Started | Progressed | Worked | Told | Finished | Failed
 
 
 def report_to_dict(report: Report) -> dict[str, Any]:
@@ -124,6 +133,8 @@ def report_from_dict(about: dict[str, Any]) -> Report:
             return Progressed(node, about["fraction"], about["text"])
         case "worked":
             return Worked(node, about["jobs"])
+        case "told":
+            return Told(node, about["part"], about["data"])
         case "finished":
             return Finished(node)
     return Failed(node, Failure(**about["failure"]))

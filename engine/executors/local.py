@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.executors import Failed, Failure, Finished, Job, Progressed, Report, Started, Worked
+from engine.executors import Failed, Failure, Finished, Job, Progressed, Report, Started, Told, Worked
 from engine.executors.nursery import start_nursery
 from engine.executors.worker import out_of_memory
 from engine.processes import ProcessId, kill_group
@@ -131,6 +131,8 @@ class LocalExecutor:
                 return [Progressed(node, message["fraction"], message["text"])]
             case "jobs":
                 return [Worked(node, message["jobs"])]
+            case "part":
+                return [Told(node, message["part"], message["data"])]
             case "finished":
                 del self.running[node]
                 return [Finished(node)]

@@ -39,6 +39,8 @@ NUMPY_DISK_FULL = re.compile(r"Not enough free space to write|\d+ requested and 
 """NumPy says it in words only, without an error number."""
 MESSAGE_CHARACTERS = 4_000
 TRACEBACK_CHARACTERS = 16_000
+PART_CHARACTERS = 64_000
+"""Most that a part of a result may have as JSON: it is told in one message, and kept in the run's log."""
 
 
 def execute(job: Job, tell: Tell) -> None:
@@ -148,8 +150,19 @@ def _context(job: Job, store: Store, folder: Path, tell: Tell) -> Context:
         on_progress=calmly,
         on_log=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True),
         on_job=lambda place, state, seconds: tell("jobs", jobs=[[place, state, seconds]]),
+        on_tell=lambda part, data: _tell_part(part, data, tell),
         cancelled=cancelled,
+        run=job.run,
     )
+
+
+def _tell_part(part: str, data: dict[str, Any], tell: Tell) -> None:
+    """Pass on a part of a result; one that is too large to be told is only seen once the node has finished."""
+    length = len(json.dumps([part, data], allow_nan=False))
+    if length > PART_CHARACTERS:
+        print(f"Part '{part[:100]}' is too large to be told before the node has finished.", flush=True)
+    else:
+        tell("part", part=part, data=data)
 
 
 class _Calmly:

@@ -43,6 +43,8 @@ class Problem:
     log: Callable[[str], None] = lambda text: None
     job: Callable[[tuple[str, ...], JobWord, float | None], None] = lambda place, state, seconds: None
     """Told what becomes of the fits inside the training, if there are any."""
+    tell: Callable[[str, dict[str, Any]], None] = lambda part, data: None
+    """Told what is known of the result already, by parts."""
     cancelled: Callable[[], bool] = lambda: False
     """Whether the training was asked to stop, for learners that are long between two words of progress."""
     checkpoint: Path | None = None

@@ -50,7 +50,7 @@ class DeepForest:
                 problem.codes,
                 sample_weight=problem.weights,
                 checkpoint=problem.checkpoint,
-                listener=_teller(problem, cascade.max_layers),
+                listener=_teller(problem, cascade),
                 cancelled=problem.cancelled,
             )
         except FitCancelled:
@@ -88,16 +88,25 @@ JOB_WORDS: Mapping[str, JobWord] = {
 }  # fmt: skip
 
 
-def _teller(problem: Problem, max_layers: int) -> Callable[[Event], None]:
-    """Turns the events of a fit into words about its jobs, progress and lines of the log."""
+def _teller(problem: Problem, cascade: Any) -> Callable[[Event], None]:
+    """Turns the events of a fit into words about its jobs, its layers, progress and lines of the log."""
     from deepforest.record import LayerRecord
 
-    layer, planned, fits, kept, said = 1, 0, 0, 0, ""
+    layer, planned, fits, kept, said, max_layers = 1, 0, 0, 0, "", cascade.max_layers
+    told: dict[int, LayerRecord] = {}
+
+    def tell_layers() -> None:
+        """Of all layers: a later one may decide that an earlier one is kept after all."""
+        for record in cascade.layers_:
+            if told.get(record.number) != record:
+                told[record.number] = record
+                problem.tell(f"layer-{record.number}", record.as_dict())
 
     def tell(event: Event) -> None:
         nonlocal layer, planned, fits, kept, said
         if isinstance(event.result, LayerRecord):
             record = event.result
+            tell_layers()
             before = f", {kept} of {fits} fits kept from before" if kept else ""
             problem.log(f"Layer {record.number}, {record.seconds:.1f} s{before}: {record.reason}.")
             said = f"; layer {record.number} scored {record.score:.4f}"

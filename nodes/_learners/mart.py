@@ -58,7 +58,7 @@ class Mart:
             problem.progress((env.iteration + 1) / self.trees, f"round {env.iteration + 1} of {self.trees}")
 
         trained = lightgbm.train(settings, data, num_boost_round=self.trees, callbacks=[report])
-        self.booster = _booster(trees_only(trained.model_to_string()))
+        self.booster = from_text(trained.model_to_string())
 
     def predict_proba(self, matrix: np.ndarray, threads: int = 1) -> np.ndarray:
         """Class probabilities."""
@@ -79,7 +79,7 @@ class Mart:
         """Read the text back."""
         text = trees_only((folder / FILE).read_text(encoding="utf-8"))
         check_text(text)
-        return cls(booster=_booster(text))
+        return cls(booster=from_text(text))
 
     def _settings(self, problem: Problem) -> dict[str, Any]:
         two = problem.classes == 2
@@ -101,10 +101,11 @@ class Mart:
         }
 
 
-def _booster(text: str) -> Any:
+def from_text(text: str) -> Any:
+    """The trees of LightGBM's text, without the settings they were grown by."""
     import lightgbm
 
     try:
-        return lightgbm.Booster(model_str=text)
+        return lightgbm.Booster(model_str=trees_only(text))
     except lightgbm.basic.LightGBMError as error:
         raise ValueError(f"LightGBM cannot read the model: {error}") from None

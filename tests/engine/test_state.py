@@ -144,6 +144,23 @@ def test_the_jobs_inside_a_node_are_known_and_an_attempt_that_was_cut_off_leaves
     assert again.nodes["a"].jobs == {tuple(first): JobState("kept", 0.5, 2)}
 
 
+def test_parts_of_a_result_are_known_before_the_node_has_finished_and_outlive_an_attempt_that_was_cut_off(
+    log: EventLog,
+) -> None:
+    heard = [
+        ("started", "a", STARTED),
+        ("part", "a", {"part": "layer-1", "data": {"score": 0.5, "kept": True}}),
+        ("part", "a", {"part": "layer-2", "data": {"score": 0.4, "kept": False}}),
+        ("part", "a", {"part": "layer-2", "data": {"score": 0.4, "kept": True}}),
+    ]
+    parts = {"layer-1": {"score": 0.5, "kept": True}, "layer-2": {"score": 0.4, "kept": True}}
+    assert state_after(log, *heard).nodes["a"].parts == parts
+    for end in (("failed", "a", {}), ("retrying", "a", {}), ("reopened", "a", {}), ("started", "a", STARTED)):
+        assert state_after(log, *heard, end).nodes["a"].parts == parts
+    damaged = ("part", "a", {"part": 7, "data": {}}), ("part", "a", {"part": "layer-3", "data": [1]})
+    assert state_after(log, *heard, *damaged).nodes["a"].parts == parts
+
+
 def test_the_last_run_of_a_pipeline_is_found_among_others(log: EventLog) -> None:
     mine = [log.create_run("same name", "{}", {"pipeline": "mine"}) for _ in range(2)]
     log.create_run("same name", "{}", {"pipeline": "other"})
@@ -179,7 +196,19 @@ def test_one_damaged_row_costs_no_other(log: EventLog, text: str) -> None:
 @pytest.mark.parametrize("data", [{}, {"todo": 5, "supervisor": {"pid": "x"}, "state": 3, "outputs": [], "jobs": [1]}])
 @pytest.mark.parametrize(
     "kind",
-    ["started", "progress", "jobs", "retrying", "finished", "cached", "failed", "skipped", "stopped", "reopened"],
+    [
+        "started",
+        "progress",
+        "jobs",
+        "part",
+        "retrying",
+        "finished",
+        "cached",
+        "failed",
+        "skipped",
+        "stopped",
+        "reopened",
+    ],
 )
 def test_facts_that_are_missing_are_unknown(log: EventLog, kind: str, data: dict) -> None:
     run = log.create_run("test", "{}", {})
