@@ -1,7 +1,8 @@
 """A pipeline as a value that never changes.
 
-- ``Document``, ``Node``, ``NodeSettings``, ``Edge``, ``Endpoint``, ``Note``  what a pipeline holds
+- ``Document``, ``Node``, ``NodeSettings``, ``Sweep``, ``Edge``, ``Endpoint``, ``Note``  what a pipeline holds
 - ``changed``                      a model with other values, checked like a new one
+- ``dependencies``, ``in_order``   which node reads from which, and every node after those it reads from
 - ``value_problems``, ``translated``  what is wrong with plain JSON data, as ``Problem``s that name node and field
 
 ``pipeline_file`` reads and writes documents. This module knows the shape of a document only; ``validate`` knows
@@ -10,12 +11,14 @@ whether its types, parameters and edges fit.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Iterable, Iterator, Set
+from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
-from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, JsonValue, Strict, ValidationError
+from pydantic import AllowInfNan, BaseModel, ConfigDict, Discriminator, Field, JsonValue, Strict, Tag, ValidationError
 from pydantic.functional_serializers import PlainSerializer
 from pydantic.functional_validators import AfterValidator, PlainValidator
 from pydantic.json_schema import WithJsonSchema
@@ -41,6 +44,7 @@ MAX_NODES = 5_000
 MAX_EDGES = 50_000
 MAX_NOTES = 5_000
 MAX_PARAMS = 500
+MAX_BRANCHES = 200
 
 NAME_PATTERN = r"[A-Za-z][A-Za-z0-9_-]{0,63}"
 NAME_RULE = "begin with a letter and use up to 64 letters, digits, '-' and '_'"
@@ -79,7 +83,7 @@ def _endpoint(value: object) -> Endpoint:
     return Endpoint(*found.groups())
 
 
-def _storable(params: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def _storable(params: dict[str, Any]) -> dict[str, Any]:
     """Refuse what a document could not hold, such as NaN; ``JsonValue`` has seen to the rest."""
     start = ("nodes", "", "params")
     for place, problem in value_problems(params, start):
@@ -119,6 +123,35 @@ class NodeSettings(_Model):
     memory_limit: int | None = Field(default=None, ge=1, le=100_000_000, description="Megabytes the node may use.")
 
 
+class Range(_Model):
+    """Numbers from ``start`` to ``end`` (in JSON ``from`` and ``to``), both of them included."""
+
+    start: Finite = Field(validation_alias="from", serialization_alias="from")
+    end: Finite = Field(validation_alias="to", serialization_alias="to")
+    log: bool = Field(default=False, description="Whether 1 to 10 is as likely as 10 to 100.")
+
+
+def _values_or_range(value: object) -> str:
+    return "range" if isinstance(value, dict | Range) else "values"
+
+
+Values = list[JsonValue]
+Drawn = Annotated[Annotated[Values, Tag("values")] | Annotated[Range, Tag("range")], Discriminator(_values_or_range)]
+
+
+class Sweep(_Model):
+    """Values to be tried for a node's parameters, each combination in a branch of its own.
+
+    A parameter is named as in ``params``; ``learners.0.trees`` is one inside another. ``grid`` tries all combinations,
+    ``random`` draws as many as ``trials`` says.
+    """
+
+    grid: Annotated[dict[str, Values], Field(max_length=MAX_PARAMS), AfterValidator(_storable)] = {}
+    random: Annotated[dict[str, Drawn], Field(max_length=MAX_PARAMS), AfterValidator(_storable)] = {}
+    trials: int = Field(default=10, ge=1, le=MAX_BRANCHES, description="How many combinations to draw.")
+    seed: int = Field(default=0, ge=0, le=2**32 - 1, description="Another seed draws others.")
+
+
 class Node(_Model):
     """One step of a pipeline: its type and the parameters that differ from the type's defaults."""
 
@@ -126,6 +159,7 @@ class Node(_Model):
     params: Params = {}
     label: Label = Field(default="", description="What the canvas shows instead of the type's title.")
     settings: NodeSettings = NodeSettings()
+    sweep: Sweep | None = Field(default=None, description="Values to be tried, each combination in a branch.")
 
 
 class Edge(_Model):
@@ -180,6 +214,29 @@ def changed(model: ModelType, place: Place = (), /, **values: object) -> ModelTy
         return type(model).model_validate({**dict(model), **values}, by_name=True)
     except ValidationError as error:
         raise next(translated(error, place)) from None
+
+
+# Which node reads from which
+
+
+def dependencies(document: Document) -> Iterator[tuple[str, str]]:
+    """Pairs of a node and one that reads from it; edges of unknown nodes and to oneself are left out."""
+    for edge in document.edges:
+        source, target = edge.source.node, edge.target.node
+        if source != target and source in document.nodes and target in document.nodes:
+            yield source, target
+
+
+def in_order(document: Document) -> Iterator[str]:
+    """Every node after those it reads from; nodes on or behind a cycle are left out."""
+    sorter = TopologicalSorter[str](dict.fromkeys(document.nodes, ()))
+    for source, target in dependencies(document):
+        sorter.add(target, source)
+    with contextlib.suppress(CycleError):  # what does not depend on the cycle still comes
+        sorter.prepare()
+    while ready := sorter.get_ready():
+        yield from ready
+        sorter.done(*ready)
 
 
 # What is wrong with single values
@@ -263,6 +320,8 @@ def locate(place: Place) -> tuple[str | None, str | None]:
     match place:
         case ("nodes", str() as node, "params", _, *_):
             return node, _joined(place[3:])
+        case ("nodes", str() as node, "sweep", "random", name, "values" | "range", *rest):
+            return node, _joined(("sweep", "random", name, *rest))  # without the name of the kind
         case ("nodes", str() as node, *rest):
             return node, _joined(rest)
         case ("layout", str() as node, *_):
@@ -315,6 +374,10 @@ def _fields_at(place: Place) -> list[str]:
     match place:
         case ("nodes", _, "settings", _):
             return list(NodeSettings.model_fields)
+        case ("nodes", _, "sweep", _):
+            return list(Sweep.model_fields)
+        case ("nodes", _, "sweep", "random", _, "range", _):
+            return ["from", "to", "log"]
         case ("nodes", _, _):
             return list(Node.model_fields)
         case ("edges", _, _):

@@ -5,7 +5,7 @@ and the edit that takes the change back, exactly: the order of nodes and edges c
 be made raises the ``Problem`` that says why, and nothing is changed.
 
 - nodes     ``AddNode``, ``RemoveNode``, ``RenameNode``, ``SetLabel``, ``SetParams``, ``ReviseParams``, ``SetSettings``,
-            ``Move``
+            ``SetSweep``, ``ReviseSweep``, ``KeepBranch``, ``Move``
 - edges     ``Connect``, ``Disconnect``
 - notes     ``AddNote``, ``RemoveNote``, ``EditNote``
 - document  ``SetName``, ``SetDescription``; ``Batch`` makes several edits one
@@ -27,9 +27,10 @@ from pydantic import JsonValue
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
+from engine.branches import with_values
 from engine.contract import NodeType
-from engine.document import NAME_PATTERN, NAME_RULE, Document, Edge, Endpoint, Node, NodeSettings, Note, changed
-from engine.problems import BadName, BadStructure, shown
+from engine.document import NAME_PATTERN, NAME_RULE, Document, Edge, Endpoint, Node, NodeSettings, Note, Sweep, changed
+from engine.problems import BadName, BadStructure, BadSweep, shown
 from engine.validate import Types, check_connect, unknown_node
 
 
@@ -170,6 +171,52 @@ class SetSettings(Edit):
     def changes(self, document: Document, catalogue: Types) -> dict[str, Any]:
         """One node with other settings."""
         return _with_node(document, self.node_id, settings=self.settings)
+
+
+@dataclass(frozen=True)
+class SetSweep(Edit):
+    """Have a node try several values, or no longer. Values that do not fit are kept for the form to show."""
+
+    node_id: str
+    sweep: Sweep | None
+
+    def changes(self, document: Document, catalogue: Types) -> dict[str, Any]:
+        """One node with another sweep."""
+        return _with_node(document, self.node_id, sweep=self.sweep)
+
+
+@dataclass(frozen=True)
+class ReviseSweep(Edit):
+    """Change the sweep of a node, whatever it is when the edit is made."""
+
+    node_id: str
+    revise: Callable[[Sweep | None], Sweep | None]
+
+    def changes(self, document: Document, catalogue: Types) -> dict[str, Any]:
+        """One node with its present sweep revised."""
+        sweep = self.revise(_existing(document, self.node_id).sweep)
+        return SetSweep(self.node_id, sweep).changes(document, catalogue)
+
+
+@dataclass(frozen=True)
+class KeepBranch(Edit):
+    """Give nodes the values that they had in one branch of their sweeps, and sweep no more."""
+
+    values: Mapping[str, Mapping[str, JsonValue]]
+
+    def changes(self, document: Document, catalogue: Types) -> dict[str, Any]:
+        """The same nodes, each with its values."""
+        nodes = dict(document.nodes)
+        for name, values in self.values.items():
+            node = _existing(document, name)
+            try:
+                params = with_values(node.params, dict(values))
+            except LookupError:
+                message = "the node has no such place any more; run the sweep again"
+                raise BadSweep(message, node=name, field="sweep") from None
+            kept = without_defaults(catalogue.get(node.type), params)
+            nodes[name] = changed(node, ("nodes", name), params=kept, sweep=None)
+        return {"nodes": nodes}
 
 
 @dataclass(frozen=True)

@@ -173,11 +173,17 @@ class EventLog:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
 
-    def events(self, run: str, after: int = 0) -> list[Event]:
-        """The run's events with a number above ``after``."""
-        query = "SELECT seq, time, kind, node, data FROM events WHERE run = ? AND seq > ? ORDER BY seq"
-        rows = self._select(query, run, after)
+    def events(self, run: str, after: int = 0, *, without: Sequence[str] = ()) -> list[Event]:
+        """The run's events with a number above ``after``, but for those of the kinds ``without``."""
+        others = f"AND kind NOT IN ({', '.join('?' * len(without))})" if without else ""
+        query = f"SELECT seq, time, kind, node, data FROM events WHERE run = ? AND seq > ? {others} ORDER BY seq"
+        rows = self._select(query, run, after, *without)
         return [Event(seq, when, kind, node, _facts(data)) for seq, when, kind, node, data in rows if _is_moment(when)]
+
+    def last_event(self, run: str) -> int:
+        """The number of the run's newest event; 0 if it has none."""
+        ((newest,),) = self._select("SELECT MAX(seq) FROM events WHERE run = ?", run)
+        return newest or 0
 
     def runs(self, limit: int | None = None) -> list[RunRow]:
         """All runs, newest first."""

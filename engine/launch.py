@@ -14,8 +14,10 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 
 from engine.catalogue import Catalogue
+from engine.contract import NodeParams, NodeType
 from engine.document import Document
 from engine.errors import BadInput, SylvaError
 from engine.events import EventLog
@@ -27,7 +29,7 @@ from engine.problems import Problem
 from engine.processes import ProcessId, is_alive
 from engine.state import RunState
 from engine.store import Store
-from engine.validate import find_problems, find_source_problems, params_of
+from engine.validate import find_problems, find_source_problems
 from engine.workspace import Workspace
 
 
@@ -39,14 +41,12 @@ def find_all_problems(
     if problems:
         return problems
     files, store = Files(workspace.root, request.allow_absolute), Store(workspace)
-    unread = [node for node in document.nodes if not _was_read_before(document, catalogue, node, files, store)]
-    return find_source_problems(document, catalogue, files, unread)
+    return find_source_problems(document, catalogue, files, partial(_was_read_before, files, store))
 
 
-def _was_read_before(document: Document, catalogue: Catalogue, node: str, files: Files, store: Store) -> bool:
+def _was_read_before(files: Files, store: Store, node_type: NodeType, params: NodeParams) -> bool:
     """A file that was read without complaint and has not changed since need not be read to be checked."""
-    node_type, params = catalogue[document.nodes[node].type], params_of(document, catalogue, node)
-    if node_type.check is None or node_type.inputs:
+    if node_type.inputs:
         return False
     try:
         outside = node_type.fingerprint(params, files) if node_type.fingerprint else ""

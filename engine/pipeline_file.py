@@ -195,12 +195,21 @@ def write(path: Path, document: Document) -> None:
 
 def _plain(model: BaseModel) -> dict[str, Any]:
     """What differs from the defaults, with 30.0 written as 30."""
-    default = {name: field.default for name, field in type(model).model_fields.items()}
+    fields = type(model).model_fields
     return {
-        name: _plain(value) if isinstance(value, BaseModel) else _number(value)
+        fields[name].serialization_alias or name: _written(value)
         for name, value in model
-        if value != default[name]
+        if value != fields[name].default
     }
+
+
+def _written(value: Any) -> Any:
+    match value:
+        case BaseModel():
+            return _plain(value)
+        case dict():
+            return {name: _plain(one) if isinstance(one, BaseModel) else one for name, one in value.items()}
+    return _number(value)
 
 
 def _number(value: Any) -> Any:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine.catalogue import Catalogue
 from engine.contract import NodeParams, NodeType
 from engine.document import Document, Endpoint, NodeSettings
 from engine.errors import BadInput
-from engine.validate import params_of
+from engine.params import Types, params_of
+from engine.sweep import expansion
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -109,18 +109,20 @@ class Plan:
         return todo
 
 
-def make_plan(document: Document, catalogue: Catalogue, request: Request) -> Plan:
-    """The plan for a valid document."""
+def make_plan(document: Document, catalogue: Types, request: Request) -> Plan:
+    """The plan for a valid document, its sweeps written out; a node that is swept means all its branches."""
     import networkx as nx
 
+    whole = expansion(document, catalogue)
+    document, to, start = whole.document, whole.up_to(request.to), whole.of(request.start)
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(document.nodes)
     graph.add_edges_from((edge.source.node, edge.target.node) for edge in document.edges)
-    _must_exist(graph, request.to, "--to")
-    _must_exist(graph, request.start, "--from")
-    fresh = _reached(request.start, graph.successors)
-    wanted = _reached(request.to or fresh or graph, graph.predecessors)
-    if unreached := set(request.start) - wanted:
+    _must_exist(graph, to, "--to")
+    _must_exist(graph, start, "--from")
+    fresh = _reached(start, graph.successors)
+    wanted = _reached(to or fresh or graph, graph.predecessors)
+    if unreached := set(start) - wanted:
         raise BadInput(f"--from {', '.join(sorted(unreached))}: --to {', '.join(request.to)} does not depend on it.")
     inputs = _inputs(document)
     position = {node: index for index, node in enumerate(document.nodes)}

@@ -209,6 +209,12 @@ class MissingInput(Problem):
     field_word = "input"
 
 
+class BadSweep(Problem):
+    """A sweep cannot be carried out, or leads into a node that must not run more than once."""
+
+    code = "bad-sweep"
+
+
 class BadSource(Problem):
     """What a node reads from outside the pipeline is not there or cannot be used."""
 

@@ -2,7 +2,7 @@
 
 - ``find_problems``         everything that is wrong with a document, at once
 - ``find_source_problems``  what is wrong outside of it: files that are not there, columns that they lack
-- ``params_of``             a node's parameters as its type's model
+- ``params_of``             a node's parameters as its type's model (from ``params``)
 - ``check_connect``, ``can_connect``  whether one more edge may be drawn
 - ``connection_rules``      the rules for edges as plain data, for a canvas
 - ``columns_at``            the columns each output will have, as far as they are known before a run
@@ -10,46 +10,45 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
-
+from engine.branches import branches, node_sweep_problems
 from engine.contract import OUTSIDE, Column, Columns, NodeParams, NodeType, Port
-from engine.document import Document, Edge, Endpoint, Node
+from engine.document import Document, Edge, Endpoint, Node, dependencies, in_order
 from engine.errors import BadInput
 from engine.files import Files
+from engine.params import Types, load_params, node_problems, params_of, type_problem, unknown_node
 from engine.problems import (
-    BadParam,
     BadSource,
     Cycle,
     DuplicateEdge,
     InvalidPipeline,
     MissingInput,
-    MissingParam,
     PortTaken,
     Problem,
     SelfEdge,
     TypeMismatch,
-    UnknownNode,
-    UnknownParam,
     UnknownPort,
-    UnknownType,
-    explain,
     listed,
-    shown,
     suggest,
 )
+from engine.sweep import document_sweep_problems
 
 if TYPE_CHECKING:
     import networkx as nx
 
-Types = Mapping[str, NodeType]
-"""Node types by name: a ``Catalogue``, or a plain dictionary."""
+__all__ = [
+    "Types",
+    "can_connect",
+    "check_connect",
+    "columns_at",
+    "connection_rules",
+    "find_problems",
+    "find_source_problems",
+    "params_of",
+    "unknown_node",
+]
 
 
 def find_problems(document: Document, catalogue: Types) -> list[Problem]:
@@ -59,19 +58,47 @@ def find_problems(document: Document, catalogue: Types) -> list[Problem]:
     for edge in document.edges:
         problems += wiring.faults(edge)
         wiring.add(edge)
-    return [*problems, *_missing_inputs(document, catalogue), *_cycles(document)]
+    return [
+        *problems,
+        *_missing_inputs(document, catalogue),
+        *_cycles(document),
+        *document_sweep_problems(document, catalogue),
+    ]
+
+
+def _node_problems(name: str, node: Node, catalogue: Types) -> Iterator[Problem]:
+    """What is wrong with a node by itself; one with a sweep is judged by each of its branches."""
+    return node_sweep_problems(name, node, catalogue) if node.sweep else node_problems(name, node, catalogue)
+
+
+AnyParams = Callable[[NodeType, NodeParams], bool]
 
 
 def find_source_problems(
-    document: Document, catalogue: Types, files: Files, nodes: Collection[str] | None = None
+    document: Document, catalogue: Types, files: Files, passed_over: AnyParams = lambda node_type, params: False
 ) -> list[Problem]:
-    """What is wrong with the things that ``nodes`` read from outside; nodes with other problems are passed over."""
-    return [
-        BadSource(found.message, node=name, field=found.field)
-        for name, node in document.nodes.items()
-        if (nodes is None or name in nodes) and not list(_node_problems(name, node, catalogue))
-        for found in _source_faults(catalogue[node.type], params_of(document, catalogue, name), files)
-    ]
+    """What is wrong with the things that nodes read from outside, in each branch of a sweep.
+
+    Nodes with other problems are passed over, and those of which ``passed_over`` says that they need not be looked at.
+    """
+    found: dict[tuple[str, str | None, str], Problem] = {}
+    for name, node in document.nodes.items():
+        if node.type not in catalogue or catalogue[node.type].check is None:
+            continue
+        for params in _all_params(name, node, catalogue):
+            if not passed_over(catalogue[node.type], params):
+                for fault in _source_faults(catalogue[node.type], params, files):
+                    problem = BadSource(fault.message, node=name, field=fault.field)
+                    found.setdefault((name, fault.field, fault.message), problem)
+    return list(found.values())
+
+
+def _all_params(name: str, node: Node, catalogue: Types) -> list[NodeParams]:
+    """The node's parameters in each of its branches; none if they cannot be used."""
+    try:
+        return [load_params(name, branch, catalogue) for branch in branches(name, node, catalogue)]
+    except InvalidPipeline:
+        return []
 
 
 def _source_faults(node_type: NodeType, params: NodeParams, files: Files) -> list[BadInput]:
@@ -83,91 +110,6 @@ def _source_faults(node_type: NodeType, params: NodeParams, files: Files) -> lis
         return [BadInput(f"its source could not be looked at ({type(error).__name__}: {error}); check it")]
 
 
-# Nodes
-
-
-def params_of(document: Document, catalogue: Types, node_id: str) -> NodeParams:
-    """The node's parameters, defaults filled in; ``InvalidPipeline`` if they, the type or the node are not there."""
-    node = document.nodes.get(node_id)
-    if node is None:
-        raise InvalidPipeline([unknown_node(node_id, document)])
-    problem = _type_problem(node_id, node, catalogue)
-    if problem:
-        raise InvalidPipeline([problem])
-    return _load_params(node_id, node, catalogue[node.type])
-
-
-def unknown_node(name: str, document: Document, edge: tuple[str, str] | None = None) -> UnknownNode:
-    """The problem of naming a node that is not there."""
-    near = suggest(name, document.nodes, "add it, or name one that is there")
-    return UnknownNode(f"there is no node {shown(name)}; {near}", node=name if edge else None, edge=edge)
-
-
-def _node_problems(name: str, node: Node, catalogue: Types) -> Iterator[Problem]:
-    problem = _type_problem(name, node, catalogue)
-    if problem:
-        yield problem
-        return
-    try:
-        _load_params(name, node, catalogue[node.type])
-    except InvalidPipeline as found:
-        yield from found.problems
-
-
-def _type_problem(name: str, node: Node, catalogue: Types) -> UnknownType | None:
-    if node.type in catalogue:
-        return None
-    near = suggest(node.type, catalogue, "`sylva nodes` lists those that are installed")
-    return UnknownType(f"there is no node type {shown(node.type)}; {near}", node=name, field="type")
-
-
-def _load_params(name: str, node: Node, node_type: NodeType) -> NodeParams:
-    # As JSON, since strict parameters take a list for a tuple or a text for a date from JSON only.
-    text = json.dumps(node.params)
-    try:
-        return node_type.params.model_validate_json(text)
-    except ValidationError as error:
-        found = _params_problems(name, node, node_type, error.errors(include_url=False))
-    except BadInput as error:
-        found = [BadParam(error.message, node=name, field=error.field)]
-    except Exception as error:  # a validator is a package's own code
-        found = [BadParam(f"its fields could not be checked ({type(error).__name__}: {error})", node=name)]
-    raise InvalidPipeline(found)
-
-
-def _params_problems(name: str, node: Node, node_type: NodeType, errors: list[ErrorDetails]) -> list[Problem]:
-    """One problem for each place in the parameters; a union gives several errors for the same place."""
-    places: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
-    for error in errors:
-        places.setdefault(_place(error, node.params), []).append(error)
-    return [_param_problem(name, node_type, place, found) for place, found in places.items()]
-
-
-def _place(error: ErrorDetails, params: Any) -> tuple[str | int, ...]:
-    """Where in the parameters an error is: pydantic's location without the names of union branches."""
-    place: list[str | int] = []
-    for step in error["loc"]:
-        try:
-            params = params[step]
-        except (LookupError, TypeError):
-            continue  # the name of a branch
-        place.append(step)
-    return (*place, error["loc"][-1]) if error["type"] == "missing" else tuple(place)
-
-
-def _param_problem(name: str, node_type: NodeType, place: tuple[str | int, ...], errors: list[ErrorDetails]) -> Problem:
-    field = ".".join(map(str, place)) or None
-    match errors[0]["type"]:
-        case "missing":
-            return MissingParam("a value is needed; add it", node=name, field=field)
-        case "extra_forbidden":
-            known = list(node_type.params.model_fields) if len(place) == 1 else []
-            otherwise = f"there are {listed(known)}" if known else "remove it"
-            near = suggest(str(place[-1]), known, otherwise)
-            return UnknownParam(f"'{node_type.name}' has no such field; {near}", node=name, field=field)
-    return BadParam(explain(errors), node=name, field=field)
-
-
 # Edges
 
 
@@ -175,7 +117,7 @@ def check_connect(document: Document, catalogue: Types, edge: Edge) -> None:
     """Raise the ``Problem`` that speaks against adding ``edge``, if there is one."""
     for end in (edge.source, edge.target):
         node = document.nodes.get(end.node)
-        unknown_type = _type_problem(end.node, node, catalogue) if node else None
+        unknown_type = type_problem(end.node, node, catalogue) if node else None
         if unknown_type:
             raise unknown_type
     wiring = _Wiring(document, catalogue)
@@ -333,15 +275,8 @@ def _graph(document: Document) -> nx.DiGraph[str]:
 
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(document.nodes)
-    graph.add_edges_from(_dependencies(document))
+    graph.add_edges_from(dependencies(document))
     return graph
-
-
-def _dependencies(document: Document) -> Iterator[tuple[str, str]]:
-    for edge in document.edges:
-        source, target = edge.source.node, edge.target.node
-        if source != target and source in document.nodes and target in document.nodes:
-            yield source, target
 
 
 def _around(names: list[str]) -> str:
@@ -363,24 +298,12 @@ def columns_at(
     feeds: dict[Endpoint, list[Endpoint]] = {}
     for edge in document.edges:
         feeds.setdefault(edge.target, []).append(edge.source)
-    for name in _in_order(document):
+    for name in in_order(document):
         node_type = catalogue.get(document.nodes[name].type)
         if node_type:
             inputs = {port.name: _arriving(name, port, feeds, known) for port in node_type.inputs}
             known[name] = _columns_out(document, catalogue, name, node_type, inputs, files)
     return {name: known.get(name) or _unknown(catalogue.get(node.type)) for name, node in document.nodes.items()}
-
-
-def _in_order(document: Document) -> Iterator[str]:
-    """Every node after those it reads from; nodes on or behind a cycle are left out."""
-    sorter = TopologicalSorter[str](dict.fromkeys(document.nodes, ()))
-    for source, target in _dependencies(document):
-        sorter.add(target, source)
-    with contextlib.suppress(CycleError):  # what does not depend on the cycle still comes
-        sorter.prepare()
-    while ready := sorter.get_ready():
-        yield from ready
-        sorter.done(*ready)
 
 
 def _arriving(

@@ -1,6 +1,7 @@
 """Reading delimited text with Arrow, and finding out what is wrong with it when Arrow cannot.
 
-``read_csv`` gives the table as Arrow inferred it, ``csv_names`` the column names alone. The fast reader does not
+``read_csv`` gives the table as Arrow inferred it, ``stream_csv`` some columns of it block by block, every value as the
+text it is written as, ``csv_names`` the column names alone. The fast reader does not
 say which row is bad, so a failure is explained by a second, slower look at the file.
 
 Arrow only ever reads UTF-8 bytes by itself: its background threads may outlive a failed read, and would hang or abort
@@ -63,6 +64,35 @@ def read_csv(path: Path, dialect: Dialect, as_text: Collection[str]) -> pa.Table
             raise _explained(path, plain, dialect, parsing, error) from None
         _check_read(path, plain, dialect, parsing, data)
     return data.rename_columns(names)
+
+
+def stream_csv(path: Path, dialect: Dialect, wanted: Collection[str]) -> Iterator[pa.Table]:
+    """The ``wanted`` columns, some rows at a time, all of them texts."""
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+
+    head = _head(path, dialect)
+    parsing = _parsing(head, dialect)
+    raw_names = _raw_names(path, dialect, parsing, head)
+    places = [place for place, name in enumerate(_names(raw_names, dialect)) if name in wanted]
+    read = sorted({*places, len(raw_names) - 1})  # a quote that is never closed shows in the last column
+    converting = _converting(dialect, [raw_names[place] for place in read])
+    converting.include_columns = [raw_names[place] for place in read]
+    names = [_names(raw_names, dialect)[place] for place in read]
+    table = None
+    with _as_utf8(path, dialect) as plain:
+        try:
+            with pa_csv.open_csv(
+                _stream(plain), read_options=_reading(dialect), parse_options=parsing, convert_options=converting
+            ) as reader:
+                for batch in reader:
+                    table = pa.Table.from_batches([batch]).rename_columns(names)
+                    yield table.select([name for name in names if name in wanted])
+        except (pa.ArrowInvalid, OSError) as error:
+            raise _explained(path, plain, dialect, parsing, error) from None
+        if table is None or not table.num_rows:
+            raise _no_rows(path)
+        _check_read(path, plain, dialect, parsing, table)
 
 
 def csv_names(path: Path, dialect: Dialect) -> list[str]:

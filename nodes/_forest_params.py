@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from engine.contract import NodeParams, form_hint
-from nodes._training import ClassWeights, Seed
+from engine.script import Code, Names, Raw, statement
+from nodes._training import ClassWeights, Seed, fitting
 
 
 class ForestParams(NodeParams):
@@ -32,3 +33,20 @@ class ForestParams(NodeParams):
     )
     seed: Seed = 0
     class_weights: ClassWeights = "none"
+
+
+def forest_python(params: ForestParams, names: Names, estimator: str) -> Code:
+    """How a forest reads in a script."""
+
+    def lines(rows: Raw, forest: Raw) -> list[str]:
+        shape = {"max_depth": params.max_depth, "min_samples_leaf": params.min_leaf}
+        columns = None if params.max_features == "all" else params.max_features
+        weights = Raw(f"{rows}.weights")
+        return [
+            *statement(forest, estimator, params.trees, **shape, max_features=columns,
+                       random_state=params.seed, n_jobs=-1),
+            *statement("", f"{forest}.fit", Raw(f"{rows}.matrix"), Raw(f"{rows}.codes"), sample_weight=weights),
+        ]  # fmt: skip
+
+    imports = [f"from sklearn.ensemble import {estimator}"]
+    return fitting(params, names, "forest", lines, imports, precision="float32")

@@ -1,8 +1,13 @@
-"""Reading LibSVM text (``label index:value …``) into dense columns ``f1`` … ``fn`` and a ``target``."""
+"""Reading LibSVM text (``label index:value …``) into dense columns ``f1`` … ``fn`` and a ``target``.
+
+``read_libsvm`` gives all of it, ``stream_libsvm`` some columns block by block.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+COLUMN = re.compile(r"f([1-9][0-9]{0,8})", re.ASCII)
+TARGET = "target"
 LINE = re.compile(r"[^\s:]+(\s+\d+:[^\s:]+)*", re.ASCII)
 MOST_CELLS = 1_000_000_000
 """Dense columns of more cells than this (8 GB) are refused."""
@@ -38,6 +45,48 @@ def read_libsvm(path: Path, max_columns: int) -> pa.Table:
     if not labels:
         raise BadInput(f"'{path.name}' has no rows", field="source")
     return _dense(path.name, labels, indices, values, max_columns)
+
+
+def stream_libsvm(path: Path, wanted: Collection[str], rows: int) -> Iterator[pa.Table]:
+    """The ``wanted`` columns, ``rows`` rows at a time; a column that no row has is zero."""
+    import io
+
+    import pyarrow as pa
+
+    found = False
+    try:
+        with pa.input_stream(str(path), compression="detect") as raw:
+            numbered = enumerate(io.TextIOWrapper(raw, encoding="utf-8"), start=1)
+            parsed = (_parse(line, number, path.name) for number, line in numbered)
+            lines = ((label, pairs) for label, pairs in parsed if label is not None)
+            while block := list(islice(lines, rows)):
+                found = True
+                yield _some_columns(path.name, block, wanted)
+    except (UnicodeDecodeError, OSError):
+        raise BadInput(f"'{path.name}' is not LibSVM text; choose its format", field="source") from None
+    if not found:
+        raise BadInput(f"'{path.name}' has no rows", field="source")
+
+
+def _some_columns(name: str, lines: list[tuple[str, np.ndarray]], wanted: Collection[str]) -> pa.Table:
+    import numpy as np
+    import pyarrow as pa
+
+    names = [each for each in wanted if COLUMN.fullmatch(each)]
+    indices = np.array([int(each[1:]) for each in names], np.int64)
+    order = np.argsort(indices)
+    column = np.concatenate([pairs[0::2] for _, pairs in lines]).astype(np.int64)
+    row = np.repeat(np.arange(len(lines)), [len(pairs) // 2 for _, pairs in lines])
+    if column.min(initial=1) < 1:
+        raise BadInput(f"'{name}' has indices below 1; LibSVM counts columns from 1", field="source")
+    place = np.searchsorted(indices[order], column).clip(0, max(len(names) - 1, 0))
+    known = indices[order][place] == column if names else np.zeros(len(column), bool)
+    cells = np.zeros((len(names), len(lines)))
+    cells[order[place[known]], row[known]] = np.concatenate([pairs[1::2] for _, pairs in lines])[known]
+    data = {each: pa.array(cells[number]) for number, each in enumerate(names)}
+    if TARGET in wanted:
+        data[TARGET] = pa.array([label for label, _ in lines], pa.string())
+    return pa.table(data)
 
 
 def _parse(line: str, number: int, name: str) -> tuple[str | None, np.ndarray]:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "sylva-model", 1
 FILE = "model.json"
+CARD = "card.json"
+"""Where a saved model keeps which run made it; no part of the model itself."""
 FIELDS = (
     "kind",
     "title",
@@ -122,7 +124,7 @@ def load_model(folder: Path) -> FittedModel:
 
 def _check_files(folder: Path, digests: Mapping[str, str]) -> None:
     """``ValueError`` unless the folder holds exactly the files that were saved."""
-    there = {path.name for path in folder.iterdir()} - {FILE}
+    there = {path.name for path in folder.iterdir()} - {FILE, CARD}
     for name in sorted(there ^ set(digests)):
         raise ValueError(f"{name} is {'not a file that was saved' if name in there else 'lost'}")
     for name, digest in digests.items():

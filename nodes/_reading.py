@@ -64,9 +64,9 @@ def names(path: Path, file_format: str, dialect: Dialect) -> list[str] | None:
     if found in ("csv", "tsv"):
         return csv_names(path, _dialect_for(found, dialect))
     try:
-        return list(_parquet_file(path).schema_arrow.names if found == "parquet" else _arrow_reader(path).schema.names)
+        return list(parquet_file(path).schema_arrow.names if found == "parquet" else arrow_reader(path).schema.names)
     except UnicodeDecodeError as error:
-        raise _damaged(path, found.capitalize(), error) from None
+        raise damaged(path, found.capitalize(), error) from None
 
 
 def format_of(path: Path, file_format: str) -> str:
@@ -105,40 +105,48 @@ def _dialect_for(file_format: str, dialect: Dialect) -> Dialect:
     return dialect
 
 
-def _parquet_file(path: Path) -> Any:
+def parquet_file(path: Path, *, by_block: bool = False) -> Any:
+    """The file, opened; ``BadInput`` if it is no Parquet file.
+
+    ``by_block``: nothing is read ahead, which would be kept in memory until the end of the file.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path)
+        return pq.ParquetFile(path, pre_buffer=not by_block, buffer_size=1 << 20 if by_block else 0)
     except (pa.ArrowException, OSError) as error:
-        raise _damaged(path, "Parquet", error) from None
+        raise damaged(path, "Parquet", error) from None
 
 
-def _arrow_reader(path: Path) -> Any:
-    """Reader of the file format, which Feather is too, or else of the stream format."""
+def arrow_reader(path: Path, *, mapped: bool = False) -> Any:
+    """Reader of the file format, which Feather is too, or else of the stream format.
+
+    ``mapped``: the file is not read but mapped into memory, so that a batch takes none until it is looked at.
+    """
     import pyarrow as pa
 
-    source = pa.OSFile(str(path))
     try:
+        source = pa.memory_map(str(path)) if mapped else pa.OSFile(str(path))
         is_file = source.read(6) == b"ARROW1"
         source.seek(0)
         return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
     except (pa.ArrowException, OSError) as error:
-        raise _damaged(path, "Arrow", error) from None
+        raise damaged(path, "Arrow", error) from None
 
 
 def _read_binary(path: Path, file_format: str) -> pa.Table:
     import pyarrow as pa
 
     try:
-        data = _parquet_file(path).read() if file_format == "parquet" else _arrow_reader(path).read_all()
+        data = parquet_file(path).read() if file_format == "parquet" else arrow_reader(path).read_all()
         data.validate(full=True)  # offsets that point nowhere would crash whoever reads the table
         return data
     except (pa.ArrowException, OSError) as error:
-        raise _damaged(path, file_format.capitalize(), error) from None
+        raise damaged(path, file_format.capitalize(), error) from None
 
 
-def _damaged(path: Path, title: str, error: Exception) -> BadInput:
+def damaged(path: Path, title: str, error: Exception) -> BadInput:
+    """What to say of a file that its reader cannot make sense of."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return BadInput(f"'{path.name}' is no {title} file, or damaged ({reason}); choose its format", field="source")

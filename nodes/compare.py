@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from typing import Any, Literal
+from itertools import chain
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port
+from engine.contract import Context, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
+from engine.script import Code, Names, settings, statement
 from engine.values import Report
 
 MetricName = Literal[
@@ -23,6 +26,7 @@ MetricName = Literal[
     "recall_at_1_in_1000",
     "recall_at_1_in_100",
 ]
+Detail = Annotated[str, Field(pattern=r"^[^.=]+\.[^=]+=", max_length=1_000)]
 FALLBACKS = ("auc", "accuracy")
 """Tried in turn when no evaluation has a value for the measure asked for; accuracy always has one."""
 ASCENDING = ("log_loss",)
@@ -36,6 +40,13 @@ class Params(NodeParams):
         title="Ranked by",
         description="The measure that decides the order; evaluations without a value for it come last.",
     )
+    details: list[Detail] = Field(
+        default_factory=list,
+        max_length=20_000,
+        title="Further columns",
+        description="What else to say of evaluations, as NODE.COLUMN=VALUE by the node each is from; a sweep fills it.",
+        json_schema_extra=form_hint(folded=True),
+    )
 
 
 def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
@@ -45,7 +56,9 @@ def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     metric = _usable_metric(reports, params.metric)
     if metric != params.metric:
         ctx.log(f"No evaluation has a value for {params.metric}; ranked by {metric} instead.")
-    names = _unique_names([report.title for report in reports], ctx.sources.get("reports", []))
+    sources = ctx.sources.get("reports", [])
+    names = _unique_names([report.title for report in reports], sources)
+    details = _details(params.details, sources, len(reports))
     order = sorted(range(len(reports)), key=lambda index: _rank(reports[index], metric))
     best = order[0]
     return {
@@ -58,10 +71,11 @@ def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
                 "value": reports[best].headline.get(metric),
                 "models": len(reports),
             },
-            rows=_leaderboard([(names[index], reports[index]) for index in order]),
+            rows=_leaderboard([(names[index], details[index], reports[index]) for index in order]),
             data={
                 "metric": metric,
                 "greater_is_better": metric not in ASCENDING,
+                "details": list(details[best]),
                 "curves": [{"name": names[index], "curves": reports[index].data.get("curves", [])} for index in order],
             },
         )
@@ -102,13 +116,47 @@ def _unique_names(titles: list[str], sources: list[str]) -> list[str]:
     return names
 
 
-def _leaderboard(ranked: list[tuple[str, Report]]) -> list[dict[str, Any]]:
+def _details(given: list[str], sources: list[str], count: int) -> list[dict[str, Any]]:
+    """What to say of each evaluation besides; the same columns for all."""
+    told: dict[str, dict[str, Any]] = {}
+    for place, _, text in (line.partition("=") for line in given):
+        source, _, column = place.partition(".")
+        told.setdefault(source, {})[column] = _value(text)
+    own = [told.get(source, {}) for source in sources] if len(sources) == count else [{}] * count
+    columns = [column for column in dict.fromkeys(chain.from_iterable(own)) if column not in ("rank", "name")]
+    return [{column: values.get(column) for column in columns} for values in own]
+
+
+def _value(text: str) -> str | int | float | bool | None:
+    """A value as a cell can hold it: JSON where it is a simple one, else the text."""
+    try:
+        value = json.loads(text, parse_constant=lambda word: word)
+    except (ValueError, RecursionError):
+        return text
+    return value if isinstance(value, str | int | float | bool | None) else text
+
+
+def _leaderboard(ranked: list[tuple[str, dict[str, Any], Report]]) -> list[dict[str, Any]]:
     """One row a report, each with the measures that any of them has."""
-    measures = list(dict.fromkeys(measure for _, report in ranked for measure in report.headline))
+    measures = list(dict.fromkeys(measure for _, _, report in ranked for measure in report.headline))
     return [
-        {"rank": rank, "name": name} | {measure: report.headline.get(measure) for measure in measures}
-        for rank, (name, report) in enumerate(ranked, start=1)
+        {"rank": rank, "name": name} | details | {measure: report.headline.get(measure) for measure in measures}
+        for rank, (name, details, report) in enumerate(ranked, start=1)
     ]
+
+
+def python(params: Params, names: Names) -> Code:
+    """How the node reads in a script."""
+    report = names.outputs["report"]
+    return Code(
+        [
+            *statement(
+                report, "steps.compare", names.gathered["reports"], **{"metric": params.metric, **settings(params)}
+            ),
+            *statement("", "steps.tell", str(report), report),
+        ],
+        ["from nodes import steps"],
+    )
 
 
 NODE = NodeType(
@@ -116,9 +164,10 @@ NODE = NodeType(
     title="Compare",
     category="Judge",
     summary="A leaderboard of any number of evaluations, ranked by the measure you choose.",
-    version=1,
+    version=2,
     params=Params,
     run=run,
+    python=python,
     inputs=(Port("reports", "report", "Evaluations", many=True),),
     outputs=(Port("report", "report", "Comparison"),),
 )

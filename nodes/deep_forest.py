@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from engine.contract import Context, NodeParams, NodeType, Port, form_hint
-from nodes._training import ClassWeights, Seed, train
+from engine.script import Code, Names, Raw, statement
+from nodes._training import ClassWeights, Seed, fitting, train
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Depth = Annotated[int, Field(ge=1, le=1000)]
@@ -184,6 +185,33 @@ def _learner(learner: ForestLearner | MartLearner) -> dict[str, Any]:
     return settings
 
 
+def _spelled_out(learner: ForestLearner | MartLearner) -> dict[str, Any]:
+    """A learner for a reader: its kind first, and no limit that is none."""
+    settings = {"kind": learner.kind} | _learner(learner)
+    return {name: value for name, value in settings.items() if name != "max_depth" or value is not None}
+
+
+def python(params: Params, names: Names) -> Code:
+    """How the node reads in a script."""
+    changes = {name: value for name in (*COMMON, *MARGIN, *SCREENING) if (value := getattr(params, name)) is not None}
+    if params.learners:
+        changes["learners"] = [_spelled_out(learner) for learner in params.learners]
+    if params.select_features is not None:
+        changes["selector"] = Raw(f"MartSelector({params.select_features})")
+
+    def lines(rows: Raw, cascade: Raw) -> list[str]:
+        others = {"categorical_features": Raw(f"{rows}.categorical"), "random_state": params.seed, "n_jobs": -1}
+        weights = Raw(f"{rows}.weights")
+        return [
+            *statement(cascade, "preset", params.preset, **changes, **others),
+            *statement("", f"{cascade}.fit", Raw(f"{rows}.matrix"), Raw(f"{rows}.codes"), sample_weight=weights),
+        ]
+
+    imports = ["from deepforest import preset"]
+    imports += ["from deepforest import MartSelector"] * (params.select_features is not None)
+    return fitting(params, names, "cascade", lines, imports)
+
+
 NODE = NodeType(
     name="deep-forest",
     title="Deep forest",
@@ -192,6 +220,7 @@ NODE = NodeType(
     version=1,
     params=Params,
     run=run,
+    python=python,
     inputs=(Port("table", "table", "Training rows"),),
     outputs=(Port("model", "model", "Model"),),
     imports=("numpy", "pyarrow.compute", "lightgbm", "deepforest.presets"),

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from engine.contract import Context, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
+from engine.script import Code, Names, settings, statement
 from engine.values import Predictions, Report
 from nodes._columns import listed
 from nodes._levels import MISSING, class_codes
@@ -218,6 +219,18 @@ def _points(curve: Curve | None, x: str, y: str) -> dict[str, list[float | None]
     return {x: curve.x.tolist(), y: curve.y.tolist(), "threshold": thresholds}
 
 
+def python(params: Params, names: Names) -> Code:
+    """How the node reads in a script."""
+    report = names.outputs["report"]
+    return Code(
+        [
+            *statement(report, "steps.evaluate", names.inputs["predictions"], **settings(params)),
+            *statement("", "steps.tell", str(report), report),
+        ],
+        ["from nodes import steps"],
+    )
+
+
 NODE = NodeType(
     name="evaluate",
     title="Evaluate",
@@ -226,6 +239,7 @@ NODE = NodeType(
     version=1,
     params=Params,
     run=run,
+    python=python,
     inputs=(Port("predictions", "predictions", "Predictions"),),
     outputs=(Port("report", "report", "Evaluation"),),
     imports=("numpy", "pyarrow.compute", "deepforest.metrics"),

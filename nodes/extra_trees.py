@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from engine.contract import Context, NodeType, Port
-from nodes._forest_params import ForestParams
+from engine.script import Code, Names
+from nodes._forest_params import ForestParams, forest_python
 from nodes._training import train
 
 
@@ -17,6 +18,11 @@ def run(ctx: Context, inputs: dict[str, Any], params: ForestParams) -> dict[str,
     return {"model": train(ctx, inputs["table"], learner, params)}
 
 
+def python(params: ForestParams, names: Names) -> Code:
+    """How the node reads in a script."""
+    return forest_python(params, names, "ExtraTreesClassifier")
+
+
 NODE = NodeType(
     name="extra-trees",
     title="Extra trees",
@@ -25,6 +31,7 @@ NODE = NodeType(
     version=1,
     params=ForestParams,
     run=run,
+    python=python,
     inputs=(Port("table", "table", "Training rows"),),
     outputs=(Port("model", "model", "Model"),),
     imports=("numpy", "pyarrow.compute", "sklearn.ensemble"),

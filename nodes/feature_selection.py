@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from engine.contract import Context, NodeParams, NodeType, Port, form_hint
+from engine.script import Code, Names, Raw, statement
 from engine.values import Report, Table
 from nodes._training import Seed, labelled
 
@@ -38,7 +39,7 @@ def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     from nodes._encoder import TableEncoder
 
     table: Table = inputs["table"]
-    known, codes, _ = labelled(ctx, table)
+    known, codes, _ = labelled(table, ctx.log)
     encoder = TableEncoder.fit(known, "codes", ctx.log)
     ctx.progress(0.1, f"boosting on {len(encoder.names):,} features")
     selector = MartSelector(
@@ -51,22 +52,44 @@ def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     )
     selector.fit(encoder.transform(known.data, "float32" if encoder.fits_float32 else "float64"), codes)
     kept = {name for name, stays in zip(encoder.names, selector.get_support(), strict=True) if stays}
-    features = set(table.features)
-    names = [name for name in table.data.column_names if name in kept or name not in features]
-    ctx.log(f"{len(kept):,} of {len(features):,} features kept")
+    ctx.log(f"{len(kept):,} of {len(table.features):,} features kept")
     return {
-        "table": table.with_data(table.data.select(names)),
-        "report": _report(encoder.names, selector.importances_.tolist(), kept),
+        "table": without(table, set(table.features) - kept),
+        "report": report(encoder.names, selector.importances_.tolist(), kept),
     }
 
 
-def _report(names: list[str], gains: list[float], kept: set[str]) -> Report:
+def without(table: Table, features: set[str]) -> Table:
+    """The table less these columns."""
+    return table.with_data(table.data.select([name for name in table.data.column_names if name not in features]))
+
+
+def report(names: list[str], gains: list[float], kept: set[str]) -> Report:
+    """Features by importance, and which are kept."""
     total = sum(gains) or 1.0
     order = sorted(range(len(names)), key=lambda index: -gains[index])
     rows = [{"column": names[i], "importance": gains[i] / total, "kept": names[i] in kept} for i in order]
     covered = sum(gains[i] for i in order if names[i] in kept) / total
     headline = {"features": len(names), "kept": len(kept), "importance kept": covered}
     return Report("feature-selection", "Feature selection", headline, rows=rows)
+
+
+def python(params: Params, names: Names) -> Code:
+    """How the node reads in a script."""
+    table, rows, selector = names.inputs["table"], names.local("rows"), names.local("selector")
+    how_many = {"n_features": params.columns} if params.columns else {"share": params.share}
+    others = {"target": "classes", "categorical_features": Raw(f"{rows}.categorical"), "random_state": params.seed}
+    support = Raw(f"{selector}.get_support()")
+    return Code(
+        [
+            *statement(rows, "steps.training_rows", table),
+            *statement(selector, "MartSelector", **how_many, trees=params.trees, **others),
+            f"{selector}.fit({rows}.matrix, {rows}.codes)",
+            *statement(names.outputs["table"], "steps.keep_features", table, rows, support),
+            *statement(names.outputs["report"], "steps.importances", rows, Raw(f"{selector}.importances_"), support),
+        ],
+        ["from deepforest import MartSelector", "from nodes import steps"],
+    )
 
 
 NODE = NodeType(
@@ -77,6 +100,7 @@ NODE = NodeType(
     version=1,
     params=Params,
     run=run,
+    python=python,
     inputs=(Port("table", "table", "Training rows"),),
     outputs=(Port("table", "table", "Fewer columns"), Port("report", "report", "Importances")),
     imports=("numpy", "pyarrow.compute", "lightgbm", "deepforest.selection"),

@@ -17,6 +17,7 @@ from pydantic import Field, field_validator
 from engine.contract import OUTSIDE, Column, Columns, Context, Kind, NodeParams, NodeType, Port, Role, form_hint
 from engine.errors import BadInput
 from engine.files import Files
+from engine.script import Code, Names, settings, statement
 from engine.values import Table, kind_of
 from nodes import _reading
 from nodes._columns import listed, require_column
@@ -350,6 +351,13 @@ def _identity(params: LoadDataParams, files: Files) -> str:
         return problem.message
 
 
+def python(params: LoadDataParams, names: Names) -> Code:
+    """How the node reads in a script."""
+    others = settings(params, leave=["source"])
+    lines = statement(names.outputs["table"], "steps.load", params.source, **others)
+    return Code(lines, ["from nodes import steps"])
+
+
 NODE = NodeType(
     name="load-data",
     title="Load data",
@@ -358,6 +366,7 @@ NODE = NodeType(
     version=1,
     params=LoadDataParams,
     run=run,
+    python=python,
     outputs=(Port("table", "table", "Table"),),
     columns=columns,
     source=file_columns,

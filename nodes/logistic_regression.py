@@ -7,7 +7,8 @@ from typing import Any
 from pydantic import Field
 
 from engine.contract import Context, NodeParams, NodeType, Port
-from nodes._training import ClassWeights, train
+from engine.script import Code, Names, Raw, statement
+from nodes._training import ClassWeights, fitting, train
 
 
 class Params(NodeParams):
@@ -28,6 +29,22 @@ def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     return {"model": train(ctx, inputs["table"], learner, params)}
 
 
+def python(params: Params, names: Names) -> Code:
+    """How the node reads in a script; on one thread, since sums that are split among threads round differently."""
+
+    def lines(rows: Raw, regression: Raw) -> list[str]:
+        weights = Raw(f"{rows}.weights")
+        fit = statement("", f"{regression}.fit", Raw(f"{rows}.matrix"), Raw(f"{rows}.codes"), sample_weight=weights)
+        return [
+            *statement(regression, "LogisticRegression", C=params.c, max_iter=params.max_iter),
+            'with threadpool_limits(1, user_api="blas"):',
+            *(f"    {line}" for line in fit),
+        ]
+
+    imports = ["from sklearn.linear_model import LogisticRegression", "from threadpoolctl import threadpool_limits"]
+    return fitting(params, names, "regression", lines, imports, form="onehot")
+
+
 NODE = NodeType(
     name="logistic-regression",
     title="Logistic regression",
@@ -36,6 +53,7 @@ NODE = NodeType(
     version=1,
     params=Params,
     run=run,
+    python=python,
     inputs=(Port("table", "table", "Training rows"),),
     outputs=(Port("model", "model", "Model"),),
     imports=("numpy", "pyarrow.compute", "sklearn.linear_model", "threadpoolctl"),

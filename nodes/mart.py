@@ -7,7 +7,8 @@ from typing import Any
 from pydantic import Field
 
 from engine.contract import Context, NodeParams, NodeType, Port, form_hint
-from nodes._training import ClassWeights, Seed, train
+from engine.script import Code, Names, Raw, assignment, statement
+from nodes._training import ClassWeights, Seed, fitting, train
 
 
 class Params(NodeParams):
@@ -59,6 +60,37 @@ def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     return {"model": train(ctx, inputs["table"], learner, params)}
 
 
+def python(params: Params, names: Names) -> Code:
+    """How the node reads in a script: LightGBM itself, told to give the same trees whatever the machine."""
+
+    def lines(rows: Raw, booster: Raw) -> list[str]:
+        two = f"len({rows}.classes) == 2"
+        told = {
+            "objective": Raw(f'"binary" if {two} else "multiclass"'),
+            "num_class": Raw(f"1 if {two} else len({rows}.classes)"),
+            "learning_rate": params.learning_rate,
+            "num_leaves": params.leaves,
+            "min_data_in_leaf": params.min_rows,
+            "feature_fraction": params.column_share,
+            "bagging_fraction": params.row_share,
+            "bagging_freq": 1 if params.row_share < 1 else 0,
+            "seed": params.seed,
+            "deterministic": True,
+            "force_col_wise": True,
+            "verbosity": -1,
+        }
+        how, data = names.local("settings"), names.local("data")
+        weights, categories = Raw(f"{rows}.weights"), Raw(f"{rows}.categorical")
+        return [
+            *assignment(how, told),
+            *statement(data, "lightgbm.Dataset", Raw(f"{rows}.matrix"), Raw(f"{rows}.codes"),
+                       weight=weights, categorical_feature=categories, params=how),
+            *statement(booster, "lightgbm.train", how, data, num_boost_round=params.trees),
+        ]  # fmt: skip
+
+    return fitting(params, names, "booster", lines, ["import lightgbm"])
+
+
 NODE = NodeType(
     name="mart",
     title="MART",
@@ -67,6 +99,7 @@ NODE = NodeType(
     version=1,
     params=Params,
     run=run,
+    python=python,
     inputs=(Port("table", "table", "Training rows"),),
     outputs=(Port("model", "model", "Model"),),
     imports=("numpy", "pyarrow.compute", "lightgbm"),

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from engine.contract import Context, NodeParams, NodeType, Port
-from nodes._training import ClassWeights, Seed, train
+from engine.script import Code, Names, Raw, statement
+from nodes._training import ClassWeights, Seed, fitting, train
 
 
 class Params(NodeParams):
@@ -41,6 +42,37 @@ def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     return {"model": train(ctx, inputs["table"], learner, params)}
 
 
+def python(params: Params, names: Names) -> Code:
+    """How the node reads in a script: epoch by epoch, until the loss has settled."""
+    from nodes._learners.mlp import PATIENCE, TOLERANCE
+
+    def lines(rows: Raw, network: Raw) -> list[str]:
+        losses, chance = names.local("losses"), Raw(f"np.random.RandomState({params.seed})")
+        shape = {"hidden_layer_sizes": tuple(params.layers), "alpha": params.alpha}
+        classes, weights = Raw(f"range(len({rows}.classes))"), Raw(f"{rows}.weights")
+        epoch = statement(
+            "", f"{network}.partial_fit", Raw(f"{rows}.matrix"), Raw(f"{rows}.codes"), weights, classes=classes
+        )
+        return [
+            *statement(network, "MLPClassifier", **shape, learning_rate_init=params.learning_rate, random_state=chance),
+            f"{losses} = []",
+            'with threadpool_limits(1, user_api="blas"):',
+            f"    for _ in range({params.epochs}):",
+            *(f"        {line}" for line in epoch),
+            f"        {losses}.append({network}.loss_)",
+            f"        if len({losses}) > {PATIENCE} and "
+            f"min({losses}[-{PATIENCE}:]) > min({losses}[:-{PATIENCE}]) - {TOLERANCE}:",
+            "            break",
+        ]
+
+    imports = [
+        "import numpy as np",
+        "from sklearn.neural_network import MLPClassifier",
+        "from threadpoolctl import threadpool_limits",
+    ]
+    return fitting(params, names, "network", lines, imports, form="onehot", precision="float32")
+
+
 NODE = NodeType(
     name="mlp",
     title="Neural network",
@@ -49,6 +81,7 @@ NODE = NodeType(
     version=1,
     params=Params,
     run=run,
+    python=python,
     inputs=(Port("table", "table", "Training rows"),),
     outputs=(Port("model", "model", "Model"),),
     imports=("numpy", "pyarrow.compute", "sklearn.neural_network", "threadpoolctl"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from engine.contract import Context, NodeType, NoParams, Port
+from engine.script import Code, Names, statement
 from engine.values import Predictions, Table
 from nodes._levels import MISSING, class_codes
-from nodes._model import load_model
+from nodes._model import FittedModel, load_model
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -15,11 +17,26 @@ if TYPE_CHECKING:
 
 def run(ctx: Context, inputs: dict[str, Any], params: NoParams) -> dict[str, Any]:
     """Class probabilities of every row, beside the truth and the columns that say which row it is."""
-    table: Table = inputs["table"]
-    model = load_model(inputs["model"].path)
+    return {"predictions": scored(load_model(inputs["model"].path), inputs["table"], ctx.threads, ctx.progress)}
+
+
+def scored(
+    model: FittedModel,
+    table: Table,
+    threads: int = 1,
+    progress: Callable[[float, str], None] = lambda fraction, text: None,
+) -> Predictions:
+    """What the model says of the rows."""
     truth = None if table.target is None else _truth(table, model.classes)
-    probabilities = model.predict_proba(table, ctx.threads, ctx.progress)
-    return {"predictions": Predictions(probabilities, model.classes, model.title, truth, _carried(table))}
+    probabilities = model.predict_proba(table, threads, progress)
+    return Predictions(probabilities, model.classes, model.title, truth, _carried(table))
+
+
+def python(params: NoParams, names: Names) -> Code:
+    """How the node reads in a script."""
+    inputs = names.inputs
+    lines = statement(names.outputs["predictions"], "steps.predict", inputs["model"], inputs["table"])
+    return Code(lines, ["from nodes import steps"])
 
 
 def _truth(table: Table, classes: list[str]) -> pa.Array:
@@ -43,6 +60,7 @@ NODE = NodeType(
     version=1,
     params=NoParams,
     run=run,
+    python=python,
     inputs=(Port("model", "model", "Model"), Port("table", "table", "Rows to score")),
     outputs=(Port("predictions", "predictions", "Predictions"),),
     imports=("numpy", "pyarrow.compute", "lightgbm", "sklearn.tree"),

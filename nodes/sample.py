@@ -9,6 +9,7 @@ from pydantic import Field
 
 from engine.contract import Columns, Context, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
+from engine.script import Code, Names, settings, statement
 from engine.values import Table
 from nodes._rows import pick
 
@@ -72,6 +73,13 @@ def columns(inputs: Mapping[str, Columns | None], params: SampleParams) -> Mappi
     return {"table": inputs.get("table")}
 
 
+def python(params: SampleParams, names: Names) -> Code:
+    """How the node reads in a script."""
+    shown = ({} if params.rows else {"share": params.share}) | {"seed": params.seed} | settings(params)
+    lines = statement(names.outputs["table"], "steps.sample", names.inputs["table"], **shown)
+    return Code(lines, ["from nodes import steps"])
+
+
 NODE = NodeType(
     name="sample",
     title="Sample",
@@ -80,6 +88,7 @@ NODE = NodeType(
     version=1,
     params=SampleParams,
     run=run,
+    python=python,
     inputs=(Port("table", "table", "Table"),),
     outputs=(Port("table", "table", "Table"),),
     columns=columns,

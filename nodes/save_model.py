@@ -1,8 +1,13 @@
-"""Keep a model under a name, outside the store of results."""
+"""Keep a model under a name, outside the store of results.
+
+Beside the model lies a small card that says which run saved it and when; ``nodes.deploy.registry`` reads it.
+"""
 
 from __future__ import annotations
 
+import json
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +18,12 @@ from pydantic import Field
 from engine.contract import Context, NodeParams, NodeType, Port
 from engine.durable import sync
 from engine.errors import BadInput
+from engine.script import Code, Names, settings, statement
 from engine.values import Report
-from nodes._model import describe_model
+from nodes._model import CARD, describe_model
 
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+"""What models may be called: no path, nothing hidden."""
 OLD = "old"
 """Where the model that is being replaced waits until the new one is in its place."""
 
@@ -24,7 +32,7 @@ class Params(NodeParams):
     """Where to keep it."""
 
     name: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$",
+        pattern=NAME,
         title="Name",
         description="Folder in the workspace's models; letters, digits, dots, dashes and underscores.",
     )
@@ -38,13 +46,13 @@ def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     source: Path = inputs["model"].path
     about = describe_model(source)
     folder = ctx.files.models / params.name
-    with _alone(folder) as temporary:
+    with alone_with(folder) as temporary:
         if params.if_exists == "error" and folder.exists():
             raise BadInput(
                 f"there is already a model '{params.name}'; choose another name or to replace it", field="name"
             )
-        _put(source, folder, temporary)
-        sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+        _put(source, folder, temporary, _card(ctx))
+        sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.name != CARD}
     headline = {
         "name": params.name,
         "folder": f"models/{params.name}",
@@ -57,8 +65,13 @@ def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     return {"report": Report("saved-model", f"Saved '{params.name}'", headline, rows=rows, data=data)}
 
 
+def _card(ctx: Context) -> str | None:
+    """Where the model comes from, if a run saves it. The rest is found by the run once it is over."""
+    return json.dumps({"run": ctx.run, "node": ctx.node, "saved": time.time()}) if ctx.run else None
+
+
 @contextmanager
-def _alone(folder: Path) -> Iterator[Path]:
+def alone_with(folder: Path) -> Iterator[Path]:
     """An empty folder beside ``folder`` to work in; whoever saves under the same name waits meanwhile.
 
     What a save that was killed has left there is removed, once the old model is back in its place.
@@ -85,16 +98,24 @@ def _clear(temporary: Path, folder: Path) -> None:
         shutil.rmtree(temporary)
 
 
-def _put(source: Path, folder: Path, temporary: Path) -> None:
+def _put(source: Path, folder: Path, temporary: Path, card: str | None) -> None:
     """Write beside, make durable, swap; the old folder goes only once the new one is in its place."""
     new = temporary / "new"
     shutil.copytree(source, new)
+    if card is not None:
+        (new / CARD).write_text(card + "\n", encoding="utf-8")
     for path in (*new.rglob("*"), new):
         sync(path)
     if folder.exists():
         folder.rename(temporary / OLD)
     new.rename(folder)
     sync(folder.parent)
+
+
+def python(params: Params, names: Names) -> Code:
+    """How the node reads in a script."""
+    lines = statement(names.outputs["report"], "steps.save_model", names.inputs["model"], **settings(params))
+    return Code(lines, ["from nodes import steps"])
 
 
 NODE = NodeType(
@@ -105,6 +126,7 @@ NODE = NodeType(
     version=1,
     params=Params,
     run=run,
+    python=python,
     inputs=(Port("model", "model", "Model"),),
     outputs=(Port("report", "report", "What was saved"),),
     cacheable=False,

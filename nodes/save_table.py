@@ -13,6 +13,7 @@ from pydantic import Field
 from engine.contract import Context, NodeParams, NodeType, Port
 from engine.durable import replacing
 from engine.errors import SylvaError
+from engine.script import Code, Names, statement
 from engine.values import Predictions, Report, Table
 
 if TYPE_CHECKING:
@@ -90,6 +91,13 @@ def _report(path: Path, data: pa.Table, file_format: str) -> Report:
     )
 
 
+def python(params: SaveTableParams, names: Names) -> Code:
+    """How the node reads in a script."""
+    shown = {"name": params.name, "format": params.format}
+    lines = statement(names.outputs["report"], "steps.save_table", names.inputs["table"], **shown)
+    return Code(lines, ["from nodes import steps"])
+
+
 NODE = NodeType(
     name="save-table",
     title="Save table",
@@ -98,6 +106,7 @@ NODE = NodeType(
     version=1,
     params=SaveTableParams,
     run=run,
+    python=python,
     inputs=(Port("table", "table", "Table or predictions", accepts=("predictions",)),),
     outputs=(Port("report", "report", "What was written"),),
     imports=("pyarrow", "pyarrow.csv", "pyarrow.parquet"),

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from engine.contract import Column, Columns, Context, Kind, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
+from engine.script import Code, Names, settings, statement
 from engine.values import Table
 from nodes._columns import require_column
 
@@ -90,6 +91,13 @@ def columns(inputs: Mapping[str, Columns | None], params: SelectColumnsParams) -
     return {"table": None if known is None else chosen(known, params)}
 
 
+def python(params: SelectColumnsParams, names: Names) -> Code:
+    """How the node reads in a script."""
+    shown = {"mode": params.mode} | settings(params)
+    lines = statement(names.outputs["table"], "steps.select_columns", names.inputs["table"], **shown)
+    return Code(lines, ["from nodes import steps"])
+
+
 NODE = NodeType(
     name="select-columns",
     title="Select columns",
@@ -98,6 +106,7 @@ NODE = NodeType(
     version=1,
     params=SelectColumnsParams,
     run=run,
+    python=python,
     inputs=(Port("table", "table", "Table"),),
     outputs=(Port("table", "table", "Table"),),
     columns=columns,

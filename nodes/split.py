@@ -9,6 +9,7 @@ from pydantic import Field
 
 from engine.contract import Columns, Context, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
+from engine.script import Code, Names, settings, statement
 from engine.values import Table, kind_of
 from nodes._columns import require_column
 from nodes._rows import pick
@@ -120,6 +121,15 @@ def columns(inputs: Mapping[str, Columns | None], params: SplitParams) -> Mappin
     return {"train": known, "test": known}
 
 
+def python(params: SplitParams, names: Names) -> Code:
+    """How the node reads in a script."""
+    both = f"{names.outputs['train']}, {names.outputs['test']}"
+    shown = {"test_share": params.test_share, "seed": params.seed} | settings(params)
+    unused = ["test_share"] * (params.test_rows is not None) + ["seed"] * (params.time_column is not None)
+    shown = {name: value for name, value in shown.items() if name not in unused}
+    return Code(statement(both, "steps.split", names.inputs["table"], **shown), ["from nodes import steps"])
+
+
 NODE = NodeType(
     name="split",
     title="Split",
@@ -128,6 +138,7 @@ NODE = NodeType(
     version=1,
     params=SplitParams,
     run=run,
+    python=python,
     inputs=(Port("table", "table", "Table"),),
     outputs=(Port("train", "table", "To learn from"), Port("test", "table", "To judge by")),
     columns=columns,

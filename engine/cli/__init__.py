@@ -1,6 +1,7 @@
 """The command ``sylva``: run, watch and mend pipelines without a browser.
 
 - ``commands``  one function per command
+- ``offered``   commands that other packages add
 - ``follow``    live progress of a run
 - ``text``      how things are put into lines
 

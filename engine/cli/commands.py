@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from engine.cli.offered import LOOKS, Commands
 from engine.errors import BadInput, SylvaError
 
 if TYPE_CHECKING:
@@ -19,13 +20,7 @@ if TYPE_CHECKING:
     from engine.state import RunState
     from engine.workspace import Workspace
 
-app = typer.Typer(
-    name="sylva",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+app = typer.Typer(name="sylva", cls=Commands, no_args_is_help=True, **LOOKS)
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A pipeline document (JSON).")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, a beginning of it, or 'last'.")]
@@ -84,6 +79,10 @@ def run(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NODE.PARAM=VALUE", help="Change a parameter for this run.")
     ] = None,
+    sweeps: Annotated[
+        list[str] | None,
+        typer.Option("--sweep", metavar="NODE.PARAM=V1,V2,…", help="Try several values, each in a branch of its own."),
+    ] = None,
     to: Annotated[list[str] | None, typer.Option(metavar="NODE", help="Run only this node and what it needs.")] = None,
     start: Annotated[
         list[str] | None,
@@ -123,9 +122,10 @@ def run(
             store_limit=store_limit * 1_000_000 if store_limit else None,
             allow_absolute=True,
             executor=executor,
-            settings=tuple(settings or ()),
+            settings=(*(settings or ()), *(sweeps or ())),
         )
         document = _with_settings(read(file), settings) if settings else read(file)
+        document = _with_sweeps(document, sweeps) if sweeps else document
         _refuse_invalid(document, request, place)
         with EventLog(place.create()) as log:
             row = log.run(new_run(log, document, request))
@@ -239,16 +239,61 @@ def validate(
     file: FileArgument, workspace: WorkspaceOption = None, as_json: JsonOption = False, debug: DebugOption = False
 ) -> None:
     """Say everything that is wrong with a pipeline, without running it."""
+    from engine.catalogue import load_catalogue
     from engine.cli.text import print_json
     from engine.pipeline_file import read
     from engine.plan import Request
+    from engine.sweep import expand
 
     document = read(file)
     _refuse_invalid(document, Request(allow_absolute=True), _workspace(workspace))
+    whole = expand(document, load_catalogue())
     if as_json:
-        print_json({"valid": True, "name": document.name, "nodes": len(document.nodes), "problems": []})
+        facts = {"name": document.name, "nodes": len(document.nodes), "nodes_with_branches": len(whole.nodes)}
+        print_json({"valid": True, **facts, "problems": []})
     else:
-        print(f"{file} is valid: {len(document.nodes)} nodes, {len(document.edges)} edges.")
+        written_out = f" With all branches: {len(whole.nodes)} nodes." if whole is not document else ""
+        print(f"{file} is valid: {len(document.nodes)} nodes, {len(document.edges)} edges.{written_out}")
+
+
+@app.command()
+def export(
+    file: FileArgument,
+    python: Annotated[
+        bool, typer.Option("--python", help="As a Python script, which runs without the engine.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="OUT", help="File to write. [default: the terminal]")
+    ] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Write a pipeline in another form: as a Python script with the same result."""
+    from engine.catalogue import load_catalogue
+    from engine.cli.text import print_json
+    from engine.durable import replacing
+    from engine.pipeline_file import read
+    from engine.plan import Request
+    from engine.script import export_python
+
+    if not python:
+        raise BadInput("Say what to write; `sylva export FILE --python` writes a Python script.")
+    document = read(file)
+    _refuse_invalid(document, Request(allow_absolute=True), _workspace(workspace))
+    script = export_python(document, load_catalogue())
+    if output is not None:
+        try:
+            with replacing(output) as temporary:
+                temporary.write_text(script, encoding="utf-8")
+        except OSError as error:
+            raise SylvaError(f"{output} could not be written: {error.strerror or error}") from error
+    if as_json:
+        print_json({"file": str(output)} if output else {"script": script})
+    elif output is None:
+        print(script, end="")
+    else:
+        print(f"{output} is written.")
 
 
 @app.command()
@@ -349,15 +394,42 @@ def _with_settings(document: Document, settings: list[str]) -> Document:
     from engine.edits import SetParams
 
     for setting in settings:
-        place, equals, text = setting.partition("=")
-        node, dot, param = place.partition(".")
-        if not (equals and dot and node and param):
-            raise BadInput(f"--set {setting}: write it as NODE.PARAM=VALUE.")
-        if node not in document.nodes:
-            raise BadInput(f"--set {setting}: there is no node '{node}'; there are {', '.join(document.nodes)}.")
+        node, param, text = _node_param_text("--set", setting, document)
         params: dict[str, Any] = {**document.nodes[node].params, param: _value(text)}
         document, _ = SetParams(node, params).apply(document, load_catalogue())
     return document
+
+
+def _with_sweeps(document: Document, sweeps: list[str]) -> Document:
+    """Apply ``--sweep NODE.PARAM=V1,V2``: one more parameter for the node's sweep, or its values instead of others."""
+    from engine.branches import with_choices
+    from engine.catalogue import load_catalogue
+    from engine.edits import SetSweep
+
+    for given in sweeps:
+        node, param, text = _node_param_text("--sweep", given, document)
+        sweep = with_choices(document.nodes[node].sweep, param, _values(text))
+        document, _ = SetSweep(node, sweep).apply(document, load_catalogue())
+    return document
+
+
+def _node_param_text(option: str, given: str, document: Document) -> tuple[str, str, str]:
+    """The parts of ``NODE.PARAM=TEXT``."""
+    place, equals, text = given.partition("=")
+    node, dot, param = place.partition(".")
+    if not (equals and dot and node and param):
+        raise BadInput(f"{option} {given}: write it as NODE.PARAM=VALUE.")
+    if node not in document.nodes:
+        raise BadInput(f"{option} {given}: there is no node '{node}'; there are {', '.join(document.nodes)}.")
+    return node, param, text
+
+
+def _values(text: str) -> list[Any]:
+    """Values between commas; as a whole they may be JSON, such as lists, or each by itself."""
+    try:
+        return list(json.loads(f"[{text}]"))
+    except (ValueError, RecursionError):
+        return [_value(part.strip()) for part in text.split(",")]
 
 
 def _value(text: str) -> Any:
@@ -366,7 +438,7 @@ def _value(text: str) -> Any:
     except ValueError:
         return text
     except RecursionError:
-        raise BadInput("--set: the value is nested too deeply.") from None
+        raise BadInput("The value is nested too deeply.") from None
 
 
 def _refuse_invalid(document: Document, request: Request, place: Workspace) -> None:

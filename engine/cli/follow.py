@@ -93,7 +93,7 @@ class Lines:
     def update(self, state: RunState, events: Sequence[Event]) -> None:
         """Print what is new."""
         for event in events:
-            if event.node and event.kind != "jobs" and (event.kind != "progress" or self._due(event)):
+            if event.node and event.kind not in ("jobs", "part") and (event.kind != "progress" or self._due(event)):
                 print(self._line(event), file=sys.stderr, flush=True)
 
     def _due(self, event: Event) -> bool:

@@ -7,14 +7,17 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from engine.catalogue import load_catalogue
 from engine.cli.text import cell, clock, duration, failure_line, last_words, print_table, size
 from engine.errors import CorruptObject
 from engine.pipeline_file import parse
 from engine.problems import InvalidPipeline
 from engine.store import Output, Store
+from engine.sweep import as_run, has_sweep
 from engine.values import kind_of
 
 if TYPE_CHECKING:
+    from engine.document import Document
     from engine.events import EventLog, RunRow
     from engine.state import NodeState, RunState
     from engine.values import Report
@@ -74,17 +77,26 @@ def run_details(log: EventLog, state: RunState) -> dict[str, Any]:
 
 
 def _node_facts(node: NodeState) -> dict[str, Any]:
-    facts = {name: fact for name, fact in vars(node).items() if name != "jobs"}  # `show RUN NODE` has these
+    facts = {
+        name: fact for name, fact in vars(node).items() if name not in ("jobs", "parts")
+    }  # `show RUN NODE` has these
     return facts | {"outputs": {port: output["digest"] for port, output in node.outputs.items()}}
+
+
+def _document(log: EventLog, run: str) -> Document | None:
+    """The pipeline of a run with its branches written out; ``None`` if it is of a version this program cannot read."""
+    try:
+        document = parse(log.run(run).document)
+        return as_run(document, load_catalogue()).document if has_sweep(document) else document
+    except InvalidPipeline:
+        return None
 
 
 def reports(log: EventLog, state: RunState) -> dict[str, Report]:
     """What a run has to say: the reports that no other node gathers into its own, by node."""
-    try:
-        edges = parse(log.run(state.id).document).edges
-        gathered = {edge.source.node for edge in edges if edge.target.node in state.nodes}
-    except InvalidPipeline:  # of a version this program cannot read
-        gathered = set()
+    document = _document(log, state.id)
+    edges = document.edges if document else ()
+    gathered = {edge.source.node for edge in edges if edge.target.node in state.nodes}
     found = {}
     for name, node in state.nodes.items():
         for about in node.outputs.values():
@@ -159,8 +171,14 @@ def node_details(log: EventLog, state: RunState, name: str) -> dict[str, Any]:
     path = log.workspace.node_log(state.id, name)
     outputs = {port: _output_facts(log, Output.from_dict(about)) for port, about in node.outputs.items()}
     lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
-    about = json.loads(log.run(state.id).document)["nodes"][name]
-    facts = {"run": state.id, "node": name, "type": about["type"], "params": about.get("params", {})}
+    document = _document(log, state.id)
+    about = document.nodes.get(name) if document else None
+    facts = {
+        "run": state.id,
+        "node": name,
+        "type": about.type if about else "",
+        "params": about.params if about else {},
+    }
     jobs = [{"place": list(place), **vars(job)} for place, job in node.jobs.items()]
     return {**facts, **vars(node), "outputs": outputs, "jobs": jobs, "log": lines[-LOG_LINES:]}
 

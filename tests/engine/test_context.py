@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +37,13 @@ def test_a_cancelled_node_stops_at_its_next_progress(context: Context, told: lis
     with pytest.raises(Cancelled, match="'a' was stopped"):
         context.progress(0.5)
     assert told == []
+
+
+def test_what_is_told_of_the_result_is_passed_on(context: Context) -> None:
+    heard: list[tuple[str, dict[str, Any]]] = []
+    replace(context, on_tell=lambda part, data: heard.append((part, data))).tell("layer-1", {"score": 0.5})
+    assert heard == [("layer-1", {"score": 0.5})]
+    context.tell("layer-1", {})  # nobody listens
 
 
 def test_the_same_work_draws_the_same_numbers(context: Context) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from engine import scheduler as scheduling
 from engine.document import NodeSettings
-from engine.executors import Failure
+from engine.executors import Failure, Told
 from engine.plan import Request
 from tests.engine.lab import Lab, pipeline
 
@@ -179,3 +179,15 @@ def test_threads_are_shared_among_what_runs_at_once(lab: Lab, monkeypatch: pytes
     lab.executor.before = lambda job: threads.update({job.node: job.threads})
     lab.run(pipeline("a b d", "a c d"))
     assert threads == {"a": 8, "b": 4, "c": 4, "d": 8}
+
+
+def test_what_a_node_tells_of_its_result_is_noted_down(lab: Lab) -> None:
+    wait = lab.executor.wait
+
+    def telling(timeout):
+        started, *others = wait(timeout)
+        return [started, Told(started.node, "layer-1", {"score": 0.5}), *others]
+
+    lab.executor.wait = telling
+    state = lab.run(pipeline("a"))
+    assert (state.nodes["a"].state, state.nodes["a"].parts) == ("done", {"layer-1": {"score": 0.5}})

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+from typing import Any
 
-from engine.executors.worker import _Calmly
+import pytest
+
+from engine.executors import Told, report_from_dict, report_to_dict
+from engine.executors.worker import PART_CHARACTERS, _Calmly, _tell_part
 
 
 def test_of_many_words_the_first_and_the_last_are_passed_on():
@@ -32,3 +37,19 @@ def test_words_of_many_threads_come_at_their_pace_and_the_last_one_is_among_them
     calmly(7)
     assert said[-1] == 7
     assert len(said) < 100
+
+
+def test_a_part_of_a_result_is_told_unless_it_is_too_large(capsys: pytest.CaptureFixture[str]) -> None:
+    told: list[tuple[str, dict[str, Any]]] = []
+    part = {"score": 0.5, "reason": "better"}
+    _tell_part("layer-1", part, lambda kind, **facts: told.append((kind, facts)))
+    _tell_part("layer-2", {"text": "x" * PART_CHARACTERS}, lambda kind, **facts: told.append((kind, facts)))
+    assert told == [("part", {"part": "layer-1", "data": part})]
+    assert "'layer-2' is too large" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="JSON"):
+        _tell_part("layer-3", {"score": float("nan")}, lambda kind, **facts: None)
+
+
+def test_a_part_of_a_result_survives_the_way_between_processes() -> None:
+    told = Told("forest", "layer-1", {"score": 0.5, "learners": [{"name": "MART 1"}]})
+    assert report_from_dict(json.loads(json.dumps(report_to_dict(told)))) == told

@@ -1,0 +1,453 @@
+"""A model behind HTTP.
+
+- ``Service``            what is answered, as a Starlette application
+- ``Limits``             how much a request may ask for
+- ``listen``, ``run_until_stopped``  the socket, and the server upon it
+
+==================  ==========================================================================================
+POST /predict       ``{"rows": [{column: value, …}, …]}`` or ``{"columns": […], "data": [[…], …]}``
+GET /schema         columns, their kinds and categories, classes, limits
+GET /openapi.json   the same for programs that write clients
+GET /health         whether it is up; asks for no token
+GET / and /docs     a page to read and to try it
+==================  ==========================================================================================
+
+Every answer but the page is JSON; one that refuses says why, and all of why: ``{"error": …, "problems": […]}``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import os
+import socket
+import sys
+import traceback
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+
+from engine.errors import BadInput, SylvaError
+from nodes._model import FittedModel
+from nodes.deploy.page import HEADERS, PAGE
+from nodes.deploy.quick import quickened
+from nodes.deploy.rows import RowReader, UnfitRows, shown
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+SMALL_BODY = 64 << 10
+"""Bytes up to which a request is answered beside larger ones, not after them."""
+FEW_ROWS = 64
+"""Rows for which one thread is enough."""
+BODIES_AT_ONCE = 4
+"""How many requests of the largest size may be held in memory; whoever comes beyond that is asked to come again."""
+BODY_SECONDS = 30.0
+GOODBYE_SECONDS = 10
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a request may ask for."""
+
+    rows: int = 10_000
+    body: int = 16_000_000
+    """Bytes."""
+
+
+class Refusal(Exception):
+    """A request that is not answered, and why."""
+
+    def __init__(self, status: int, message: str, problems: list[dict[str, Any]] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.problems = status, message, problems or []
+
+
+class Service:
+    """Answers requests about one model."""
+
+    def __init__(
+        self,
+        name: str,
+        model: FittedModel,
+        *,
+        token: str | None = None,
+        limits: Limits | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.name, self.model = name, quickened(model)
+        self.limits = limits or Limits()
+        self._token = token.encode() if token else None
+        self._threads = threads or len(os.sched_getaffinity(0))
+        self._reader = RowReader(model.encoder, model.learner.precision)
+        self._received = 0
+        # One thread for the many small requests, one for the large: neither waits for the other.
+        self._small, self._large = (ThreadPoolExecutor(1, thread_name_prefix=name) for name in ("small", "large"))
+
+    # What it answers
+
+    def answer(self, body: bytes) -> bytes:
+        """The predictions for a request's body, as JSON; ``Refusal`` if it cannot be answered."""
+        rows = self._rows(_read_json(body))
+        try:
+            matrix = self._reader.matrix(rows)
+        except UnfitRows as unfit:
+            problems = [asdict(problem) for problem in unfit.problems]
+            raise Refusal(422, "The rows do not fit the model.", problems) from None
+        threads = 1 if len(rows) <= FEW_ROWS else self._threads
+        probabilities = self.model.learner.predict_proba(matrix, threads) if rows else matrix[:, :0]
+        classes = self.model.classes
+        best = probabilities.argmax(axis=1).tolist() if rows else []
+        predictions = [
+            {"prediction": classes[place], "probabilities": dict(zip(classes, line, strict=True))}
+            for place, line in zip(best, probabilities.tolist(), strict=True)
+        ]
+        return _as_json({"model": self.name, "classes": classes, "predictions": predictions})
+
+    def _rows(self, request: Any) -> list[Any]:
+        match request:
+            case {"rows": list() as rows}:
+                self._check_number(rows)
+                return rows
+            case {"columns": list() as columns, "data": list() as data}:
+                self._check_number(data)
+                return _rows_of(columns, data)
+        raise Refusal(
+            422, 'Give an object {"rows": [{column: value, …}, …]} or {"columns": [name, …], "data": [[value, …], …]}.'
+        )
+
+    def _check_number(self, rows: list[Any]) -> None:
+        if len(rows) > self.limits.rows:
+            raise Refusal(
+                413, f"{len(rows):,} rows are more than the {self.limits.rows:,} of one request; send them in parts."
+            )
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        """What a row has to hold, and what comes back."""
+        return {
+            "model": self.name,
+            "title": self.model.title,
+            "kind": self.model.learner.kind,
+            "trained_on_rows": self.model.train_rows,
+            "classes": self.model.classes,
+            "columns": self._reader.describe(),
+            "batch_limit": self.limits.rows,
+            "body_limit": self.limits.body,
+        }
+
+    @cached_property
+    def openapi(self) -> dict[str, Any]:
+        """The service in the words of OpenAPI 3.1."""
+        return describe_service(self.schema, with_token=self._token is not None)
+
+    # How it is asked
+
+    @cached_property
+    def app(self) -> Starlette:
+        """The application; ``announce`` of ``run_until_stopped`` is called when it is up."""
+        schema, openapi = _as_json(self.schema), _as_json(self.openapi)
+        routes = [
+            Route("/predict", self._predict, methods=["POST"]),
+            Route("/health", self._health),
+            Route("/schema", self._open(schema)),
+            Route("/openapi.json", self._open(openapi)),
+            Route("/", self._page),
+            Route("/docs", self._page),
+        ]
+        handlers: Mapping[Any, Any] = {Refusal: _refused, HTTPException: _not_found, Exception: _failed}
+        return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._life)
+
+    announce: Callable[[], None] = staticmethod(lambda: None)
+
+    @asynccontextmanager
+    async def _life(self, app: Starlette) -> AsyncIterator[None]:
+        self.announce()
+        yield
+        for pool in (self._small, self._large):
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    async def _predict(self, request: Request) -> Response:
+        self._check_caller(request)
+        body = await self._body(request)
+        try:
+            pool = self._small if len(body) <= SMALL_BODY else self._large
+            answer = await asyncio.get_running_loop().run_in_executor(pool, self.answer, body)
+        finally:
+            self._received -= len(body)
+        return Response(answer, media_type="application/json")
+
+    async def _health(self, request: Request) -> Response:
+        return _json_response({"status": "ok"})
+
+    async def _page(self, request: Request) -> Response:
+        self._check_host(request)
+        return Response(PAGE, media_type="text/html", headers=HEADERS)
+
+    def _open(self, content: bytes) -> Callable[[Request], Any]:
+        async def give(request: Request) -> Response:
+            self._check_caller(request)
+            return Response(content, media_type="application/json")
+
+        return give
+
+    def _check_caller(self, request: Request) -> None:
+        self._check_host(request)
+        if self._token is None:
+            return
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token):
+            raise Refusal(401, "Send the token as 'Authorization: Bearer TOKEN'.")
+
+    def _check_host(self, request: Request) -> None:
+        """Without a token, only callers that name this machine: a web page may have a name that leads here."""
+        if self._token is None:
+            name = request.headers.get("host", "").lower()
+            name = name if name.endswith("]") else name.rpartition(":")[0] or name
+            if name not in LOOPBACK:
+                raise Refusal(403, "Without a token, this service is only for 127.0.0.1 and localhost.")
+
+    async def _body(self, request: Request) -> bytes:
+        """All of the body, counted in ``_received`` until it is answered."""
+        told = request.headers.get("content-length", "")
+        if told.isdecimal() and int(told) > self.limits.body:
+            raise self._too_large()
+        parts: list[bytes] = []
+        length = 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                async for part in request.stream():
+                    parts.append(part)
+                    length += len(part)
+                    self._received += len(part)
+                    if length > self.limits.body:
+                        raise self._too_large()
+                    if self._received > BODIES_AT_ONCE * self.limits.body:
+                        raise Refusal(503, "There are too many large requests; try again shortly.")
+        except BaseException as error:
+            self._received -= length
+            if isinstance(error, TimeoutError):
+                raise Refusal(408, f"The request did not arrive within {BODY_SECONDS:.0f} s.") from None
+            raise
+        return b"".join(parts)
+
+    def _too_large(self) -> Refusal:
+        return Refusal(413, f"The request is larger than {self.limits.body / 1e6:g} MB; send the rows in parts.")
+
+
+def _read_json(body: bytes) -> Any:
+    try:
+        return json.loads(body, parse_constant=_no_number)
+    except RecursionError:
+        raise Refusal(400, "The request is nested too deeply.") from None
+    except ValueError as error:  # also of bytes that are no text, and of numbers of thousands of digits
+        raise Refusal(400, f"The request is no JSON: {error}.") from None
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON; give null for a missing value")
+
+
+def _rows_of(columns: list[Any], data: list[Any]) -> list[Any]:
+    """Rows of named values, of lines of values."""
+    if not all(isinstance(name, str) for name in columns) or len(set(columns)) < len(columns):
+        raise Refusal(422, "'columns' must be different names.")
+    problems: list[dict[str, Any]] = []
+    for number, line in enumerate(data, start=1):
+        if not isinstance(line, list) or len(line) != len(columns):
+            given = f"{len(line)} values" if isinstance(line, list) else shown(line)
+            message = f"the row has {given} where {len(columns)} are expected"
+            problems.append({"row": number, "column": None, "message": message})
+    if problems:
+        raise Refusal(422, "The rows do not fit the columns.", problems[:100])
+    return [dict(zip(columns, line, strict=True)) for line in data]
+
+
+def _as_json(value: Any) -> bytes:
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(_as_json(value), status, dict(headers or {}), media_type="application/json")
+
+
+HINTS = {401: {"WWW-Authenticate": "Bearer"}, 413: {"Connection": "close"}, 503: {"Retry-After": "1"}}
+"""Headers that go with a refusal; the rest of what is too large is not read."""
+
+
+async def _refused(request: Request, error: Refusal) -> Response:
+    answer = {"error": error.message, "problems": error.problems}
+    return _json_response(answer, error.status, HINTS.get(error.status))
+
+
+async def _not_found(request: Request, error: HTTPException) -> Response:
+    words = {404: "There is nothing at this address; / says what there is.", 405: "This address takes another method."}
+    message = words.get(error.status_code, error.detail)
+    return _json_response({"error": message, "problems": []}, error.status_code, error.headers)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    traceback.print_exception(error, file=sys.stderr)
+    return _json_response({"error": "The service failed at this request; its log says why.", "problems": []}, 500)
+
+
+# The schema in the words of OpenAPI
+
+
+def describe_service(schema: Mapping[str, Any], *, with_token: bool) -> dict[str, Any]:
+    """An OpenAPI document for a service with that schema."""
+    columns = schema["columns"]
+    row = {
+        "type": "object",
+        "properties": {column["name"]: _column_schema(column) for column in columns},
+        "required": [column["name"] for column in columns],
+        "example": {column["name"]: column["example"] for column in columns},
+    }
+    rows = {"type": "array", "maxItems": schema["batch_limit"], "items": {"$ref": "#/components/schemas/Row"}}
+    request = {"type": "object", "properties": {"rows": rows}, "required": ["rows"]}
+    classes = schema["classes"]
+    prediction = {
+        "type": "object",
+        "properties": {
+            "prediction": {"type": "string", "enum": classes},
+            "probabilities": {"type": "object", "properties": {name: {"type": "number"} for name in classes}},
+        },
+    }
+    answer = {
+        "type": "object",
+        "properties": {
+            "model": {"type": "string"},
+            "classes": {"type": "array", "items": {"type": "string"}},
+            "predictions": {"type": "array", "items": prediction},
+        },
+    }
+    document: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {"title": f"{schema['model']}: {schema['title']}", "version": "1"},
+        "paths": {
+            "/predict": {
+                "post": {
+                    "summary": "The class of each row, and how probable each class is",
+                    "requestBody": {"required": True, "content": _content(request)},
+                    "responses": {
+                        "200": {"description": "One prediction a row", "content": _content(answer)},
+                        **{
+                            status: _refusal(words)
+                            for status, words in REFUSALS.items()
+                            if with_token or status != "401"
+                        },
+                    },
+                }
+            },
+            "/schema": {"get": {"summary": "Columns, classes and limits", "responses": _plain("The schema")}},
+            "/health": {"get": {"summary": "Whether it is up", "security": [], "responses": _plain("It is up")}},
+        },
+        "components": {"schemas": {"Row": row, "Refusal": REFUSAL}},
+    }
+    if with_token:
+        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"token": []}]
+    return document
+
+
+REFUSALS = {
+    "400": "No JSON",
+    "401": "No token, or another one",
+    "413": "Too many rows, or too large",
+    "422": "Rows that do not fit the model; 'problems' names each",
+}
+REFUSAL = {
+    "type": "object",
+    "properties": {
+        "error": {"type": "string"},
+        "problems": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "row": {"type": "integer", "description": "Counted from 1"},
+                    "column": {"type": ["string", "null"]},
+                    "message": {"type": "string"},
+                },
+            },
+        },
+    },
+}
+
+
+def _column_schema(column: Mapping[str, Any]) -> dict[str, Any]:
+    match column["kind"]:
+        case "category":
+            about = f"One of {len(column['categories']):,} categories; any other counts as missing"
+            return {"type": ["string", "null"], "description": about, "examples": column["categories"][:20]}
+        case "time":
+            return {"type": ["string", "null"], "description": "A time, such as 2024-01-31 12:30:00"}
+        case "bool":
+            return {"type": ["boolean", "number", "null"]}
+    return {"type": ["number", "boolean", "null"]}
+
+
+def _content(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def _plain(description: str) -> dict[str, Any]:
+    return {"200": {"description": description, "content": _content({"type": "object"})}}
+
+
+def _refusal(description: str) -> dict[str, Any]:
+    return {"description": description, "content": _content({"$ref": "#/components/schemas/Refusal"})}
+
+
+# The server
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that takes connections from now on; they are answered once the server is up."""
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        # With the protocol named, what is written is sent at once: asyncio sees to it for such sockets only.
+        opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    except (OSError, UnicodeError) as error:
+        raise BadInput(f"There is no address '{host}' to listen on: {error}.") from error
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(address)
+        opened.listen(1024)
+    except OSError as error:
+        opened.close()
+        raise SylvaError(
+            f"{host}:{port} cannot be listened on: {error.strerror}. Choose another --port, or 0 for a free one."
+        ) from error
+    return opened
+
+
+def run_until_stopped(service: Service, opened: socket.socket, announce: Callable[[], None]) -> None:
+    """Answer requests until SIGTERM or Ctrl-C; what is under way is then finished."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: Any) -> None:
+            super().handle_exit(sig, frame)
+            self._captured_signals.clear()  # else it would kill itself by the signal after a good end
+
+    service.announce = announce
+    config = uvicorn.Config(
+        service.app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=GOODBYE_SECONDS,
+    )
+    Server(config).run(sockets=[opened])

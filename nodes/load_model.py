@@ -1,0 +1,103 @@
+"""Take a saved model of the workspace into a pipeline, to use it on new data."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from engine.contract import Context, NodeParams, NodeType, Port, form_hint
+from engine.errors import BadInput
+from engine.files import Files
+from engine.script import Code, Names, statement
+from engine.workspace import Workspace
+from nodes._model import CARD, FILE, describe_model, load_model
+from nodes.deploy.registry import Registry, being_read
+from nodes.save_model import NAME
+
+
+class Params(NodeParams):
+    """Which model."""
+
+    name: str = Field(
+        pattern=NAME,
+        title="Model",
+        description="Name of a model that a Save model node keeps in the workspace.",
+        json_schema_extra=form_hint(choose="model"),
+    )
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A model of the workspace, copied without its card: the same model is the same output, whoever saved it."""
+
+    path: Path
+
+    def save(self, folder: Path) -> None:
+        """Copy it while no one may swap it; ``BadInput`` if it is damaged."""
+        with being_read(self.path):
+            for file in self.path.iterdir():
+                if file.name != CARD:
+                    shutil.copy2(file, folder / file.name)
+        try:
+            load_model(folder)
+        except BadInput as problem:
+            named = re.sub(f"^'{re.escape(folder.name)}'", f"'{self.path.name}'", problem.message)
+            raise BadInput(named, field="name") from problem
+
+
+def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+    """The model as it lies in the workspace."""
+    folder = _folder(params, ctx.files)
+    about = describe_model(folder)
+    ctx.log(f"'{params.name}': {about['title']}, trained on {about['train_rows']:,} rows.")
+    return {"model": SavedModel(folder)}
+
+
+def check(params: Params, files: Files) -> Iterable[BadInput]:
+    """Whether it is there and can be read."""
+    try:
+        describe_model(_folder(params, files))
+    except BadInput as problem:
+        yield BadInput(problem.message, field="name")
+
+
+def fingerprint(params: Params, files: Files) -> str:
+    """What ``model.json`` says, which holds the hashes of all other files."""
+    folder = _folder(params, files)
+    with being_read(folder):
+        try:
+            return sha256((folder / FILE).read_bytes()).hexdigest()
+        except OSError:
+            raise BadInput(f"'{params.name}' holds no model: there is no {FILE} in it", field="name") from None
+
+
+def _folder(params: Params, files: Files) -> Path:
+    return Registry(Workspace(files.workspace)).place(params.name)
+
+
+def python(params: Params, names: Names) -> Code:
+    """How the node reads in a script."""
+    return Code(statement(names.outputs["model"], "steps.load_model", params.name), ["from nodes import steps"])
+
+
+NODE = NodeType(
+    name="load-model",
+    title="Load model",
+    category="Data",
+    summary="Takes a saved model of the workspace, to predict new data with it.",
+    version=1,
+    params=Params,
+    run=run,
+    python=python,
+    outputs=(Port("model", "model", "Model"),),
+    check=check,
+    fingerprint=fingerprint,
+    imports=("numpy", "lightgbm", "sklearn.tree"),
+)
