@@ -18,6 +18,7 @@ PORTS_TRIED = 50
 SETTINGS = {
     "server.address": ADDRESS,
     "server.fileWatcherType": "none",
+    "server.maxUploadSize": 1024,  # MB; an upload is held in memory until it is copied, see ui/data/files.py
     "server.showEmailPrompt": False,
     "logger.hideWelcomeMessage": True,
     "logger.level": "warning",

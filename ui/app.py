@@ -7,8 +7,13 @@ from pathlib import Path
 import streamlit as st
 
 from engine.errors import SylvaError
+from ui import links
 from ui.build import page as build
 from ui.build.samples import prepare_example
+from ui.compare import page as compare
+from ui.data import page as data
+from ui.inspect import page as inspect
+from ui.models import page as models
 from ui.runs import page as runs
 from ui.studio import studio
 from ui.text import plain
@@ -28,7 +33,12 @@ def main() -> None:
     pages = [
         st.Page(build.page, title="Build", icon=":material/account_tree:", url_path="build"),
         st.Page(runs.page, title="Runs", icon=":material/history:", url_path="runs"),
+        st.Page(inspect.page, title="Inspect", icon=":material/layers:", url_path="inspect"),
+        st.Page(compare.page, title="Compare", icon=":material/leaderboard:", url_path="compare"),
+        st.Page(data.page, title="Data", icon=":material/table:", url_path="data"),
+        st.Page(models.page, title="Models", icon=":material/package_2:", url_path="models"),
     ]
+    st.session_state[links.PAGES] = {page.url_path: page for page in pages}
     home = st.Page(lambda: st.switch_page(pages[0]), title="Sylva", default=True, visibility="hidden")
     st.navigation([home, *pages], position="top").run()
 

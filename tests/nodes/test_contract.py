@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from engine.node_check import check_node
 from engine.pipeline_file import parse
 from engine.validate import find_problems
 from engine.values import Folder, Report, Table
-from nodes import NODE_TYPES, evaluate, mart, predict
+from nodes import NODE_TYPES, deep_forest, evaluate, predict
 
 QUICK: dict[str, dict[str, Any]] = {
     "deep-forest": {"learners": [{"kind": "extra_trees", "trees": 5}], "max_layers": 1},
     "feature-selection": {"trees": 5},
+    "load-model": {"name": "kept"},
+    "inspect-layers": {"rows": 50, "perplexity": 5.0},
     "mart": {"trees": 5},
     "random-forest": {"trees": 5},
     "extra-trees": {"trees": 5},
@@ -34,7 +37,10 @@ def examples(ctx: Context, digits: Table, tmp_path: Path) -> dict[str, Any]:
     table = digits.with_data(digits.data.slice(0, 300))
     folder = tmp_path / "model"
     folder.mkdir()
-    mart.NODE.run(ctx, {"table": table}, mart.NODE.params(trees=5))["model"].save(folder)
+    params = deep_forest.NODE.params(**QUICK["deep-forest"])
+    deep_forest.NODE.run(ctx, {"table": table}, params)["model"].save(folder)
+    for place in ("first", "second"):  # where the suite runs a node: what a workspace has there
+        shutil.copytree(folder, tmp_path / place / "models" / "kept")
     predictions = predict.NODE.run(ctx, {"model": Folder(folder), "table": table}, predict.NODE.params())["predictions"]
     report = evaluate.NODE.run(ctx, {"predictions": predictions}, evaluate.NODE.params())["report"]
     return {"table": table, "model": Folder(folder), "predictions": predictions, "report": report}

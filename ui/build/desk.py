@@ -30,6 +30,7 @@ from engine.pipeline_file import parse
 from engine.plan import Request
 from engine.problems import InvalidPipeline, Problem
 from engine.state import STARTING_SECONDS, RunState, fold, judge_life
+from engine.sweep import Expansion, as_run
 from engine.validate import Types, find_problems, find_source_problems
 from ui.canvas import Edited, Reveal
 from ui.runs.history import document_of
@@ -78,6 +79,8 @@ class Desk:
     run: RunState | None = None
     run_document: Document | None = None
     """The pipeline as it was when the run began."""
+    run_branches: Expansion | None = None
+    """What the run made of it: the same pipeline with the branches of its sweeps written out."""
     polled: float | None = None
     """After how many seconds the page looks for news by itself."""
     awaited: tuple[str, int, float] | None = None
@@ -202,7 +205,7 @@ class Desk:
         self.moved_from, self.pipeline = self.pipeline, pipeline
         self.document, self.epoch = copy, _new_epoch()
         self._note_saved(opened.stamp)
-        self.run = self.run_document = self.awaited = None
+        self.run = self.run_document = self.run_branches = self.awaited = None
         self.notice = f"Your edits are in this copy: “{copy.name}”. {why}"
 
     def form_key(self, node: str) -> str:
@@ -256,10 +259,11 @@ class Desk:
         """Learn what happened in the pipeline's last run since."""
         row = log.last_run_of(self.pipeline)
         if row is None:
-            self.run = self.run_document = None
+            self.run = self.run_document = self.run_branches = None
             return
         if self.run is None or self.run.id != row.id:
             self.run, self.run_document = RunState(row.id, row.name, row.created), document_of(row)
+            self.run_branches = as_run(self.run_document, self.catalogue) if self.run_document else None
         self.run = fold(self.run, log.events(row.id, self.run.last_event))
         self.watching |= self.running
 
@@ -267,6 +271,14 @@ class Desk:
     def run_now(self) -> RunState | None:
         """The last run, judged by whether anyone is at work on it."""
         return judge_life(self.run) if self.run else None
+
+    def copies(self, node: str) -> tuple[str, ...]:
+        """The nodes of the last run that stand for a node here: itself, or its branches if it is swept."""
+        return self.run_branches.of([node]) if self.run_branches else (node,)
+
+    def origin(self, name: str) -> str:
+        """The node here that a node of the last run stands for."""
+        return self.run_branches.origins.get(name, name) if self.run_branches else name
 
     @property
     def running(self) -> bool:

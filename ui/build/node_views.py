@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
 from engine.document import Document, Edge
 from engine.state import NodeState, RunState
 from ui.canvas import NodeView, State
@@ -19,12 +22,25 @@ STATES: dict[str, State] = {
 STOPPED = {"cancelled": "stopped; Retry goes on", "interrupted": "interrupted; Retry goes on"}
 
 
-def node_views(document: Document, run: RunState | None, run_document: Document | None) -> dict[str, NodeView]:
-    """The states to show; none for nodes that were changed since, or that read from such a node."""
+def node_views(
+    document: Document,
+    run: RunState | None,
+    run_document: Document | None,
+    copies: Mapping[str, Sequence[str]] | None = None,
+) -> dict[str, NodeView]:
+    """The states to show; none for nodes that were changed since, or that read from such a node.
+
+    ``copies`` are the branches that stood for a node in the run, where a sweep made it several.
+    """
     if run is None or run_document is None:
         return {}
-    same = unchanged_nodes(document, run_document)
-    return {name: _view(state) for name, state in run.nodes.items() if name in same}
+    views = {}
+    for name in unchanged_nodes(document, run_document):
+        own = (copies or {}).get(name, (name,))
+        states = [run.nodes[copy] for copy in own if copy in run.nodes]
+        if states:
+            views[name] = _view(states[0]) if tuple(own) == (name,) else folded_view(states)
+    return views
 
 
 def unchanged_nodes(document: Document, since: Document) -> set[str]:
@@ -34,7 +50,7 @@ def unchanged_nodes(document: Document, since: Document) -> set[str]:
         name
         for name, node in document.nodes.items()
         if (before := since.nodes.get(name)) is None
-        or (node.type, node.params) != (before.type, before.params)
+        or (node.type, node.params, node.sweep) != (before.type, before.params, before.sweep)
         or edges.get(name, []) != edges_since.get(name, [])
     ]
     below: dict[str, set[str]] = {}
@@ -67,3 +83,31 @@ def _view(node: NodeState) -> NodeView:
         "text": text[:300],
         "seconds": node.seconds if node.state == "done" else None,
     }
+
+
+def folded_view(states: Sequence[NodeState]) -> NodeView:
+    """The branches of a node as one: at work while any is, failed if any has, done when all are."""
+    count = Counter(node.state for node in states)
+    total, ready = len(states), count["done"] + count["cached"]
+    said = f"{ready} of {total} branches done"
+    view: NodeView = {"state": "queued", "progress": None, "text": said, "seconds": None}
+    if count["running"] or (count["queued"] and ready):
+        failed = f", {count['failed']} failed" if count["failed"] else ""
+        view |= {"state": "running", "progress": sum(map(_share, states)) / total, "text": f"{said}{failed}"}
+    elif count["failed"]:
+        error = next(node.error for node in states if node.state == "failed") or {}
+        words = f"{count['failed']} of {total} branches failed: {error.get('message', '')}"
+        view |= {"state": "failed", "text": words[:300]}
+    elif ready == total:
+        seconds = sum(node.seconds or 0.0 for node in states if node.state == "done")
+        view |= {"state": "done", "seconds": seconds, "text": f"{total} branches"}
+        if not count["done"]:
+            view |= {"state": "cached", "seconds": None}
+    elif not count["queued"]:
+        stopped = next((STOPPED[state] for state in STOPPED if count[state]), "")
+        view |= {"state": "skipped", "text": "; ".join(part for part in (said, stopped) if part)}
+    return view
+
+
+def _share(node: NodeState) -> float:
+    return 1.0 if node.state in ("done", "cached", "failed", "skipped") else node.fraction

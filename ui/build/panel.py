@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
+
 import streamlit as st
 
 from engine.contract import NodeType
 from engine.document import Node, NodeSettings
-from engine.edits import ReviseParams, SetDescription, SetLabel, SetSettings
+from engine.edits import ReviseParams, ReviseSweep, SetDescription, SetLabel, SetSettings
 from engine.problems import Problem
 from engine.state import NodeState
+from engine.sweep import is_judged
+from nodes.deploy.registry import Registry
 from ui.build.desk import Desk
-from ui.forms import ParamsEdit, columns_for, node_form
 from ui.build.gallery import FIVE_STEPS
+from ui.forms import ParamsEdit, columns_for, node_form
+from ui.forms.fields import specs_of
+from ui.forms.sweep import SweepEdit, in_sweep, sweep_form
 from ui.studio import studio
 from ui.text import plain
 
@@ -59,7 +64,9 @@ def _description(desk: Desk) -> None:
     def save() -> None:
         desk.attempt(lambda: desk.edit(SetDescription(st.session_state[key])))
 
-    st.text_area("Description", text, key=key, on_change=save, max_chars=10_000, height=100, placeholder="What it is for")
+    st.text_area(
+        "Description", text, key=key, on_change=save, max_chars=10_000, height=100, placeholder="What it is for"
+    )
 
 
 def _of_node(desk: Desk, name: str, problems: list[Problem]) -> None:
@@ -72,20 +79,35 @@ def _of_node(desk: Desk, name: str, problems: list[Problem]) -> None:
         )
         return
     st.caption(plain(node_type.summary))
-    state = desk.run_now.nodes.get(name) if desk.run_now else None
-    if state is not None and state.state == "failed":
+    for state in _failed(desk, name):
         failure(state)
+    of_sweep = [problem for problem in problems if in_sweep(problem)]
     node_form(
         name,
         node,
         node_type,
         columns=columns_for(desk.document, desk.catalogue, name, studio().files),
         offered_files=_offered_files(node_type),
-        problems=problems,
+        problems=[problem for problem in problems if problem not in of_sweep],
         key=desk.form_key(name),
         change=lambda edit: _revise(desk, name, edit),
     )
+    sweep_form(
+        name,
+        node,
+        desk.catalogue,
+        problems=of_sweep,
+        judged=is_judged(desk.document, desk.catalogue, name),
+        key=desk.form_key(name),
+        change=lambda edit: _revise_sweep(desk, name, edit),
+    )
     _about_the_node(desk, name, node, node_type)
+
+
+def _failed(desk: Desk, name: str) -> list[NodeState]:
+    """The node as it failed in the last run; of several branches, the first that did."""
+    states = [desk.run_now.nodes.get(copy) for copy in desk.copies(name)] if desk.run_now else []
+    return [state for state in states if state is not None and state.state == "failed"][:1]
 
 
 def failure(state: NodeState) -> None:
@@ -102,8 +124,14 @@ def _revise(desk: Desk, name: str, edit: ParamsEdit) -> None:
     desk.attempt(lambda: desk.edit(ReviseParams(name, edit)))
 
 
+def _revise_sweep(desk: Desk, name: str, edit: SweepEdit) -> None:
+    desk.attempt(lambda: desk.edit(ReviseSweep(name, edit)))
+
+
 def _offered_files(node_type: NodeType) -> list[str]:
-    """The files of the workspace, for a node that reads one."""
+    """The files of the workspace, for a node that reads one; its models, for a node that takes one of them."""
+    if any(spec.hint.choose == "model" for spec in specs_of(node_type.params)):
+        return Registry(studio().workspace).names()
     folder = studio().workspace.data
     if node_type.source is None or not folder.is_dir():
         return []

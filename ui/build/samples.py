@@ -37,7 +37,7 @@ def open_sample(library: Library, name: str) -> str:
 
 
 def open_example(studio: Studio) -> str:
-    """The id of the example as it comes, with a run: if there is none, it takes a moment, for the results are stored."""
+    """The id of the example as it comes, with a run; if there is none it takes a moment: the results are stored."""
     library = Library(studio.workspace)
     pipeline = open_sample(library, EXAMPLE)
     with studio.log() as log:

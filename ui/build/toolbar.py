@@ -8,7 +8,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from engine.edits import SetName
+from engine.errors import SylvaError
 from engine.pipeline_file import dumps
+from engine.script import check_exportable, export_python
 from ui.build import desk as desks
 from ui.build.desk import Desk
 from ui.text import plain, time_of_day
@@ -46,9 +48,7 @@ def _name(desk: Desk) -> None:
         if wanted and wanted != desk.document.name:
             desk.attempt(lambda: desk.edit(SetName(wanted)))
 
-    st.text_input(
-        "Name", name, key=key, on_change=rename, max_chars=200, label_visibility="collapsed", width=260
-    )
+    st.text_input("Name", name, key=key, on_change=rename, max_chars=200, label_visibility="collapsed", width=260)
 
 
 def save_state(desk: Desk) -> None:
@@ -66,14 +66,35 @@ def _file_menu(desk: Desk) -> None:
             "Export JSON", text, f"{desk.pipeline}.json", "application/json", icon=":material/download:",
             on_click="ignore", width="stretch",
         )  # fmt: skip
+        _export_python(desk)
         st.button(
-            "Duplicate", icon=":material/content_copy:", width="stretch", on_click=_do, args=(desk, desk.duplicate,)
+            "Duplicate", icon=":material/content_copy:", width="stretch", on_click=_do, args=(desk, desk.duplicate)
         )
         with st.expander("Delete", icon=":material/delete:"):
             st.caption("Its runs stay.")
-            st.button(
-                "Delete this pipeline", width="stretch", on_click=_do, args=(desk, desk.delete,)
-            )
+            st.button("Delete this pipeline", width="stretch", on_click=_do, args=(desk, desk.delete))
+
+
+def _export_python(desk: Desk) -> None:
+    """The script is written when it is asked for: for a great pipeline that takes a moment."""
+    why_not = _cannot_be_python(desk)
+    st.download_button(
+        "Export as Python", lambda: export_python(desk.document, desk.catalogue), f"{desk.pipeline}.py",
+        "text/x-python", icon=":material/code:", on_click="ignore", width="stretch", disabled=bool(why_not),
+        help=plain(why_not) or "A script with the same result, without the studio",
+    )  # fmt: skip
+
+
+def _cannot_be_python(desk: Desk) -> str:
+    if not desk.document.nodes:
+        return "The pipeline has no nodes yet."
+    if desk.problems():
+        return "Mend the problems first; Validate lists them."
+    try:
+        check_exportable(desk.document, desk.catalogue)
+    except SylvaError as error:
+        return str(error)
+    return ""
 
 
 # Runs

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
 import streamlit as st
 
+from engine.branches import Values
 from engine.cli.text import duration
 from engine.document import Endpoint
+from engine.edits import KeepBranch
 from engine.errors import SylvaError
 from engine.problems import Problem
-from engine.state import NodeState
+from engine.state import NodeState, RunState
 from engine.store import Output
+from engine.sweep import Expansion
+from engine.wording import readable
 from ui.build import desk as desks
 from ui.build.desk import Bottom, Desk
 from ui.build.node_views import node_views
@@ -32,6 +37,7 @@ CANVAS_HEIGHT = "max(420px, calc(100vh - 320px))"
 CANVAS_HEIGHT_OVER_OUTPUT = "max(360px, calc(100vh - 500px))"
 LOG_BYTES = 20_000
 MOST_PROBLEMS = 50
+MOST_LOGS = 4
 
 
 def workbench(desk: Desk) -> None:
@@ -109,7 +115,9 @@ def _canvas(desk: Desk) -> CanvasResult:
         epoch=desk.epoch,
         catalogue=desk.catalogue,
         problems=desk.problems,
-        states=lambda document: node_views(document, desk.run_now, desk.run_document),
+        states=lambda document: node_views(
+            document, desk.run_now, desk.run_document, desk.run_branches.copies if desk.run_branches else None
+        ),
         key=CANVAS,
         pipeline=desk.pipeline,
         reveal=desk.reveal,
@@ -151,8 +159,8 @@ def _announce_end(desk: Desk) -> None:
         return
     desk.watching = False
     failed = run.names("failed")
-    if failed and failed[0] in desk.document.nodes:
-        desk.show(failed[0])
+    if failed and desk.origin(failed[0]) in desk.document.nodes:
+        desk.show(desk.origin(failed[0]))
         desk.bottom = "Log"
 
 
@@ -183,9 +191,7 @@ def _open_part(desk: Desk, part: Bottom) -> None:
 def _problems(desk: Desk, problems: list[Problem]) -> None:
     """Each problem; a click brings its node into view."""
     if not problems:
-        st.caption(
-            "No problems found." if desk.document.nodes else "Nothing to run yet: drag a node onto the canvas."
-        )
+        st.caption("No problems found." if desk.document.nodes else "Nothing to run yet: drag a node onto the canvas.")
     for index, problem in enumerate(problems[:MOST_PROBLEMS]):
         text = plain(str(problem))
         if problem.node in desk.document.nodes:
@@ -206,16 +212,61 @@ def _problems(desk: Desk, problems: list[Problem]) -> None:
 def _output(desk: Desk, end: Endpoint | None) -> None:
     from ui.previews import show_output
 
-    state = desk.run_now.nodes.get(end.node) if desk.run_now and end else None
     if end is None or end.node not in desk.document.nodes:
         st.caption("Click the dot of a finished output on the canvas to look at it.")
-    elif state is None or end.port not in state.outputs:
+        return
+    name, port = _branch(desk, end)
+    state = desk.run_now.nodes.get(name) if desk.run_now else None
+    if state is None or port not in state.outputs:
         how = "It appears here when the node is done." if desk.running else "Run the pipeline first."
         st.caption(f"“{plain(_title(desk, end))}” has no result yet. {how}")
     else:
-        show_output(
-            Output.from_dict(state.outputs[end.port]), studio().store, title=_title(desk, end), key=f"output/{end}"
+        title = _title(desk, end) if name == end.node else ""
+        show_output(Output.from_dict(state.outputs[port]), studio().store, title=title, key=f"output/{name}.{port}")
+
+
+def _branch(desk: Desk, end: Endpoint) -> Endpoint:
+    """The output of the run to look at: of a node that was swept, that of the branch chosen, or the leaderboard."""
+    copies, run = desk.copies(end.node), desk.run_branches
+    if run is None or copies == (end.node,):
+        return end
+    offered = {copy: Endpoint(copy, end.port) for copy in copies}
+    for board in _meeting_points(desk, run, offered.values()):
+        offered = {board.node: board, **offered}
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chosen = st.selectbox(
+            "Branch",
+            list(offered),
+            format_func=lambda name: readable(run.document.nodes[name].label or name),
+            key=f"branch/{desk.pipeline}/{end}",
+            width=420,
         )
+        _keep_button(desk, run.values.get(chosen, {}))
+    return offered[chosen]
+
+
+def _keep_button(desk: Desk, values: Mapping[str, Values]) -> None:
+    """A way to end the sweep with the values of the branch that is looked at."""
+    if values and all(name in desk.document.nodes and desk.document.nodes[name].sweep for name in values):
+        st.button(
+            "Keep these values",
+            icon=":material/check:",
+            help="Put them into the settings and remove the sweep. Nothing has to run again for them.",
+            on_click=_keep,
+            args=(desk, values),
+        )
+
+
+def _keep(desk: Desk, values: Mapping[str, Values]) -> None:
+    desk.attempt(lambda: desk.edit(KeepBranch(values)))
+
+
+def _meeting_points(desk: Desk, run: Expansion, ends: Collection[Endpoint]) -> Iterator[Endpoint]:
+    """Where these outputs of branches meet in one, such as a leaderboard."""
+    for name in dict.fromkeys(edge.target.node for edge in run.document.edges if edge.source in ends):
+        node_type = desk.catalogue.get(run.document.nodes[name].type)
+        if name not in run.values and node_type and node_type.outputs:
+            yield Endpoint(name, node_type.outputs[0].name)
 
 
 def _title(desk: Desk, end: Endpoint) -> str:
@@ -234,9 +285,18 @@ def _log(desk: Desk, chosen: tuple[str, ...]) -> None:
     ended = run.finished if run.finished and run.started else None
     took = f" in {duration(ended - run.started)}" if ended and run.started else ""
     st.caption(f"Run `{run.id}`, {time_of_day(run.created)}: **{run.state}**{took}")
-    for name in chosen or run.names("failed", "running"):
-        if name in run.nodes:
-            _node_log(desk, run.id, name, run.nodes[name])
+    for name in _worth_reading(desk, run, chosen):
+        _node_log(desk, run.id, name, run.nodes[name])
+
+
+def _worth_reading(desk: Desk, run: RunState, chosen: tuple[str, ...]) -> list[str]:
+    """The nodes whose logs to show: the chosen ones, else those that failed or are at work; of many branches a few."""
+    telling = run.names("failed", "running")
+    found: list[str] = []
+    for name in chosen:
+        own = [copy for copy in desk.copies(name) if copy in run.nodes]
+        found += [copy for copy in own if copy in telling][:MOST_LOGS] or own[:MOST_LOGS]
+    return found if chosen else telling[:MOST_LOGS]
 
 
 def _node_log(desk: Desk, run: str, name: str, state: NodeState) -> None:

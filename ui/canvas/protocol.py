@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 from engine.contract import Category
-from engine.document import Document, Endpoint, changed
+from engine.document import Document, Endpoint, Node, changed
 from engine.problems import BadStructure, Problem, shown
 from engine.validate import Types, connection_rules
 
 State = Literal["idle", "queued", "running", "done", "cached", "failed", "skipped"]
 STATES: frozenset[str] = frozenset(get_args(State))
 OWNED_BY_PYTHON = ("params", "label", "settings")
+SWEEP = "sweep"
 
 
 class NodeView(TypedDict, total=False):
@@ -117,8 +118,15 @@ def payload(
 
 def _document_data(document: Document) -> dict[str, Any]:
     parts = document.model_dump(mode="json", by_alias=True, include={"edges", "layout", "notes"})
-    nodes = {name: node.model_dump(mode="json", exclude_defaults=True) for name, node in document.nodes.items()}
-    return {**parts, "nodes": nodes}
+    return {**parts, "nodes": {name: _node_data(node) for name, node in document.nodes.items()}}
+
+
+def _node_data(node: Node) -> dict[str, Any]:
+    """A node for the canvas. Its sweep travels among the settings, which the canvas keeps and never looks into."""
+    data = node.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    if node.sweep is not None:
+        data["settings"] = {**data.get("settings", {}), SWEEP: data.pop("sweep")}
+    return data
 
 
 def _problem_data(problem: Problem) -> dict[str, Any]:
@@ -183,11 +191,20 @@ def _nodes(document: Document, sent: object, since: int) -> tuple[dict[str, Any]
         given = {field: node[field] for field in OWNED_BY_PYTHON if field in node}
         is_new = own is None or own.type != node.get("type")
         if is_new or ("since" in node and _whole_number(node["since"]) > since):
-            nodes[name] = {"type": node.get("type"), **given}
+            nodes[name] = {"type": node.get("type"), **_content(given)}
             restored.append(name)
         else:
             nodes[name] = own
     return nodes, frozenset(restored)
+
+
+def _content(given: dict[str, Any]) -> dict[str, Any]:
+    """What Python owns of a node as it has it: the sweep beside the settings."""
+    settings = given.get("settings")
+    if not isinstance(settings, dict) or SWEEP not in settings:
+        return given
+    own = {name: value for name, value in settings.items() if name != SWEEP}
+    return {**given, "settings": own, "sweep": settings[SWEEP]}
 
 
 def _whole_number(value: object) -> int:

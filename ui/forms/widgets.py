@@ -73,7 +73,7 @@ def _json(form: Form, spec: FieldSpec, place: Place) -> None:
 def _text(form: Form, spec: FieldSpec, place: Place) -> None:
     if spec.hint.choose == "column" and form.columns is not None:
         _one_of(form, spec, place, [column.name for column in form.columns])
-    elif spec.hint.choose == "file":
+    elif spec.hint.choose in ("file", "model"):
         _one_of(form, spec, place, _files(form, spec))
     else:
         bound = form.widget(place, as_text, partial(from_text, spec))
@@ -83,7 +83,7 @@ def _text(form: Form, spec: FieldSpec, place: Place) -> None:
 
 
 def _files(form: Form, spec: FieldSpec) -> list[str]:
-    """The files there are, and the samples where the field knows such."""
+    """The files or models there are, and the samples where the field knows such."""
     if not str(spec.default).startswith(SAMPLE):
         return list(form.files)
     from nodes._samples import NAMES

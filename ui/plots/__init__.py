@@ -7,15 +7,19 @@ the mouse rests.
 
 - ``roc_curves``, ``precision_recall_curves``, ``overlaid_curves``  curves of classes, curves of models
 - ``confusion_matrix``, ``class_scores``      which classes are taken for which; precision, recall and F1
-- ``leaderboard``                             models by one measure
+- ``leaderboard``, ``recall_at_rates``        models by one measure, by the recall at several rates
 - ``probability_histogram``                   what predictions say
 - ``histogram``, ``category_counts``          a column; perhaps split by class
-- ``growth``, ``importances``                 layers of a deep forest; columns by importance
+- ``importances``                             columns by importance
+- ``growth``, ``margin_growth``, ``ratio_and_score``, ``margin_distribution``  how a deep forest grew, layer by layer
+- ``learner_quality``, ``agreement``, ``importances_by_layer``  the learners inside its layers
+- ``class_vectors``, ``row_margin``           one row on its way through the layers
+- ``screening``                               rows that leave early
 - ``CONFIG``                                  what ``st.plotly_chart`` is to be given with each
 """
 
 from ui.plots._style import CONFIG
-from ui.plots.columns import category_counts, growth, histogram, importances
+from ui.plots.columns import category_counts, histogram, importances
 from ui.plots.judged import (
     class_scores,
     confusion_matrix,
@@ -23,20 +27,43 @@ from ui.plots.judged import (
     overlaid_curves,
     precision_recall_curves,
     probability_histogram,
+    recall_at_rates,
     roc_curves,
+)
+from ui.plots.layers import (
+    agreement,
+    class_vectors,
+    growth,
+    importances_by_layer,
+    learner_quality,
+    margin_distribution,
+    margin_growth,
+    ratio_and_score,
+    row_margin,
+    screening,
 )
 
 __all__ = [
     "CONFIG",
+    "agreement",
     "category_counts",
     "class_scores",
+    "class_vectors",
     "confusion_matrix",
     "growth",
     "histogram",
     "importances",
+    "importances_by_layer",
     "leaderboard",
+    "learner_quality",
+    "margin_distribution",
+    "margin_growth",
     "overlaid_curves",
     "precision_recall_curves",
     "probability_histogram",
+    "ratio_and_score",
+    "recall_at_rates",
     "roc_curves",
+    "row_margin",
+    "screening",
 ]

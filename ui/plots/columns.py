@@ -1,4 +1,4 @@
-"""What is in a column, which columns matter, and how a deep forest grew."""
+"""What is in a column, and which columns matter."""
 
 from __future__ import annotations
 
@@ -90,46 +90,6 @@ def importances(rows: Sequence[Mapping[str, Any]], most: int = MOST_COLUMNS) -> 
     figure.update_xaxes(title="Share of all importance (grey: dropped)", tickformat=".0%", rangemode="tozero")
     figure.update_yaxes(autorange="reversed", showgrid=False, **named_ticks(names, longest=28))
     return figure
-
-
-def growth(layers: Sequence[Mapping[str, Any]], measure: str, title: str) -> go.Figure:
-    """The score that steered the growth, layer by layer: full marks for kept layers, small ones for their learners."""
-    numbers = [layer["number"] for layer in layers]
-    learners = [
-        (layer["number"], learner["name"], learner["scores"].get(measure))
-        for layer in layers
-        for learner in layer["learners"]
-    ]
-    figure = go.Figure(
-        [
-            go.Scatter(
-                name="One learner", mode="markers", x=[number for number, _, _ in learners],
-                y=[score for _, _, score in learners], customdata=[in_full(name) for _, name, _ in learners],
-                marker={"color": COLOURS[1], "size": 7, "symbol": "diamond-open"},
-                hovertemplate="layer %{x}, %{customdata}<br>%{y:.4f}<extra></extra>",
-            ),
-            go.Scatter(
-                name="Cascade", mode="lines", x=numbers, y=[layer["score"] for layer in layers],
-                line={"color": BLUE, "width": 2}, hoverinfo="skip", showlegend=False,
-            ),
-            *(_layer_marks(layers, kept=kept) for kept in (True, False)),
-        ]
-    )  # fmt: skip
-    lay_out(figure, f"{in_full(title)} by layer", 340, legend=True)
-    figure.update_xaxes(title="Layer", tickvals=numbers, range=[0.5, len(numbers) + 0.5], showgrid=False)
-    figure.update_yaxes(title=f"{in_full(title)}, rows not learned from")
-    return figure
-
-
-def _layer_marks(layers: Sequence[Mapping[str, Any]], *, kept: bool) -> go.Scatter:
-    chosen = [layer for layer in layers if bool(layer["kept"]) == kept]
-    return go.Scatter(
-        name="Kept layer" if kept else "Dropped layer", mode="markers", x=[layer["number"] for layer in chosen],
-        y=[layer["score"] for layer in chosen], customdata=[in_full(str(layer.get("reason", ""))) for layer in chosen],
-        marker={"color": BLUE, "size": 12, "symbol": "circle" if kept else "circle-open",
-                "line": {"color": BLUE, "width": 2}},
-        hovertemplate="layer %{x}<br>%{y:.4f}<br>%{customdata}<extra></extra>",
-    )  # fmt: skip
 
 
 def _series(

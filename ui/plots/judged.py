@@ -15,6 +15,9 @@ FADE = ((0.0, "#eaf2f8"), (1.0, "#0072b2"))
 INK = "#1f2937"
 WHITE_TEXT_FROM = 0.8
 """The share from which white is read better on ``FADE`` than ``INK``."""
+LONGEST_TITLE = 60
+HATCHES = ("", "/", "x")
+"""Tell bars apart once the colours are used up."""
 MOST_NUMBERED_CLASSES = 15
 """Above it the cells of a confusion matrix are too small for their counts."""
 
@@ -44,7 +47,9 @@ def overlaid_curves(models: Sequence[Mapping[str, Any]], which: str, label: str 
     return _curves(named, "recall", "precision", "Precision and recall")
 
 
-def confusion_matrix(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> go.Figure:
+def confusion_matrix(
+    labels: Sequence[str], counts: Sequence[Sequence[int]], title: str = "Confusion matrix"
+) -> go.Figure:
     """Actual classes down, given ones across; the colour is the share of the actual class."""
     shares = [[count / (sum(row) or 1) for count in row] for row in counts]
     places = list(range(len(labels)))
@@ -64,7 +69,7 @@ def confusion_matrix(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> 
         for strong in (False, True):
             figure.add_trace(_cell_texts(counts, shares, strong=strong))
     height = min(max(320, 150 + 34 * len(labels)), 820)
-    lay_out(figure, "Confusion matrix", height)
+    lay_out(figure, shortened(title, LONGEST_TITLE), height)
     every = -(-len(labels) // 40)
     figure.update_xaxes(
         title="Given class", side="bottom", showgrid=False, **named_ticks(labels, every), tickangle=_angle(labels)
@@ -114,6 +119,29 @@ def leaderboard(
     known = [value for value in values if value is not None]
     figure.update_xaxes(title=f"{in_full(title)}, {better}", rangemode="tozero", range=_bar_range(known))
     figure.update_yaxes(autorange="reversed", showgrid=False, **named_ticks(names, longest=28))
+    return figure
+
+
+def recall_at_rates(rows: Sequence[Mapping[str, Any]], rates: Sequence[tuple[str, str]]) -> go.Figure:
+    """The share found at each rate (its key in the rows and its title), the models side by side."""
+    places = list(range(len(rates)))
+    figure = go.Figure(
+        [
+            go.Bar(
+                name=shortened(str(row["name"]), 32), x=places, y=[number(row.get(key)) for key, _ in rates],
+                marker={"color": line(index)["color"], "pattern": {"shape": HATCHES[index // len(COLOURS) % 3]}},
+                text=["" if (value := number(row.get(key))) is None else f"{value:.1%}" for key, _ in rates],
+                textposition="outside", cliponaxis=False,
+                customdata=[[in_full(str(row["name"])), in_full(title)] for _, title in rates],
+                hovertemplate="%{customdata[0]}<br>%{customdata[1]}: %{y:.2%}<extra></extra>",
+            )
+            for index, row in enumerate(rows)
+        ]
+    )  # fmt: skip
+    lay_out(figure, "Recall at interrupt rates", 400, legend=True)
+    figure.update_layout(barmode="group", bargap=0.2)
+    figure.update_xaxes(showgrid=False, **named_ticks([title for _, title in rates], longest=28))
+    figure.update_yaxes(title="Share of the class found", range=[0, 1.08], tickformat=".0%")
     return figure
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,20 @@ from pydantic.fields import FieldInfo
 
 from engine.cli.text import size
 from engine.contract import NodeType
+from engine.errors import SylvaError
+from engine.events import EventLog
 from engine.store import Output, Store
 from nodes import NODE_TYPES
+from nodes._layers import FILE as LAYERS_FILE
+from nodes._layers import Layers, load_layers
 from nodes._model import describe_model
-from ui import plots
+from ui import links, plots
 from ui.previews.measures import title_of
 from ui.previews.parts import chart, counted, facts, grid, opened
 
 FOREST_FILE = "forest.json"
+MOST_RESULTS = 2_000
+"""How many of the newest results are searched for the one that a preview is of."""
 
 
 def show_model(output: Output, store: Store, key: str) -> None:
@@ -30,6 +37,11 @@ def show_model(output: Output, store: Store, key: str) -> None:
         [about["title"], counted(len(about["classes"]), "class", "classes"), counted(len(about["features"]), "feature"),
          f"trained on {counted(about['train_rows'], 'row')}", size(output.size)]
     )  # fmt: skip
+    show_inside(folder, about, key)
+
+
+def show_inside(folder: Path, about: Mapping[str, Any], key: str) -> None:
+    """Draw the layers of a model if it has some, its features, classes and settings."""
     forest = forest_record(folder)
     names = [*(["Layers"] if forest else []), "Features", "Classes", "Settings"]
     tabs = dict(zip(names, st.tabs(names, key=f"{key}-tabs", on_change="rerun"), strict=True))
@@ -46,10 +58,49 @@ def show_model(output: Output, store: Store, key: str) -> None:
 
 
 def show_layers(output: Output, store: Store, key: str) -> None:
-    """Draw what is kept about layers: which files there are."""
-    opened(output, store)
-    facts([counted(len(output.files), "file"), size(output.size)])
-    grid([{"File": name, "Size": size(file.size)} for name, file in output.files.items()], f"{key}-files")
+    """Draw a short card of inspected layers, with a way to the page that shows them all; of others, their files."""
+    folder: Path = opened(output, store).path
+    if not (folder / LAYERS_FILE).is_file():
+        facts([counted(len(output.files), "file"), size(output.size)])
+        grid([{"File": name, "Size": size(file.size)} for name, file in output.files.items()], f"{key}-files")
+        return
+    layers = load_layers(folder)
+    depth = counted(len(layers.stages), "layer")
+    facts(
+        [layers.title, f"{depth} of {counted(len(layers.learners), 'learner')}",
+         f"inspected on {counted(layers.table_rows, 'row')}", size(output.size)]
+    )  # fmt: skip
+    made = _maker(output.digest, store)
+    if made and links.PAGES in st.session_state:
+        if st.button("Look inside", key=f"{key}-inspect", icon=":material/layers:", type="primary"):
+            links.to_inspect(*made)
+    else:
+        st.caption("Open Inspect to look inside.")
+    number = st.column_config.NumberColumn(format="%.4f")
+    rows = stage_rows(layers)
+    grid(rows, f"{key}-stages", column_config=dict.fromkeys([name for name in rows[0] if name != "Layer"], number))
+
+
+def stage_rows(layers: Layers) -> list[dict[str, Any]]:
+    """One row a layer: what the inspected table showed of it."""
+    return [
+        {"Layer": stage["number"]}
+        | {title_of(name): score for name, score in (stage["scores"] or {}).items()}
+        | {"Margin": (stage["margins"] or {}).get("mean"), "Margin ratio": (stage["margins"] or {}).get("ratio"),
+           "S_A/S_E of the map": stage["separation"]}
+        for stage in layers.stages
+    ]  # fmt: skip
+
+
+def _maker(digest: str, store: Store) -> tuple[str, str] | None:
+    """Run and node that made an output, if the run is still known."""
+    paths = sorted(store.workspace.results.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in paths[:MOST_RESULTS]:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if digest in text and (result := store.find(path.stem)):
+            with suppress(SylvaError), EventLog(store.workspace) as log:
+                return log.run(result.run).id, result.node
+    return None
 
 
 def forest_record(folder: Path) -> dict[str, Any] | None:
@@ -57,17 +108,10 @@ def forest_record(folder: Path) -> dict[str, Any] | None:
     path = folder / FOREST_FILE
     if not path.is_file():
         return None
+    from deepforest.inspection import steering_measure
+
     model = json.loads(path.read_text(encoding="utf-8"))["content"]["model"]
     return {"layers": model["layers"], "metric": steering_measure(model["layers"], model["params"].get("metric"))}
-
-
-def steering_measure(layers: Sequence[Mapping[str, Any]], wanted: Any) -> str:
-    """The measure that the layers' scores are of: the one asked for, else the one with the same values."""
-    measured = layers[0]["scores"] if layers else {}
-    if wanted in measured:
-        return str(wanted)
-    same = [name for name in measured if all(layer["scores"].get(name) == layer["score"] for layer in layers)]
-    return same[0] if same else "score"
 
 
 def layer_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

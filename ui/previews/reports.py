@@ -115,7 +115,8 @@ def _compared(report: Report) -> list[str]:
 
 
 def _leaderboard(report: Report, key: str) -> None:
-    there = ["rank", "name", *_compared(report), "positive", "rows"]
+    swept = [name for name in report.data.get("details", []) if isinstance(name, str)]
+    there = ["rank", "name", *swept, *_compared(report), "positive", "rows"]
     rows = [{name: row.get(name) for name in there} for row in report.rows]
     config: dict[str, Any] = {"rank": "Rank", "rows": "Rows", "positive": "Positive class"}
     config["name"] = st.column_config.TextColumn("Model", pinned=True)

@@ -36,16 +36,21 @@ def show_table(output: Output, store: Store, key: str) -> None:
     rows, columns = table.data.shape
     target = f"target {table.target}" if table.target else "no target"
     facts([f"{counted(rows, 'row')} × {counted(columns, 'column')}", target, size(output.size)])
+    show_rows_and_columns(table, output.digest, key)
+
+
+def show_rows_and_columns(table: Table, digest: str, key: str) -> None:
+    """Draw what is in a table; ``digest`` tells it from all others, for what was counted once is kept."""
     by_rows, by_columns, by_plots = st.tabs(["Rows", "Columns", "Plots"], key=f"{key}-tabs", on_change="rerun")
     if by_rows.open:
         with by_rows:
             _show_rows(table, key)
     elif by_columns.open:
         with by_columns:
-            _show_columns(output.digest, table, key)
+            _show_columns(digest, table, key)
     elif by_plots.open:
         with by_plots:
-            _show_plot(output.digest, table, key)
+            _show_plot(digest, table, key)
 
 
 def _target_first(table: Table) -> list[str]:

@@ -5,6 +5,7 @@ time or a later one. So ``flow_state`` compares what it shows with what it shoul
 two differ; else the view would jump at every look.
 
 - ``drawing``      nodes and edges of a pipeline in the colours of their states
+- ``folded_drawing``  the same with the branches of a node as one, where there are too many to be drawn
 - ``layer_drawing``  the jobs of one layer of a deep forest: folds → fits → learners' vectors → layer
 - ``flow_state``   a drawing as the component is to be given it
 - ``clicked``      the node that was clicked since the last look
@@ -12,8 +13,8 @@ two differ; else the view would jump at every look.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from streamlit_flow.elements import StreamlitFlowEdge, StreamlitFlowNode
@@ -24,6 +25,7 @@ from engine.catalogue import Catalogue
 from engine.cli.text import duration
 from engine.document import Document
 from engine.state import JobState, NodeState, RunState
+from ui.build.node_views import folded_view
 from ui.runs.plots import three_parts
 from ui.runs.words import INK, marked, shortened, tone
 from ui.text import plain
@@ -67,6 +69,21 @@ def drawing(document: Document, catalogue: Catalogue, state: RunState, chosen: s
         shown[name] = (title, node_line(node), node.state)
     edges = dict.fromkeys((edge.source.node, edge.target.node) for edge in document.edges)
     return Drawing(shown, tuple(edges), chosen)
+
+
+def folded_drawing(
+    document: Document, catalogue: Catalogue, state: RunState, copies: Mapping[str, Sequence[str]], chosen: str | None
+) -> Drawing:
+    """A pipeline as it was written; ``copies`` are the nodes of the run that stand for each of its nodes."""
+    as_written = drawing(document, catalogue, state, chosen)
+    shown = dict(as_written.nodes)
+    for name, (title, _, _) in as_written.nodes.items():
+        own = copies.get(name, (name,))
+        if tuple(own) != (name,):
+            view = folded_view([state.nodes.get(copy, LEFT_OUT) for copy in own])
+            shown[name] = (f"{title} × {len(own)}", view["text"].partition(":")[0], view["state"])
+    origin = next((name for name in shown if chosen in copies.get(name, (name,))), None)
+    return replace(as_written, nodes=shown, chosen=origin)
 
 
 def titles(document: Document, catalogue: Catalogue) -> dict[str, str]:

@@ -4,29 +4,25 @@ A run's state is a fold over its events; what was folded once is kept, and carri
 
 - ``Summary``, ``History``   a run in a list; the list with its filters
 - ``reports_of``, ``final_reports``, ``headline_of``  what a run found
-- ``measure_rows``           headline measures of several runs side by side
-- ``parameter_differences``  the settings in which several pipelines differ
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from engine.document import Document, Node
+from engine.catalogue import load_catalogue
+from engine.document import Document
 from engine.errors import SylvaError
 from engine.events import EventLog, RunRow
 from engine.pipeline_file import parse
 from engine.state import LIVE, RunState, fold, judge_life, run_state
 from engine.store import Output, Store
+from engine.sweep import Expansion, as_run
 from engine.values import Report
 
 TELLING = ("comparison", "evaluation")
 """Kinds of reports, the most telling first."""
-
-DEFAULT, ABSENT = "default", "no such node"
 
 
 @dataclass(frozen=True)
@@ -113,10 +109,22 @@ def document_of(row: RunRow) -> Document | None:
         return None
 
 
+def written_out(row: RunRow) -> Document | None:
+    """The pipeline of a run as it was planned: with a node for each branch of a sweep, as in the state of the run."""
+    planned = planned_of(row)
+    return planned.document if planned else None
+
+
+def planned_of(row: RunRow) -> Expansion | None:
+    """The same, with what became of each node of the pipeline as it was written."""
+    document = document_of(row)
+    return as_run(document, load_catalogue()) if document else None
+
+
 def final_reports(store: Store, row: RunRow, state: RunState) -> dict[str, Report]:
     """What a run has to say in the end: the reports that no other node gathers into its own, by node."""
     found = reports_of(store, state)
-    document = document_of(row) if found else None
+    document = written_out(row) if found else None
     edges = document.edges if document else ()
     gathered = {edge.source.node for edge in edges if edge.target.node in state.nodes}
     return {name: report for name, report in found.items() if name not in gathered}
@@ -147,53 +155,3 @@ def headline_of(reports: Mapping[str, Report]) -> str:
         reports.values(), key=lambda report: TELLING.index(report.kind) if report.kind in TELLING else len(TELLING)
     )
     return ": ".join(part for part in headline(ranked[0]) if part) if ranked else ""
-
-
-def measure_rows(reports: Mapping[str, Mapping[str, Report]]) -> list[dict[str, str]]:
-    """One row for each headline measure of a node, one column for each run; the keys of ``reports`` are the runs."""
-    from ui.previews.measures import shown, title_of
-
-    rows: dict[tuple[str, str], dict[str, str]] = {}
-    for run, found in reports.items():
-        for node, report in found.items():
-            for name, value in report.headline.items():
-                if value is not None:
-                    rows.setdefault((node, name), {})[run] = shown(name, value)
-    return [
-        {"Node": node, "Measure": title_of(name)} | {run: values.get(run, "–") for run in reports}
-        for (node, name), values in rows.items()
-    ]
-
-
-def parameter_differences(documents: Mapping[str, Document]) -> list[dict[str, str]]:
-    """The settings that are not the same in all documents: one row each, one column for each key of ``documents``."""
-    nodes = dict.fromkeys(name for document in documents.values() for name in document.nodes)
-    rows = []
-    for name in nodes:
-        versions = {run: _settings_of(document.nodes.get(name)) for run, document in documents.items()}
-        for setting in dict.fromkeys(each for values in versions.values() if values for each in values):
-            shown = {
-                run: ABSENT if values is None else values.get(setting, DEFAULT) for run, values in versions.items()
-            }
-            if len(set(shown.values())) > 1:
-                rows.append({"Node": name, "Setting": setting, **shown})
-    return rows
-
-
-def _settings_of(node: Node | None) -> dict[str, str] | None:
-    """Everything a node was told, flat; nested settings by a dotted name."""
-    if node is None:
-        return None
-    engine = node.settings.model_dump(exclude_defaults=True)
-    return {"type": node.type} | dict(_flat({**node.params, **engine}, ""))
-
-
-def _flat(values: Mapping[str, Any], before: str) -> Iterator[tuple[str, str]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{name}.")
-        elif isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
-            for number, each in enumerate(value, start=1):
-                yield from _flat(each, f"{before}{name}.{number}.")
-        else:
-            yield f"{before}{name}", value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The Runs page: the history of runs, several of them compared, or one run, as the address says."""
+"""The Runs page: the history of runs, or one run, as the address says."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import streamlit as st
 
 from engine.cli.text import clock, duration
 from engine.errors import SylvaError
-from engine.state import run_state
 from engine.wording import readable
-from ui.runs.history import History, Summary, document_of, measure_rows, parameter_differences, reports_of
+from ui import links
+from ui.runs.history import History, Summary
 from ui.runs.view import LOOK_SECONDS, draw_run, steady
-from ui.runs.words import INK, marked, shortened, tone
+from ui.runs.words import INK, marked, tone
 from ui.studio import studio
 from ui.text import plain
 
 PAGE_LENGTH = 50
 STATES = ("running", "done", "failed", "cancelled", "interrupted")
 SHOWN = "runs-shown"
-COMPARED = "runs-compared"
 
 
 def page() -> None:
@@ -85,9 +84,9 @@ def _draw_found(words: str, states: list[str], was_live: bool) -> None:
         st.button("Show more", on_click=_show_more)
     if len(chosen) == 1 and st.button("Open run", type="primary"):
         open_run(chosen[0].id)
-    if len(chosen) > 1:
-        _draw_comparison(chosen)
-    elif not chosen:
+    if len(chosen) > 1 and st.button("Compare", type="primary", icon=":material/compare_arrows:"):
+        links.to_compare([run.id for run in chosen])
+    if not chosen:
         st.caption("Click a run to open it. Tick two or more to compare them.")
 
 
@@ -134,32 +133,3 @@ def _draw_table(runs: list[Summary]) -> list[Summary]:
 
 def _state_style(mark: str) -> str:
     return f"color: {INK}; background-color: {tone(mark.split()[-1]).ground}"
-
-
-def _draw_comparison(chosen: list[Summary]) -> None:
-    """Measures and settings of several runs side by side, once that is asked for."""
-    ids = [run.id for run in chosen]
-    if st.button("Compare", type="primary", icon=":material/compare_arrows:"):
-        st.session_state[COMPARED] = ids
-    if st.session_state.get(COMPARED) != ids:
-        return
-    with studio().log() as log:
-        rows = {column_title(run): log.run(run.id) for run in chosen}
-        reports = {title: reports_of(studio().store, run_state(log, row)) for title, row in rows.items()}
-    st.markdown("##### Measures")
-    _draw_rows(measure_rows(reports), "None of these runs has a report.")
-    st.markdown("##### Settings that differ")
-    documents = {title: document for title, row in rows.items() if (document := document_of(row))}
-    _draw_rows(parameter_differences(documents), "These runs have the same settings.")
-
-
-def column_title(run: Summary) -> str:
-    """A run at the head of a column: its name, and the part of its id that tells it from others of the day."""
-    return f"{shortened(run.name, 24)} · {run.id[9:] or run.id}"
-
-
-def _draw_rows(rows: list[dict[str, str]], otherwise: str) -> None:
-    if rows:
-        st.dataframe(pd.DataFrame(rows), hide_index=True)
-    else:
-        st.caption(otherwise)

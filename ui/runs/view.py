@@ -16,9 +16,10 @@ from engine.document import Document
 from engine.errors import SylvaError
 from engine.events import RunRow
 from engine.state import STARTING_SECONDS, RunState
+from engine.sweep import Expansion
 from engine.wording import readable
-from ui.runs.graph import Layered, clicked, drawing, flow_state, is_laid_out, titles
-from ui.runs.history import document_of
+from ui.runs.graph import Layered, clicked, drawing, flow_state, folded_drawing, is_laid_out, titles
+from ui.runs.history import document_of, planned_of
 from ui.runs.node import draw_node
 from ui.runs.plots import gantt, live_timeline
 from ui.runs.watch import Watch, spotlight
@@ -28,6 +29,8 @@ from ui.text import plain
 
 LOOK_SECONDS = 1.0
 GRAPH_HEIGHTS = (200, 460)
+MOST_DRAWN = 60
+"""Nodes beyond which the branches of a sweep are drawn as one: nobody could read them."""
 
 
 def draw_run(wanted: str) -> None:
@@ -35,7 +38,7 @@ def draw_run(wanted: str) -> None:
     watch = _watch(wanted)
     watched = _is_watched(watch, _look(watch))
     with steady("run-live"):
-        st.fragment(_draw, run_every=LOOK_SECONDS if watched else None)(watch, document_of(watch.row), watched)
+        st.fragment(_draw, run_every=LOOK_SECONDS if watched else None)(watch, planned_of(watch.row), watched)
 
 
 def steady(key: str) -> DeltaGenerator:
@@ -59,7 +62,8 @@ def _look(watch: Watch) -> RunState:
         return watch.look(log)
 
 
-def _draw(watch: Watch, document: Document | None, watched: bool) -> None:
+def _draw(watch: Watch, planned: Expansion | None, watched: bool) -> None:
+    document = planned.document if planned else None
     try:
         state = _look(watch)
         if _is_watched(watch, state) != watched:
@@ -67,9 +71,9 @@ def _draw(watch: Watch, document: Document | None, watched: bool) -> None:
         _draw_head(watch.row, state)
         if document is None:
             st.warning("The pipeline of this run was written by another version of Sylva; its graph cannot be drawn.")
-        chosen = _chosen_node(state)
-        if document is not None:
-            _draw_graph(state, document, chosen)
+        chosen = _chosen_node(state, planned)
+        if planned is not None:
+            _draw_graph(watch, state, planned, chosen)
         _draw_timeline(watch, state, document)
         if chosen is not None:
             _draw_details(state, document)
@@ -188,12 +192,12 @@ def open_pipeline(run: str) -> None:
 # Graph and timeline
 
 
-def _chosen_node(state: RunState) -> str | None:
+def _chosen_node(state: RunState, planned: Expansion | None) -> str | None:
     """The node to look at: what the user chose, else the one worth looking at first."""
     key, own = f"run-node-{state.id}", f"run-own-choice-{state.id}"
     shown = st.session_state.get(_graph_key(state.id))
     seen = st.session_state.get(own, 0)
-    found = clicked(shown, seen)
+    found = _one_of_its_branches(clicked(shown, seen), state, planned)
     if shown and found in state.nodes:
         st.session_state[own], st.session_state[key] = shown["timestamp"], found
     elif own not in st.session_state or st.session_state.get(key) not in state.nodes:
@@ -202,18 +206,31 @@ def _chosen_node(state: RunState) -> str | None:
     return chosen
 
 
+def _one_of_its_branches(name: str | None, state: RunState, planned: Expansion | None) -> str | None:
+    """The node of the run that a click means: of many branches drawn as one, one that failed or is at work."""
+    if name is None or planned is None or name in state.nodes:
+        return name
+    own = [copy for copy in planned.of([name]) if copy in state.nodes]
+    telling = state.names("failed", "running")
+    return next((copy for copy in own if copy in telling), next(iter(own), None))
+
+
 def _graph_key(run: str) -> str:
     return f"run-graph-{run}"
 
 
-def _draw_graph(state: RunState, document: Document, chosen: str | None) -> None:
+def _draw_graph(watch: Watch, state: RunState, planned: Expansion, chosen: str | None) -> None:
     shown = st.session_state.get(_graph_key(state.id))
-    drawn = drawing(document, studio().catalogue, state, chosen)
+    as_written = document_of(watch.row) if len(planned.document.nodes) > MOST_DRAWN else None
+    if as_written is None:
+        drawn = drawing(planned.document, studio().catalogue, state, chosen)
+    else:
+        drawn = folded_drawing(as_written, studio().catalogue, state, planned.copies, chosen)
     low, high = GRAPH_HEIGHTS
     streamlit_flow(
         _graph_key(state.id),
         flow_state(drawn, shown),
-        height=min(high, max(low, 40 * len(document.nodes))),
+        height=min(high, max(low, 40 * len(drawn.nodes))),
         fit_view=not is_laid_out(shown),
         get_node_on_click=True,
         min_zoom=0.1,

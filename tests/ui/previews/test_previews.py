@@ -17,7 +17,7 @@ from engine.values import Folder, Predictions, Report, Table
 from engine.workspace import Workspace
 from nodes import NODE_TYPES
 from ui.previews import headline
-from ui.previews.models import settings, steering_measure
+from ui.previews.models import settings
 from ui.previews.parts import as_arrow, as_csv
 from ui.previews.predictions import summarize
 
@@ -308,15 +308,6 @@ def test_predictions_without_truth_or_with_unknown_classes_have_no_accuracy():
     judged = summarize(Predictions(probabilities, ["a", "b"], "m", pa.array(["a", "a", "never seen"])))
     assert (judged.known, judged.right) == (2, 1)
     assert sum(judged.counts["a"]) == 3 and judged.counts["a"][-3:] == [0, 1, 0]
-
-
-@pytest.mark.parametrize(
-    ("wanted", "measure"), [("auc", "auc"), ("auto", "accuracy"), (None, "accuracy"), ("my own", "accuracy")]
-)
-def test_the_measure_that_steered_the_growth_is_found_by_its_values(wanted, measure):
-    layers = [{"score": score, "scores": {"auc": 0.5, "accuracy": score}} for score in (0.8, 0.9)]
-    assert steering_measure(layers, wanted) == measure
-    assert steering_measure([layers[0] | {"score": 0.1}], "my own") == "score"
 
 
 def test_settings_tell_what_was_changed_apart_and_leave_out_what_is_empty():

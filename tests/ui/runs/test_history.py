@@ -1,20 +1,18 @@
-"""Many runs are listed quickly and compared plainly."""
+"""Many runs are listed quickly."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from engine.catalogue import load_catalogue
-from engine.document import Document, Node, NodeSettings
 from engine.events import EventLog, RunRow
 from engine.state import RunState
 from engine.values import Report
 from engine.workspace import Workspace
 from tests.ui.runs.lab import DONE, GONE, STARTED, probes, written
-from ui.runs.history import History, final_reports, headline_of, measure_rows, parameter_differences
+from ui.runs.history import History, final_reports, headline_of
 from ui.studio import Studio
 
 
@@ -26,52 +24,6 @@ def studio(tmp_path: Path) -> Studio:
 def ended_as(studio: Studio, state: str, name: str = "One") -> str:
     events = [("started", "a", STARTED), ("finished", "a", DONE), ("run-finished", None, {"state": state})]
     return written(studio, probes("a", name=name), events)
-
-
-def document(**params: Any) -> Document:
-    return Document(name="x", nodes={"forest": Node(type="deep-forest", params=params)})
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        (document(seed=1), document(seed=1), []),
-        (document(seed=1), document(seed=2), [("seed", "1", "2")]),
-        (document(seed=1), document(), [("seed", "1", "default")]),
-        (document(preset="mddf"), document(preset="gcforest"), [("preset", "mddf", "gcforest")]),
-        (
-            document(learners=[{"kind": "mart"}, {"kind": "mart", "trees": 5}]),
-            document(learners=[{"kind": "mart"}]),
-            [("learners.2.kind", "mart", "default"), ("learners.2.trees", "5", "default")],
-        ),
-        (document(grid={"low": 1}), document(grid={"low": 2}), [("grid.low", "1", "2")]),
-        (document(), Document(name="y", nodes={}), [("type", "deep-forest", "no such node")]),
-        (
-            Document(name="x", nodes={"a": Node(type="t", settings=NodeSettings(retries=3))}),
-            Document(name="x", nodes={"a": Node(type="t")}),
-            [("retries", "3", "default")],
-        ),
-    ],
-)
-def test_only_settings_that_differ_are_told(one: Document, other: Document, expected: list) -> None:
-    rows = parameter_differences({"A": one, "B": other})
-    assert [(row["Setting"], row["A"], row["B"]) for row in rows] == expected
-
-
-def test_a_name_or_a_place_on_the_canvas_is_no_setting() -> None:
-    one = document(seed=1)
-    assert (
-        parameter_differences({"A": one, "B": one.model_copy(update={"name": "z", "layout": {"forest": (1, 2)}})}) == []
-    )
-
-
-def test_measures_stand_side_by_side_and_those_nobody_has_are_left_out() -> None:
-    first = {"mart": Report("evaluation", "MART", {"accuracy": 0.5, "positive": None})}
-    second = {"forest": Report("evaluation", "Forest", {"auc": 0.75})}
-    assert measure_rows({"A": first, "B": second}) == [
-        {"Node": "mart", "Measure": "Accuracy", "A": "50.0 %", "B": "–"},
-        {"Node": "forest", "Measure": "AUC", "A": "–", "B": "0.750"},
-    ]
 
 
 @pytest.mark.parametrize(

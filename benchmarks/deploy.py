@@ -1,0 +1,206 @@
+"""How quick a trained model is at work: ``python -m benchmarks.deploy [--rows N] [--seconds N]``.
+
+Two models: a MART cascade of two layers with four learners of 50 trees, and a single MART of 100 trees, for which
+reading and writing weigh most. A file is scored by ``sylva predict`` as a process of its own, against the library's
+own prediction of the encoded matrix all at once. A client in another process asks ``sylva serve`` for one row at a
+time, over connections that stay open.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks._figures import Figure
+from engine.contract import Context, NodeParams
+from engine.files import Files
+from engine.values import Table
+from nodes._learners import DeepForest, Mart
+from nodes._model import load_model
+from nodes._training import train
+
+NUMBERS, CATEGORIES = 26, 4
+LEVELS = [f"level{number}" for number in range(12)]
+TRAINING_ROWS = 20_000
+BLOCK = 100_000
+TELLING_PEAK = """
+import atexit, sys
+from engine.cli import main
+def tell():
+    with open("/proc/self/status") as status:
+        print(*(line for line in status if line.startswith("VmHWM")), file=sys.stderr)
+atexit.register(tell)
+main()
+"""
+"""The command, with the most memory it had as its last word: what the kernel tells others counts the parent's too."""
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--rows", type=int, default=1_000_000, help="Rows of the file that is scored.")
+    options.add_argument("--seconds", type=float, default=10.0, help="How long the service is asked.")
+    options.add_argument("--client", nargs=3, metavar=("PORT", "CONNECTIONS", "SECONDS"), help=argparse.SUPPRESS)
+    given = options.parse_args()
+    if given.client:
+        port, connections, seconds = given.client
+        asyncio.run(ask(int(port), int(connections), float(seconds)))
+        return
+    with tempfile.TemporaryDirectory(prefix="sylva-deploy-") as folder:
+        place = Path(folder)
+        make_models(place)
+        make_file(place / "data.parquet", given.rows)
+        make_file(place / "small.parquet", 1_000)
+        for name in ("cascade", "mart"):
+            for figure in scoring(place, name, given.rows):
+                print(figure.line(), flush=True)
+        for figure in serving(place, given.seconds):
+            print(figure.line(), flush=True)
+
+
+def make_table(rows: int, seed: int) -> Table:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((rows, NUMBERS))
+    columns: dict[str, Any] = {f"x{place}": x[:, place] for place in range(NUMBERS)}
+    for place in range(CATEGORIES):
+        codes = pa.array(rng.integers(0, len(LEVELS), rows), pa.int32())
+        columns[f"c{place}"] = pa.DictionaryArray.from_arrays(codes, LEVELS)
+    score = x[:, 0] * x[:, 1] + x[:, 2] * x[:, 3] + x[:, 4] + np.sin(3 * x[:, 5])
+    truth = score + 0.3 * rng.standard_normal(rows) > 1
+    columns["truth"] = pa.array(np.where(truth, "yes", "no")).dictionary_encode()
+    return Table(pa.table(columns), "truth")
+
+
+def make_models(place: Path) -> None:
+    context = Context("learn", "0" * 64, Files(place), place, threads=cores())
+    cascade = DeepForest("mart_cascade", {"max_layers": 2, "patience": 2})
+    for name, learner in {"cascade": cascade, "mart": Mart()}.items():
+        folder = place / "models" / name
+        folder.mkdir(parents=True)
+        train(context, make_table(TRAINING_ROWS, 0), learner, NodeParams()).save(folder)
+    layers = len(cascade.cascade.estimators_)
+    print(f"{cores()} cores; the cascade kept {layers} layers of 4 learners × 5 folds × 50 trees", flush=True)
+
+
+def make_file(path: Path, rows: int) -> None:
+    with pq.ParquetWriter(path, make_table(1, 0).data.schema) as writer:
+        for start in range(0, rows, BLOCK):
+            writer.write_table(make_table(min(BLOCK, rows - start), 1 + start).data)
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+# Scoring a file
+
+
+def scoring(place: Path, name: str, rows: int) -> Iterator[Figure]:
+    rate, peak = score(place, name, "data.parquet")
+    library = library_rate(place, name, rows)
+    _, base = score(place, name, "small.parquet")
+    yield Figure(f"{name}: sylva predict, {rows:,} rows of Parquet", rate, "rows/s")
+    yield Figure(f"{name}: the library alone, on a matrix", library, "rows/s")
+    yield Figure(f"{name}: sylva predict against the library", rate / library, "×", 0.8, at_least=True)
+    yield Figure(f"{name}: memory beyond that for 1,000 rows", peak - base, "MB", 1000)
+
+
+def score(place: Path, name: str, source: str) -> tuple[float, float]:
+    """Rows a second, and megabytes at most."""
+    arguments = ["predict", name, str(place / source), "-o", str(place / "out.parquet"), "--json"]
+    done = subprocess.run(
+        [sys.executable, "-c", TELLING_PEAK, *arguments], env=environment(place), capture_output=True, check=True
+    )
+    told = json.loads(done.stdout)
+    return told["rows"] / told["seconds"], int(done.stderr.split()[-2]) / 1024
+
+
+def library_rate(place: Path, name: str, rows: int) -> float:
+    model = load_model(place / "models" / name)
+    data = pq.read_table(place / "data.parquet")
+    matrix = model.encoder.transform(data, model.learner.precision)
+    began = time.perf_counter()
+    model.learner.predict_proba(matrix, cores())
+    return rows / (time.perf_counter() - began)
+
+
+# Serving
+
+
+def serving(place: Path, seconds: float) -> Iterator[Figure]:
+    with served(place) as port:
+        for connections in (1, 4, 16):
+            client = [sys.executable, "-m", "benchmarks.deploy", "--client", str(port), str(connections), str(seconds)]
+            told = json.loads(subprocess.run(client, capture_output=True, text=True, check=True).stdout)
+            words = f"sylva serve, cascade, one row a request, {connections} connections"
+            yield Figure(words, told["rate"], "req/s", 200, at_least=True)
+            yield Figure("… median", told["median"], "ms")
+            yield Figure("… 99th percentile", told["p99"], "ms", 50)
+
+
+@contextmanager
+def served(place: Path) -> Iterator[int]:
+    arguments = command("serve", "cascade", "--port", "0")
+    process = subprocess.Popen(arguments, env=environment(place), stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield int(process.stdout.readline().split("http://127.0.0.1:")[1].split()[0])
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from engine.cli import main; main()", *arguments]
+
+
+def environment(place: Path) -> dict[str, str]:
+    return os.environ | {"SYLVA_WORKSPACE": str(place)}
+
+
+async def ask(port: int, connections: int, seconds: float) -> None:
+    """Ask for one row after another over each connection; print how quickly the answers came."""
+    rows = make_table(200, 7).data.drop_columns(["truth"]).to_pylist()
+    bodies = [json.dumps({"rows": [row]}).encode() for row in rows]
+    await asyncio.gather(*(talk(port, bodies, 1.0) for _ in range(connections)))  # the first ones wake it up
+    began = time.perf_counter()
+    took = await asyncio.gather(*(talk(port, bodies, seconds) for _ in range(connections)))
+    elapsed = time.perf_counter() - began
+    every = np.concatenate(took) * 1000
+    median, p99 = np.percentile(every, [50, 99])
+    print(json.dumps({"rate": len(every) / elapsed, "median": median, "p99": p99}))
+
+
+async def talk(port: int, bodies: list[bytes], seconds: float) -> list[float]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    took: list[float] = []
+    deadline = time.perf_counter() + seconds
+    while (began := time.perf_counter()) < deadline:
+        body = bodies[len(took) % len(bodies)]
+        head = f"POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+        answer = await reader.readuntil(b"\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 200"), answer
+        length = next(line for line in answer.lower().split(b"\r\n") if line.startswith(b"content-length"))
+        await reader.readexactly(int(length.split(b":")[1]))
+        took.append(time.perf_counter() - began)
+    writer.close()
+    return took
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""``sylva predict`` and ``sylva serve`` from the outside."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from engine.cli import offered
+from nodes.deploy.commands import _check_token, _Lines
+from tests.nodes.deploy.conftest import ROOT, Kept, environment, make_table, started
+
+
+def test_predict_tells_what_it_did(sylva, kept: Kept, table, tmp_path: Path):
+    pa_csv.write_csv(table.data, tmp_path / "t.csv")
+    told = json.loads(
+        sylva("predict", "mart", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--keep", "id", "--json").stdout
+    )
+    assert told["rows"] == 600 and told["model"] == "mart" and told["rows_per_second"] > 0
+    out = pa_csv.read_csv(tmp_path / "o.csv")
+    assert out.column_names == ["id", "prediction", "p(no)", "p(yes)"]
+    np.testing.assert_array_equal(out.column("p(yes)").to_numpy(), kept.open("mart").predict_proba(table)[:, 1])
+
+
+def test_what_does_not_fit_is_bad_input(sylva, table, tmp_path: Path):
+    pq.write_table(table.data.drop_columns(["amount", "when"]), tmp_path / "t.parquet")
+    done = sylva("predict", "mart", tmp_path / "t.parquet", "-o", tmp_path / "o.csv", code=2)
+    assert "it lacks 'amount', 'when'" in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "o.csv").exists()
+
+
+@pytest.fixture(scope="module")
+def long_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """1,200,000 rows: enough to be killed while they are scored."""
+    data = make_table(2_000).data
+    source = tmp_path_factory.mktemp("long") / "t.parquet"
+    with pq.ParquetWriter(source, data.schema) as writer:
+        for _ in range(600):
+            writer.write_table(data)
+    return source
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_predict_leaves_no_half_file(kept: Kept, long_file: Path, tmp_path: Path, how: signal.Signals):
+    target = tmp_path / "o.csv"
+    arguments = ("predict", "mart", long_file, "-o", target, "--keep-all", "--threads", 1)
+    with started(*arguments, workspace=kept.workspace) as process:
+        deadline = time.monotonic() + 90
+        while not list(target.parent.glob(".o.csv.*.unfinished")) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        process.send_signal(how)
+        process.wait(60)
+        assert process.returncode != 0
+    assert not target.exists()
+    if how != signal.SIGKILL:
+        assert list(target.parent.iterdir()) == []
+
+
+TELLING_PEAK = """
+import atexit, sys
+from engine.cli import main
+def tell():
+    with open("/proc/self/status") as status:
+        print(*(line for line in status if line.startswith("VmHWM")), file=sys.stderr)
+atexit.register(tell)
+main()
+"""
+"""The command, with the most memory it had as its last word: what the kernel tells others counts the parent's too."""
+
+
+def test_memory_does_not_grow_with_the_file(kept: Kept, long_file: Path, tmp_path: Path):
+    """As a matrix the rows take 67 MB, and as much again as they are read and as what is said of them."""
+    peaks = {}
+    for name, path in {"small": _first_rows(long_file, tmp_path), "large": long_file}.items():
+        arguments = ["predict", "mart", path, "-o", tmp_path / f"{name}.parquet", "--json"]
+        done = subprocess.run(
+            [sys.executable, "-c", TELLING_PEAK, *map(str, arguments)],
+            env=environment(kept.workspace), cwd=ROOT, capture_output=True, text=True, timeout=120, check=True,
+        )  # fmt: skip
+        peaks[name] = int(done.stderr.split()[-2]) / 1024
+    assert pq.read_metadata(tmp_path / "large.parquet").num_rows == 1_200_000
+    assert peaks["large"] - peaks["small"] < 150, peaks
+
+
+def _first_rows(source: Path, folder: Path) -> Path:
+    small = folder / "small-source.parquet"
+    pq.write_table(pq.ParquetFile(source).read_row_group(0), small)
+    return small
+
+
+def test_serve_says_what_stands_in_its_way(sylva):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = sylva("serve", "mart", "--port", taken.getsockname()[1], code=1)
+        assert "cannot be listened on" in done.stderr and "--port" in done.stderr
+    assert "there is no model 'none'" in sylva("serve", "none", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("host", "token", "words"),
+    [
+        ("0.0.0.0", None, "lets other machines in: set a token"),
+        ("192.168.1.5", None, "set a token"),
+        ("127.0.0.1", " x", "visible ASCII"),
+        ("127.0.0.1", "", "visible ASCII"),
+        ("127.0.0.1", "ä", "visible ASCII"),
+    ],
+)
+def test_other_machines_need_a_token(host, token, words):
+    with pytest.raises(Exception, match=words):
+        _check_token(host, token)
+
+
+@pytest.mark.parametrize(("host", "token"), [("127.0.0.1", None), ("localhost", None), ("0.0.0.0", "secret")])
+def test_this_machine_needs_none(host, token):
+    _check_token(host, token)
+
+
+def test_progress_is_a_line_now_and_then(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    lines = _Lines()
+    for now[0], rows in [(1.0, 10), (6.0, 20), (7.0, 30), (12.0, 40)]:
+        lines(rows, 1000)
+    assert capsys.readouterr().err.splitlines() == ["20 of about 1,000 rows", "40 of about 1,000 rows"]
+
+
+class TestOffered:
+    """Commands of other packages."""
+
+    @pytest.fixture
+    def run(self, monkeypatch: pytest.MonkeyPatch):
+        def with_commands(*arguments: str, **commands: str):
+            entries = [EntryPoint(name, value, offered.GROUP) for name, value in commands.items()]
+            monkeypatch.setattr(offered, "offered", lambda: offered.collect(entries))
+            app = typer.Typer(cls=offered.Commands, **offered.LOOKS)
+            app.command("own")(lambda: print("own"))
+            app.command("other")(lambda: print("other"))
+            return CliRunner().invoke(app, arguments)
+
+        return with_commands
+
+    def test_they_stand_beside_the_programs_own(self, run):
+        listing = run("--help", hello="tests.nodes.deploy.test_commands:hello").output
+        assert "own" in listing and "hello" in listing and "Say hello." in listing
+        assert run("hello", "--name", "you", hello="tests.nodes.deploy.test_commands:hello").output == "hello you\n"
+
+    def test_none_replaces_one_of_the_program(self, run):
+        assert run("own", own="tests.nodes.deploy.test_commands:hello").output == "own\n"
+
+    @pytest.mark.parametrize("value", ["no_such_module:x", "tests.nodes.deploy.test_commands:nothing"])
+    def test_one_that_cannot_be_loaded_does_not_break_the_others(self, run, value):
+        commands = {"bad": value, "hello": "tests.nodes.deploy.test_commands:hello"}
+        assert run("hello", "--name", "you", **commands).output == "hello you\n"
+        listing = run("--help", **commands)
+        assert listing.exit_code == 0 and "hello" in listing.stdout and "bad" not in listing.stdout
+        assert "The command 'bad'" in listing.stderr
+        failed = run("bad", **commands)
+        assert "could not be loaded" in str(failed.exception)
+
+    def test_listing_them_loads_nothing_slow(self):
+        code = (
+            "import sys; from engine.cli.offered import Commands, command, offered\n"
+            "[command(entry) for entry in offered().values()]\n"
+            "print(sorted({'numpy', 'pyarrow', 'lightgbm', 'pydantic', 'starlette', 'deepforest'} & set(sys.modules)))"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+        assert done.stdout.strip() == "[]", done.stderr
+
+
+def hello(name: str = "world") -> None:
+    """Say hello."""
+    print(f"hello {name}")

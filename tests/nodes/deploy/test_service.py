@@ -1,0 +1,224 @@
+"""A model served by a real process and called over HTTP."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import httpx
+import jsonschema
+import numpy as np
+import pytest
+
+from tests.nodes.deploy.conftest import DECIDING, Kept, make_table, started
+from tests.nodes.deploy.test_rows import as_rows
+
+TOKEN = "s3cret"
+START_SECONDS = 90
+
+
+def address_of(process: Any) -> str:
+    """Where a service that was just started answers."""
+    lines: list[str] = []
+    reading = threading.Thread(target=lambda: lines.extend(iter(process.stdout.readline, "}\n")), daemon=True)
+    reading.start()
+    reading.join(START_SECONDS)
+    told = json.loads("".join(lines) + "}")
+    assert told["pid"] == process.pid
+    return str(told["address"])
+
+
+@pytest.fixture(scope="module")
+def address(kept: Kept) -> Iterator[str]:
+    """A service without a token."""
+    limits = ("--batch-limit", 50, "--body-limit", 1)
+    with started("serve", "mart", "--port", 0, *limits, "--json", workspace=kept.workspace) as process:
+        yield address_of(process)
+
+
+@pytest.fixture(scope="module")
+def client(address: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=address, timeout=30) as made:
+        yield made
+
+
+@pytest.fixture
+def rows() -> list[dict[str, Any]]:
+    return as_rows(make_table(40, seed=3))
+
+
+def refused(answer: httpx.Response, status: int) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    told = answer.json()
+    assert set(told) == {"error", "problems"} and told["error"]
+    return told
+
+
+class TestPredict:
+    def test_answers_what_the_model_says(self, client, rows, model):
+        answer = client.post("/predict", json={"rows": rows}).json()
+        wanted = model.predict_proba(make_table(40, seed=3))
+        assert answer["model"] == "mart" and answer["classes"] == ["no", "yes"]
+        got = [[each["probabilities"][name] for name in answer["classes"]] for each in answer["predictions"]]
+        np.testing.assert_array_equal(np.array(got), wanted)
+        assert [each["prediction"] for each in answer["predictions"]] == [
+            model.classes[place] for place in wanted.argmax(axis=1)
+        ]
+
+    def test_one_row_at_a_time_over_one_connection(self, address, rows, model):
+        wanted = model.predict_proba(make_table(40, seed=3))
+        with socket.create_connection(address.removeprefix("http://").split(":")) as plain:
+            stream = plain.makefile("rwb")
+            for place, row in enumerate(rows):
+                body = json.dumps({"rows": [row]}).encode()
+                stream.write(b"POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % len(body))
+                stream.write(body)
+                stream.flush()
+                head = b"".join(iter(stream.readline, b"\r\n"))
+                length = int(head.lower().split(b"content-length:")[1].split()[0])
+                answer = json.loads(stream.read(length))
+                assert answer["predictions"][0]["probabilities"]["yes"] == wanted[place, 1]
+
+    def test_columns_and_lines(self, client, rows):
+        columns = [*reversed(DECIDING), "more"]
+        data = [[row.get(name) for name in columns] for row in rows]
+        answer = client.post("/predict", json={"columns": columns, "data": data})
+        assert answer.json() == client.post("/predict", json={"rows": rows}).json()
+
+    def test_no_rows_no_predictions(self, client):
+        assert client.post("/predict", json={"rows": []}).json()["predictions"] == []
+
+    def test_wrong_columns_and_types_are_all_named(self, client, rows):
+        lacking = {name: value for name, value in rows[0].items() if name not in ("amount", "when")}
+        told = refused(client.post("/predict", json={"rows": [lacking, {**rows[1], "count": "x"}]}), 422)
+        assert [(each["row"], each["column"]) for each in told["problems"]] == [
+            (1, "amount"), (1, "when"), (2, "count"),
+        ]  # fmt: skip
+
+    def test_too_many_rows(self, client, rows):
+        assert (
+            "51 rows are more than the 50"
+            in refused(client.post("/predict", json={"rows": rows[:1] * 51}), 413)["error"]
+        )
+
+    @pytest.mark.parametrize(
+        ("body", "status", "words"),
+        [
+            (b"", 400, "no JSON"),
+            (b"{", 400, "no JSON"),
+            (b"\xff\xfe\xfa", 400, "no JSON"),
+            (b"[" * 200_000, 400, "nested too deeply"),
+            (b'{"rows": ' + b'[{"a":' * 50_000, 400, "nested too deeply"),
+            (b'{"rows": [{"amount": NaN}]}', 400, "NaN is no number of JSON"),
+            (b'{"rows": [{"amount": -Infinity}]}', 400, "-Infinity is no number"),
+            (b'{"rows": [{"amount": ' + b"9" * 5000 + b"}]}", 400, "no JSON"),
+            (b"[]", 422, 'Give an object {"rows"'),
+            (b'{"rows": {}}', 422, "Give an object"),
+            (b'{"row": []}', 422, "Give an object"),
+            (b"null", 422, "Give an object"),
+            (b'{"rows": [1, null]}', 422, "do not fit"),
+            (b'{"columns": ["a", "a"], "data": []}', 422, "different names"),
+            (b'{"columns": ["a", 1], "data": []}', 422, "different names"),
+            (b'{"columns": ["a"], "data": [[1, 2], 3]}', 422, "do not fit the columns"),
+        ],
+    )
+    def test_hostile_and_broken_requests(self, client, body, status, words):
+        assert words in refused(client.post("/predict", content=body), status)["error"]
+        assert client.get("/health").json() == {"status": "ok"}
+
+    def test_numbers_that_json_cannot_hold(self, client, rows):
+        body = json.dumps({"rows": [rows[0]]}).replace(f'"count": {rows[0]["count"]}', '"count": 1e999')
+        told = refused(client.post("/predict", content=body), 422)
+        assert "too large for a number" in told["problems"][0]["message"]
+
+    def test_a_huge_body_is_not_read_to_its_end(self, address):
+        def parts() -> Iterator[bytes]:
+            for _ in range(50):
+                yield b" " * 100_000
+
+        with httpx.Client(base_url=address, timeout=30) as client:  # it may close the connection meanwhile
+            told = refused(client.post("/predict", content=b" " * 1_000_001), 413)
+            assert "larger than 1 MB" in told["error"]
+            with suppress(httpx.WriteError):
+                refused(client.post("/predict", content=parts()), 413)
+            assert client.get("/health").status_code == 200
+
+
+class TestOther:
+    def test_health_schema_and_openapi(self, client, rows):
+        assert client.get("/health").json() == {"status": "ok"}
+        schema = client.get("/schema").json()
+        assert schema["classes"] == ["no", "yes"] and [each["name"] for each in schema["columns"]] == DECIDING
+        assert schema["batch_limit"] == 50 and schema["trained_on_rows"] == 600
+        example = {each["name"]: each["example"] for each in schema["columns"]}
+        assert client.post("/predict", json={"rows": [example]}).status_code == 200
+        document = client.get("/openapi.json").json()
+        assert document["openapi"] == "3.1.0" and "/predict" in document["paths"]
+        row = document["components"]["schemas"]["Row"]
+        jsonschema.Draft202012Validator.check_schema(row)
+        jsonschema.validate(rows[0], row)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**rows[0], "count": "x"}, row)
+
+    @pytest.mark.parametrize("path", ["/", "/docs"])
+    def test_the_page_needs_nothing_from_elsewhere(self, client, path):
+        answer = client.get(path)
+        assert answer.headers["content-type"].startswith("text/html")
+        assert "http://" not in answer.text and "https://" not in answer.text and " src=" not in answer.text
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+    @pytest.mark.parametrize(
+        ("method", "path", "status"),
+        [("GET", "/nope", 404), ("GET", "/predict", 405), ("DELETE", "/schema", 405), ("POST", "/health", 405)],
+    )
+    def test_other_addresses_are_refused_as_json(self, client, method, path, status):
+        refused(client.request(method, path), status)
+
+    @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:80", ""])
+    def test_a_name_that_only_leads_here_is_refused(self, client, host):
+        refused(client.post("/predict", headers={"Host": host}, json={"rows": []}), 403)
+        refused(client.get("/schema", headers={"Host": host}), 403)
+
+    @pytest.mark.parametrize("host", ["localhost", "localhost:99", "127.0.0.1", "[::1]:8000", "[::1]"])
+    def test_names_of_this_machine_are_fine(self, client, host):
+        assert client.get("/schema", headers={"Host": host}).status_code == 200
+
+
+@pytest.fixture(scope="module")
+def guarded(kept: Kept) -> Iterator[httpx.Client]:
+    """A service with a token of the environment; it must end by itself when it is asked to."""
+    with started("serve", "linear", "--port", 0, "--json", workspace=kept.workspace, SYLVA_TOKEN=TOKEN) as process:
+        with httpx.Client(base_url=address_of(process), timeout=30) as client:
+            yield client
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0 and errors == ""
+
+
+class TestToken:
+    @pytest.mark.parametrize(
+        "headers",
+        [{}, {"Authorization": TOKEN}, {"Authorization": "Bearer"}, {"Authorization": f"Bearer {TOKEN}x"},
+         {"Authorization": f"Basic {TOKEN}"}, {"Authorization": b"Bearer s3cr\xe9t"}],
+    )  # fmt: skip
+    def test_without_the_token_there_is_only_health(self, guarded, headers):
+        for path in ("/schema", "/openapi.json"):
+            refused(guarded.get(path, headers=headers), 401)
+        answer = guarded.post("/predict", headers=headers, json={"rows": []})
+        assert refused(answer, 401) and answer.headers["www-authenticate"] == "Bearer"
+        assert guarded.get("/health", headers=headers).status_code == 200
+        assert "linear" not in guarded.get("/").text
+
+    def test_with_the_token_all_is_open(self, guarded, kept, rows):
+        headers = {"Authorization": f"bearer {TOKEN}", "Host": "models.example"}
+        document = guarded.get("/openapi.json", headers=headers).json()
+        assert document["security"] == [{"token": []}]
+        answer = guarded.post("/predict", headers=headers, json={"rows": rows[:1]}).json()
+        wanted = kept.open("linear").predict_proba(make_table(40, seed=3))[0]
+        np.testing.assert_allclose(list(answer["predictions"][0]["probabilities"].values()), wanted, rtol=1e-12)

@@ -1,0 +1,77 @@
+"""The layers of a deep forest are told while it grows, and told again by a training that goes on after a stop."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.contract import Context
+from engine.errors import Cancelled
+from engine.values import Table
+from nodes import deep_forest
+from tests.nodes.conftest import make_context
+
+LEARNERS = [{"kind": "random_forest", "trees": 5, "max_depth": 4}, {"kind": "extra_trees", "trees": 5}]
+
+
+@pytest.fixture
+def rows(digits: Table) -> Table:
+    return digits.with_data(digits.data.slice(0, 400))
+
+
+class Parts(dict[str, dict[str, Any]]):
+    """What was told last of each part, and in which order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order: list[str] = []
+
+    def hear(self, part: str, data: dict[str, Any]) -> None:
+        json.dumps(data, allow_nan=False)
+        self.order.append(part)
+        self[part] = data
+
+
+def grow(ctx: Context, rows: Table, folder: Path) -> list[dict[str, Any]]:
+    """The records of the layers as the model keeps them."""
+    params = deep_forest.NODE.params(preset="mddf", learners=LEARNERS, max_layers=3, patience=3)
+    folder.mkdir()
+    deep_forest.NODE.run(ctx, {"table": rows}, params)["model"].save(folder)
+    layers: list[dict[str, Any]] = json.loads((folder / "forest.json").read_text())["content"]["model"]["layers"]
+    return layers
+
+
+def without_times(record: dict[str, Any]) -> dict[str, Any]:
+    learners = [learner | {"seconds": 0.0} for learner in record["learners"]]
+    return record | {"seconds": 0.0, "learners": learners}
+
+
+def test_in_the_end_every_layer_was_told_as_the_model_has_it(rows: Table, tmp_path: Path) -> None:
+    parts = Parts()
+    kept = grow(make_context(tmp_path, on_tell=parts.hear), rows, tmp_path / "model")
+    assert list(parts) == ["layer-1", "layer-2", "layer-3"]
+    assert [without_times(record) for record in parts.values()] == kept
+
+
+def test_a_training_that_goes_on_tells_the_layers_from_before_too(rows: Table, tmp_path: Path) -> None:
+    before, after = Parts(), Parts()
+    stopped = make_context(tmp_path)
+
+    def stop_after_two(part: str, data: dict[str, Any]) -> None:
+        before.hear(part, data)
+        if part == "layer-2":
+            stopped.cancelled.set()
+
+    object.__setattr__(stopped, "on_tell", stop_after_two)
+    with pytest.raises(Cancelled):
+        grow(stopped, rows, tmp_path / "half")
+    assert list(before) == ["layer-1", "layer-2"]
+    jobs: list[str] = []
+    ctx = make_context(tmp_path, on_tell=after.hear, on_job=lambda place, state, seconds: jobs.append(state))
+    kept = grow(ctx, rows, tmp_path / "whole")
+    assert jobs.count("kept") >= 20  # two layers of two learners by five folds
+    assert [without_times(record) for record in after.values()] == kept
+    assert without_times(after["layer-1"]) == without_times(before["layer-1"])

@@ -1,0 +1,1 @@
+"""Data: the tables of the workspace."""

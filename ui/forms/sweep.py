@@ -1,0 +1,352 @@
+"""The folded part of a node's form in which values are given to be tried, each combination in a branch of its own.
+
+- ``sweep_form``   draws it
+- ``SweepEdit``    what it gives for each edit: from sweep to sweep
+- ``in_sweep``     whether a problem is one of the sweep
+- ``as_values``, ``values_text``  values as one types them: ``0.6, 0.8``, or at random ``3 to 12``
+- ``summary``      what a sweep amounts to, in a line
+
+The widgets work on the sweep as plain data, the way those of a form work on parameters.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import streamlit as st
+from pydantic import JsonValue
+
+from engine.branches import combinations, symbol
+from engine.document import MAX_BRANCHES, Node, Range, Sweep, changed
+from engine.params import Types
+from engine.problems import InvalidPipeline, Problem
+from ui.forms.fields import FieldSpec, specs_of
+from ui.forms.state import Form, choice_words
+from ui.forms.values import MISSING, Place, at, from_text, json_or_text, number_or_text, put
+from ui.text import plain
+
+SweepEdit = Callable[[Sweep | None], Sweep | None]
+"""A node's sweep → the sweep after an edit."""
+
+TITLE = "Sweep"
+GRID, RANDOM = "grid", "random"
+MODES = {GRID: "All combinations", RANDOM: "Some at random"}
+NONE = "none"
+"""How an empty value (null) is typed."""
+
+_RANGE = re.compile(r"(\S+)\s+to\s+(\S+)(\s+log)?", re.IGNORECASE)
+
+
+def sweep_form(
+    name: str,
+    node: Node,
+    catalogue: Types,
+    *,
+    problems: Sequence[Problem],
+    judged: bool,
+    key: str,
+    change: Callable[[SweepEdit], None],
+) -> None:
+    """Draw the sweep of a node; each edit is given to ``change``, to be made upon the sweep there is by then.
+
+    ``judged`` says whether an evaluation lies below it, so that the branches can be compared.
+    """
+    form = Form(
+        f"{key}/sweep",
+        as_plain(node.sweep),
+        [_moved(problem) for problem in problems],
+        lambda edit: change(lambda sweep: as_sweep(edit(as_plain(sweep)))),
+    )
+    with st.expander(TITLE, expanded=form.stays_open(TITLE, node.sweep is not None), key=f"{key}/sweep-part"):
+        specs = specs_of(catalogue[node.type].params)
+        if node.sweep is None:
+            st.caption("Try several values of a setting: each runs in a branch of its own, beside the others.")
+        else:
+            _draw(form, node, specs)
+            if said := summary(name, node, catalogue):
+                st.caption(plain(said))
+            if not judged:
+                st.caption("Put an Evaluate node below it, and a leaderboard will compare the branches.")
+        _add(form, node, specs)
+        if node.sweep is not None:
+            form.button("Remove the sweep", "clear", lambda sweep: {}, icon=":material/close:", type="tertiary")
+
+
+def in_sweep(problem: Problem) -> bool:
+    """Whether the problem belongs to the sweep of its node rather than to a setting."""
+    return problem.field is not None and (problem.field == "sweep" or problem.field.startswith("sweep."))
+
+
+def _moved(problem: Problem) -> Problem:
+    """The problem at its place inside the sweep."""
+    field = (problem.field or "").removeprefix("sweep").removeprefix(".")
+    return type(problem)(problem.message, node=problem.node, field=field or None)
+
+
+# From the document and back
+
+
+def as_plain(sweep: Sweep | None) -> dict[str, Any]:
+    """The sweep as plain data, empty if there is none."""
+    return sweep.model_dump(mode="json", by_alias=True, exclude_defaults=True) if sweep else {}
+
+
+def as_sweep(data: Mapping[str, Any]) -> Sweep | None:
+    """The sweep that plain data means; none if it names no parameter. Raises the ``Problem`` if it is no sweep."""
+    if not data.get(GRID) and not data.get(RANDOM):
+        return None
+    return changed(Sweep(), ("nodes", "", "sweep"), **data)
+
+
+def mode_of(data: Mapping[str, Any]) -> str:
+    """Whether all combinations are tried, or some at random."""
+    return RANDOM if data.get(RANDOM) else GRID
+
+
+def in_mode(data: Mapping[str, Any], mode: str) -> dict[str, Any]:
+    """The same values to be tried in the other way; a range has its two ends in a grid."""
+    choices = data.get(mode_of(data), {})
+    if mode == RANDOM:
+        return {RANDOM: choices}
+    lists = {name: [each["from"], each["to"]] if isinstance(each, dict) else each for name, each in choices.items()}
+    return {GRID: lists}
+
+
+# Drawing
+
+
+def _draw(form: Form, node: Node, specs: tuple[FieldSpec, ...]) -> None:
+    mode = mode_of(form.params)
+    form.tell_others((), [f"{part}.{name}" for part in MODES for name in form.params.get(part, {})])
+    for name in form.params.get(mode, {}):
+        _param(form, spec_at(specs, node.params, name), (mode, name))
+    bound = form.widget((), mode_of, str, ".mode", edit=lambda chosen: partial(in_mode, mode=chosen or GRID))
+    st.radio(
+        "Try", list(MODES), index=list(MODES).index(bound.start), format_func=MODES.__getitem__, horizontal=True,
+        label_visibility="collapsed", **bound.wiring,
+    )  # fmt: skip
+    if mode == RANDOM:
+        trials, seed = st.columns(2, gap="small")
+        with trials:
+            _whole(form, "Trials", "trials", 1, MAX_BRANCHES)
+        with seed:
+            _whole(form, "Seed", "seed", 0, 2**32 - 1)
+
+
+def _whole(form: Form, title: str, name: str, least: int, most: int) -> None:
+    about = Sweep.model_fields[name]
+    bound = form.widget(
+        (name,),
+        lambda value: about.default if value is MISSING else value,
+        lambda given: MISSING if given in (None, about.default) else given,
+    )
+    st.number_input(
+        title, value=bound.start, min_value=least, max_value=most, step=1, help=about.description, **bound.wiring
+    )
+
+
+def _param(form: Form, spec: FieldSpec, place: Place) -> None:
+    """The values of a parameter, and a way to take it out."""
+    name = str(place[-1])
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        if _has_choices(spec, form.value(place)):
+            _choices(form, spec, place)
+        else:
+            _typed(form, spec, place)
+        remove = partial(put, place=place, value=MISSING)
+        form.button(
+            "", f"{name}.remove", remove, icon=":material/close:", type="tertiary", help=f"Stop sweeping {plain(name)}"
+        )
+    form.tell_problems(place)
+
+
+def _has_choices(spec: FieldSpec, values: Any) -> bool:
+    """Whether all there is to try can be chosen from a list."""
+    offered = _offered(spec)
+    return bool(offered) and isinstance(values, list) and all(_is_in(value, offered) for value in values)
+
+
+def _offered(spec: FieldSpec) -> list[Any]:
+    choices = [True, False] if spec.kind == "switch" else list(spec.choices) if spec.kind == "choice" else []
+    return [*choices, None] if choices and spec.optional else choices
+
+
+def _is_in(value: Any, offered: Sequence[Any]) -> bool:
+    return any(value == one and type(value) is type(one) for one in offered)
+
+
+def _choices(form: Form, spec: FieldSpec, place: Place) -> None:
+    bound = form.widget(place, list, list, ".some")
+    words = {True: "yes", False: "no", None: NONE}
+    st.multiselect(
+        plain(spec.title),
+        form.offered(bound, _offered(spec)),
+        bound.start,
+        format_func=lambda one: words[one] if isinstance(one, bool | None) else choice_words(one),
+        placeholder="Choose",
+        **bound.wiring,
+    )
+
+
+def _typed(form: Form, spec: FieldSpec, place: Place) -> None:
+    random = place[0] == RANDOM
+    bound = form.widget(place, values_text, partial(as_values, spec, random=random))
+    how = "Values with commas between them." + (
+        " A range: 3 to 12; with “log” behind it, small ones as often." * random
+    )
+    placeholder = "3 to 12" if random else "values, such as 1, 2, 5"
+    st.text_input(plain(spec.title), bound.start, help=how, placeholder=placeholder, **bound.wiring)
+
+
+def _add(form: Form, node: Node, specs: tuple[FieldSpec, ...]) -> None:
+    """A field for one more parameter; it empties itself."""
+    taken = form.params.get(mode_of(form.params), {})
+    key = f"{form.key}.add"
+
+    def add() -> None:
+        name = str(st.session_state[key] or "").strip()
+        st.session_state[key] = None
+        if name:
+            form.revise(partial(with_param, name=name, values=_start(node, spec_at(specs, node.params, name), name)))
+
+    # The names stand there as they are: where new ones may be typed, the browser sends back what it shows.
+    offered = [name for name in _names(specs, node.params) if name not in taken]
+    st.selectbox(
+        "Setting to sweep", offered, index=None, key=key, on_change=add, accept_new_options=True,
+        placeholder="Add a setting", label_visibility="collapsed",
+    )  # fmt: skip
+
+
+def with_param(data: dict[str, Any], name: str, values: list[Any]) -> dict[str, Any]:
+    """The sweep with one more parameter; one that is there keeps its values."""
+    place = (mode_of(data), name)
+    return data if at(data, place) is not MISSING else dict(put(data, place, values))
+
+
+def _start(node: Node, spec: FieldSpec, name: str) -> list[Any]:
+    """What the parameter is now, to begin with."""
+    now = at(node.params, _steps(name))
+    now = spec.default if now is MISSING else now
+    return [] if now is None or now == [] else [now]
+
+
+# Which parameters there are
+
+
+def _steps(name: str) -> Place:
+    return tuple(int(step) if re.fullmatch("[0-9]{1,4}", step) else step for step in name.split("."))
+
+
+def _names(specs: tuple[FieldSpec, ...], params: Mapping[str, Any]) -> Iterator[str]:
+    """All that can be swept: each field, and those of each card that the node has."""
+    for spec in specs:
+        yield spec.name
+        cards = params.get(spec.name) if spec.kind == "cards" else None
+        for number, card in enumerate(cards if isinstance(cards, list) else []):
+            kind = card.get(spec.tag) if isinstance(card, dict) else None
+            for inner in spec.variants.get(str(kind), ()):
+                yield f"{spec.name}.{number}.{inner.name}"
+
+
+def spec_at(specs: tuple[FieldSpec, ...], params: Mapping[str, Any], name: str) -> FieldSpec:
+    """The field that a name means; one that takes anything, if it is none."""
+    first, *rest = name.split(".")
+    spec = next((spec for spec in specs if spec.name == first), None)
+    if spec is not None and not rest:
+        return spec
+    if spec is not None and spec.kind == "cards" and len(rest) == 2:
+        kind = at(params, (*_steps(name)[:2], spec.tag))
+        for inner in spec.variants.get(str(kind), ()):
+            if inner.name == rest[1]:
+                number = int(rest[0]) + 1 if rest[0].isdecimal() else rest[0]
+                return FieldSpec(**{**vars(inner), "title": f"{inner.title} ({spec.title.lower()}, {number})"})
+    return FieldSpec(name, name, "json")
+
+
+# Values as text
+
+
+def values_text(choice: Any) -> str:
+    """Values as one would type them."""
+    if isinstance(choice, dict):
+        return f"{choice.get('from')} to {choice.get('to')}{' log' if choice.get('log') else ''}"
+    return ", ".join(_value_text(value) for value in choice) if isinstance(choice, list) else ""
+
+
+def _value_text(value: Any) -> str:
+    if value is None:
+        return NONE
+    if isinstance(value, str):
+        simple = value and value == value.strip() and not re.search(r'[,"\[\]{}]', value) and value.lower() != NONE
+        return value if simple else json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def as_values(spec: FieldSpec, text: str, *, random: bool = False) -> JsonValue:
+    """The values that were typed; what is no such value stays text, for the validator to name."""
+    text = text.strip()
+    ends = _range(text) if random else None
+    if ends is not None:
+        return ends
+    return [_value(spec, part) for part in _parts(text)]
+
+
+def _range(text: str) -> JsonValue:
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        return None
+    start, end = number_or_text(found[1]), number_or_text(found[2])
+    if isinstance(start, str) or isinstance(end, str):
+        return None
+    return {"from": start, "to": end, **({"log": True} if found[3] else {})}
+
+
+def _parts(text: str) -> list[str]:
+    """What stands between the commas, but for those inside brackets and quotes."""
+    parts, depth, quoted = [""], 0, False
+    for sign in text:
+        quoted ^= sign == '"'
+        depth += 0 if quoted else (sign in "[{") - (sign in "]}")
+        if sign == "," and depth <= 0 and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _value(spec: FieldSpec, part: str) -> JsonValue:
+    if part[0] in '["{':
+        found: JsonValue = json_or_text(part)
+        return found
+    if part.lower() in (NONE, "null") and spec.optional:
+        return None
+    if spec.kind in ("texts", "numbers", "choices", "cards", "table", "json"):
+        return json_or_text(part)  # type: ignore[no-any-return]
+    value: JsonValue = from_text(spec, part)
+    return value
+
+
+# What it amounts to
+
+
+def summary(name: str, node: Node, catalogue: Types) -> str:
+    """``6 branches: γ (3) × μ (2)``; nothing while the sweep cannot be carried out."""
+    assert node.sweep is not None
+    try:
+        count = len(combinations(name, node, catalogue))
+    except InvalidPipeline:
+        return ""
+    branches = "1 branch" if count == 1 else f"{count:,} branches"
+    if node.sweep.random:
+        return f"{branches}, drawn from {', '.join(_told(*each) for each in node.sweep.random.items())}"
+    return f"{branches}: {' × '.join(_told(*each) for each in node.sweep.grid.items())}"
+
+
+def _told(name: str, choice: Sequence[JsonValue] | Range) -> str:
+    if isinstance(choice, Range):
+        return f"{symbol(name)} ({choice.start:g} to {choice.end:g})"
+    return f"{symbol(name)} ({len(choice)})"

@@ -1,0 +1,1 @@
+"""Inspect: inside a deep forest, layer by layer."""

@@ -1,0 +1,1 @@
+"""Models: what was trained and kept, and how to use it."""

@@ -1,0 +1,129 @@
+"""Models: those that were trained and kept on the left, the chosen one on the right, as the address says."""
+
+from __future__ import annotations
+
+import hashlib
+
+import streamlit as st
+
+from engine.errors import BadInput, SylvaError
+from nodes.deploy.registry import ModelEntry, Registry
+from ui.models.origin import headline
+from ui.models.view import draw_model, go_on, words_left
+from ui.previews.parts import as_arrow
+from ui.studio import studio
+from ui.text import plain
+
+ADDRESS = "model"
+MOST_HEIGHT = 640
+HOW_TO_GET_ONE = """
+**No models yet.** A model gets here when a pipeline keeps it:
+
+1. Open a pipeline under *Build* that trains one, such as an example.
+2. Drag **Save model** from the list onto the canvas, connect *Model* with it, and give it a name.
+3. Press **Run**. When the node is done, the model is listed here.
+"""
+
+
+def page() -> None:
+    """Draw the page."""
+    try:
+        _draw()
+    except SylvaError as error:
+        st.error(plain(str(error)))
+
+
+def _draw() -> None:
+    go_on()
+    registry = Registry(studio().workspace)
+    entries = registry.entries()
+    chosen = st.query_params.get(ADDRESS)
+    if not entries and not chosen:
+        st.subheader("Models", anchor=False)
+        words_left()
+        with st.container(border=True, width=640):
+            st.markdown(HOW_TO_GET_ONE)
+        return
+    left, right = st.columns([5, 6], gap="large")
+    with left:
+        st.subheader("Models", anchor=False)
+        words_left()
+        _draw_list(entries, chosen)
+    with right:
+        _draw_chosen(registry, chosen)
+
+
+def _draw_chosen(registry: Registry, chosen: str | None) -> None:
+    if not chosen:
+        st.info("Choose a model to see where it comes from, to score a file with it, and how to call it.")
+        return
+    try:
+        entry = registry.entry(chosen)
+    except BadInput as problem:
+        st.error(plain(problem.message))
+        st.button("All models", on_click=_leave)
+        return
+    draw_model(registry, entry)
+
+
+def _leave() -> None:
+    st.query_params.pop(ADDRESS, None)
+
+
+# The list
+
+
+def model_table(entries: list[ModelEntry]) -> list[dict[str, object]]:
+    """The models as the list shows them."""
+    return [
+        {
+            "Name": entry.name,
+            "Kind": entry.title or "cannot be read",
+            "Result": headline(entry) or None,
+            "Saved": int(entry.saved * 1000),
+            "Classes": len(entry.classes) or None,
+            "Trained on": entry.rows or None,
+            "Size": entry.bytes,
+        }
+        for entry in entries
+    ]
+
+
+def _draw_list(entries: list[ModelEntry], chosen: str | None) -> None:
+    import pyarrow as pa
+
+    if not entries:
+        st.caption("No models.")
+        return
+    names = [entry.name for entry in entries]
+    table = as_arrow(model_table(entries))
+    saved = table.column("Saved").cast(pa.timestamp("ms", "UTC"))
+    table = table.set_column(table.column_names.index("Saved"), "Saved", saved)
+    key = f"models-{hashlib.sha256(repr(names).encode()).hexdigest()[:12]}"  # a new model shifts the rows
+    config = st.column_config
+    st.dataframe(
+        table,
+        hide_index=True,
+        placeholder="–",
+        height=min(38 + 35 * len(entries), MOST_HEIGHT),
+        column_config={
+            "Name": config.TextColumn(width=112),
+            "Kind": config.TextColumn(width=84),
+            "Result": config.TextColumn(width=100),
+            "Classes": config.NumberColumn(width=62),
+            "Trained on": config.NumberColumn(format="localized", width=80, help="Rows it learned from"),
+            "Size": config.NumberColumn(format="bytes", width=64),
+            "Saved": config.DatetimeColumn(format="distance", width=104),
+        },
+        on_select=lambda: _choose(key, names),
+        selection_mode=["single-row", "single-cell"],
+        selection_default={"selection": {"rows": [names.index(chosen)]}} if chosen in names else None,
+        key=key,
+    )
+
+
+def _choose(key: str, names: list[str]) -> None:
+    picked = st.session_state[key]["selection"]
+    rows = [row for row, _ in picked["cells"]] or picked["rows"]
+    if rows and rows[0] < len(names):
+        st.query_params[ADDRESS] = names[rows[0]]
