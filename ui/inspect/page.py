@@ -38,7 +38,7 @@ from ui.inspect.subject import (
 from ui.previews.models import forest_record
 from ui.previews.parts import check_there, counted, opened
 from ui.runs.history import History, Summary, written_out
-from ui.runs.view import steady
+from ui.runs.view import look, open_watch, steady
 from ui.runs.watch import Watch
 from ui.runs.words import marked, tone
 from ui.studio import studio
@@ -141,8 +141,8 @@ def _score(log: EventLog, history: History, run: Summary, choice: Choice, state:
 
 
 def _draw_run(wanted: str) -> None:
-    watch = _watch(wanted)
-    state = _look(watch)
+    watch = open_watch(wanted, "inspect-watch")
+    state = look(watch)
     document = written_out(watch.row)
     if document is None:
         st.warning("The pipeline of this run was written by another version of Sylva; it cannot be looked into.")
@@ -158,21 +158,6 @@ def _draw_run(wanted: str) -> None:
     inspected = any(each.type == INSPECTION and each.forest == choice.node for each in there)
     with steady("inspect-live"):
         st.fragment(_draw, run_every=LOOK_SECONDS if awaited else None)(watch, choice, awaited, inspected)
-
-
-def _watch(wanted: str) -> Watch:
-    """What this tab knows of the run; kept, so that each look reads new events only."""
-    held: Watch | None = st.session_state.get("inspect-watch")
-    if held is None or held.row.id != wanted:
-        with studio().log() as log:
-            held = st.session_state["inspect-watch"] = Watch(log.run(wanted))
-        st.query_params["run"] = held.row.id
-    return held
-
-
-def _look(watch: Watch) -> RunState:
-    with studio().log() as log:
-        return watch.look(log)
 
 
 def _chosen(there: list[Choice], state: RunState) -> Choice | None:
@@ -216,7 +201,7 @@ def _draw_picker(there: list[Choice], choice: Choice) -> None:
 
 def _draw(watch: Watch, choice: Choice, awaited: bool, inspected: bool) -> None:
     try:
-        state = _look(watch)
+        state = look(watch)
         if _is_awaited(choice, state) != awaited:
             st.rerun()
         seen = subject(choice, state, _read_forest, _read_layers)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import streamlit as st
 
 from engine.errors import BadInput, SylvaError
 from nodes.deploy.registry import ModelEntry, Registry
+from ui.choosing import draw_choice
 from ui.models.origin import headline
 from ui.models.view import draw_model, go_on, words_left
-from ui.previews.parts import as_arrow
 from ui.studio import studio
 from ui.text import plain
 
 ADDRESS = "model"
-MOST_HEIGHT = 640
 HOW_TO_GET_ONE = """
 **No models yet.** A model gets here when a pipeline keeps it:
 
@@ -48,7 +45,7 @@ def _draw() -> None:
     with left:
         st.subheader("Models", anchor=False)
         words_left()
-        _draw_list(entries, chosen)
+        _draw_list(entries)
     with right:
         _draw_chosen(registry, chosen)
 
@@ -89,41 +86,22 @@ def model_table(entries: list[ModelEntry]) -> list[dict[str, object]]:
     ]
 
 
-def _draw_list(entries: list[ModelEntry], chosen: str | None) -> None:
-    import pyarrow as pa
-
+def _draw_list(entries: list[ModelEntry]) -> None:
     if not entries:
         st.caption("No models.")
         return
-    names = [entry.name for entry in entries]
-    table = as_arrow(model_table(entries))
-    saved = table.column("Saved").cast(pa.timestamp("ms", "UTC"))
-    table = table.set_column(table.column_names.index("Saved"), "Saved", saved)
-    key = f"models-{hashlib.sha256(repr(names).encode()).hexdigest()[:12]}"  # a new model shifts the rows
     config = st.column_config
-    st.dataframe(
-        table,
-        hide_index=True,
-        placeholder="–",
-        height=min(38 + 35 * len(entries), MOST_HEIGHT),
-        column_config={
+    draw_choice(
+        model_table(entries),
+        [entry.name for entry in entries],
+        ADDRESS,
+        time="Saved",
+        columns={
             "Name": config.TextColumn(width=112),
             "Kind": config.TextColumn(width=84),
             "Result": config.TextColumn(width=100),
             "Classes": config.NumberColumn(width=62),
             "Trained on": config.NumberColumn(format="localized", width=80, help="Rows it learned from"),
             "Size": config.NumberColumn(format="bytes", width=64),
-            "Saved": config.DatetimeColumn(format="distance", width=104),
         },
-        on_select=lambda: _choose(key, names),
-        selection_mode=["single-row", "single-cell"],
-        selection_default={"selection": {"rows": [names.index(chosen)]}} if chosen in names else None,
-        key=key,
     )
-
-
-def _choose(key: str, names: list[str]) -> None:
-    picked = st.session_state[key]["selection"]
-    rows = [row for row, _ in picked["cells"]] or picked["rows"]
-    if rows and rows[0] < len(names):
-        st.query_params[ADDRESS] = names[rows[0]]

@@ -35,8 +35,8 @@ MOST_DRAWN = 60
 
 def draw_run(wanted: str) -> None:
     """The run that an address names."""
-    watch = _watch(wanted)
-    watched = _is_watched(watch, _look(watch))
+    watch = open_watch(wanted, "run-watch")
+    watched = _is_watched(watch, look(watch))
     with steady("run-live"):
         st.fragment(_draw, run_every=LOOK_SECONDS if watched else None)(watch, planned_of(watch.row), watched)
 
@@ -47,17 +47,18 @@ def steady(key: str) -> DeltaGenerator:
     return st.container(key=key)
 
 
-def _watch(wanted: str) -> Watch:
-    """What this tab knows of the run; kept, so that each look reads new events only."""
-    held: Watch | None = st.session_state.get("run-watch")
+def open_watch(wanted: str, place: str) -> Watch:
+    """What this tab knows of a run; kept in its ``place``, so that each look reads new events only."""
+    held: Watch | None = st.session_state.get(place)
     if held is None or held.row.id != wanted:
         with studio().log() as log:
-            held = st.session_state["run-watch"] = Watch(log.run(wanted))
+            held = st.session_state[place] = Watch(log.run(wanted))
         st.query_params["run"] = held.row.id
     return held
 
 
-def _look(watch: Watch) -> RunState:
+def look(watch: Watch) -> RunState:
+    """The run as it is now."""
     with studio().log() as log:
         return watch.look(log)
 
@@ -65,7 +66,7 @@ def _look(watch: Watch) -> RunState:
 def _draw(watch: Watch, planned: Expansion | None, watched: bool) -> None:
     document = planned.document if planned else None
     try:
-        state = _look(watch)
+        state = look(watch)
         if _is_watched(watch, state) != watched:
             st.rerun()
         _draw_head(watch.row, state)

@@ -25,6 +25,7 @@ from tests.ui.inspect.lab import (
 from tests.ui.runs.lab import ERROR, STARTED, labels, words, written
 from ui.inspect import page
 from ui.inspect.maps import marks, payload, positions_in, some
+from ui.runs import view
 from ui.studio import Studio
 
 TABS = ["Growth", "Margins", "t-SNE", "One row", "Learners", "Screening"]
@@ -33,7 +34,8 @@ TABS = ["Growth", "Margins", "t-SNE", "One row", "Learners", "Screening"]
 @pytest.fixture
 def studio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Studio:
     made = Studio(Workspace(tmp_path).create(), load_catalogue())
-    monkeypatch.setattr(page, "studio", lambda: made)
+    for module in (page, view):
+        monkeypatch.setattr(module, "studio", lambda: made)
     return made
 
 
