@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from engine.document import Document, Edge
+from engine.branches import how_many
+from engine.document import Document, Edge, Sweep
 from engine.state import NodeState, RunState
 from ui.canvas import NodeView, State
 
@@ -30,17 +31,22 @@ def node_views(
 ) -> dict[str, NodeView]:
     """The states to show; none for nodes that were changed since, or that read from such a node.
 
-    ``copies`` are the branches that stood for a node in the run, where a sweep made it several.
+    ``copies`` are the branches that stood for a node in the run, where a sweep made it several. A node that sweeps and
+    has no state says how many branches it will have.
     """
+    views = {name: _awaited(node.sweep) for name, node in document.nodes.items() if node.sweep}
     if run is None or run_document is None:
-        return {}
-    views = {}
+        return views
     for name in unchanged_nodes(document, run_document):
         own = (copies or {}).get(name, (name,))
         states = [run.nodes[copy] for copy in own if copy in run.nodes]
         if states:
             views[name] = _view(states[0]) if tuple(own) == (name,) else folded_view(states)
     return views
+
+
+def _awaited(sweep: Sweep) -> NodeView:
+    return {"state": "idle", "text": f"Sweep: {how_many(sweep)} branches"}
 
 
 def unchanged_nodes(document: Document, since: Document) -> set[str]:

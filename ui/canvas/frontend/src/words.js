@@ -20,6 +20,7 @@ export const STATE_TITLES = {
 };
 
 const WORDS = {
+  idle: ({ text }) => text || null,
   queued: () => "Queued",
   running: ({ text, progress }) => [progress == null ? null : `${Math.round(progress * 100)} %`, text || "Running"].filter(Boolean).join(" · "),
   done: ({ seconds, text }) => (seconds == null ? "Done" : `Done in ${duration(seconds)}`) + (text ? ` · ${text}` : ""),
@@ -31,5 +32,5 @@ const WORDS = {
 /** A node for those who hear it: what it is, its state, and what the state says. */
 export const spoken = (title, id, { state, text }) => `${title} (${id}), ${state}${text ? `: ${text}` : ""}`;
 
-/** The line under a node's title; null for an idle node. */
+/** The line under a node's title; null for an idle node with nothing to say. */
 export const stateLine = (state) => WORDS[state.state]?.(state) ?? null;
