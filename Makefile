@@ -47,6 +47,8 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.forest
 	$(BIN)/python -m benchmarks.cascade
 	$(BIN)/python -m benchmarks.ui
+	$(BIN)/python -m benchmarks.deploy
+	$(BIN)/python -m benchmarks.tsne
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -160,9 +160,7 @@ def _is_whole(node: Node, node_type: NodeType, name: str) -> bool:
     try:
         node_type.params.model_validate_json(json.dumps(params))
     except ValidationError as error:
-        wanting = [
-            found for found in error.errors(include_url=False) if found["type"] in ("int_from_float", "int_type")
-        ]
+        wanting = [found for found in error.errors(include_url=False) if found["type"] in NOT_WHOLE]
         return any(".".join(map(str, place_of(found, params))) == name for found in wanting)
     except Exception:  # a validator is a package's own code
         return False

@@ -46,7 +46,8 @@ def node_views(
 
 
 def _awaited(sweep: Sweep) -> NodeView:
-    return {"state": "idle", "text": f"Sweep: {how_many(sweep)} branches"}
+    count = how_many(sweep)
+    return {"state": "idle", "text": f"Sweep: {count} {'branch' if count == 1 else 'branches'}"}
 
 
 def unchanged_nodes(document: Document, since: Document) -> set[str]:
