@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from deepforest.presets import PRESETS
 from engine.document import Document, Edge, Node
 from engine.events import EventLog
 from engine.library import Library
@@ -211,6 +212,22 @@ def test_looking_at_forms_changes_nothing_however_quickly_and_while_a_run_is_und
     studio.button("Stop").click()
     studio.expect_states(forest="skipped|done")
     assert studio.document.nodes == before.nodes
+
+
+def test_another_preset_changes_nothing_else(studio: Studio):
+    studio.begin(forest())
+    studio.choose("forest")
+    panel = studio.page.locator(".st-key-panel")
+    for preset in ("gcforest", "mddf"):
+        panel.get_by_role("combobox", name="Preset").click()
+        studio.page.get_by_role("option", name=PRESETS[preset].title, exact=True).click()
+        studio.saved(lambda document, preset=preset: document.nodes["forest"].params == {"preset": preset})
+        studio.button("Validate").click()
+        expect(studio.button("Problems (0)")).to_be_visible()
+        studio.fill("Patience", "3")
+        studio.saved(lambda document: "patience" in document.nodes["forest"].params)
+        studio.fill("Patience", "")
+        studio.saved(lambda document, preset=preset: document.nodes["forest"].params == {"preset": preset})
 
 
 def test_a_wrong_value_is_marked_at_its_field_and_costs_nothing_else(studio: Studio):

@@ -137,11 +137,15 @@ def _switch(form: Form, spec: FieldSpec, place: Place) -> None:
 
 
 def _yes_or_no(form: Form, spec: FieldSpec, place: Place) -> None:
+    empty = _placeholder(form, spec)
     bound = form.widget(
-        place, lambda value: value if isinstance(value, bool) else None, lambda said: MISSING if said is None else said
+        place,
+        lambda value: value if isinstance(value, bool) else None,
+        lambda said: said if isinstance(said, bool) else MISSING,
+        f".{empty}",
     )
     words = {True: "yes", False: "no"}
-    _select(form, spec, bound, [True, False], words=words.__getitem__, empty=_placeholder(form, spec))
+    _select(form, spec, bound, [True, False], words=words.__getitem__, empty=empty)
 
 
 def _number(form: Form, spec: FieldSpec, place: Place) -> None:
@@ -179,12 +183,15 @@ def _step(default: Any) -> float:
 
 def _choice(form: Form, spec: FieldSpec, place: Place) -> None:
     can_be_empty = spec.optional or spec.required
+    empty = _placeholder(form, spec) if can_be_empty else None
+    # The browser tells a choice by the words it shows: with other words for none, it is another widget.
     bound = form.widget(
         place,
         lambda value: _or_default(spec, value) if not can_be_empty else None if value is MISSING else value,
-        lambda chosen: MISSING if chosen is None else chosen,
+        lambda chosen: chosen if chosen in spec.choices else MISSING,
+        f".{empty}" if empty else "",
     )
-    _select(form, spec, bound, spec.choices, empty=_placeholder(form, spec) if can_be_empty else None)
+    _select(form, spec, bound, spec.choices, empty=empty)
 
 
 def _mixed(form: Form, spec: FieldSpec, place: Place) -> None:

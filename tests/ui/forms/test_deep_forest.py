@@ -214,3 +214,9 @@ def test_other_forms_do_without_the_learning_library():
 
     code = "import ui.forms, sys; assert 'deepforest' not in sys.modules and 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_word_that_is_no_choice_is_not_taken_for_one(draw):
+    form = draw("deep-forest", preset="gcforest")
+    assert form.give("Grow by", "preset: AUC (3+ classes: accuracy)") == {"preset": "gcforest"}
+    assert form.give("Grow by", "ks") == {"preset": "gcforest", "metric": "ks"}
