@@ -10,6 +10,7 @@ import re
 import time
 
 _NOTHING = "\u200b"  # takes no room, and parts what would be taken for a link, an emoji or a colour
+_TURNING = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # a name must not turn the sentence around it
 _SIGNS = re.compile(r"([\\`*\[\]<>$~|&^])")
 _LOOSE_UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 _COLON = re.compile(r":(?=\S)")
@@ -20,7 +21,7 @@ _FIRST_NUMBER = re.compile(r"^(\d+)([.)])")
 
 def plain(text: str) -> str:
     """The text as markdown that shows it letter for letter, in one line; text without signs stays as it is."""
-    text = _SIGNS.sub(r"\\\1", " ".join(text.split()))
+    text = _SIGNS.sub(r"\\\1", " ".join(_TURNING.sub("", text).split()))
     for pattern, shown in (
         (_LOOSE_UNDERSCORE, r"\\_"),
         (_COLON, f":{_NOTHING}"),

@@ -220,6 +220,7 @@ def test_another_preset_changes_nothing_else(studio: Studio):
     panel = studio.page.locator(".st-key-panel")
     for preset in ("gcforest", "mddf"):
         panel.get_by_role("combobox", name="Preset").click()
+        panel.get_by_role("combobox", name="Preset").fill(PRESETS[preset].title)
         studio.page.get_by_role("option", name=PRESETS[preset].title, exact=True).click()
         studio.saved(lambda document, preset=preset: document.nodes["forest"].params == {"preset": preset})
         studio.button("Validate").click()

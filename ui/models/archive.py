@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine.cli.text import size
 from engine.errors import SylvaError
+from nodes._model import model_files
 from nodes.deploy.registry import being_read
 
 MOST_ZIPPED = 300_000_000
@@ -17,7 +18,7 @@ MOST_ZIPPED = 300_000_000
 def zipped(folder: Path) -> bytes:
     """The model's files in a ZIP archive, in a folder of its name; put together on disk."""
     with being_read(folder), tempfile.TemporaryFile(prefix="sylva-") as held:
-        files = sorted(path for path in folder.iterdir() if path.is_file())
+        files = model_files(folder)
         total = sum(path.stat().st_size for path in files)
         if total > MOST_ZIPPED:
             raise SylvaError(f"The model has {size(total)}, too much for the browser; copy the folder {folder}.")

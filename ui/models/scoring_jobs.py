@@ -92,8 +92,9 @@ class ScoringJobs:
         folder = Registry(self.workspace).place(model)
         path = Files(self.workspace.root).readable(source, field="file")
         with self._lock:
-            if sum(job.running for job in self._jobs.values()) >= MOST_AT_ONCE:
-                raise SylvaError(f"{MOST_AT_ONCE} files are being scored already; wait for one of them, or stop it.")
+            busy = [f"{job.source} by {job.model}" for job in self._jobs.values() if job.running]
+            if len(busy) >= MOST_AT_ONCE:
+                raise SylvaError(f"{' and '.join(busy)} are being scored already; wait for one of them, or stop it.")
             target = self._free_target(f"{title_of(source)} by {model}", ending)
             job = Job(uuid4().hex[:12], model, source, target)
             self._jobs[job.id] = job
@@ -129,6 +130,11 @@ class ScoringJobs:
             process = self._processes.get(job)
         if process is not None:
             _stop(process)
+
+    def cancel_all_of(self, model: str) -> None:
+        """Stop whatever is at work with a model."""
+        for job in self.of(model):
+            self.cancel(job.id)
 
     def forget(self, job: str) -> None:
         """Take a finished job off the list; its file stays."""

@@ -11,11 +11,10 @@ from nodes._model import describe_model
 from nodes._samples import PREFIX
 from nodes.deploy.registry import Judged, ModelEntry, Registry
 from ui import links
-from ui.models import calling
+from ui.models import calling, scoring
 from ui.models.archive import MOST_ZIPPED, zipped
 from ui.models.calling import Call
 from ui.models.origin import Origin, origin_of
-from ui.models.scoring import draw_scoring
 from ui.previews.measures import MEASURES, shown, title_of
 from ui.previews.models import show_inside
 from ui.previews.parts import counted, facts, tiles
@@ -59,7 +58,7 @@ def draw_model(registry: Registry, entry: ModelEntry) -> None:
             show_inside(folder, describe_model(folder), f"model-{entry.name}-inside")
     else:
         with score:
-            draw_scoring(registry, entry)
+            scoring.draw_scoring(registry, entry)
 
 
 # The card
@@ -146,6 +145,7 @@ def _draw_delete(registry: Registry, entry: ModelEntry) -> None:
 
 def _delete(registry: Registry, name: str) -> None:
     try:
+        scoring.jobs().cancel_all_of(name)
         registry.delete(name)
         st.query_params.pop("model", None)
         st.session_state[SAID] = f"The model {name} was deleted."

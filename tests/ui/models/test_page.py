@@ -183,3 +183,12 @@ def test_a_model_is_deleted_after_being_asked(jobs: ScoringJobs, workspace: Work
     assert not test.exception
     assert not (workspace.root / "models" / MODEL).exists() and "model" not in test.query_params
     assert "Save model" in words(test)
+
+
+def test_deleting_a_model_ends_what_is_being_scored_with_it(jobs: ScoringJobs, workspace: Workspace):
+    (workspace.data / "slow.csv").write_text("the stand-in takes its time over it")
+    job = jobs.start(MODEL, "slow.csv")
+    press(at(MODEL), "Delete it")
+    ended(jobs)
+    found = jobs.get(job.id)
+    assert found is not None and found.stopping and not found.target.exists()

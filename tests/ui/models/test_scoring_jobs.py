@@ -173,7 +173,7 @@ def test_a_process_that_is_killed_fails_its_job_and_leaves_nothing(jobs: Scoring
 def test_no_more_are_started_than_the_machine_can_bear(jobs: ScoringJobs):
     first, second = jobs.start(MODEL, "slow.csv"), jobs.start(MODEL, "slow.csv")
     assert first.target != second.target
-    with pytest.raises(SylvaError, match="being scored already"):
+    with pytest.raises(SylvaError, match=f"slow.csv by {MODEL} and slow.csv by {MODEL} are being scored already"):
         jobs.start(MODEL, "quick.csv")
     jobs.cancel(first.id)
     ended(jobs, first)
