@@ -13,7 +13,7 @@ from ui.text import plain
         ("two words", "two words"),
         ("two\n\nlines", "two lines"),
         ("**b** $x$ <i>", r"\*\*b\*\* \$x\$ \<i\>"),
-        (":material/delete: :red[x]", ":​material/delete: :​red\\[x\\]"),
+        (":material/delete: :red[x]", ":\u200bmaterial/delete: :\u200bred\\[x\\]"),
         ("# no heading", r"\# no heading"),
         ("1. no list", r"1\. no list"),
         ("snake_case _loose_", r"snake_case \_loose\_"),
