@@ -2,7 +2,7 @@
 
 - ``combinations``  the values of each branch
 - ``branches``      the node once for each of them
-- ``with_choices``  a sweep with other values for a parameter
+- ``with_choices``, ``without_choices``  a sweep with other values for a parameter, or without it
 - ``how_many``      how many there will be, known without listing them
 - ``node_sweep_problems``  what is wrong with the sweep, or with the parameters of a branch
 - ``branch_words``, ``symbol``, ``brief``  branches, parameters and values in few letters
@@ -55,6 +55,15 @@ def with_choices(sweep: Sweep | None, param: str, choice: Sequence[JsonValue] | 
     sweep = sweep or Sweep()
     part = "random" if sweep.random else "grid"
     return changed(sweep, **{part: {**getattr(sweep, part), param: choice}})
+
+
+def without_choices(sweep: Sweep | None, param: str) -> Sweep | None:
+    """The sweep without a parameter and all inside it; none if no other is left."""
+    if sweep is None:
+        return None
+    part = "random" if sweep.random else "grid"
+    rest = {name: choice for name, choice in swept(sweep).items() if name != param and not name.startswith(f"{param}.")}
+    return changed(sweep, **{part: rest}) if rest else None
 
 
 def branches(name: str, node: Node, catalogue: Types) -> list[Node]:

@@ -1,18 +1,20 @@
 """A trained model: encoder, learner and what is worth knowing about both, kept in a folder without any pickle.
 
 ``model.json`` says what the model is and holds its encoder; beside it lie the learner's arrays (``.npy``) and texts.
-Loading a model can run no code: arrays of objects are refused, and every file must have the hash that ``model.json``
-gives. The same training gives the same bytes.
+Loading a model can run no code: arrays of objects are refused, and every file must be a plain one with the hash that
+``model.json`` gives. The same training gives the same bytes.
 
 - ``FittedModel``  predicts for tables, saves itself
 - ``load_model``   reads a folder back, or says what is wrong with it
 - ``describe_model``  only what ``model.json`` says, quickly
+- ``model_files``  the files of a folder, none of them a link, a pipe or a device
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import file_digest
@@ -44,8 +46,9 @@ FIELDS = (
     "learner",
     "files",
 )
-CELLS_AT_ONCE = 16_000_000
 ROWS_AT_ONCE = 65_536
+CELLS_AT_ONCE = 8_000_000
+"""Rows that are predicted at once, and numbers of their matrix, at most."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,11 @@ class FittedModel:
     class_weights: Mapping[str, float]
     """What a row of each class counted, before weights were scaled to 1 on average; empty if all counted the same."""
 
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows are predicted at once. Whoever predicts others gets the last bits of some sums otherwise."""
+        return max(1, min(ROWS_AT_ONCE, CELLS_AT_ONCE // self.encoder.width))
+
     def predict_proba(
         self, table: Table, threads: int = 1, progress: Callable[[float, str], None] = lambda fraction, text: None
     ) -> np.ndarray:
@@ -70,7 +78,7 @@ class FittedModel:
 
         self.encoder.check(table.data)
         rows = table.data.num_rows
-        step = min(ROWS_AT_ONCE, max(1, CELLS_AT_ONCE // self.encoder.width))
+        step = self.rows_at_once
         probabilities = np.empty((rows, len(self.classes)))
         for start in range(0, rows, step):
             progress(start / rows, f"row {start:,} of {rows:,}")
@@ -102,12 +110,14 @@ class FittedModel:
 
 def load_model(folder: Path) -> FittedModel:
     """The model a folder holds; ``BadInput`` if it is damaged, foreign or from a newer version."""
-    about = describe_model(folder)
+    about, files = describe_model(folder), model_files(folder)
     with _blaming(folder):
-        _check_files(folder, about["files"])
+        _check_files(files, about["files"])
         if about["kind"] not in LEARNERS:
             raise ValueError(f"there is no learner '{about['kind']}'")
         classes, encoder = about["classes"], TableEncoder.from_json(about["encoder"])
+        if about["features"] != encoder.names or any(getattr(column, "levels", 1) == () for column in encoder.columns):
+            raise ValueError("the encoder's columns are not those of the model, or one has no levels")
         learner = LEARNERS[about["kind"]].load(folder, about["learner"])
         if learner.shape != (encoder.width, len(classes)):
             raise ValueError(f"encoder, classes and learner do not fit each other {learner.shape}")
@@ -122,21 +132,40 @@ def load_model(folder: Path) -> FittedModel:
         )
 
 
-def _check_files(folder: Path, digests: Mapping[str, str]) -> None:
-    """``ValueError`` unless the folder holds exactly the files that were saved."""
-    there = {path.name for path in folder.iterdir()} - {FILE, CARD}
-    for name in sorted(there ^ set(digests)):
+def _check_files(files: Iterable[Path], digests: Mapping[str, str]) -> None:
+    """``ValueError`` unless the files are exactly those that were saved."""
+    there = {path.name: path for path in files if path.name not in (FILE, CARD)}
+    for name in sorted({*there} ^ {*digests}):
         raise ValueError(f"{name} is {'not a file that was saved' if name in there else 'lost'}")
-    for name, digest in digests.items():
-        if _sha256(folder / name) != digest:
+    for name, path in there.items():
+        if _sha256(path) != digests[name]:
             raise ValueError(f"{name} is not the file that was saved")
+
+
+def model_files(folder: Path) -> list[Path]:
+    """All that lies in a model's folder, sorted; ``BadInput`` if not all of it are plain files.
+
+    Reading a pipe might never end, and a link may lead anywhere.
+    """
+    files = sorted(folder.iterdir())
+    if others := [path.name for path in files if not is_plain(path)]:
+        raise BadInput(f"'{folder.name}' is no folder of a model: {listed(others)} is no plain file; remove it")
+    return files
+
+
+def is_plain(path: Path) -> bool:
+    """Whether there is a file that can simply be read: no link, pipe or device."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def describe_model(folder: Path) -> dict[str, Any]:
     """What ``model.json`` says; ``BadInput`` if there is none or it is not a model of this version."""
     path = folder / FILE
-    if not path.is_file():
-        raise BadInput(f"'{folder.name}' holds no model: there is no {FILE} in it")
+    if not is_plain(path):
+        raise BadInput(f"'{folder.name}' holds no model: there is no {FILE} in it, or it is no plain file")
     with _blaming(folder):
         about = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(about, dict) or about.get("format") != FORMAT:
@@ -156,12 +185,15 @@ def describe_model(folder: Path) -> dict[str, Any]:
 
 
 def _check_texts(about: Mapping[str, Any]) -> None:
-    """``ValueError`` unless the title is a text and the classes are a list of texts, none of them twice."""
-    classes = about["classes"]
-    if not isinstance(classes, list) or not all(isinstance(text, str) for text in [about["title"], *classes]):
-        raise ValueError("title or classes are no texts")
-    if len(set(classes)) < len(classes):
-        raise ValueError("a class is named twice")
+    """``ValueError`` unless the title is a text, and classes and columns are lists of texts, none of them twice."""
+    if not isinstance(about["title"], str):
+        raise ValueError("the title is no text")
+    for field in ("classes", "features"):
+        names = about[field]
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"{field} are no texts")
+        if len(set(names)) < len(names):
+            raise ValueError(f"{field} name one twice")
 
 
 @contextmanager

@@ -78,7 +78,9 @@ def _known(predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
     import pyarrow as pa
 
     if predictions.truth is None:
-        raise BadInput("the predictions have no truth to be judged by; score a table that has a target")
+        raise BadInput(
+            "the predictions have no truth to be judged by; set Target in the Load data node of the scored table"
+        )
     codes = class_codes(pa.chunked_array([predictions.truth]), predictions.classes)
     known = codes != MISSING
     if not known.any():

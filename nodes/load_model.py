@@ -17,7 +17,7 @@ from engine.errors import BadInput
 from engine.files import Files
 from engine.script import Code, Names, statement
 from engine.workspace import Workspace
-from nodes._model import CARD, FILE, describe_model, load_model
+from nodes._model import CARD, FILE, describe_model, is_plain, load_model, model_files
 from nodes.deploy.registry import Registry, being_read
 from nodes.save_model import NAME
 
@@ -41,11 +41,11 @@ class SavedModel:
 
     def save(self, folder: Path) -> None:
         """Copy it while no one may swap it; ``BadInput`` if it is damaged."""
-        with being_read(self.path):
-            for file in self.path.iterdir():
-                if file.name != CARD:
-                    shutil.copy2(file, folder / file.name)
         try:
+            with being_read(self.path):
+                for file in model_files(self.path):
+                    if file.name != CARD:
+                        shutil.copy2(file, folder / file.name)
             load_model(folder)
         except BadInput as problem:
             named = re.sub(f"^'{re.escape(folder.name)}'", f"'{self.path.name}'", problem.message)
@@ -72,10 +72,9 @@ def fingerprint(params: Params, files: Files) -> str:
     """What ``model.json`` says, which holds the hashes of all other files."""
     folder = _folder(params, files)
     with being_read(folder):
-        try:
-            return sha256((folder / FILE).read_bytes()).hexdigest()
-        except OSError:
-            raise BadInput(f"'{params.name}' holds no model: there is no {FILE} in it", field="name") from None
+        if not is_plain(folder / FILE):
+            raise BadInput(f"'{params.name}' holds no model: there is no {FILE} in it", field="name")
+        return sha256((folder / FILE).read_bytes()).hexdigest()
 
 
 def _folder(params: Params, files: Files) -> Path:

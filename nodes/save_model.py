@@ -20,7 +20,7 @@ from engine.durable import sync
 from engine.errors import BadInput
 from engine.script import Code, Names, settings, statement
 from engine.values import Report
-from nodes._model import CARD, describe_model
+from nodes._model import CARD, describe_model, model_files
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 """What models may be called: no path, nothing hidden."""
@@ -101,7 +101,9 @@ def _clear(temporary: Path, folder: Path) -> None:
 def _put(source: Path, folder: Path, temporary: Path, card: str | None) -> None:
     """Write beside, make durable, swap; the old folder goes only once the new one is in its place."""
     new = temporary / "new"
-    shutil.copytree(source, new)
+    new.mkdir()
+    for file in model_files(source):
+        shutil.copy2(file, new)
     if card is not None:
         (new / CARD).write_text(card + "\n", encoding="utf-8")
     for path in (*new.rglob("*"), new):

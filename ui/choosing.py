@@ -16,7 +16,7 @@ MOST_HEIGHT = 500
 def draw_choice(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], address: str, *, time: str, columns: Mapping[str, Any]
 ) -> None:
-    """Draw the rows as a table; a click puts the name of its row into the address.
+    """Draw the rows as a table; a click puts the name of its row into the address, in place of all that it said.
 
     ``time`` is the column that holds milliseconds since 1970; ``columns`` say how the others look.
     """
@@ -30,7 +30,7 @@ def draw_choice(
         hide_index=True,
         placeholder="–",
         height=min(38 + 35 * len(names), MOST_HEIGHT),
-        column_config={time: st.column_config.DatetimeColumn(format="distance", width=112), **columns},
+        column_config={time: st.column_config.DatetimeColumn(format="distance", width=132), **columns},
         on_select=lambda: _choose(key, names, address),
         selection_mode=["single-row", "single-cell"],
         selection_default={"selection": {"rows": [names.index(chosen)]}} if chosen in names else None,
@@ -42,4 +42,4 @@ def _choose(key: str, names: Sequence[str], address: str) -> None:
     picked = st.session_state[key]["selection"]
     rows = [row for row, _ in picked["cells"]] or picked["rows"]
     if rows and rows[0] < len(names):
-        st.query_params[address] = names[rows[0]]
+        st.query_params.from_dict({address: names[rows[0]]})

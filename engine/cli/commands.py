@@ -77,7 +77,10 @@ def studio(
 def run(
     file: FileArgument,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NODE.PARAM=VALUE", help="Change a parameter for this run.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NODE.PARAM=VALUE", help="Change a parameter for this run; it is then not swept."
+        ),
     ] = None,
     sweeps: Annotated[
         list[str] | None,
@@ -389,14 +392,17 @@ def _log(root: Path | None) -> EventLog:
 
 
 def _with_settings(document: Document, settings: list[str]) -> Document:
-    """Apply ``--set NODE.PARAM=VALUE``; a value is JSON where it can be, else text."""
+    """Apply ``--set NODE.PARAM=VALUE``, a value for all branches; it is JSON where it can be, else text."""
+    from engine.branches import without_choices
     from engine.catalogue import load_catalogue
-    from engine.edits import SetParams
+    from engine.edits import SetParams, SetSweep
 
     for setting in settings:
         node, param, text = _node_param_text("--set", setting, document)
         params: dict[str, Any] = {**document.nodes[node].params, param: _value(text)}
         document, _ = SetParams(node, params).apply(document, load_catalogue())
+        sweep = without_choices(document.nodes[node].sweep, param)
+        document, _ = SetSweep(node, sweep).apply(document, load_catalogue())
     return document
 
 

@@ -7,5 +7,6 @@
 - ``rows``      rows of JSON made into a model's matrix
 - ``quick``     a model that answers for a few rows without delay
 - ``service``   a model behind HTTP
+- ``connections``  how long a caller may keep it waiting, and how many there may be
 - ``commands``  ``sylva predict`` and ``sylva serve``
 """

@@ -4,14 +4,14 @@
 - ``open_blocks`` opens a file for reading
 - ``BlockFile``   its column names, how many rows it may have, and its blocks
 
-Memory is bounded by the size of a block, not by that of the file. Numbers of a CSV file come as the texts they are
-written as: what they are is for the model to say.
+Memory is bounded by the size of a block, not by that of the file. All values of a CSV file come as the texts they are
+written as, also those that may mean a missing one: what they are is for the model to say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,8 @@ class BlockFile:
     total: int | None
     """About how many rows it has, if that can be told."""
     read: Callable[[Sequence[str], int], Iterator[pa.Table]]
+    as_written: bool = False
+    """Whether all values come as texts, none of them missing."""
 
     def blocks(self, wanted: Sequence[str], rows: int) -> Iterator[pa.Table]:
         """Those columns of the file, ``rows`` rows at a time; the last block may have fewer."""
@@ -90,13 +92,16 @@ def regrouped(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
 def _tabbed(dialect: Dialect) -> Dialect:
     if dialect.delimiter != "auto":
         return dialect
-    return Dialect("tab", dialect.encoding, dialect.header, dialect.missing)
+    return replace(dialect, delimiter="tab")
 
 
 def _open_csv(path: Path, dialect: Dialect) -> BlockFile:
-    return BlockFile(
-        path, csv_names(path, dialect), _guess(path), lambda wanted, rows: stream_csv(path, dialect, wanted)
-    )
+    as_written = replace(dialect, missing=frozenset())
+
+    def read(wanted: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        return stream_csv(path, as_written, wanted)
+
+    return BlockFile(path, csv_names(path, dialect), _guess(path), read, as_written=True)
 
 
 def _guess(path: Path) -> int | None:

@@ -70,9 +70,10 @@ def predict(
         raise BadInput(f"There is no folder {out.absolute().parent} to write {out.name} into.")
     writing = _writing(file_format, delimiter, encoding, header=not no_header, missing=missing or [])
     folder = Registry(Workspace.at(workspace)).find(model)
+    opened = open_model(folder)
     with _stoppable() as stopped, _progress(quiet=as_json) as progress:
         scored = score_file(
-            open_model(folder),
+            opened,
             data,
             out,
             keep="all" if keep_all else keep or (),
@@ -161,11 +162,16 @@ def _writing(file_format: str, delimiter: str, encoding: str, *, header: bool, m
 
 @contextmanager
 def _stoppable() -> Iterator[Callable[[], bool]]:
-    """Whether the program was asked to end: it then leaves nothing half done behind."""
+    """Whether the program was asked to end: it then leaves nothing half done behind. Asked twice, it ends at once."""
     import signal
 
     asked: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+
+    def note(number: int, frame: object) -> None:
+        asked.append(number)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    before = signal.signal(signal.SIGTERM, note)
     try:
         yield lambda: bool(asked)
     finally:

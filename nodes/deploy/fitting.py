@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MISSING_TEXTS = frozenset(["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"])
-"""What means a missing value where nothing else is said; as in load-data."""
+"""What means a missing value where nothing else is said; as in load-data. Never where it is a level of a category."""
 TOLD = 20
 """Columns that a message names."""
 
@@ -70,7 +70,7 @@ class Fitting:
 
     def _fitted(self, column: NumberColumn | LevelColumn, values: pa.ChunkedArray, first_row: int) -> pa.ChunkedArray:
         if isinstance(column, LevelColumn):
-            return Levels.of(column).fitted(values, check=first_row == 0)
+            return Levels.of(column).fitted(values, self.missing, check=first_row == 0)
         if column.kind == "time":
             return _times(column.name, values, self.missing, first_row)
         return _numbers(column.name, values, self.missing, first_row)
@@ -263,26 +263,31 @@ class Levels:
             text = _whole(text)
         return text if text in self.known else None
 
-    def fitted(self, values: pa.ChunkedArray, *, check: bool) -> pa.ChunkedArray:
+    def fitted(self, values: pa.ChunkedArray, missing: Collection[str], *, check: bool) -> pa.ChunkedArray:
         """A column of known levels; a value that is none of them is missing, as a level never seen counts."""
         import pyarrow as pa
 
         if pa.types.is_null(values.type) or not len(values):
             return pa.chunked_array([pa.nulls(len(values), pa.string())])
-        chunks = []
-        for chunk in self._encoded(values).chunks:
-            entries = as_text(chunk.dictionary).to_pylist()
-            meant = [self.meant(text) for text in entries]
-            if check and not self.are_numbers and not any(meant) and _all_numbers(entries):
+        chunks = self._encoded(values).chunks
+        entries = as_text(chunks[0].dictionary).to_pylist()
+        meant = [self.meant(text) for text in entries]
+        if check and not self.are_numbers and not any(text is not None for text in meant):
+            present = {text.strip() for text in entries if text is not None} - {"", *missing}
+            if present and all(NUMBER.fullmatch(text) for text in present):
                 raise self._is("number")
-            chunks.append(pa.DictionaryArray.from_arrays(chunk.indices, pa.array(meant, pa.string())))
-        return pa.chunked_array(chunks)
+        levels = pa.array(meant, pa.string())
+        return pa.chunked_array([pa.DictionaryArray.from_arrays(chunk.indices, levels) for chunk in chunks])
 
     def _encoded(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
+        """The values as numbers of one dictionary, the same in all chunks."""
         import pyarrow as pa
 
         if pa.types.is_dictionary(values.type):
-            return values
+            try:
+                return values.unify_dictionaries()
+            except pa.ArrowException:  # of dictionaries that hold missing values
+                return values.cast(values.type.value_type).dictionary_encode()
         values = values if kind_of(values.type) in ("number", "bool") else _plain(self.name, values)
         kind = kind_of(values.type)
         if kind == "time" or (kind == "number" and not self.are_numbers):
@@ -291,8 +296,3 @@ class Levels:
 
     def _is(self, kind: str) -> Misfit:
         return Misfit(f"'{self.name}' is a {kind} and was a category in training, such as {listed(self.levels, 3)}")
-
-
-def _all_numbers(texts: Iterable[str | None]) -> bool:
-    present = [text.strip() for text in texts if text is not None and text.strip()]
-    return bool(present) and all(NUMBER.fullmatch(text) for text in present)

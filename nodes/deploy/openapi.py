@@ -66,6 +66,7 @@ REFUSALS = {
     "400": "No JSON",
     "401": "No token, or another one",
     "413": "Too many rows, or too large",
+    "415": "Of another content type than JSON",
     "422": "Rows that do not fit the model; 'problems' names each",
 }
 REFUSAL = {

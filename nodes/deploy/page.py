@@ -118,6 +118,6 @@ HEADERS = {
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
 }
 """Only what stands in the page may act, and it may talk to the service only."""

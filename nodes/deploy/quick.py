@@ -3,8 +3,8 @@
 A cascade asks dozens of boosters about each row, and LightGBM's Python interface takes longer to prepare one question
 than its trees to answer it. ``quickened`` puts a ``QuickBooster`` in the place of each booster of a model that was
 loaded for this purpose: it prepares the question once. A ``QuickCascade`` leaves out the checks of a matrix that the
-encoder has just made. The trees are the same and are added up in the same order, so the answers are the same to the
-last bit.
+encoder has just made. The trees are the same and are added up in the same order; what few rows are multiplied with may
+be rounded otherwise than in many rows, so answers are the same up to rounding.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from uuid import uuid4
 from engine.errors import BadInput, SylvaError
 from engine.workspace import Workspace
 from nodes._columns import listed
-from nodes._model import CARD, FittedModel, describe_model, load_model
+from nodes._model import CARD, FittedModel, describe_model, is_plain, load_model
 from nodes.save_model import NAME, alone_with
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ class Card:
     """Its id in the workspace, if it was run from there."""
     data: tuple[Source, ...] = ()
     judged: tuple[Judged, ...] = ()
+    script: bool = False
+    """Whether a script saved it, outside of any run."""
 
     @property
     def metrics(self) -> Mapping[str, float | int | str | None]:
@@ -126,7 +128,7 @@ class Registry:
         """One model; ``BadInput`` if there is none of that name."""
         folder = self.place(name)
         with being_read(folder):
-            files = [path for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
+            files = [path for path in folder.iterdir() if is_plain(path)] if folder.is_dir() else []
             size, saved = sum(path.stat().st_size for path in files), _saved(folder)
             try:
                 about = describe_model(folder)
@@ -219,7 +221,7 @@ def _saved(folder: Path) -> float:
 def _read_json(path: Path) -> dict[str, Any]:
     """What a card says; nothing if it is none. It may have come with a model from elsewhere."""
     with suppress(OSError, ValueError, RecursionError):
-        if path.stat().st_size <= CARD_BYTES:
+        if is_plain(path) and path.stat().st_size <= CARD_BYTES:
             found = json.loads(path.read_text(encoding="utf-8"))
             return found if isinstance(found, dict) else {}
     return {}
@@ -240,7 +242,7 @@ class _Reader:
                 with suppress(SylvaError, OSError):
                     return self._from_run(folder, told, run, node, kept)
                 return kept or Card(run, node=node)
-        return Card()
+        return Card(script=told.get("script") is True)
 
     def _from_run(self, folder: Path, told: dict[str, Any], run: str, node: str, kept: Card | None) -> Card:
         from engine.events import EventLog

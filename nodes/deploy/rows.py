@@ -163,7 +163,8 @@ def _level_converter(levels: Levels) -> Convert:
             raise ValueError("where a category is expected, as text")
         place = known.get(value)
         if place is None:
-            place = known.get(levels.meant(value) or "")
+            meant = levels.meant(value)
+            place = None if meant is None else known[meant]
         return nan if place is None else float(place)
 
     return convert

@@ -13,9 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import chain
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-ROWS_AT_ONCE = 65_536
-CELLS_AT_ONCE = 4_000_000
-"""Numbers of a block's matrix at most; about four blocks are in memory."""
+OLD_SECONDS = 86_400
+"""Age from which what an earlier command left unfinished is of no one any more."""
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow"}
 """What is written, by the ending of the target."""
+TITLES = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
 
 Keep = Sequence[str] | Literal["all"]
 Progress = Callable[[int, int | None], None]
@@ -72,7 +72,8 @@ def score_file(
 
     ``keep`` names columns of the source that come first in the target. ``threads``: all cores by default.
     ``progress`` is told the rows done and about how many there are, if that is known. ``BadInput`` if the columns do
-    not fit, before anything is written; ``Cancelled`` once ``cancelled`` says so.
+    not fit, before anything is written; ``Cancelled`` once ``cancelled`` says so. The probabilities are those of
+    ``FittedModel.predict_proba`` to the last bit: the same rows are predicted at once.
     """
     import pyarrow.csv
     import pyarrow.parquet  # noqa: F401  (loaded before the clock starts)
@@ -80,6 +81,8 @@ def score_file(
     began = time.monotonic()
     file_format = target_format(target)
     file = open_blocks(source, writing)
+    if target.is_dir():
+        raise BadInput(f"'{target}' is a folder; give the name of a file")
     if target.exists() and target.samefile(source):
         raise BadInput(f"'{target.name}' would replace the file it is made from; choose another name")
     kept = _kept_names(file, keep)
@@ -88,14 +91,20 @@ def score_file(
     threads, done = threads or _cores(), 0
     with _Ahead(_encoded(file, fitting, model, kept)) as blocks:
         first = next(blocks)  # whatever does not fit is told before the target is there
+        if first.kept is not None:
+            _check_kept(first.kept, file_format)
+        _clear_old(target)
         with _replacing(target) as temporary, _Writer(temporary, file_format, model) as writer:
-            for block in chain([first], blocks):
+            block: _Block | None = first
+            del first  # so that no block outlives its turn
+            while block is not None:
                 if cancelled():
                     raise Cancelled("The scoring was stopped; nothing was written.")
                 probabilities = model.learner.predict_proba(block.matrix, threads)
                 writer.write(probabilities, block.kept)
                 done += len(probabilities)
                 progress(done, None if file.total is None else max(file.total, done))
+                block = next(blocks, None)
     progress(done, done)
     return Scored(done, time.monotonic() - began)
 
@@ -137,23 +146,30 @@ def check_names(file: BlockFile, fitting: Fitting) -> None:
 
 
 def _encoded(file: BlockFile, fitting: Fitting, model: FittedModel, kept: list[str]) -> Iterator[_Block]:
-    rows = max(1, min(ROWS_AT_ONCE, CELLS_AT_ONCE // model.encoder.width))
     used = fitting.encoder.names
     known = set(used if file.names is None else file.names)
     wanted = list(dict.fromkeys([*kept, *(name for name in used if name in known)]))
-    first = 0
-    for table in file.blocks(wanted, rows):
-        matrix = model.encoder.transform(fitting.table(table, first), model.learner.precision)
-        yield _Block(matrix, _written_out(table.select(kept)) if kept else None)
-        first += table.num_rows
-    if not first:
+    done = 0
+    for table in file.blocks(wanted, model.rows_at_once):
+        done += table.num_rows
+        yield _Block(
+            model.encoder.transform(fitting.table(table, done - table.num_rows), model.learner.precision),
+            _written_out(table.select(kept), file) if kept else None,
+        )
+        del table  # before the next is read
+    if not done:
         raise BadInput(f"'{file.path.name}' has no rows")
 
 
-def _written_out(table: pa.Table) -> pa.Table:
-    """Without dictionaries, which differ from block to block."""
+def _written_out(table: pa.Table, file: BlockFile) -> pa.Table:
+    """Without dictionaries, which differ from block to block; of values as they are written, empty ones are none."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
+    if file.as_written:
+        nothing = pa.scalar(None, pa.string())
+        texts = [pc.if_else(pc.equal(column, ""), nothing, column) for column in table.columns]
+        return pa.table(texts, names=table.column_names)
     fields = [
         field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
         for field in table.schema
@@ -197,6 +213,7 @@ class _Ahead(Generic[Item]):
             for item in self._items:
                 if not self._put("item", item):
                     return
+                del item  # before the next is made
             self._put("end", None)
         except BaseException as error:
             self._put("error", error)
@@ -223,6 +240,32 @@ def _replacing(target: Path) -> Iterator[Path]:
             yield temporary
     except OSError as error:
         raise SylvaError(f"{target} could not be written: {error.strerror or error}") from error
+
+
+def _check_kept(kept: pa.Table, file_format: str) -> None:
+    """``BadInput`` that names the columns which the target cannot hold."""
+    import pyarrow as pa
+
+    refused = []
+    for field in kept.schema:
+        try:
+            with _open_sink(pa.BufferOutputStream(), file_format, pa.schema([field])) as sink:
+                sink.write_table(kept.select([field.name]).slice(0, 1))
+        except pa.ArrowException:
+            refused.append(f"'{field.name}' ({field.type})")
+    if refused:
+        instead = "" if file_format == "parquet" else ", or write Parquet"
+        raise BadInput(
+            f"{TITLES[file_format]} cannot hold {', '.join(refused)}; do not keep what it cannot hold{instead}"
+        )
+
+
+def _clear_old(target: Path) -> None:
+    """Remove what commands that were killed have left beside the target."""
+    for left in target.parent.glob(f".{escape(target.name[:100])}.????????.unfinished"):
+        with suppress(OSError):
+            if time.time() - left.lstat().st_mtime > OLD_SECONDS:
+                left.unlink()
 
 
 class _Writer:
@@ -255,17 +298,17 @@ class _Writer:
     def _write(self, probabilities: np.ndarray, kept: pa.Table | None) -> None:
         table = Predictions(probabilities, self._model.classes, self._model.title, carried=kept).to_arrow()
         if self._sink is None:
-            self._sink = _open_sink(self._path, self._format, table.schema)
+            self._sink = _open_sink(str(self._path), self._format, table.schema)
         self._sink.write_table(table)
 
 
-def _open_sink(path: Path, file_format: str, schema: pa.Schema) -> Any:
+def _open_sink(place: Any, file_format: str, schema: pa.Schema) -> Any:
     import pyarrow as pa
     import pyarrow.csv as pa_csv
     import pyarrow.parquet as pq
 
     if file_format == "csv":
-        return pa_csv.CSVWriter(str(path), schema)
+        return pa_csv.CSVWriter(place, schema)
     if file_format == "parquet":
-        return pq.ParquetWriter(str(path), schema, compression="zstd")
-    return pa.ipc.new_file(str(path), schema)
+        return pq.ParquetWriter(place, schema, compression="zstd")
+    return pa.ipc.new_file(place, schema)

@@ -33,11 +33,13 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
 
 from engine.errors import BadInput, SylvaError
 from nodes._model import FittedModel
+from nodes.deploy.connections import ACCEPTED_AT_ONCE, Connection, Trouble, make_room
 from nodes.deploy.openapi import describe_service
 from nodes.deploy.page import HEADERS, PAGE
 from nodes.deploy.quick import quickened
@@ -166,13 +168,19 @@ class Service:
             Route("/", self._page),
             Route("/docs", self._page),
         ]
-        handlers: Mapping[Any, Any] = {Refusal: _refused, HTTPException: _not_found, Exception: _failed}
+        handlers: Mapping[Any, Any] = {
+            Refusal: _refused,
+            HTTPException: _not_found,
+            ClientDisconnect: _gone,
+            Exception: _failed,
+        }
         return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._life)
 
     announce: Callable[[], None] = staticmethod(lambda: None)
 
     @asynccontextmanager
     async def _life(self, app: Starlette) -> AsyncIterator[None]:
+        asyncio.get_running_loop().set_exception_handler(Trouble())
         self.announce()
         yield
         for pool in (self._small, self._large):
@@ -180,6 +188,7 @@ class Service:
 
     async def _predict(self, request: Request) -> Response:
         self._check_caller(request)
+        _check_type(request)
         body = await self._body(request)
         try:
             pool = self._small if len(body) <= SMALL_BODY else self._large
@@ -213,10 +222,12 @@ class Service:
     def _check_host(self, request: Request) -> None:
         """Without a token, only callers that name this machine: a web page may have a name that leads here."""
         if self._token is None:
-            name = request.headers.get("host", "").lower()
-            name = name if name.endswith("]") else name.rpartition(":")[0] or name
+            host, origin = (request.headers.get(header, "").lower() for header in ("host", "origin"))
+            name = host if host.endswith("]") else host.rpartition(":")[0] or host
             if name not in LOOPBACK:
                 raise Refusal(403, "Without a token, this service is only for 127.0.0.1 and localhost.")
+            if origin and origin.partition("://")[2] != host:
+                raise Refusal(403, "Without a token, this service is not for pages of other addresses.")
 
     async def _body(self, request: Request) -> bytes:
         """All of the body, counted in ``_received`` until it is answered."""
@@ -244,6 +255,13 @@ class Service:
 
     def _too_large(self) -> Refusal:
         return Refusal(413, f"The request is larger than {self.limits.body / 1e6:g} MB; send the rows in parts.")
+
+
+def _check_type(request: Request) -> None:
+    """Only JSON that says so, or says nothing: all else a page of others could send without being asked."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in ("", "application/json"):
+        raise Refusal(415, f"The request is {shown(kind)}; send JSON, with 'Content-Type: application/json'.")
 
 
 def _read_json(body: bytes) -> Any:
@@ -297,6 +315,11 @@ async def _not_found(request: Request, error: HTTPException) -> Response:
     return _json_response({"error": message, "problems": []}, error.status_code, error.headers)
 
 
+async def _gone(request: Request, error: ClientDisconnect) -> Response:
+    """No one is there to be answered."""
+    return Response(status_code=400)
+
+
 async def _failed(request: Request, error: Exception) -> Response:
     traceback.print_exception(error, file=sys.stderr)
     return _json_response({"error": "The service failed at this request; its log says why.", "problems": []}, 500)
@@ -334,9 +357,13 @@ def run_until_stopped(service: Service, opened: socket.socket, announce: Callabl
             super().handle_exit(sig, frame)
             self._captured_signals.clear()  # else it would kill itself by the signal after a good end
 
+    make_room()
     service.announce = announce
     config = uvicorn.Config(
         service.app,
+        http=Connection,
+        ws="none",
+        backlog=ACCEPTED_AT_ONCE,
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -184,9 +185,11 @@ def save_table(table: Table | Predictions, **settings: Any) -> Report:
 
 
 def save_model(trained: FittedModel, **settings: Any) -> Report:
-    """Keep a model under a name in the workspace."""
+    """Keep a model under a name in the workspace; its card says when, and that a script did it."""
     with tempfile.TemporaryDirectory() as folder:
         trained.save(Path(folder))
+        card = json.dumps({"script": True, "saved": time.time()})
+        (Path(folder) / _model.CARD).write_text(card + "\n", encoding="utf-8")
         inputs = {"model": Folder(Path(folder))}
         return _outputs("save_model", inputs, settings)["report"]  # type: ignore[no-any-return]
 

@@ -64,7 +64,7 @@ def test_values_given_in_the_form_run_in_branches_and_meet_in_a_leaderboard(stud
     studio.choose("forest")
     panel = page.locator(".st-key-panel")
     panel.get_by_text("Sweep", exact=True).click()
-    choose_setting(studio, "trees")
+    choose_setting(studio, "Trees")
     values = panel.get_by_label("Trees", exact=True).nth(1)
     expect()(values).to_have_value("2", timeout=PATIENCE * 1000)
     values.fill("2, 3, 4")
@@ -79,7 +79,13 @@ def test_values_given_in_the_form_run_in_branches_and_meet_in_a_leaderboard(stud
     assert set(studio.run.names("done")) >= {"forest-1", "forest-2", "forest-3", "leaderboard"}
 
     studio.look_at("evaluate.report")
-    expect()(page.get_by_text("Best:")).to_contain_text("Random forest trees=", timeout=PATIENCE * 1000)
+    page.get_by_text("Best: Random forest trees=").wait_for()
+    expect()(studio.node("evaluate")).to_contain_text("3 branches · AUC")
+    page.get_by_role("button", name="Keep the best: trees=").click()
+    best = studio.saved(lambda document: tries(document) is None, PATIENCE).nodes["forest"].params["trees"]
+    expect()(page.get_by_test_id("stToast")).to_contain_text(f"trees = {best} is kept", timeout=PATIENCE * 1000)
+    studio.button("Undo").click()
+    studio.saved(lambda document: tries(document) == [2, 3, 4], PATIENCE)
 
     studio.look_at("forest.model")
     studio.button("Keep these values").click()

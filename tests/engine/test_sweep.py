@@ -11,6 +11,7 @@ from pydantic import Field
 
 from engine.branches import branch_words, combinations, how_many, with_choices
 from engine.catalogue import Catalogue
+from engine.cli.commands import _with_settings, _with_sweeps
 from engine.contract import NodeParams, NodeType, Port
 from engine.document import Document, Node, Sweep
 from engine.edits import History, KeepBranch, ReviseSweep, SetSweep
@@ -86,6 +87,34 @@ def said(problems: Iterable[Any]) -> list[tuple[str | None, str | None]]:
 
 TREES = {"trees": [5, 10]}
 BOTH = {"trees": [5, 10], "loss": ["log", "hinge"]}
+
+
+# What the command line sets
+
+
+SETTABLE: list[tuple[dict[str, Any], list[str], dict[str, Any] | None, dict[str, Any]]] = [
+    (TREES, ["forest.trees=7"], None, {"trees": 7}),
+    (BOTH, ["forest.trees=7"], {"grid": {"loss": ["log", "hinge"]}}, {"trees": 7}),
+    (BOTH, ["forest.trees=7", "forest.loss=log"], None, {"trees": 7, "loss": "log"}),
+    (BOTH, ["forest.seed=7"], {"grid": BOTH}, {"seed": 7}),
+    ({"trees": [5], "trees.0": [1], "treesize": [2]}, ["forest.trees=7"], {"grid": {"treesize": [2]}}, {"trees": 7}),
+    ({"random": {"trees": [5, 6], "loss": ["log"]}, "trials": 3}, ["forest.loss=log"],
+     {"random": {"trees": [5, 6]}, "trials": 3}, {"loss": "log"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sweep", "settings", "left", "params"), SETTABLE)
+def test_what_is_set_is_not_swept(sweep, settings, left, params):
+    forest = _with_settings(pipeline(sweeps={"forest": sweep}), settings).nodes["forest"]
+    assert forest.sweep == (None if left is None else Sweep.model_validate(left))
+    assert forest.params == params
+
+
+def test_what_is_set_and_then_swept_is_swept_by_the_new_values_alone():
+    document = _with_settings(pipeline(sweeps={"forest": BOTH}), ["forest.trees=7"])
+    assert _with_sweeps(document, ["forest.trees=8,9"]).nodes["forest"].sweep == sweep_of(
+        {"loss": ["log", "hinge"], "trees": [8, 9]}
+    )
 
 
 # What it is written out as

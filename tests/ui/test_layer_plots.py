@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.ui.inspect.lab import HOSTILE, RECORDS, margin_record, record, small
 from tests.ui.test_plots import drawn, texts
 from ui import plots
-from ui.plots.layers import HELD_OUT, TABLE, top_features
+from ui.plots.layers import HELD_OUT, TABLE, for_dark, top_features
 
 LAYERS = small()
 
@@ -69,6 +71,13 @@ def test_agreement_writes_the_share_into_each_cell():
     assert "Layer 2" in figure.layout.title.text
 
 
+def test_weak_cells_are_clear_and_their_numbers_are_read_in_either_theme():
+    figure = plots.agreement(["a", "b"], [[1.0, 0.75], [0.75, 1.0]], 2)
+    assert figure.data[0].colorscale[0][1] == "rgba(0, 114, 178, 0.06)"
+    assert [trace.textfont.color for trace in figure.data[1:]] == ["#1f2937", "white"]
+    assert [trace.textfont.color for trace in for_dark(figure).data[1:]] == ["white", "white"]
+
+
 def test_many_cells_stay_without_numbers():
     names = [f"learner {at}" for at in range(15)]
     assert len(plots.agreement(names, [[0.5] * 15] * 15, 1).data) == 1
@@ -109,21 +118,32 @@ def flow(layer, rows_in, rows_out, error_out):
 
 def test_screening_sends_rows_on_or_out_and_loses_none():
     figure = plots.screening([flow(1, 100, 60, 0.05), flow(2, 40, 40, 0.25)], "Flow")
-    link, labels = figure.data[0].link, figure.data[0].node.label
+    link, labels = figure.data[0].link, figure.data[0].node.customdata
     links = [
         (labels[source], labels[target], value)
         for source, target, value in zip(link.source, link.target, link.value, strict=True)
     ]
     assert links == [
-        ("Layer 1", "Layer 2", 40), ("Layer 1", "Left, right", 57), ("Layer 1", "Left, wrong", 3),
-        ("Layer 2", "Left, right", 30), ("Layer 2", "Left, wrong", 10),
+        ("Layer 1", "Layer 2", 40), ("Layer 1", "gone, correct", 57), ("Layer 1", "gone, wrong", 3),
+        ("Layer 2", "gone, correct", 30), ("Layer 2", "gone, wrong", 10),
     ]  # fmt: skip
 
 
 def test_rows_of_unknown_class_leave_neither_right_nor_wrong():
     figure = plots.screening([flow(1, 10, 4, None), flow(2, 6, 6, None)], "Flow")
-    labels = figure.data[0].node.label
-    assert [labels[target] for target in figure.data[0].link.target] == ["Layer 2", "Left", "Left"]
+    labels = figure.data[0].node.customdata
+    assert [labels[target] for target in figure.data[0].link.target] == ["Layer 2", "gone", "gone"]
+
+
+def test_names_of_flows_stand_beside_them_and_colours_are_told_by_what_they_mean():
+    figure = plots.screening([flow(1, 100, 60, 0.05), flow(2, 40, 40, 0.25), flow(3, 0, 0, None)], "Flow")
+    *layers, legend = figure.layout.annotations
+    assert [(note.text, note.x, note.y) for note in layers] == [("Layer 1", 0, 1), ("Layer 2", 0.5, 1)]
+    assert legend.y == 0
+    assert re.findall(r"</span> (\S+ \S+)", legend.text) == ["gone, correct", "gone, wrong", "goes on"]
+    assert not figure.data[0].node.label, "plotly would write it onto the flow"
+    unknown = plots.screening([flow(1, 10, 4, None), flow(2, 6, 6, None)], "Flow").layout.annotations[-1]
+    assert "gone" in unknown.text and "correct" not in unknown.text
 
 
 def all_plots(name: str) -> list:
@@ -149,5 +169,6 @@ def test_every_plot_is_strict_json_with_a_clear_ground_and_names_as_text(which):
     figure = all_plots(HOSTILE)[which]
     about = drawn(figure)
     assert about["layout"]["paper_bgcolor"] == "rgba(0,0,0,0)"
+    assert about["layout"]["modebar"]["bgcolor"] == "rgba(0,0,0,0)", "else plotly puts a dark box behind its tools"
     assert about["layout"]["title"]["text"]
     assert not [text for text in texts(about) if "<img" in text]

@@ -2,7 +2,7 @@
 // Everything here happens in the browser; Python hears of the marks when the mouse is let go.
 
 const SHAPES = ["circle", "square", "triangle", "diamond"];
-const GREY = "#8C8C8C", BLUE = "#0072B2", RED = "#D55E00";
+const GREY = "#8C8C8C", ORANGE = "#D55E00";
 const PAD = 10, DOT = 2.4, NEAR = 9, DRAGGED = 4, MOST_NAMED = 40;
 
 const shown = new WeakMap(); // what each place on the page shows, from one call to the next
@@ -74,7 +74,7 @@ class Maps {
 
   describe() {
     const { by, classes } = this.data;
-    const entries = by === "mistake" ? [["right", GREY, "circle"], ["wrong", RED, "circle"]]
+    const entries = by === "mistake" ? [["right", GREY, "circle"], ["wrong", ORANGE, "circle"]]
       : by === "margin" ? [["margin −1: surely wrong", marginColour(-1), "circle"], ["0", marginColour(0), "circle"], ["1: surely right", marginColour(1), "circle"]]
       : classes.slice(0, MOST_NAMED).map((name, code) => [name, ...classStyle(this.data, code)]);
     this.legend.replaceChildren(...entries.map(([name, colour, shape], code) => this.entry(name, colour, shape, code)));
@@ -291,7 +291,7 @@ function styled(data, table, at) {
   const colours = new Array(count), shapes = new Array(count).fill("circle"), order = [...Array(count).keys()];
   const wrong = (row) => truth[row] >= 0 && said[row] !== truth[row];
   for (let row = 0; row < count; row++) {
-    if (data.by === "mistake") colours[row] = wrong(row) ? RED : GREY;
+    if (data.by === "mistake") colours[row] = wrong(row) ? ORANGE : GREY;
     else if (data.by === "margin") colours[row] = Number.isNaN(margin[row]) ? GREY : marginColour(margin[row]);
     else [colours[row], shapes[row]] = classStyle(data, truth[row] >= 0 ? truth[row] : said[row]);
   }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from engine.branches import how_many
 from engine.document import Document, Edge, Sweep
@@ -20,6 +20,7 @@ STATES: dict[str, State] = {
     "cancelled": "skipped",
     "interrupted": "skipped",
 }
+LONGEST = 300
 STOPPED = {"cancelled": "stopped; Retry goes on", "interrupted": "interrupted; Retry goes on"}
 
 
@@ -28,11 +29,12 @@ def node_views(
     run: RunState | None,
     run_document: Document | None,
     copies: Mapping[str, Sequence[str]] | None = None,
+    result: Callable[[str], str] = lambda name: "",
 ) -> dict[str, NodeView]:
     """The states to show; none for nodes that were changed since, or that read from such a node.
 
     ``copies`` are the branches that stood for a node in the run, where a sweep made it several. A node that sweeps and
-    has no state says how many branches it will have.
+    has no state says how many branches it will have. ``result`` is what came out at a node that is done, in few words.
     """
     views = {name: _awaited(node.sweep) for name, node in document.nodes.items() if node.sweep}
     if run is None or run_document is None:
@@ -41,7 +43,10 @@ def node_views(
         own = (copies or {}).get(name, (name,))
         states = [run.nodes[copy] for copy in own if copy in run.nodes]
         if states:
-            views[name] = _view(states[0]) if tuple(own) == (name,) else folded_view(states)
+            views[name] = view = _view(states[0]) if tuple(own) == (name,) else folded_view(states)
+            said = result(name) if view["state"] in ("done", "cached") else ""
+            if said:
+                view["text"] = (said if tuple(own) == (name,) else f"{view['text']} · {said}")[:LONGEST]
     return views
 
 
@@ -87,7 +92,7 @@ def _view(node: NodeState) -> NodeView:
     return {
         "state": STATES.get(node.state, "idle"),
         "progress": node.fraction if node.state == "running" else None,
-        "text": text[:300],
+        "text": text[:LONGEST],
         "seconds": node.seconds if node.state == "done" else None,
     }
 
@@ -104,7 +109,7 @@ def folded_view(states: Sequence[NodeState]) -> NodeView:
     elif count["failed"]:
         error = next(node.error for node in states if node.state == "failed") or {}
         words = f"{count['failed']} of {total} branches failed: {error.get('message', '')}"
-        view |= {"state": "failed", "text": words[:300]}
+        view |= {"state": "failed", "text": words[:LONGEST]}
     elif ready == total:
         seconds = sum(node.seconds or 0.0 for node in states if node.state == "done")
         view |= {"state": "done", "seconds": seconds, "text": f"{total} branches"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 
 import streamlit as st
@@ -18,7 +19,7 @@ from ui.build.desk import Desk
 from ui.build.gallery import FIVE_STEPS
 from ui.forms import ParamsEdit, columns_for, node_form
 from ui.forms.fields import specs_of
-from ui.forms.sweep import SweepEdit, in_sweep, sweep_form
+from ui.forms.sweep import SweepEdit, can_sweep, in_sweep, sweep_form
 from ui.studio import studio
 from ui.text import plain
 
@@ -92,15 +93,16 @@ def _of_node(desk: Desk, name: str, problems: list[Problem]) -> None:
         key=desk.form_key(name),
         change=lambda edit: _revise(desk, name, edit),
     )
-    sweep_form(
-        name,
-        node,
-        desk.catalogue,
-        problems=of_sweep,
-        judged=is_judged(desk.document, desk.catalogue, name),
-        key=desk.form_key(name),
-        change=lambda edit: _revise_sweep(desk, name, edit),
-    )
+    if can_sweep(node, node_type):
+        sweep_form(
+            name,
+            node,
+            desk.catalogue,
+            problems=of_sweep,
+            judged=is_judged(desk.document, desk.catalogue, name),
+            key=desk.form_key(name),
+            change=partial(_revise_sweep, desk, name),
+        )
     _about_the_node(desk, name, node, node_type)
 
 
@@ -124,8 +126,9 @@ def _revise(desk: Desk, name: str, edit: ParamsEdit) -> None:
     desk.attempt(lambda: desk.edit(ReviseParams(name, edit)))
 
 
-def _revise_sweep(desk: Desk, name: str, edit: SweepEdit) -> None:
-    desk.attempt(lambda: desk.edit(ReviseSweep(name, edit)))
+def _revise_sweep(desk: Desk, name: str, edit: SweepEdit, params: ParamsEdit | None) -> None:
+    needed = [ReviseParams(name, params)] if params else []
+    desk.attempt(lambda: desk.edit(*needed, ReviseSweep(name, edit)))
 
 
 def _offered_files(node_type: NodeType) -> list[str]:

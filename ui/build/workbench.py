@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
-from engine.branches import Values
+from engine.branches import Values, branch_words, brief, symbol
 from engine.cli.text import duration
 from engine.document import Endpoint
 from engine.edits import KeepBranch
@@ -15,7 +15,7 @@ from engine.errors import SylvaError
 from engine.problems import Problem
 from engine.state import NodeState, RunState
 from engine.store import Output
-from engine.sweep import Expansion
+from engine.sweep import NAME, Expansion
 from engine.wording import readable
 from ui.build import desk as desks
 from ui.build.desk import Bottom, Desk
@@ -25,6 +25,9 @@ from ui.build.toolbar import begin, save_state, toolbar
 from ui.canvas import CanvasResult, Edited, RunRequest, canvas
 from ui.studio import studio
 from ui.text import plain, time_of_day
+
+if TYPE_CHECKING:
+    from ui.previews.results import Result
 
 LOOK_SECONDS = 0.5
 """How often a run under way is asked for news."""
@@ -116,7 +119,11 @@ def _canvas(desk: Desk) -> CanvasResult:
         catalogue=desk.catalogue,
         problems=desk.problems,
         states=lambda document: node_views(
-            document, desk.run_now, desk.run_document, desk.run_branches.copies if desk.run_branches else None
+            document,
+            desk.run_now,
+            desk.run_document,
+            desk.run_branches.copies if desk.run_branches else None,
+            lambda name: _result_line(desk, name),
         ),
         key=CANVAS,
         pipeline=desk.pipeline,
@@ -126,6 +133,27 @@ def _canvas(desk: Desk) -> CanvasResult:
         on_run=lambda request: _run(desk, request),
         height=_height(desk),
     )
+
+
+def _result_line(desk: Desk, name: str) -> str:
+    """What came out at a node; of branches, what the comparison says in which they meet."""
+    run, copies, told = desk.run_now, desk.copies(name), [name]
+    if run is None:
+        return ""
+    if copies != (name,) and desk.run_branches:
+        ends = {Endpoint(copy, port) for copy in copies if copy in run.nodes for port in run.nodes[copy].outputs}
+        told = [end.node for end in _meeting_points(desk, desk.run_branches, ends)]
+    return next((found.line for each in told if (found := _result(run.nodes.get(each)))), "")
+
+
+def _result(state: NodeState | None) -> Result | None:
+    """What the report of a finished node says, if it gives one."""
+    about = next((one for one in state.outputs.values() if one.get("type") == "report"), None) if state else None
+    if about is None:
+        return None
+    from ui.previews.results import result_of
+
+    return result_of(Output.from_dict(about), studio().store)
 
 
 def _take(desk: Desk, edited: Edited) -> None:
@@ -228,7 +256,10 @@ def _output(desk: Desk, end: Endpoint | None) -> None:
 def _branch(desk: Desk, end: Endpoint) -> Endpoint:
     """The output of the run to look at: of a node that was swept, that of the branch chosen, or the leaderboard."""
     copies, run = desk.copies(end.node), desk.run_branches
-    if run is None or copies == (end.node,):
+    if run is None:
+        return end
+    if copies == (end.node,):
+        _keep_best_button(desk, run, end.node)
         return end
     offered = {copy: Endpoint(copy, end.port) for copy in copies}
     for board in _meeting_points(desk, run, offered.values()):
@@ -241,15 +272,35 @@ def _branch(desk: Desk, end: Endpoint) -> Endpoint:
             key=f"branch/{desk.pipeline}/{end}",
             width=420,
         )
-        _keep_button(desk, run.values.get(chosen, {}))
+        if chosen in run.values:
+            _keep_button(desk, run.values[chosen], "Keep these values")
+        else:
+            _keep_best_button(desk, run, chosen)
     return offered[chosen]
 
 
-def _keep_button(desk: Desk, values: Mapping[str, Values]) -> None:
-    """A way to end the sweep with the values of the branch that is looked at."""
+def _keep_best_button(desk: Desk, run: Expansion, board: str) -> None:
+    """The same for the branch that a comparison puts first."""
+    values = best_values(run, board, desk.run_now.nodes.get(board) if desk.run_now else None)
+    words = " ".join(map(branch_words, values.values()))
+    _keep_button(desk, values, f"Keep the best: {plain(words)}")
+
+
+def best_values(run: Expansion, board: str, state: NodeState | None) -> Mapping[str, Values]:
+    """The values of the branch that a comparison puts first; none if that is no branch."""
+    found = _result(state)
+    for name in (edge.source.node for edge in run.document.edges if edge.target.node == board):
+        title = run.document.nodes[name].params.get(NAME)
+        if found and title and found.best in (title, f"{title} ({name})"):  # as a comparison tells namesakes apart
+            return run.values.get(name, {})
+    return {}
+
+
+def _keep_button(desk: Desk, values: Mapping[str, Values], label: str) -> None:
+    """A way to end the sweep with the values of a branch."""
     if values and all(name in desk.document.nodes and desk.document.nodes[name].sweep for name in values):
         st.button(
-            "Keep these values",
+            label,
             icon=":material/check:",
             help="Put them into the settings and remove the sweep. Nothing has to run again for them.",
             on_click=_keep,
@@ -258,7 +309,10 @@ def _keep_button(desk: Desk, values: Mapping[str, Values]) -> None:
 
 
 def _keep(desk: Desk, values: Mapping[str, Values]) -> None:
-    desk.attempt(lambda: desk.edit(KeepBranch(values)))
+    if desk.attempt(lambda: desk.edit(KeepBranch(values))):
+        kept = [f"{symbol(param)} = {brief(value)}" for each in values.values() for param, value in each.items()]
+        words = f"{', '.join(kept)} {'is' if len(kept) == 1 else 'are'} kept; the sweep is ended. Undo brings it back."
+        desk.notice = desk.notice or words
 
 
 def _meeting_points(desk: Desk, run: Expansion, ends: Collection[Endpoint]) -> Iterator[Endpoint]:
@@ -304,8 +358,12 @@ def _node_log(desk: Desk, run: str, name: str, state: NodeState) -> None:
     if state.state == "failed":
         failure(state)
     path = desk.library.workspace.node_log(run, name)
+    text = ""
     if path.is_file():
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - LOG_BYTES))
             text = file.read().decode(errors="replace")
-        st.code(text or "(nothing written yet)", language=None, height=200)
+    if text:
+        st.code(text, language=None, height=200)
+    elif state.state in ("running", "done"):
+        st.caption("It wrote no log." if state.state == "done" else "It has written nothing yet.")

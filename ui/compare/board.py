@@ -74,7 +74,7 @@ class Line:
     started: float
     node: str
     model: str
-    """The kind of model, as the palette calls it."""
+    """The kind of model, as the palette calls it, and its preset."""
     judged: Judged
     output: Output
     inspect: str | None = None
@@ -151,10 +151,10 @@ def board_rows(lines: Sequence[Line], data: Mapping[str, str]) -> list[dict[str,
     """The lines as rows of plain values; each has every measure that any of them has."""
     shown = [*measures_of(lines), "threshold"]
     return [
-        {"rank": rank, "evaluation": line.judged.title, "model": line.model, "pipeline": line.pipeline}
-        | {"data": data[line.key]}
+        {"rank": rank, "evaluation": line.judged.title, "started": clock(line.started), "model": line.model}
+        | {"pipeline": line.pipeline, "data": data[line.key]}
         | {name: line.judged.measures.get(name) for name in shown}
-        | {"started": clock(line.started), "run": line.run, "node": line.node}
+        | {"run": line.run, "node": line.node}
         for rank, line in enumerate(lines, start=1)
     ]
 

@@ -12,8 +12,9 @@ from typing import Any
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from engine.branches import symbol
 from engine.catalogue import Catalogue
-from engine.document import Document, Node, NodeSettings
+from engine.document import Document, Node, NodeSettings, Range, Sweep
 from engine.wording import readable
 
 ABSENT, THERE, UNSET = "not there", "there", "–"
@@ -68,13 +69,15 @@ def _settings(name: str, document: Document, catalogue: Catalogue) -> Settings:
     others = {
         name: _text(value)
         for name, value in node.model_dump(exclude_defaults=True).items()
-        if name not in ("type", "params", "label", "settings")
+        if name not in ("type", "params", "label", "settings", "sweep")
     }
+    swept = {"sweep": _sweep_words(node.sweep)} if node.sweep else {}
     return (
         {"type": node.type}
         | {f"input {port}": ", ".join(sorted(sources)) for port, sources in inputs.items()}
         | dict(_flat(node.params, ""))
         | limits
+        | swept
         | others
     )
 
@@ -94,6 +97,19 @@ def _text(value: object) -> str:
     return readable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), LONGEST_VALUE)
 
 
+def _sweep_words(sweep: Sweep) -> str:
+    """``γ: 0.5, 0.9; μ: 1 to 4; 10 drawn``."""
+    tried = {**sweep.grid, **sweep.random}
+    parts = [f"{symbol(name)}: {_values_words(choice)}" for name, choice in tried.items()]
+    return readable("; ".join([*parts, *([f"{sweep.trials} drawn"] if sweep.random else [])]), LONGEST_VALUE)
+
+
+def _values_words(choice: list[Any] | Range) -> str:
+    if isinstance(choice, Range):
+        return f"{choice.start:g} to {choice.end:g}"
+    return ", ".join(map(_text, choice))
+
+
 def _told_or_default(setting: str, values: Settings, node: Node, catalogue: Catalogue) -> str:
     if setting in values:
         return values[setting]
@@ -109,7 +125,13 @@ def _words(setting: str, node: Node, catalogue: Catalogue) -> str:
     first, *rest = setting.split(".")
     field = _field(first, node, catalogue)
     if field is None or not field.title:
-        return "Type" if setting == "type" else setting[:1].upper() + setting[1:] if " " in setting else setting
+        return (
+            setting.capitalize()
+            if setting in ("type", "sweep")
+            else setting[:1].upper() + setting[1:]
+            if " " in setting
+            else setting
+        )
     return " · ".join([field.title, *rest])
 
 

@@ -26,13 +26,15 @@ from ui.runs.history import document_of
 from ui.runs.view import open_pipeline
 from ui.runs.words import shortened
 from ui.studio import studio
-from ui.text import plain
+from ui.text import plain, time_of_day
 
 ADDRESS = "runs"
 MOST_RUNS = 200
 LATEST = (20, 50, MOST_RUNS)
 TICKED_AT_FIRST = 4
 MOST_DRAWN = 12
+SCROLLBAR = 16
+"""Pixels that a table has more, so that the bar below a wide one does not cover its last row."""
 RATES = tuple(name for name in MEASURES if name.startswith("recall_at_"))
 HOW_TO_BEGIN = (
     "Build a pipeline that ends in Predict and Evaluate and press Run: each evaluation then is a line here. "
@@ -187,9 +189,10 @@ def _draw_table(order: list[Line], rows: list[dict[str, Any]], measure: str | No
         "on_select": "rerun",
         "selection_default": {"selection": {"rows": [order.index(line) for line in first]}},
         "column_config": _columns(order, measure),
-        "height": min(38 + 35 * len(rows), 420),
+        "height": min(38 + 35 * len(rows) + SCROLLBAR, 420),
     }
-    picked = st.dataframe(as_arrow(rows), hide_index=True, placeholder="–", key=table_key(order), **settings)  # type: ignore[call-overload]
+    shown = [row | {"started": time_of_day(line.started)} for row, line in zip(rows, order, strict=True)]
+    picked = st.dataframe(as_arrow(shown), hide_index=True, placeholder="–", key=table_key(order), **settings)  # type: ignore[call-overload]
     return [order[row] for row in picked["selection"]["rows"] if row < len(order)]
 
 
@@ -203,10 +206,10 @@ def _columns(lines: Sequence[Line], measure: str | None) -> dict[str, Any]:
     config: dict[str, Any] = {
         "rank": st.column_config.NumberColumn("#", width=44, pinned=True),
         "evaluation": text("Evaluation", pinned=True, width="medium"),
+        "started": text("Started", help="When the run began."),
         "model": text("Model"),
         "pipeline": text("Pipeline"),
         "data": text("Data", help="The rows that were judged; only lines with the same can be compared."),
-        "started": text("Run started"),
         "run": text("Run"),
         "node": text("Node"),
     }
@@ -313,7 +316,7 @@ def _draw_changes(lines: list[Line]) -> None:
     documents = {run_title(row): document for row in rows if (document := document_of(row))}
     found = changes(documents, studio().catalogue)
     if found:
-        grid(found, "compare-changes", height=min(38 + 35 * len(found), 420))
+        grid(found, "compare-changes", height=min(38 + 35 * len(found) + SCROLLBAR, 420))
     else:
         st.caption("These runs have the same nodes, connections and settings.")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from engine.catalogue import Catalogue
-from engine.document import Document
+from engine.document import Document, Node
 from engine.errors import SylvaError
 from engine.events import EventLog, RunRow
 from engine.state import RunState, fold
@@ -70,11 +70,16 @@ class Boards:
         self, row: RunRow, state: RunState, document: Document | None, node: str, output: Output, judged: Judged
     ) -> Line:
         model = model_behind(document, self.catalogue, node) if document else None
-        kind = document.nodes[model].type if document and model else ""
-        title = self.catalogue[kind].title if kind in self.catalogue else UNKNOWN
+        title = self._title(document.nodes[model]) if document and model else UNKNOWN
         inspect = inspected(document, state, model) if document else None
         started = state.started or row.created
         return Line(row.id, readable(row.name), started, node, title, judged, output, inspect)
+
+    def _title(self, node: Node) -> str:
+        """``Deep forest, mddf``: runs of one pipeline often differ in the preset only."""
+        title = self.catalogue[node.type].title if node.type in self.catalogue else UNKNOWN
+        preset = node.params.get("preset")
+        return readable(f"{title}, {preset}") if preset and preset != "default" else title
 
     def _judgement(self, output: Output) -> Judged | None:
         if output.digest not in self._judged:

@@ -35,7 +35,7 @@ def _draw() -> None:
         st.subheader("Data", anchor=False)
         words_left()
         if kept := draw_upload():
-            st.query_params[ADDRESS] = kept
+            st.query_params.from_dict({ADDRESS: kept})
             st.rerun()
         _draw_list(listing(studio().files))
         _draw_samples(chosen)
@@ -70,7 +70,7 @@ def _draw_list(files: list[DataFile]) -> None:
         ADDRESS,
         time="Changed",
         columns={
-            "Name": config.TextColumn(width=170),
+            "Name": config.TextColumn(width=150),
             "Rows": config.NumberColumn(format="localized", width=64),
             "Columns": config.NumberColumn(format="localized", width=72),
             "Size": config.NumberColumn(format="bytes", width=72),
@@ -90,4 +90,4 @@ def _draw_samples(chosen: str | None) -> None:
 
 
 def _choose_sample(source: str) -> None:
-    st.query_params[ADDRESS] = source
+    st.query_params.from_dict({ADDRESS: source})

@@ -28,6 +28,7 @@ WORD = "data-word"
 """Where a callback leaves what went wrong."""
 MADE = "data-made"
 """Where it leaves the pipeline that was made."""
+ADDRESS = "target"
 MOST_SHOWN_CLASSES = 8
 
 
@@ -76,7 +77,7 @@ def _seen(root: str, source: str, its: Stamp | None, reading: Reading, target: s
 
 
 def _leave() -> None:
-    st.query_params.pop("file", None)
+    st.query_params.clear()
 
 
 def _draw_unreadable(source: str, problem: BadInput) -> None:
@@ -111,11 +112,21 @@ def _sample_title(source: str) -> str:
 
 def _choose_target(source: str, seen: Look) -> str | None:
     names: list[str] = seen.table.data.column_names
-    own = own_target(source, seen)
+    wanted, key = st.query_params.get(ADDRESS), f"data-target-{source}"
+    own = wanted if wanted in names else own_target(source, seen)
     return st.selectbox(
-        "Target", names, names.index(own) if own else None, key=f"data-target-{source}",
+        "Target", names, names.index(own) if own else None, key=key, on_change=_keep_target, args=(key,),
         placeholder="Choose the column with the classes to learn",
     )  # fmt: skip
+
+
+def _keep_target(key: str) -> None:
+    """Put the target into the address, so that a reload does not forget it."""
+    chosen = st.session_state.get(key)
+    if chosen is None:
+        st.query_params.pop(ADDRESS, None)
+    else:
+        st.query_params[ADDRESS] = chosen
 
 
 def own_target(source: str, seen: Look) -> str | None:

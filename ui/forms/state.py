@@ -85,12 +85,12 @@ class Form:
         """What the document has there."""
         return at(self.params, place)
 
-    def revise(self, edit: ParamsEdit) -> None:
-        """Have the document's parameters changed by ``edit``, whatever they are by then."""
+    def revise(self, edit: ParamsEdit, change: Callable[[ParamsEdit], None] | None = None) -> None:
+        """Have the document's parameters changed by ``edit``, whatever they are by then; ``change`` may be another."""
         after = edit(self._kept.params)
         if after != self._kept.params:
             self._kept.params = after
-            self.change(edit)
+            (change or self.change)(edit)
 
     # Widgets
 

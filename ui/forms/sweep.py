@@ -1,9 +1,10 @@
 """The folded part of a node's form in which values are given to be tried, each combination in a branch of its own.
 
-- ``sweep_form``   draws it
+- ``sweep_form``   draws it; ``can_sweep`` says for which nodes there is one
 - ``SweepEdit``    what it gives for each edit: from sweep to sweep
 - ``in_sweep``     whether a problem is one of the sweep
 - ``as_values``, ``values_text``  values as one types them: ``0.6, 0.8``, or at random ``3 to 12``
+- ``offered_settings``  what can be swept, in the words of the form
 - ``summary``      what a sweep amounts to, in a line
 
 The widgets work on the sweep as plain data, the way those of a form work on parameters.
@@ -13,7 +14,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,16 +24,21 @@ import streamlit as st
 from pydantic import JsonValue
 
 from engine.branches import combinations, symbol
+from engine.contract import NodeType
 from engine.document import MAX_BRANCHES, Node, Range, Sweep, changed
 from engine.params import Types
 from engine.problems import InvalidPipeline, Problem
-from ui.forms.fields import FieldSpec, specs_of
-from ui.forms.state import Form, choice_words
+from ui.forms.amounts import KINDS, preset_facts
+from ui.forms.fields import FieldSpec, applies, specs_of
+from ui.forms.state import Form, ParamsEdit, choice_words
 from ui.forms.values import MISSING, Place, at, from_text, json_or_text, number_or_text, put
 from ui.text import plain
 
 SweepEdit = Callable[[Sweep | None], Sweep | None]
 """A node's sweep → the sweep after an edit."""
+
+Change = Callable[[SweepEdit, ParamsEdit | None], None]
+"""Takes an edit of the sweep, and one of the parameters that has to be made with it."""
 
 TITLE = "Sweep"
 GRID, RANDOM = "grid", "random"
@@ -49,7 +57,7 @@ def sweep_form(
     problems: Sequence[Problem],
     judged: bool,
     key: str,
-    change: Callable[[SweepEdit], None],
+    change: Change,
 ) -> None:
     """Draw the sweep of a node; each edit is given to ``change``, to be made upon the sweep there is by then.
 
@@ -59,7 +67,7 @@ def sweep_form(
         f"{key}/sweep",
         as_plain(node.sweep),
         [_moved(problem) for problem in problems],
-        lambda edit: change(lambda sweep: as_sweep(edit(as_plain(sweep)))),
+        lambda edit: change(_on_sweep(edit), None),
     )
     with st.expander(TITLE, expanded=form.stays_open(TITLE, node.sweep is not None), key=f"{key}/sweep-part"):
         specs = specs_of(catalogue[node.type].params)
@@ -71,9 +79,14 @@ def sweep_form(
                 st.caption(plain(said))
             if not judged:
                 st.caption("Put an Evaluate node below it, and a leaderboard will compare the branches.")
-        _add(form, node, specs)
+        _add(form, node, specs, change)
         if node.sweep is not None:
             form.button("Remove the sweep", "clear", lambda sweep: {}, icon=":material/close:", type="tertiary")
+
+
+def can_sweep(node: Node, node_type: NodeType) -> bool:
+    """Whether the node can have branches: not if it runs for its effect, or has no settings. One there is, is shown."""
+    return node.sweep is not None or (node_type.cacheable and bool(specs_of(node_type.params)))
 
 
 def in_sweep(problem: Problem) -> bool:
@@ -100,6 +113,11 @@ def as_sweep(data: Mapping[str, Any]) -> Sweep | None:
     if not data.get(GRID) and not data.get(RANDOM):
         return None
     return changed(Sweep(), ("nodes", "", "sweep"), **data)
+
+
+def _on_sweep(edit: ParamsEdit) -> SweepEdit:
+    """An edit of plain data as one of a sweep."""
+    return lambda sweep: as_sweep(edit(as_plain(sweep)))
 
 
 def mode_of(data: Mapping[str, Any]) -> str:
@@ -159,8 +177,9 @@ def _param(form: Form, spec: FieldSpec, place: Place) -> None:
             _typed(form, spec, place)
         remove = partial(put, place=place, value=MISSING)
         form.button(
-            "", f"{name}.remove", remove, icon=":material/close:", type="tertiary", help=f"Stop sweeping {plain(name)}"
-        )
+            "", f"{name}.remove", remove, icon=":material/close:", type="tertiary",
+            help=f"Stop sweeping {plain(spec.title)}",
+        )  # fmt: skip
     form.tell_problems(place)
 
 
@@ -202,23 +221,40 @@ def _typed(form: Form, spec: FieldSpec, place: Place) -> None:
     st.text_input(plain(spec.title), bound.start, help=how, placeholder=placeholder, **bound.wiring)
 
 
-def _add(form: Form, node: Node, specs: tuple[FieldSpec, ...]) -> None:
-    """A field for one more parameter; it empties itself."""
+def _add(form: Form, node: Node, specs: tuple[FieldSpec, ...], change: Change) -> None:
+    """A list of what else can be swept; it empties itself."""
     taken = form.params.get(mode_of(form.params), {})
+    params = _with_preset_learners(node, taken)
+    offered = offered_settings(specs, params, taken)
     key = f"{form.key}.add"
 
     def add() -> None:
-        name = str(st.session_state[key] or "").strip()
+        name = offered.get(st.session_state[key])
         st.session_state[key] = None
-        if name:
-            form.revise(partial(with_param, name=name, values=_start(node, spec_at(specs, node.params, name), name)))
+        if name is None:
+            return
+        values = _start(params, spec_at(specs, params, name), name)
+        needed = _set_learners(params) if name.startswith("learners.") and params is not node.params else None
+        form.revise(partial(with_param, name=name, values=values), lambda edit: change(_on_sweep(edit), needed))
 
-    # The names stand there as they are: where new ones may be typed, the browser sends back what it shows.
-    offered = [name for name in _names(specs, node.params) if name not in taken]
     st.selectbox(
-        "Setting to sweep", offered, index=None, key=key, on_change=add, accept_new_options=True,
-        placeholder="Add a setting", label_visibility="collapsed",
+        "Setting to sweep", list(offered), index=None, key=key, on_change=add, placeholder="Add a setting",
+        label_visibility="collapsed",
     )  # fmt: skip
+
+
+def _with_preset_learners(node: Node, taken: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The parameters, of a deep forest with its preset's learners if it has none of its own."""
+    preset = node.params.get("preset", "default")
+    if node.type != "deep-forest" or node.params.get("learners") or "preset" in taken or not isinstance(preset, str):
+        return node.params
+    facts = preset_facts(preset)
+    return {**node.params, "learners": [dict(one) for one in facts.learners]} if facts else node.params
+
+
+def _set_learners(params: Mapping[str, Any]) -> ParamsEdit:
+    """Write the preset's learners down, so that one of them can be swept; those that are there by then stay."""
+    return lambda now: now if now.get("learners") else {**now, "learners": params["learners"]}
 
 
 def with_param(data: dict[str, Any], name: str, values: list[Any]) -> dict[str, Any]:
@@ -227,9 +263,9 @@ def with_param(data: dict[str, Any], name: str, values: list[Any]) -> dict[str, 
     return data if at(data, place) is not MISSING else dict(put(data, place, values))
 
 
-def _start(node: Node, spec: FieldSpec, name: str) -> list[Any]:
+def _start(params: Mapping[str, Any], spec: FieldSpec, name: str) -> list[Any]:
     """What the parameter is now, to begin with."""
-    now = at(node.params, _steps(name))
+    now = at(params, _steps(name))
     now = spec.default if now is MISSING else now
     return [] if now is None or now == [] else [now]
 
@@ -241,30 +277,63 @@ def _steps(name: str) -> Place:
     return tuple(int(step) if re.fullmatch("[0-9]{1,4}", step) else step for step in name.split("."))
 
 
-def _names(specs: tuple[FieldSpec, ...], params: Mapping[str, Any]) -> Iterator[str]:
-    """All that can be swept: each field, and those of each card that the node has."""
+def offered_settings(
+    specs: tuple[FieldSpec, ...], params: Mapping[str, Any], taken: Mapping[str, Any]
+) -> dict[str, str]:
+    """What can be swept besides what is: parameters by the titles that the form has for them.
+
+    A field that is of no use with the other settings, or with the first of their swept values, is left out.
+    """
+    now = {**params, **{name: values[0] for name, values in taken.items() if isinstance(values, list) and values}}
+    useful = [spec for spec in specs if applies(spec, now, specs)]
+    titles = {name: spec_at(specs, params, name).title for name in _names(useful, params)}
+    often = Counter(titles.values())
+    return {
+        title if often[title] == 1 else f"{title} ({name})": name
+        for name, title in titles.items()
+        if not any(_overlap(name, other) for other in taken)
+    }
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether one of the parameters is the other, or a part of it."""
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
+
+
+def _names(specs: Sequence[FieldSpec], params: Mapping[str, Any]) -> Iterator[str]:
+    """Each field, and those of each card that the node has."""
     for spec in specs:
         yield spec.name
-        cards = params.get(spec.name) if spec.kind == "cards" else None
-        for number, card in enumerate(cards if isinstance(cards, list) else []):
-            kind = card.get(spec.tag) if isinstance(card, dict) else None
-            for inner in spec.variants.get(str(kind), ()):
+        for number, kind in enumerate(_kinds(spec, params)):
+            for inner in spec.variants.get(kind, ()):
                 yield f"{spec.name}.{number}.{inner.name}"
+
+
+def _kinds(spec: FieldSpec, params: Mapping[str, Any]) -> list[str]:
+    """The kinds of the cards that the node has."""
+    cards = params.get(spec.name) if spec.kind == "cards" else None
+    return [str(at(card, (spec.tag,))) for card in cards] if isinstance(cards, list) else []
 
 
 def spec_at(specs: tuple[FieldSpec, ...], params: Mapping[str, Any], name: str) -> FieldSpec:
     """The field that a name means; one that takes anything, if it is none."""
-    first, *rest = name.split(".")
+    first, *rest = _steps(name)
     spec = next((spec for spec in specs if spec.name == first), None)
     if spec is not None and not rest:
         return spec
-    if spec is not None and spec.kind == "cards" and len(rest) == 2:
-        kind = at(params, (*_steps(name)[:2], spec.tag))
-        for inner in spec.variants.get(str(kind), ()):
-            if inner.name == rest[1]:
-                number = int(rest[0]) + 1 if rest[0].isdecimal() else rest[0]
-                return FieldSpec(**{**vars(inner), "title": f"{inner.title} ({spec.title.lower()}, {number})"})
+    kinds = _kinds(spec, params) if spec else []
+    match rest:
+        case [int(number), str(inner)] if spec and number < len(kinds):
+            for one in spec.variants.get(kinds[number], ()):
+                if one.name == inner:
+                    return replace(one, title=f"{one.title} of {_card_words(kinds, number)}")
     return FieldSpec(name, name, "json")
+
+
+def _card_words(kinds: Sequence[str], number: int) -> str:
+    """A card by its kind: ``Random forest``, with its place if there are several of that kind."""
+    words = KINDS.get(kinds[number], choice_words(kinds[number]))
+    return words if kinds.count(kinds[number]) == 1 else f"{words} ({number + 1})"
 
 
 # Values as text

@@ -72,9 +72,9 @@ def _json(form: Form, spec: FieldSpec, place: Place) -> None:
 
 def _text(form: Form, spec: FieldSpec, place: Place) -> None:
     if spec.hint.choose == "column" and form.columns is not None:
-        _one_of(form, spec, place, [column.name for column in form.columns])
+        _one_of(form, spec, place, [column.name for column in form.columns], accepts_new=False)
     elif spec.hint.choose in ("file", "model"):
-        _one_of(form, spec, place, _files(form, spec))
+        _one_of(form, spec, place, _files(form, spec), accepts_new=True)
     else:
         bound = form.widget(place, as_text, partial(from_text, spec))
         st.text_input(
@@ -91,8 +91,8 @@ def _files(form: Form, spec: FieldSpec) -> list[str]:
     return [*form.files, *(f"{SAMPLE}{name}" for name in NAMES)]
 
 
-def _one_of(form: Form, spec: FieldSpec, place: Place, options: Sequence[str]) -> None:
-    """A choice that also takes a name that is not in the list.
+def _one_of(form: Form, spec: FieldSpec, place: Place, options: Sequence[str], *, accepts_new: bool) -> None:
+    """A choice among names, that also takes another one where not all are known.
 
     The names stand there as they are: where new ones may be typed, the browser sends back what it shows.
     """
@@ -104,7 +104,7 @@ def _one_of(form: Form, spec: FieldSpec, place: Place, options: Sequence[str]) -
         ".one",
     )
     empty = NOTHING if spec.optional or spec.required else None
-    _select(form, spec, bound, options, words=str, empty=empty, accept_new_options=True)
+    _select(form, spec, bound, options, words=str, empty=empty, accept_new_options=accepts_new)
 
 
 def _select(
@@ -327,7 +327,7 @@ def _add_row(form: Form, spec: FieldSpec, place: Place, taken: Sequence[str]) ->
         st.text_input(label, **looks)
     else:
         offered = [column.name for column in columns if column.name not in taken]
-        st.selectbox(label, offered, index=None, accept_new_options=True, **looks)
+        st.selectbox(label, offered, index=None, **looks)
 
 
 def _thing(spec: FieldSpec) -> str:

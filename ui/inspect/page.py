@@ -78,7 +78,7 @@ def _draw_chooser() -> None:
     if not found:
         st.info("No run has grown a deep forest yet. Build a pipeline with one, run it, and look inside it here.")
         return
-    st.caption("Click a forest to look inside it. Inspections show most.")
+    st.caption("Click a forest to look inside it. Forests with an Inspect layers node behind them show most.")
     picked = st.dataframe(
         chooser_table(found), hide_index=True, on_select="rerun", selection_mode=["single-row", "single-cell"],
         key=f"inspect-choose-{found[0][0].id}", height=min(38 + 35 * len(found), 640),
@@ -96,7 +96,9 @@ def chooser_table(found: list[tuple[Summary, Choice, str]]) -> pd.DataFrame:
         {
             "Pipeline": [readable(run.name) for run, _, _ in found],
             "Node": [readable(choice.label) for _, choice, _ in found],
-            "Shows": ["everything" if choice.type == INSPECTION else "its growth" for _, choice, _ in found],
+            "Shows": [
+                "all parts" if choice.type == INSPECTION else "growth, margins, learners" for _, choice, _ in found
+            ],
             "When": [clock(run.started or run.created) for run, _, _ in found],
             "State": [marked(choice.state) for _, choice, _ in found],
             "Score": [readable(score) for _, _, score in found],

@@ -1,6 +1,6 @@
 """What the sections of the Inspect page are made of.
 
-- ``picture``  a plot whose camera saves what the page's switch says
+- ``picture``  a plot whose camera saves what the page's switch says, and what it shows in words
 - ``numbers``  a button that saves what is plotted as CSV
 - ``camera``   the switch
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from ui.plots import CONFIG
+from ui.plots.layers import for_dark
 from ui.previews.parts import as_csv
 
 if TYPE_CHECKING:
@@ -29,11 +30,22 @@ def camera() -> None:
     )  # fmt: skip
 
 
-def picture(figure: go.Figure, name: str) -> None:
-    """A plot in the colours of the theme; ``name`` is its key and that of the file it is saved as."""
+def picture(figure: go.Figure, name: str, words: str) -> None:
+    """A plot with ``words`` under it; ``name`` is its key and that of the file it is saved as."""
+    if st.context.theme.type == "dark":
+        for_dark(figure)
     form = str(st.session_state.get(CAMERA) or "PNG").lower()
     saved = {"toImageButtonOptions": {**CONFIG["toImageButtonOptions"], "format": form, "filename": name}}
     st.plotly_chart(figure, theme="streamlit", config=CONFIG | saved, key=f"inspect-plot-{name}")
+    st.caption(words)
+
+
+def side_by_side(pictures: Sequence[tuple[go.Figure, str, str]]) -> None:
+    """Plots in columns, all as high as the highest."""
+    height = max(figure.layout.height for figure, _, _ in pictures)
+    for column, (figure, name, words) in zip(st.columns(len(pictures)), pictures, strict=True):
+        with column:
+            picture(figure.update_layout(height=height), name, words)
 
 
 def numbers(name: str, rows: Sequence[Mapping[str, Any]] | str) -> None:

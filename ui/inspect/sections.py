@@ -15,10 +15,10 @@ from nodes._layers import UNKNOWN, Layers
 from ui import plots
 from ui.inspect import tables
 from ui.inspect.maps import Marks, marks, row_maps, some
-from ui.inspect.parts import numbers, picture
+from ui.inspect.parts import numbers, picture, side_by_side
 from ui.inspect.subject import Subject, screened
 from ui.plots.layers import HELD_OUT, TABLE
-from ui.previews.measures import title_of
+from ui.previews.measures import LOWER_IS_BETTER, title_of
 from ui.previews.parts import counted, grid, short_texts
 from ui.text import plain
 
@@ -28,8 +28,12 @@ MOST_OVERLAID = 6
 TABS = "inspect-tabs"
 ROW_TAB = "One row"
 USUAL_SHARE = 0.1
-FLOW_LABELS = "<style>.sankey text {fill: currentColor !important; text-shadow: none !important}</style>"
-"""Plotly draws a white shadow around them, whatever the theme."""
+WHOSE_ROWS = f"{HELD_OUT}: rows it learned from, each judged by fits that had not seen it."
+MARGIN = "A row's margin is the score of its own class less the best other one: below 0 it is wrong, at 1 sure."
+RATIO = "The spread of the margins divided by their mean. It should fall from layer to layer."
+SEPARATION = (
+    "Spread of the rows within their classes over the spread between classes: the smaller, the better they are apart."
+)
 
 Layer = Mapping[str, Any]
 
@@ -40,14 +44,19 @@ Layer = Mapping[str, Any]
 def draw_growth(subject: Subject) -> None:
     """Score, margins and margin ratio by layer, and what became of each layer."""
     records, stages, title = subject.records, subject.stages, title_of(subject.metric)
+    better = "lower" if subject.metric in LOWER_IS_BETTER else "higher"
+    side_by_side(
+        [
+            (plots.growth(records, subject.metric, title, stages), "growth",
+             f"The score after each layer: {better} is better. A layer without gain is dropped. {WHOSE_ROWS}"),
+            (_ratio_plot(subject, title), "margin-ratio",
+             "Margin ratio: the spread of the margins over their mean. Good: it falls while the score gets better."),
+        ]
+    )  # fmt: skip
     left, right = st.columns(2)
     with left:
-        picture(plots.growth(records, subject.metric, title, stages), "growth")
-    with right:
-        picture(_ratio_plot(subject, title), "margin-ratio")
-    left, right = st.columns(2)
-    with left:
-        picture(plots.margin_growth(records, stages), "margins-by-layer")
+        words = f"{MARGIN} Good: the mean rises and the bars get shorter."
+        picture(plots.margin_growth(records, stages), "margins-by-layer", words)
     with right:
         _draw_layer_table(subject, title)
 
@@ -69,6 +78,10 @@ def _draw_layer_table(subject: Subject, title: str) -> None:
     config: dict[str, Any] = {name: number for name in rows[0] if name not in ("layer", "kept", "why")}
     config["score"] = st.column_config.NumberColumn(f"{plain(title)}, held out", format="%.4f")
     config["table score"] = st.column_config.NumberColumn(f"{plain(title)}, table", format="%.4f")
+    for where in ("", "table "):
+        config[f"{where}margin ratio"] = st.column_config.NumberColumn(format="%.4f", help=RATIO)
+    config["S_A/S_E of the map"] = st.column_config.NumberColumn(format="%.4f", help=f"{SEPARATION} As t-SNE draws it.")
+    config["S_A/S_E"] = st.column_config.NumberColumn(format="%.4f", help=f"{SEPARATION} Of the class vectors.")
     config["why"] = st.column_config.TextColumn(width="large")
     grid(rows, "inspect-layer-table", column_config=config, height=min(38 + 35 * len(rows), 340))
     numbers("growth", rows)
@@ -89,7 +102,9 @@ def draw_margins(subject: Subject) -> None:
             "Show", ["Distribution", "Cumulative"], default="Distribution", required=True, key="inspect-margin-shape"
         )
         places = [HELD_OUT, TABLE] if on_table else [HELD_OUT]
-        wanted = st.pills("Rows", places, default=places[:1], selection_mode="multi", key="inspect-margin-rows")
+        wanted = st.pills(
+            "Rows", places, default=places[:1], selection_mode="multi", key="inspect-margin-rows", help=WHOSE_ROWS
+        )
         chosen = st.pills(
             "Layers", there, default=some(there, MOST_OVERLAID), selection_mode="multi", key=f"inspect-margin-{there}"
         )
@@ -98,8 +113,8 @@ def draw_margins(subject: Subject) -> None:
         st.info("Choose the rows and at least one layer.")
         return
     cumulative = shape == "Cumulative"
-    picture(plots.margin_distribution(series, "Margins after each layer", cumulative=cumulative), "margins")
-    st.caption("A margin is the score of a row's own class less the best other one: below 0 it is wrong, at 1 sure.")
+    figure = plots.margin_distribution(series, "Margins after each layer", cumulative=cumulative)
+    picture(figure, "margins", f"{MARGIN} Good: each layer moves the rows to the right.")
     numbers("margins", tables.margin_rows(series))
 
 
@@ -111,7 +126,7 @@ def draw_maps(subject: Subject) -> None:
     layers = _inspected(subject)
     held = marks(subject.digest)
     there = [stage["number"] for stage in layers.stages]
-    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+    with st.container(horizontal=True, gap="medium"):
         by = st.segmented_control(
             "Colour by", list(COLOURINGS), default="class", format_func=COLOURINGS.__getitem__, required=True,
             key="inspect-colour",
@@ -119,9 +134,9 @@ def draw_maps(subject: Subject) -> None:
         chosen = there
         if len(there) > 1:
             chosen = st.pills("Layers", there, default=some(there), selection_mode="multi", key="inspect-map-layers")
-        st.button("Mark all mistakes", on_click=_mark_mistakes, args=(held, layers), disabled=not _judged(layers))
     if chosen:
         row_maps(layers, sorted(chosen), str(by), held, "t-sne")
+        st.caption(f"Rows lie close together if the learners said much the same of them. S_A/S_E: {SEPARATION.lower()}")
     else:
         st.info("Choose at least one layer.")
     _draw_marked(layers, held)
@@ -137,13 +152,16 @@ def _mark_mistakes(held: Marks, layers: Layers) -> None:
 
 def _draw_marked(layers: Layers, held: Marks) -> None:
     with st.container(key="inspect-marked"):
-        if not held.rows:
-            st.caption("Mark rows in a map to list them here: drag a frame around them, or click one.")
-            return
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f"**{counted(len(held.rows), 'row')} marked**", width="content")
-            st.button("Unmark", on_click=held.change, args=((),), key="inspect-unmark")
-            numbers("marked-rows", _marked_csv(layers, held.digest, held.rows))
+            if held.rows:
+                st.markdown(f"**{counted(len(held.rows), 'row')} marked**", width="content")
+                numbers("marked-rows", _marked_csv(layers, held.digest, held.rows))
+            else:
+                words = "Mark rows in a map to list them here: drag a frame around them, or click one."
+                st.caption(words, width="content")
+            st.button("Mark all mistakes", on_click=_mark_mistakes, args=(held, layers), disabled=not _judged(layers))
+        if not held.rows:
+            return
         _row_list(layers, held.rows, f"inspect-marked-{hash(held.rows)}")
         st.caption("Tick a row to see its way through the layers.")
 
@@ -219,12 +237,14 @@ def _draw_way(layers: Layers, at: int) -> None:
             vectors = tables.known(layers.vectors[:left, :, at])
             said = tables.known(layers.outputs[:left, at])
             named = truth if truth != UNKNOWN else None
-            picture(plots.class_vectors(vectors, said, layers.learners, layers.classes, named), "class-vectors")
+            words = "A class vector: the share that a learner gives each class. The stronger the blue, the surer it is"
+            words += "; good is a strong cell in the dotted frame." if named is not None else "."
+            picture(plots.class_vectors(vectors, said, layers.learners, layers.classes, named), "class-vectors", words)
         with right_side:
             margins = [float(layers.margin(number)[at]) for number in range(1, depth + 1)]
             names = [layers.classes[int(layers.said(number)[at])] for number in range(1, depth + 1)]
             if truth != UNKNOWN:
-                picture(plots.row_margin(margins, names, left), "row-margin")
+                picture(plots.row_margin(margins, names, left), "row-margin", f"{MARGIN} Good: it climbs.")
             st.markdown("**The row itself**")
             own = layers.sample.slice(at, 1).to_pylist()[0]
             grid(
@@ -243,7 +263,9 @@ def draw_learners(subject: Subject) -> None:
     if any(scores for stage in subject.stages for scores in stage["learner_scores"] if any(scores.values())):
         places[TABLE] = subject.stages
     with st.container(horizontal=True, gap="medium"):
-        where = st.segmented_control("Rows", list(places), default=HELD_OUT, required=True, key="inspect-learner-rows")
+        where = st.segmented_control(
+            "Rows", list(places), default=HELD_OUT, required=True, key="inspect-learner-rows", help=WHOSE_ROWS
+        )
         measures = _measures(places[str(where)])
         measure = st.selectbox(
             "Measure", measures, index=measures.index(subject.metric) if subject.metric in measures else 0,
@@ -252,9 +274,10 @@ def draw_learners(subject: Subject) -> None:
     layers = places[str(where)]
     scores = tables.quality(layers, measure)
     at = [layer["number"] for layer in layers]
-    picture(plots.learner_quality(learners, at, scores, title_of(measure), str(where)), "learners")
+    words = "How good each learner is alone. Good: all get better from layer to layer, and no one falls far behind."
     if screened(subject.kept):
-        st.caption("Later layers are judged on the rows that did not leave before, which are the hard ones.")
+        words += " Later layers are judged on the rows that did not leave before, which are the hard ones."
+    picture(plots.learner_quality(learners, at, scores, title_of(measure), str(where)), "learners", words)
     numbers("learners", tables.quality_rows(learners, layers, measures, str(where)))
     if subject.layers:
         _draw_agreement(learners, subject.stages)
@@ -272,16 +295,20 @@ def _draw_agreement(learners: Sequence[str], stages: Sequence[Layer]) -> None:
     stage = next(stage for stage in stages if stage["number"] == layer)
     left, right = st.columns(2)
     with left:
-        picture(plots.agreement(learners, stage["agreement"], stage["number"]), "agreement")
+        words = "How often two learners name the same class. Near 100 % the two are as good as one: change one of them."
+        picture(plots.agreement(learners, stage["agreement"], stage["number"]), "agreement", words)
         numbers("agreement", tables.agreement_rows(learners, stages))
     with right:
         rows = [{"column": row["feature"], "importance": row["importance"]} for row in stage["importances"]]
         if rows:
-            picture(plots.importances(rows, 15).update_xaxes(title="Share of the layer's importance"), "importances")
+            figure = plots.importances(rows, 15).update_xaxes(title="Share of the layer's importance")
+            words = "What the learners of this layer go by: columns of the table, and what the layer before said."
+            picture(figure, "importances", words)
         else:
             st.info("The learners of this forest measure no importances.")
     if any(stage["importances"] for stage in stages):
-        picture(plots.importances_by_layer(stages), "importances-by-layer")
+        words = "Good: later layers go by what the layer before said as well, but not by that alone."
+        picture(plots.importances_by_layer(stages), "importances-by-layer", words)
         numbers("importances", tables.importance_rows(learners, stages))
 
 
@@ -290,7 +317,6 @@ def _draw_agreement(learners: Sequence[str], stages: Sequence[Layer]) -> None:
 
 def draw_screening(subject: Subject) -> None:
     """Rows that left early, and those that would have left with another share of errors."""
-    st.html(FLOW_LABELS)
     did = screened(subject.kept)
     sides = st.columns(2 if subject.layers and _judged(subject.layers) else 1)
     with sides[0]:
@@ -307,8 +333,7 @@ def _draw_what_happened(subject: Subject, *, did: bool) -> None:
         return
     layers, what = (subject.stages, "inspected table") if subject.layers else (subject.kept, "training rows")
     flows = tables.flows_of(layers)
-    st.caption(tables.flow_words(flows))
-    picture(plots.screening(flows, f"Rows that left early: {what}"), "screening")
+    picture(plots.screening(flows, f"Rows that left early: {what}"), "screening", tables.flow_words(flows))
     numbers("screening", tables.flow_rows(flows, what))
 
 
@@ -322,8 +347,8 @@ def _draw_what_if(layers: Layers) -> None:
     )  # fmt: skip
     flows = [flow._asdict() for flow in screening_flow(layers.outputs, layers.truth, share)]
     with st.container(key="inspect-what-if"):
-        st.caption(f"With a = {share:.2f}: {tables.flow_words(flows)}")
-        picture(plots.screening(flows, f"Rows that would leave, of the {len(layers.rows):,} sampled"), "what-if")
+        words = f"With a = {share:.2f}: {tables.flow_words(flows)}"
+        picture(plots.screening(flows, f"Rows that would leave, of the {len(layers.rows):,} sampled"), "what-if", words)
         numbers("what-if", tables.flow_rows(flows, f"a = {share:.2f}"))
 
 

@@ -41,7 +41,7 @@ def _draw() -> None:
         with st.container(border=True, width=640):
             st.markdown(HOW_TO_GET_ONE)
         return
-    left, right = st.columns([5, 6], gap="large")
+    left, right = st.columns(2, gap="large")
     with left:
         st.subheader("Models", anchor=False)
         words_left()
@@ -78,7 +78,6 @@ def model_table(entries: list[ModelEntry]) -> list[dict[str, object]]:
             "Kind": entry.title or "cannot be read",
             "Result": headline(entry) or None,
             "Saved": int(entry.saved * 1000),
-            "Classes": len(entry.classes) or None,
             "Trained on": entry.rows or None,
             "Size": entry.bytes,
         }
@@ -98,10 +97,9 @@ def _draw_list(entries: list[ModelEntry]) -> None:
         time="Saved",
         columns={
             "Name": config.TextColumn(width=112),
-            "Kind": config.TextColumn(width=84),
-            "Result": config.TextColumn(width=100),
-            "Classes": config.NumberColumn(width=62),
+            "Kind": config.TextColumn(width=92),
+            "Result": config.TextColumn(width=112),
             "Trained on": config.NumberColumn(format="localized", width=80, help="Rows it learned from"),
-            "Size": config.NumberColumn(format="bytes", width=64),
+            "Size": config.NumberColumn(format="bytes", width=72),
         },
     )

@@ -88,7 +88,13 @@ def _source_words(name: str, rows: int | None) -> str:
 def _draw_measures(entry: ModelEntry) -> None:
     for judged in entry.card.judged[:1]:
         tiles(measure_tiles(judged))
-        st.caption(f"{plain(judged.title)}, on {plain(judged.table)} of its run.")
+        st.caption(plain(judged_words(judged)))
+
+
+def judged_words(judged: Judged) -> str:
+    """``Deep forest, judged in its run on the rows “test” of the node “split”.``"""
+    node, _, port = judged.table.rpartition(".")
+    return f"{judged.title}, judged in its run on the rows “{port}” of the node “{node}”."
 
 
 def measure_tiles(judged: Judged) -> list[tuple[str, str, str]]:

@@ -15,12 +15,14 @@ CONFIG: dict[str, Any] = {
 }
 """For ``st.plotly_chart``; the camera of the tool bar saves a picture."""
 
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C8C8C")
-"""Okabe and Ito's, without black and yellow: each is seen on white and on black."""
+COLOURS = ("#1F83CC", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C8C8C")
+"""Okabe and Ito's, without black and yellow, the blue a little brighter: each is seen on white and on black."""
 BLUE, GREY = COLOURS[0], COLOURS[-1]
 DASHES = ("solid", "dash", "dot", "dashdot")
 FAINT = "rgba(128, 128, 128, 0.6)"
 GRID = "rgba(128, 128, 128, 0.2)"
+TOOLS = {"bgcolor": "rgba(0,0,0,0)", "color": GREY, "activecolor": BLUE}
+"""The bar with the camera; left alone, plotly takes a clear page for a black one and puts a dark box behind the bar."""
 LONGEST_NAME = 18
 
 
@@ -68,6 +70,7 @@ def lay_out(figure: go.Figure, title: str, height: int, *, legend: bool = False)
         showlegend=legend,
         legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "xanchor": "left"},
         hoverlabel={"align": "left"},
+        modebar=TOOLS,
         font={"size": 13},
     )
     figure.update_xaxes(automargin=True, gridcolor=GRID, zeroline=False)

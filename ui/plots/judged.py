@@ -141,7 +141,8 @@ def recall_at_rates(rows: Sequence[Mapping[str, Any]], rates: Sequence[tuple[str
     lay_out(figure, "Recall at interrupt rates", 400, legend=True)
     figure.update_layout(barmode="group", bargap=0.2)
     figure.update_xaxes(showgrid=False, **named_ticks([title for _, title in rates], longest=28))
-    figure.update_yaxes(title="Share of the class found", range=[0, 1.08], tickformat=".0%")
+    greatest = max((value for row in rows for key, _ in rates if (value := number(row.get(key)))), default=1.0)
+    figure.update_yaxes(title="Share of the class found", range=[0, greatest * 1.1], tickformat=".2~%")
     return figure
 
 

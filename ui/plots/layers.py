@@ -13,16 +13,19 @@ from typing import Any
 import plotly.graph_objects as go
 
 from ui.plots._style import BLUE, COLOURS, FAINT, GREY, in_full, lay_out, line, named_ticks, number, shortened
-from ui.plots.judged import FADE, INK, WHITE_TEXT_FROM
+from ui.plots.judged import INK, WHITE_TEXT_FROM
 
 Layer = Mapping[str, Any]
 
-ORANGE, GREEN, RED = COLOURS[1], COLOURS[2], COLOURS[5]
+AMBER, GREEN, ORANGE = COLOURS[1], COLOURS[2], COLOURS[5]
 HELD_OUT, TABLE = "Held-out training rows", "Inspected table"
+CLEAR_TO_BLUE = ((0.0, "rgba(0, 114, 178, 0.06)"), (1.0, "rgba(0, 114, 178, 1)"))
+"""Weak cells have the ground of the theme; see ``for_dark``."""
 MOST_WRITTEN = 200
 """Cells of a heat map beyond which numbers in them could not be read."""
 MOST_FEATURES = 20
 STAYS, RIGHT, WRONG = "rgba(128, 128, 128, 0.35)", "rgba(0, 158, 115, 0.55)", "rgba(213, 94, 0, 0.65)"
+GONE_CORRECT, GONE_WRONG, GONE = "gone, correct", "gone, wrong", "gone"
 
 
 # How it grew
@@ -41,7 +44,7 @@ def growth(records: Sequence[Layer], measure: str, title: str, stages: Sequence[
             go.Scatter(
                 name="One learner", mode="markers", x=[number for number, _, _ in learners],
                 y=[score for _, _, score in learners], customdata=[in_full(name) for _, name, _ in learners],
-                marker={"color": ORANGE, "size": 7, "symbol": "diamond-open"},
+                marker={"color": AMBER, "size": 7, "symbol": "diamond-open"},
                 hovertemplate="layer %{x}, %{customdata}<br>%{y:.4f}<extra></extra>",
             ),
             go.Scatter(
@@ -81,7 +84,7 @@ def ratio_and_score(layers: Sequence[Layer], scores: Sequence[float | None], tit
     ratios = [(layer.get("margins") or {}).get("ratio") for layer in layers]
     figure = go.Figure(
         [
-            _line_of("Margin ratio", numbers, ratios, ORANGE, "dash", "square", "y2"),
+            _line_of("Margin ratio", numbers, ratios, AMBER, "dash", "square", "y2"),
             _line_of(shortened(title, 28), numbers, list(scores), BLUE, "solid", "circle", "y"),
         ]
     )
@@ -206,22 +209,22 @@ def class_vectors(
     figure.data[0].customdata = [[[in_full(full), in_full(name)] for name in classes] for _, full, _ in rows]
     _write_cells(figure, cells, 0.0, "{:.0%}", highest=1.0)
     lay_out(figure, "What each learner said (dotted frame: the true class)" if truth is not None else
-            "What each learner said", 130 + 24 * len(rows))  # fmt: skip
+            "What each learner said", 160 + 24 * len(rows))  # fmt: skip
     for level in range(1, len(vectors)):
         figure.add_hline(level * (len(learners) + 1) - 0.5, line={"color": FAINT, "width": 2})
     if truth is not None:
-        figure.add_vrect(truth - 0.48, truth + 0.48, line={"color": ORANGE, "width": 2, "dash": "dot"})
+        figure.add_vrect(truth - 0.48, truth + 0.48, line={"color": AMBER, "width": 2, "dash": "dot"})
     crowded = len(classes) * max((min(len(name), 18) for name in classes), default=0) > 90
     figure.update_xaxes(side="top", showgrid=False, tickangle=-45 if crowded else 0, **named_ticks(classes))
     figure.update_yaxes(autorange="reversed", showgrid=False, **named_ticks([name for name, _, _ in rows], longest=30))
-    figure.update_layout(margin={"t": 80})
+    figure.update_layout(margin={"t": 80}, title={"y": 1, "yanchor": "top", "pad": {"t": 14}})
     return figure
 
 
 def row_margin(margins: Sequence[float | None], said: Sequence[str], left_at: int) -> go.Figure:
     """The margin of one row after each layer up to the one at which it left; ``said``: the class it was given."""
     numbers = list(range(1, len(margins) + 1))
-    colours = [GREY if value is None else GREEN if value > 0 else RED for value in margins]
+    colours = [GREY if value is None else GREEN if value > 0 else ORANGE for value in margins]
     figure = go.Figure(
         go.Scatter(
             x=numbers[:left_at], y=list(margins)[:left_at], mode="lines+markers",
@@ -230,7 +233,7 @@ def row_margin(margins: Sequence[float | None], said: Sequence[str], left_at: in
             hovertemplate="layer %{x}: said %{customdata}<br>margin %{y:.3f}<extra></extra>",
         )
     )  # fmt: skip
-    lay_out(figure, "Margin of the row (green: right, red: wrong)", 300)
+    lay_out(figure, "Margin of the row (green: right, orange: wrong)", 300)
     _layer_axis(figure, numbers)
     figure.update_yaxes(title="Margin", range=[-1.05, 1.05])
     figure.add_hline(0, line={"color": FAINT, "dash": "dot", "width": 1})
@@ -245,13 +248,13 @@ def row_margin(margins: Sequence[float | None], said: Sequence[str], left_at: in
 
 
 def screening(flows: Sequence[Mapping[str, Any]], title: str) -> go.Figure:
-    """Rows from layer to layer, and those that left: right or wrong.
+    """Rows from layer to layer, and those that are gone: correct or wrong.
 
     A flow has ``layer``, ``rows_in``, ``rows_out`` and ``error_out``, the share of those that left wrongly; where that
     is not known, they leave in grey.
     """
     depth = len(flows)
-    labels = [f"Layer {flow['layer']}" for flow in flows] + ["Left, right", "Left, wrong", "Left"]
+    names = [f"Layer {flow['layer']}" for flow in flows] + [GONE_CORRECT, GONE_WRONG, GONE]
     links: list[tuple[int, int, int, str]] = []
     for at, flow in enumerate(flows):
         out, error = flow["rows_out"], number(flow["error_out"])
@@ -267,23 +270,45 @@ def screening(flows: Sequence[Mapping[str, Any]], title: str) -> go.Figure:
         go.Sankey(
             arrangement="snap",
             node={
-                "label": labels, "color": [BLUE] * depth + [GREEN, RED, GREY], "pad": 24, "thickness": 16,
-                "line": {"width": 0}, "hovertemplate": "%{label}<br>%{value:,} rows<extra></extra>",
+                "customdata": names, "color": [BLUE] * depth + [GREEN, ORANGE, GREY], "pad": 24, "thickness": 16,
+                "line": {"width": 0}, "hovertemplate": "%{customdata}<br>%{value:,} rows<extra></extra>",
             },
             link={
                 "source": [link[0] for link in links], "target": [link[1] for link in links],
                 "value": [link[2] for link in links], "color": [link[3] for link in links],
-                "hovertemplate": "%{source.label} → %{target.label}<br>%{value:,} rows<extra></extra>",
+                "customdata": [f"{names[link[0]]} → {names[link[1]]}" for link in links],
+                "hovertemplate": "%{customdata}<br>%{value:,} rows<extra></extra>",
             },
             valueformat=",",
         )
     )  # fmt: skip
     lay_out(figure, in_full(title), 380)
-    figure.update_layout(margin={"l": 10, "r": 10, "t": 60, "b": 20})
+    figure.update_layout(margin={"l": 10, "r": 10, "t": 80, "b": 40})
+    judged = any(flow["error_out"] is not None for flow in flows)
+    ends = [(GREEN, GONE_CORRECT), (ORANGE, GONE_WRONG), (GREY, "goes on")] if judged else [(GREY, "goes on or gone")]
+    _name_flows(figure, [names[at] for at in range(depth) if flows[at]["rows_in"] > 0], ends)
     return figure
 
 
+def _name_flows(figure: go.Figure, layers: Sequence[str], colours: Sequence[tuple[str, str]]) -> None:
+    """Layers are named above and colours below: plotly would write the names onto the flows."""
+    for at, name in enumerate(layers):
+        figure.add_annotation(
+            text=name, x=at / len(layers), y=1, xanchor="left", yanchor="bottom", showarrow=False, xref="paper",
+            yref="paper", yshift=4,
+        )  # fmt: skip
+    legend = "   ".join(f"<span style='color:{colour}'>■</span> {name}" for colour, name in colours)
+    figure.add_annotation(
+        text=legend, x=0, y=0, xanchor="left", yanchor="top", showarrow=False, xref="paper", yref="paper", yshift=-8
+    )
+
+
 # What they are made of
+
+
+def for_dark(figure: go.Figure) -> go.Figure:
+    """The same with white numbers in its cells, for the dark theme: no one ink is read on both grounds."""
+    return figure.update_traces(textfont_color="white", selector={"mode": "text"})
 
 
 def _layer_axis(figure: go.Figure, numbers: Sequence[int]) -> None:
@@ -353,7 +378,8 @@ def _heat_map(
     return go.Figure(
         go.Heatmap(
             z=[list(row) for row in cells], zmin=lowest, zmax=highest or _greatest(cells),
-            colorscale=[*map(list, FADE)], showscale=False, xgap=1, ygap=1, hoverongaps=False, hovertemplate=hover,
+            colorscale=[*map(list, CLEAR_TO_BLUE)], showscale=False, xgap=1, ygap=1, hoverongaps=False,
+            hovertemplate=hover,
         )
     )  # fmt: skip
 
@@ -371,7 +397,7 @@ def _write_cells(
     *,
     highest: float | None = None,
 ) -> None:
-    """Numbers in the cells, unless there are too many; white on the strongly coloured ones."""
+    """Numbers in the cells, unless there are too many; white on the strongly coloured ones (for the light theme)."""
     if sum(map(len, cells)) > MOST_WRITTEN:
         return
     top = highest or _greatest(cells)

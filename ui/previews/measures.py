@@ -1,7 +1,7 @@
 """The measures of reports in people's words.
 
 - ``MEASURES``  title and explanation of each, the telling ones first
-- ``title_of``, ``shown``  a measure's name and value on screen
+- ``title_of``, ``shown``  a measure's name and value on screen; ``title_in``: its name in a certain report
 - ``headline``  the one figure of a report
 """
 
@@ -32,7 +32,12 @@ MEASURES: Mapping[str, Measure] = {
     "balanced_accuracy": Measure(
         "Balanced accuracy", "Mean over the classes of the share found; rare classes count as much.", percent=True
     ),
-    "f1": Measure("F1", "Harmonic mean of precision and recall: high only if both are. 1 is perfect."),
+    "f1": Measure(
+        "F1 at threshold",
+        "Harmonic mean of precision and recall: high only if both are. 1 is perfect. It goes by the threshold: the one "
+        "given to Evaluate, else the one where F1 is highest on these rows. Predicted classes go by the most probable "
+        "class instead. With several classes there is no threshold, and it is the mean over them.",
+    ),
     "average_precision": Measure(
         "Average precision", "Area under the precision-recall curve: what counts when the class is rare. 1 is perfect."
     ),
@@ -60,6 +65,14 @@ def title_of(measure: str) -> str:
     return MEASURES[measure].title if measure in MEASURES else measure.replace("_", " ").capitalize()
 
 
+def title_in(report: Report, measure: str) -> str:
+    """The name of a measure in a report: F1 of several classes knows no threshold."""
+    judged = [report.headline, *report.rows]
+    if measure == "f1" and all(one.get("threshold") is None for one in judged):
+        return "F1"
+    return title_of(measure)
+
+
 def shown(measure: str, value: Any) -> str:
     """A value as a person reads it: ``0.973``, ``97.2 %``, ``–`` for none."""
     if value is None:
@@ -79,7 +92,7 @@ def headline(report: Report) -> tuple[str, str]:
     about = report.headline
     if report.kind == "comparison" and about.get("metric") and about.get("value") is not None:
         metric = str(about["metric"])
-        return str(about.get("best") or ""), f"{title_of(metric)} {shown(metric, about['value'])}"
+        return str(about.get("best") or ""), f"{title_in(report, metric)} {shown(metric, about['value'])}"
     measure = headline_measure(report) if report.kind == "evaluation" else None
     return (title_of(measure), shown(measure, about[measure])) if measure else ("", "")
 

@@ -22,7 +22,7 @@ from nodes._layers import Layers, load_layers
 from nodes._model import describe_model
 from ui import links, plots
 from ui.previews.measures import title_of
-from ui.previews.parts import chart, counted, facts, grid, opened
+from ui.previews.parts import chart, counted, facts, grid, opened, tabs
 
 FOREST_FILE = "forest.json"
 MOST_RESULTS = 2_000
@@ -44,8 +44,8 @@ def show_inside(folder: Path, about: Mapping[str, Any], key: str) -> None:
     """Draw the layers of a model if it has some, its features, classes and settings."""
     forest = forest_record(folder)
     names = [*(["Layers"] if forest else []), "Features", "Classes", "Settings"]
-    tabs = dict(zip(names, st.tabs(names, key=f"{key}-tabs", on_change="rerun"), strict=True))
-    name, tab = next(((name, tab) for name, tab in tabs.items() if tab.open), (names[0], tabs[names[0]]))
+    by_name = dict(zip(names, tabs(names, key), strict=True))
+    name, tab = next(((name, tab) for name, tab in by_name.items() if tab.open), (names[0], by_name[names[0]]))
     with tab:
         if name == "Layers" and forest:
             _show_layers(forest, key)

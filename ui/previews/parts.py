@@ -3,6 +3,7 @@
 - ``opened``     an output as a value; ``check_there``: only that it could be
 - ``facts``      the line under the title; ``counted`` makes parts of it
 - ``tiles``      figures side by side
+- ``tabs``       tabs of which only the open one is drawn
 - ``chart``      a figure of ``ui.plots``
 - ``grid``       rows as a table
 - ``downloads``  rows as CSV, all as JSON
@@ -27,10 +28,13 @@ from ui.text import plain
 if TYPE_CHECKING:
     import plotly.graph_objects as go
     import pyarrow as pa
+    from streamlit.elements.lib.mutable_tab_container import TabContainer
 
 HASHED_BYTES = 32_000_000
 """Outputs up to this size are hashed each time they are drawn; of larger ones size and time are looked at."""
 LONGEST_CELL = 200
+TABS_HEIGHT = 480
+"""Enough for a chart."""
 
 
 def check_there(output: Output, store: Store) -> None:
@@ -62,6 +66,13 @@ def tiles(figures: Sequence[tuple[str, str, str]]) -> None:
     with st.container(horizontal=True, gap="small"):
         for label, figure, explanation in figures:
             st.metric(plain(label), plain(figure), help=explanation or None, width=152)
+
+
+def tabs(names: Sequence[str], key: str) -> Sequence[TabContainer]:
+    """Tabs of which the caller draws the open one; the page keeps its length meanwhile, so that it does not jump."""
+    st.html(f"<style>[class*='st-key-held-'] {{ min-height: {TABS_HEIGHT}px; }}</style>")
+    with st.container(key=f"held-{key}"):
+        return st.tabs(names, key=f"{key}-tabs", on_change="rerun")
 
 
 def chart(figure: go.Figure, key: str) -> None:

@@ -13,7 +13,7 @@ from engine.values import Predictions
 from nodes._levels import MISSING, level_codes
 from ui import plots
 from ui.previews.measures import MEASURES, shown
-from ui.previews.parts import chart, check_there, counted, facts, grid, opened, short_texts, tiles
+from ui.previews.parts import chart, check_there, counted, facts, grid, opened, short_texts, tabs, tiles
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +50,7 @@ def show_predictions(output: Output, store: Store, key: str) -> None:
         tiles([(accuracy.title, shown("accuracy", about.right / about.known), accuracy.explanation)])
         if about.known < about.rows:
             st.caption(f"Of {about.known:,} rows whose truth is known.")
-    by_rows, by_plot = st.tabs(["Rows", "Probabilities"], key=f"{key}-tabs", on_change="rerun")
+    by_rows, by_plot = tabs(["Rows", "Probabilities"], key)
     if by_rows.open:
         with by_rows:
             _show_rows(about, key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -12,11 +13,12 @@ from engine.cli.text import size
 from engine.store import Output, Store
 from engine.values import Report
 from ui import plots
-from ui.previews.measures import LOWER_IS_BETTER, MEASURES, headline_measure, shown, title_of
-from ui.previews.parts import chart, counted, downloads, facts, grid, opened, tiles
+from ui.previews.measures import LOWER_IS_BETTER, MEASURES, headline_measure, shown, title_in, title_of
+from ui.previews.parts import chart, counted, downloads, facts, grid, opened, tabs, tiles
 from ui.text import plain
 
-SCORES = ("precision", "recall", "f1")
+SCORES = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
+"""What the table of classes says of each; no threshold matters there."""
 
 
 def show_report(output: Output, store: Store, key: str) -> None:
@@ -38,7 +40,7 @@ def _evaluation(report: Report, key: str) -> None:
         ]
     )
     tiles(_measure_tiles(report))
-    curves, confusion, classes = st.tabs(["Curves", "Confusion", "Classes"], key=f"{key}-tabs", on_change="rerun")
+    curves, confusion, classes = tabs(["Curves", "Confusion", "Classes"], key)
     if curves.open:
         with curves:
             _curves(data["curves"], key)
@@ -56,7 +58,7 @@ def _measure_tiles(report: Report) -> list[tuple[str, str, str]]:
     first = headline_measure(report)
     known = [name for name in MEASURES if report.headline.get(name) is not None]
     order = sorted(known, key=lambda name: name != first)
-    return [(title_of(name), shown(name, report.headline[name]), _explained(name, report)) for name in order]
+    return [(title_in(report, name), shown(name, report.headline[name]), _explained(name, report)) for name in order]
 
 
 def _explained(measure: str, report: Report) -> str:
@@ -87,17 +89,18 @@ def _classes(report: Report, key: str) -> None:
         "rows": st.column_config.NumberColumn("Rows", format="localized"),
         "predicted": st.column_config.NumberColumn("Given", format="localized", help="Rows that were given the class"),
     }
-    shares = {name: st.column_config.NumberColumn(title_of(name), format="percent") for name in SCORES}
+    shares = {name: st.column_config.NumberColumn(title, format="percent") for name, title in SCORES.items()}
     grid(report.rows, f"{key}-classes", column_config=titles | shares)
     chart(plots.class_scores(report.rows), f"{key}-scores")
 
 
 def _comparison(report: Report, key: str) -> None:
     about, metric = report.headline, str(report.data.get("metric") or "auc")
-    facts([counted(len(report.rows), "model"), f"ranked by {title_of(metric)}"])
+    facts([counted(len(report.rows), "model"), f"ranked by {title_in(report, metric)}"])
     if about.get("best") and about.get("value") is not None:
-        st.markdown(f"Best: **{plain(str(about['best']))}** with {title_of(metric)} {shown(metric, about['value'])}")
-    board, bars, curves = st.tabs(["Leaderboard", "Bars", "Curves"], key=f"{key}-tabs", on_change="rerun")
+        figure = f"{title_in(report, metric)} {shown(metric, about['value'])}"
+        st.markdown(f"Best: **{plain(str(about['best']))}** with {figure}")
+    board, bars, curves = tabs(["Leaderboard", "Bars", "Curves"], key)
     if board.open:
         with board:
             _leaderboard(report, key)
@@ -122,7 +125,9 @@ def _leaderboard(report: Report, key: str) -> None:
     config["name"] = st.column_config.TextColumn("Model", pinned=True)
     for name in _compared(report):
         style = "percent" if MEASURES[name].percent else "%.4f"
-        config[name] = st.column_config.NumberColumn(title_of(name), format=style, help=MEASURES[name].explanation)
+        config[name] = st.column_config.NumberColumn(
+            title_in(report, name), format=style, help=MEASURES[name].explanation
+        )
     if all(row["positive"] is None for row in rows):
         config["positive"] = None
     grid(rows, f"{key}-board", column_config=config)
@@ -134,10 +139,10 @@ def _bars(report: Report, metric: str, key: str) -> None:
         st.caption("No model has a value to compare.")
         return
     index = measures.index(metric) if metric in measures else 0
-    measure = st.selectbox("Measure", measures, index, format_func=title_of, key=f"{key}-measure")
+    measure = st.selectbox("Measure", measures, index, format_func=partial(title_in, report), key=f"{key}-measure")
     lower = measure in LOWER_IS_BETTER
     rows = sorted(report.rows, key=lambda row: _rank(row.get(measure), lower))
-    chart(plots.leaderboard(rows, measure, title_of(measure), greater_is_better=not lower), f"{key}-bars")
+    chart(plots.leaderboard(rows, measure, title_in(report, measure), greater_is_better=not lower), f"{key}-bars")
 
 
 def _rank(value: float | None, lower: bool) -> tuple[bool, float]:

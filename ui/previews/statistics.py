@@ -282,7 +282,7 @@ def _bars_of_values(found: _Counted, sampled: bool) -> Bars:
 def _bars_of_numbers(
     values: pa.ChunkedArray, scale: Scale, sampled: bool, ends: tuple[float, float] | None = None
 ) -> Bars:
-    """One bar a value where whole numbers are few, else equal intervals from end to end."""
+    """One bar a value where whole numbers are few, else equal intervals; of whole numbers, with as many in each."""
     import numpy as np
 
     if not len(values):
@@ -293,8 +293,19 @@ def _bars_of_numbers(
     low, high = (float(end) for end in (ends or (array.min(), array.max())))
     if not np.isfinite(high - low):  # the ends are too far apart for a computer number
         return Bars(scale, [len(array)], [low, high], sampled=sampled)
-    counts, edges = np.histogram(array, MOST_BARS, (low, high)) if _divisible(low, high) else _one_bar(array, low)
+    if not _divisible(low, high):
+        counts, edges = _one_bar(array, low)
+    elif array.dtype.kind in "iu":
+        counts, edges = np.histogram(array, _whole_edges(int(low), int(high)))
+    else:
+        counts, edges = np.histogram(array, MOST_BARS, (low, high))
     return Bars(scale, counts.tolist(), edges.tolist(), sampled=sampled)
+
+
+def _whole_edges(low: int, high: int) -> list[float]:
+    """Bars that hold as many whole numbers each; where some hold one more, an even column looks like a comb."""
+    step = (high - low) // MOST_BARS + 1
+    return [float(low + step * place) for place in range((high - low) // step + 2)]
 
 
 def _divisible(low: float, high: float) -> bool:

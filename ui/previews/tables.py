@@ -10,7 +10,7 @@ from engine.cli.text import size
 from engine.store import Output, Store
 from engine.values import Table, kind_of
 from ui import plots
-from ui.previews.parts import chart, counted, facts, grid, opened, short_texts
+from ui.previews.parts import chart, counted, facts, grid, opened, short_texts, tabs
 from ui.previews.statistics import (
     SAMPLE_ROWS,
     Bars,
@@ -41,7 +41,7 @@ def show_table(output: Output, store: Store, key: str) -> None:
 
 def show_rows_and_columns(table: Table, digest: str, key: str) -> None:
     """Draw what is in a table; ``digest`` tells it from all others, for what was counted once is kept."""
-    by_rows, by_columns, by_plots = st.tabs(["Rows", "Columns", "Plots"], key=f"{key}-tabs", on_change="rerun")
+    by_rows, by_columns, by_plots = tabs(["Rows", "Columns", "Plots"], key)
     if by_rows.open:
         with by_rows:
             _show_rows(table, key)

@@ -19,6 +19,7 @@ import plotly.graph_objects as go
 
 from engine.cli.text import clock, duration
 from engine.state import JobState
+from ui.plots._style import TOOLS
 from ui.runs.watch import Span
 from ui.runs.words import shortened, tone
 
@@ -57,6 +58,7 @@ def gantt(spans: Sequence[Span], titles: Mapping[str, str]) -> go.Figure:
         uirevision="keep",
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
+        modebar=TOOLS,
     )
     names = [html.escape(shortened(title, NAME_LENGTH)) for title in titles.values()]
     figure.update_yaxes(

@@ -90,8 +90,9 @@ def model(kept: Kept) -> FittedModel:
 Sylva = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-c", "from engine.cli import main; main()", *map(str, arguments)]
+def command(*arguments: object, before: str = "") -> list[str]:
+    """``before`` is Python that comes first."""
+    return [sys.executable, "-c", f"{before}\nfrom engine.cli import main; main()", *map(str, arguments)]
 
 
 def environment(workspace: Path, **more: str) -> dict[str, str]:
@@ -100,10 +101,10 @@ def environment(workspace: Path, **more: str) -> dict[str, str]:
 
 
 @contextmanager
-def started(*arguments: object, workspace: Path, **more: str) -> Iterator[subprocess.Popen[str]]:
+def started(*arguments: object, workspace: Path, before: str = "", **more: str) -> Iterator[subprocess.Popen[str]]:
     """A command at work; it is killed at the end if it has not ended by itself."""
     process = subprocess.Popen(
-        command(*arguments), cwd=ROOT, env=environment(workspace, **more), text=True,
+        command(*arguments, before=before), cwd=ROOT, env=environment(workspace, **more), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:

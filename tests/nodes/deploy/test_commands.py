@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,7 +21,7 @@ import typer
 from typer.testing import CliRunner
 
 from engine.cli import offered
-from nodes.deploy.commands import _check_token, _Lines
+from nodes.deploy.commands import _check_token, _Lines, _stoppable
 from tests.nodes.deploy.conftest import ROOT, Kept, environment, make_table, started
 
 
@@ -66,6 +68,37 @@ def test_a_killed_predict_leaves_no_half_file(kept: Kept, long_file: Path, tmp_p
     assert not target.exists()
     if how != signal.SIGKILL:
         assert list(target.parent.iterdir()) == []
+
+
+def test_asked_twice_to_end_it_ends_at_once():
+    before = signal.getsignal(signal.SIGTERM)
+    with _stoppable() as stopped:
+        assert not stopped()
+        signal.raise_signal(signal.SIGTERM)
+        assert stopped() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_asked_to_end_while_the_model_is_read_it_ends_at_once(kept: Kept, tmp_path: Path):
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    before = (
+        "import time\nfrom nodes.deploy import registry\n"
+        "registry.open_model = lambda folder: (print('reading', flush=True), time.sleep(90))"
+    )
+    arguments = ("predict", "mart", tmp_path / "t.csv", "-o", tmp_path / "o.csv")
+    with started(*arguments, workspace=kept.workspace, before=before) as process:
+        assert process.stdout is not None and process.stdout.readline() == "reading\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == -signal.SIGTERM
+
+
+def test_a_pipe_in_a_models_folder_is_refused(sylva, kept: Kept, tmp_path: Path):
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    shutil.copytree(kept.folder("mart"), tmp_path / "piped")
+    (tmp_path / "piped" / "mart.txt").unlink()
+    os.mkfifo(tmp_path / "piped" / "mart.txt")
+    done = sylva("predict", tmp_path / "piped", tmp_path / "t.csv", "-o", tmp_path / "o.csv", code=2)
+    assert "'mart.txt' is no plain file" in done.stderr
 
 
 TELLING_PEAK = """

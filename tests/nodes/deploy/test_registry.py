@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ import pytest
 from engine.errors import BadInput
 from engine.values import Folder
 from engine.workspace import Workspace
-from nodes import load_model, save_model
+from nodes import load_model, save_model, steps
 from nodes._model import load_model as open_folder
 from nodes.deploy.registry import Registry, being_read
 from tests.nodes.conftest import make_context
@@ -162,6 +164,73 @@ class TestCard:
         entry = registry.entry("mart")
         assert entry.problem is None and entry.card.judged == () and not entry.card.run_exists
         registry.open("mart")
+
+
+def change(folder: Path, **changes: Any) -> None:
+    """Other values in ``model.json``."""
+    about = json.loads((folder / "model.json").read_text())
+    (folder / "model.json").write_text(json.dumps({**about, **changes}))
+
+
+class TestFoldersOfOthers:
+    """What lies in a model's folder may be anything."""
+
+    @pytest.mark.parametrize("name", ["mart.txt", "model.json", "card.json", "more"])
+    @pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+    def test_only_plain_files_are_opened(self, registry: Registry, workspace: Path, name: str, kind: str):
+        place = registry.folder / "mart" / name
+        kept = place.read_bytes() if place.exists() else b"{}"
+        place.unlink(missing_ok=True)
+        (workspace / "elsewhere").write_bytes(kept)
+        {"pipe": os.mkfifo, "link": lambda path: path.symlink_to(workspace / "elsewhere"), "folder": Path.mkdir}[kind](
+            place
+        )
+        registry.entry("mart")
+        ctx, params = make_context(workspace), load_model.NODE.params(name="mart")
+        out = workspace / "out"
+        out.mkdir()
+        for use in (
+            lambda: registry.open("mart"),
+            lambda: load_model.SavedModel(registry.folder / "mart").save(out),
+            lambda: save_model.NODE.run(ctx, {"model": Folder(registry.folder / "mart")}, save_model.Params(name="x")),
+        ):
+            with pytest.raises(BadInput, match="no plain file"):
+                use()
+        if name == "model.json":
+            with pytest.raises(BadInput, match="holds no model"):
+                load_model.NODE.fingerprint(params, ctx.files)
+        assert registry.names() == ["linear", "mart"]
+
+    def test_columns_must_be_different_names_with_levels(self, registry: Registry):
+        folder = registry.folder / "mart"
+        about = json.loads((folder / "model.json").read_text())
+        features, encoder = about["features"], about["encoder"]
+        columns = encoder["columns"]
+        no_levels = [{**column, "levels": []} if "levels" in column else column for column in columns]
+        twice = [columns[0], *columns[:-1]]
+        for changes, words in [
+            ({"encoder": {**encoder, "columns": no_levels}}, "has no levels"),
+            ({"encoder": {**encoder, "columns": twice}}, "not those of the model"),
+            ({"encoder": {**encoder, "columns": twice}, "features": [features[0], *features[:-1]]}, "name one twice"),
+            ({"features": [1, *features[1:]]}, "features are no texts"),
+            ({"features": "amount"}, "features are no texts"),
+            ({"classes": ["no", "no"]}, "classes name one twice"),
+        ]:
+            change(folder, **{**about, **changes})
+            with pytest.raises(BadInput, match=words):
+                registry.open("mart")
+        change(folder, **about)
+        registry.open("mart")
+
+
+def test_a_model_that_a_script_saved_says_so(registry: Registry, workspace: Path, monkeypatch):
+    monkeypatch.setenv("SYLVA_WORKSPACE", str(workspace))
+    before = time.time()
+    steps.save_model(registry.open("mart"), name="scripted")
+    entry = registry.entry("scripted")
+    assert entry.card.script and entry.card.run is None and before <= entry.saved <= time.time()
+    assert not registry.entry("mart").card.script
+    registry.open("scripted")
 
 
 class TestLoadModel:

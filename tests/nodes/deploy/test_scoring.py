@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +19,13 @@ import pytest
 
 from engine.errors import BadInput, Cancelled, SylvaError
 from engine.values import Table
+from nodes import _model, load_data, logistic_regression, mart
 from nodes._csv_file import Dialect
 from nodes._model import FittedModel
-from nodes.deploy import scoring
 from nodes.deploy.blocks import Writing, open_blocks, regrouped
+from nodes.deploy.fitting import MISSING_TEXTS
 from nodes.deploy.scoring import score_file
+from tests.nodes.conftest import make_context
 from tests.nodes.deploy.conftest import DECIDING, Kept, make_table
 
 
@@ -53,7 +60,7 @@ def read(path: Path) -> pa.Table:
 
 @pytest.fixture
 def in_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring, "ROWS_AT_ONCE", 70)
+    monkeypatch.setattr(_model, "ROWS_AT_ONCE", 70)
 
 
 @pytest.mark.usefixtures("in_small_blocks")
@@ -84,9 +91,6 @@ class TestFormats:
         rng = np.random.default_rng(1)
         cells = rng.normal(size=(300, 4)) * (rng.random((300, 4)) < 0.7)
         data = pa.table({f"f{i + 1}": cells[:, i] for i in range(4)} | {"target": pa.array(["a", "b"] * 150)})
-        from nodes import mart
-        from tests.nodes.conftest import make_context
-
         trained = mart.NODE.run(make_context(tmp_path), {"table": Table(data, "target")}, mart.NODE.params(trees=5))
         lines = [
             f"{label} " + " ".join(f"{i + 1}:{value!r}" for i, value in enumerate(row) if value) + " 9:1.5"
@@ -160,6 +164,116 @@ class TestTypes:
         unseen = as_written(table.data, colour=["mauve"] * 600)
         missing = table.data.set_column(6, "colour", pa.nulls(600, pa.string()))
         self.same(model, write(unseen, tmp_path / "t.csv"), Table(missing))
+
+
+class Noting:
+    """A learner that notes how many rows it is asked about at once."""
+
+    def __init__(self, learner: Any) -> None:
+        self.learner, self.precision, self.asked = learner, learner.precision, []
+
+    def predict_proba(self, matrix: np.ndarray, threads: int) -> np.ndarray:
+        self.asked.append(len(matrix))
+        return self.learner.predict_proba(matrix, threads)
+
+
+@pytest.mark.parametrize("limit", ["ROWS_AT_ONCE", "CELLS_AT_ONCE"])
+def test_as_many_rows_at_once_as_the_predict_node_takes(limit, table, kept: Kept, tmp_path, monkeypatch):
+    """Else the last bits of sums would differ."""
+    monkeypatch.setattr(_model, limit, 1_000 if limit == "CELLS_AT_ONCE" else 99)
+    model = kept.open("linear")
+    file, node = (replace(model, learner=Noting(model.learner)) for _ in range(2))
+    score_file(file, write(table.data, tmp_path / "t.csv"), tmp_path / "o.csv")
+    node.predict_proba(table)
+    assert len(file.learner.asked) > 5 and file.learner.asked == node.learner.asked
+
+
+class TestMissingTexts:
+    """A text that is a level of a category is that level, whatever it means elsewhere."""
+
+    COUNTRIES = ("NA", "DE", "null", "?", "FR", " NA", "nan", "xx", "")
+    """Two are missing: one that was never seen, and one that is empty."""
+
+    def table(self, tmp_path: Path, name: str, countries: Sequence[str]) -> Table:
+        """As load-data gives it when only an empty value is missing."""
+        lines = [
+            f"{country},{'' if row % 7 == 3 else row},{'yes' if country in ('NA', '?') else 'no'}"
+            for row, country in enumerate([*countries] * 100)
+        ]
+        (tmp_path / "data").mkdir(exist_ok=True)
+        (tmp_path / "data" / name).write_text("\n".join(["country,n,class", *lines, ""]))
+        params = load_data.NODE.params(source=name, target="class", missing=[""])
+        table = load_data.NODE.run(make_context(tmp_path), {}, params)["table"]
+        assert isinstance(table, Table)
+        return table
+
+    @pytest.mark.parametrize("node_type", [mart.NODE, logistic_regression.NODE])
+    def test_a_level_is_never_missing(self, node_type, tmp_path):
+        known = self.table(tmp_path, "known.csv", (*self.COUNTRIES[:5], "nan"))
+        model = node_type.run(make_context(tmp_path), {"table": known}, node_type.params())["model"]
+        new = self.table(tmp_path, "new.csv", self.COUNTRIES)
+        score_file(model, tmp_path / "data" / "new.csv", tmp_path / "o.parquet", keep=["country", "n"])
+        out = pq.read_table(tmp_path / "o.parquet")
+        wanted = model.predict_proba(new)
+        np.testing.assert_array_equal(out.column("p(yes)").to_numpy(), wanted[:, 1])
+        assert wanted[[0, 5], 1].min() > 0.9 > wanted[8, 1]  # NA is not missing
+        assert out.column("country").to_pylist()[:9] == [*self.COUNTRIES[:8], None]
+        assert out.column("n").to_pylist()[2:5] == ["2", None, "4"]
+
+    def test_other_texts_are_missing_where_they_are_no_level(self, table, model, tmp_path):
+        texts = {
+            "colour": ["NA" if value is None else value for value in table.data.column("colour").to_pylist()],
+            "amount": ["n/k" if value is None else repr(value) for value in table.data.column("amount").to_pylist()],
+        }
+        source = write(as_written(table.data, **texts), tmp_path / "t.csv")
+        writing = Writing(dialect=Dialect(missing=MISSING_TEXTS | {"n/k"}))
+        score_file(model, source, tmp_path / "o.parquet", writing=writing)
+        got = pq.read_table(tmp_path / "o.parquet").column("p(yes)").to_numpy()
+        np.testing.assert_array_equal(got, model.predict_proba(table)[:, 1])
+
+    def test_numbers_and_missing_texts_where_names_were(self, table, model, tmp_path):
+        texts = ["NA" if row % 3 else str(row) for row in range(600)]
+        words = refused(model, write(as_written(table.data, colour=texts), tmp_path / "t.csv"))
+        assert "'colour' is a number and was a category" in words
+
+
+class TestDictionaries:
+    """Batches of an Arrow file, each with a dictionary of its own, are one column."""
+
+    def batches(self, table: Table, path: Path, *colours: list[str | None]) -> Path:
+        data, size = table.data.drop_columns(["colour"]), 600 // len(colours)
+        parts = [data.slice(i * size, size).append_column("colour", pa.array((names * size)[:size]).dictionary_encode())
+                 for i, names in enumerate(colours)]  # fmt: skip
+        with pa.ipc.new_stream(path, parts[0].schema) as writer:
+            for part in parts:
+                writer.write_table(part)
+        return path
+
+    @pytest.mark.parametrize("rows", [70, 100, 65_536])
+    def test_how_they_are_cut_does_not_matter(self, rows, table, model, tmp_path, monkeypatch):
+        source = self.batches(table, tmp_path / "t.ipc", ["red", "7"], ["1", "2"], ["blue", None])
+        with pa.ipc.open_stream(source) as reader:
+            whole = Table(reader.read_all().unify_dictionaries())
+        monkeypatch.setattr(_model, "ROWS_AT_ONCE", rows)
+        score_file(model, source, tmp_path / "o.parquet")
+        got = pq.read_table(tmp_path / "o.parquet").column("p(yes)").to_numpy()
+        np.testing.assert_array_equal(got, model.predict_proba(whole)[:, 1])
+
+    def test_numbers_before_names_are_fine(self, table, model, tmp_path):
+        score_file(model, self.batches(table, tmp_path / "t.ipc", ["1", "2"], ["red"]), tmp_path / "o.parquet")
+
+    def test_numbers_alone_are_refused(self, table, model, tmp_path):
+        words = refused(model, self.batches(table, tmp_path / "t.ipc", ["1", "2"], ["3"]))
+        assert "'colour' is a number and was a category" in words
+
+    def test_a_dictionary_may_hold_a_missing_value(self, table, model, tmp_path):
+        numbers = pa.array([0, 1, 2] * 200, pa.int8())
+        data = table.data.drop_columns(["colour"])
+        colour = pa.DictionaryArray.from_arrays(numbers, pa.array(["red", None, "blue"]))
+        score_file(model, write(data.append_column("colour", colour), tmp_path / "t.arrow"), tmp_path / "o.parquet")
+        plain = Table(data.append_column("colour", pa.array(["red", None, "blue"] * 200)))
+        got = pq.read_table(tmp_path / "o.parquet").column("p(yes)").to_numpy()
+        np.testing.assert_array_equal(got, model.predict_proba(plain)[:, 1])
 
 
 def refused(model: FittedModel, source: Path, **options) -> str:
@@ -243,6 +357,31 @@ class TestRefusals:
             score_file(model, source, tmp_path / "out.csv", keep=["color"])
         with pytest.raises(SylvaError, match="could not be written"):
             score_file(model, source, tmp_path / "none" / "out.csv")
+
+    def test_a_folder_is_no_target(self, table, model, tmp_path):
+        (tmp_path / "o.csv").mkdir()
+        with pytest.raises(BadInput, match="is a folder; give the name of a file"):
+            score_file(model, write(table.data, tmp_path / "t.csv"), tmp_path / "o.csv")
+
+    def test_columns_that_the_target_cannot_hold(self, table, kept: Kept, tmp_path):
+        data = table.data.append_column("tags", pa.array([["a", "b"]] * 600))
+        data = data.append_column("place", pa.array([{"x": 1}] * 600))
+        source = write(data, tmp_path / "t.parquet")
+        model = kept.open("linear")
+        noting = replace(model, learner=Noting(model.learner))
+        words = refused(noting, source, keep="all")
+        assert "CSV cannot hold 'tags' (list<" in words and "'place' (struct<" in words and "or write Parquet" in words
+        assert noting.learner.asked == []
+        score_file(model, source, tmp_path / "o.parquet", keep=["tags"])
+        assert pq.read_table(tmp_path / "o.parquet").column("tags").to_pylist() == [["a", "b"]] * 600
+
+    def test_what_a_killed_command_left_is_removed_after_a_day(self, table, model, tmp_path):
+        names = [".o.csv.12345678.unfinished", ".o.csv.87654321.unfinished", ".other.csv.12345678.unfinished"]
+        for name, age in zip(names, [90_000, 100, 90_000], strict=True):
+            (tmp_path / name).write_text("half")
+            os.utime(tmp_path / name, (time.time() - age,) * 2)
+        score_file(model, write(table.data, tmp_path / "t.csv"), tmp_path / "o.csv")
+        assert {path.name for path in tmp_path.iterdir()} == {"t.csv", "o.csv", *names[1:]}
 
     def test_settings_of_a_csv(self, table, model, tmp_path):
         data = as_written(table.data, colour=["grün"] * 600)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -15,6 +17,7 @@ import jsonschema
 import numpy as np
 import pytest
 
+from nodes.deploy import connections
 from tests.nodes.deploy.conftest import DECIDING, Kept, make_table, started
 from tests.nodes.deploy.test_rows import as_rows
 
@@ -188,6 +191,111 @@ class TestOther:
     @pytest.mark.parametrize("host", ["localhost", "localhost:99", "127.0.0.1", "[::1]:8000", "[::1]"])
     def test_names_of_this_machine_are_fine(self, client, host):
         assert client.get("/schema", headers={"Host": host}).status_code == 200
+
+    @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:1", "http://127.0.0.1"])
+    def test_pages_of_other_addresses_are_refused(self, client, origin):
+        headers = {"Origin": origin}
+        assert "pages of other addresses" in refused(client.get("/schema", headers=headers), 403)["error"]
+        refused(client.post("/predict", headers=headers, json={"rows": []}), 403)
+
+    def test_its_own_page_is_not(self, client, address):
+        assert client.post("/predict", headers={"Origin": address}, json={"rows": []}).status_code == 200
+
+    @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; a=b"])
+    def test_what_a_form_can_send_is_refused(self, client, kind):
+        answer = client.post("/predict", headers={"Content-Type": kind}, content=b'{"rows": []}')
+        assert "send JSON" in refused(answer, 415)["error"]
+
+    @pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=utf-8", ""])
+    def test_json_is_not(self, client, kind):
+        answer = client.post("/predict", headers={"Content-Type": kind}, content=b'{"rows": []}')
+        assert answer.status_code == 200
+
+
+IMPATIENT = """
+import resource
+from nodes.deploy import connections
+connections.HEAD_SECONDS, connections.MOST, connections.OTHER_FILES = 1.0, 20, 60
+resource.setrlimit(resource.RLIMIT_NOFILE, (50, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+"""
+"""Little time and room; fewer files may be open at first than are needed."""
+
+
+@pytest.fixture(scope="module")
+def place(kept: Kept) -> Iterator[tuple[str, int]]:
+    """Where an impatient service listens; it must have said nothing of any connection when it ends."""
+    arguments = ("serve", "mart", "--port", 0, "--json")
+    with started(*arguments, workspace=kept.workspace, before=IMPATIENT) as process:
+        host, _, port = address_of(process).removeprefix("http://").partition(":")
+        yield host, int(port)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0 and errors == ""
+
+
+class TestConnections:
+    """Real sockets."""
+
+    def is_up(self, place: tuple[str, int]) -> bool:
+        return httpx.get(f"http://{place[0]}:{place[1]}/health", timeout=30).status_code == 200
+
+    @pytest.mark.parametrize(
+        ("asks_before", "sent"), [(False, b""), (False, b"GET /health HTTP"), (True, b"GET /health HTTP")]
+    )
+    def test_one_that_asks_for_nothing_is_closed(self, place, asks_before, sent):
+        with socket.create_connection(place, timeout=30) as plain:
+            if asks_before:
+                plain.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+                assert plain.recv(4096).startswith(b"HTTP/1.1 200 ")
+            plain.sendall(sent)
+            began = time.monotonic()
+            with suppress(ConnectionError):
+                while plain.recv(4096):
+                    pass
+            assert time.monotonic() - began < 20  # else it is the end of what is kept alive, or never
+        assert self.is_up(place)
+
+    def test_one_that_sends_a_byte_now_and_then_is_closed(self, place):
+        with socket.create_connection(place, timeout=30) as plain, pytest.raises(OSError):
+            for _ in range(100):
+                plain.sendall(b"G")
+                time.sleep(0.1)
+        assert self.is_up(place)
+
+    def test_one_that_asks_now_and_then_is_not(self, place):
+        with httpx.Client(base_url=f"http://{place[0]}:{place[1]}", timeout=30) as client:
+            stream = []
+            for _ in range(3):
+                answer = client.get("/health")
+                stream.append(answer.extensions["network_stream"].get_extra_info("client_addr"))
+                time.sleep(0.7)
+        assert len(set(stream)) == 1
+
+    def test_too_many_are_turned_away(self, place):
+        held = [socket.create_connection(place, timeout=30) for _ in range(150)]
+        answers = []
+        for plain in held:
+            with suppress(ConnectionError):
+                answers.append(plain.recv(4096))
+            plain.close()
+        assert len([answer for answer in answers if answer.startswith(b"HTTP/1.1 503 ")]) >= 100
+        json.loads(next(filter(None, answers)).partition(b"\r\n\r\n")[2])
+        assert self.is_up(place)
+
+    def test_one_that_hangs_up_in_the_middle_is_no_failure(self, place):
+        for _ in range(3):
+            with socket.create_connection(place, timeout=30) as plain:
+                plain.sendall(b"POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n{")
+                time.sleep(0.05)
+        assert self.is_up(place)
+
+
+def test_connections_that_cannot_be_taken_are_told_once(capsys):
+    trouble, loop = connections.Trouble(), asyncio.new_event_loop()
+    for _ in range(1000):
+        trouble(loop, {"message": "socket.accept() out of system resource", "exception": OSError(24, "Too many")})
+    loop.close()
+    assert capsys.readouterr().err == "Connections cannot be taken: [Errno 24] Too many.\n"
 
 
 @pytest.fixture(scope="module")

@@ -73,5 +73,15 @@ def test_every_state_is_shown(state: NodeState, view: dict[str, object]):
     assert {name: shown["load"][name] for name in view} == view  # type: ignore[literal-required]
 
 
+@pytest.mark.parametrize(
+    ("state", "text"), [("done", "AUC 0.925"), ("cached", "AUC 0.925"), ("running", "at work"), ("failed", "at work")]
+)
+def test_a_finished_node_says_what_came_out(state: str, text: str):
+    run = RunState("1", "Chain", 0.0, nodes={name: NodeState(state, text="at work") for name in CHAIN.nodes})
+    shown = node_views(CHAIN, run, CHAIN, result=lambda name: {"mart": "AUC 0.925"}.get(name, ""))
+    assert shown["mart"]["text"] == text
+    assert shown["load"]["text"] == "at work"
+
+
 def test_without_a_run_there_is_nothing_to_show():
     assert node_views(CHAIN, None, None) == {}

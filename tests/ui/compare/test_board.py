@@ -120,6 +120,18 @@ def test_the_board_has_every_measure_in_every_row() -> None:
     ]
 
 
+def test_runs_of_one_pipeline_are_told_apart_by_when_they_began_and_by_their_preset(studio: Studio) -> None:
+    plain, preset = pipeline(one="deep-forest"), pipeline(one="deep-forest")
+    node = plain.nodes["one"].model_copy(update={"params": {"preset": "mddf"}})
+    preset = preset.model_copy(update={"nodes": {**preset.nodes, "one": node}})
+    for document in (plain, preset):
+        judged_run(studio, document, evaluate_one=evaluation(auc=0.9))
+    with studio.log() as log:
+        lines = Boards(studio.store, studio.catalogue).lines(log, log.runs())
+    assert {each.model for each in lines} == {"Deep forest", "Deep forest, mddf"}
+    assert list(board_rows(lines, data_names(lines))[0])[:4] == ["rank", "evaluation", "started", "model"]
+
+
 def test_an_odd_report_is_taken_as_it_is() -> None:
     odd = Report("evaluation", "x" * 500 + "\x1b[2J", {"auc": "high", "accuracy": True, "rows": None})
     judged = Judged.of(odd)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.catalogue import load_catalogue
-from engine.document import Document, Edge, Node, NodeSettings
+from engine.document import Document, Edge, Node, NodeSettings, Sweep
 from tests.ui.compare.lab import pipeline
 from ui.compare.changes import changes
 
@@ -48,6 +48,20 @@ def test_settings_and_nodes_that_differ(one: Document, other: Document, expected
     told = [(row["Setting"], row["A"], row["B"]) for row in rows]
     assert told[: len(expected)] == expected
     assert len(told) == len(expected) or expected[0][0] == "Type"
+
+
+@pytest.mark.parametrize(
+    ("sweep", "words"),
+    [
+        ({"grid": {"gamma": [0.5, 0.9]}}, "γ: 0.5, 0.9"),
+        ({"grid": {"gamma": [0.5], "preset": ["mddf", "default"]}}, "γ: 0.5; preset: mddf, default"),
+        ({"random": {"gamma": {"from": 0.1, "to": 0.9}}, "trials": 4}, "γ: 0.1 to 0.9; 4 drawn"),
+    ],
+)
+def test_a_sweep_is_told_in_words(sweep: dict[str, Any], words: str) -> None:
+    swept = Document(name="x", nodes={"m": Node(type="deep-forest", sweep=Sweep.model_validate(sweep))})
+    rows = changes({"A": swept, "B": forest()}, load_catalogue())
+    assert rows == [{"Node": "Deep forest (m)", "Setting": "Sweep", "A": words, "B": "–"}]
 
 
 def test_a_node_is_named_by_its_label_and_its_id() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ui import plots
 from ui.plots._style import COLOURS
 
@@ -15,6 +17,12 @@ def test_recalls_stand_side_by_side_and_a_missing_one_has_no_bar() -> None:
     assert [list(bar.y) for bar in figure.data] == [[0.25, 1.0], [None, 0.5]]
     assert [list(bar.text) for bar in figure.data] == [["25.0%", "100.0%"], ["", "50.0%"]]
     assert list(figure.layout.xaxis.ticktext) == ["One in ten", "One in two"]
+
+
+@pytest.mark.parametrize(("values", "top"), [((0.009, 0.07), 0.077), ((0.25, 1.0), 1.1), ((None, None), 1.1)])
+def test_the_axis_of_recalls_ends_just_above_the_greatest(values: tuple[float | None, ...], top: float) -> None:
+    figure = plots.recall_at_rates([dict(zip(("a", "b"), values, strict=True), name="MART")], RATES)
+    assert figure.layout.yaxis.range == pytest.approx((0, top))
 
 
 def test_more_models_than_colours_are_told_apart_by_hatches() -> None:

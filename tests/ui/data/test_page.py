@@ -68,6 +68,26 @@ def test_a_sample_is_one_click_away_with_its_own_target(studio: Studio):
     assert classes["Rows"].tolist() == [59, 71, 48]
 
 
+def test_a_target_stays_when_the_page_is_loaded_again_and_goes_with_the_file(studio: Studio):
+    (studio.workspace.data / "a.csv").write_text("pay,low\n" + "yes,no\nno,yes\n" * 20)
+    test = choose_target(at("a.csv"), "low")
+    assert test.query_params["target"] in ("low", ["low"])
+    again = AppTest.from_function(_page, default_timeout=30)
+    again.query_params["file"], again.query_params["target"] = "a.csv", "low"
+    again.run()
+    assert next(box for box in again.selectbox if box.label == "Target").value == "low"
+    other = press(again, "Wine")
+    assert "target" not in other.query_params
+    assert next(box for box in other.selectbox if box.label == "Target").value == "grower"
+
+
+def test_a_target_of_the_address_that_is_no_column_is_passed_over(studio: Studio):
+    test = AppTest.from_function(_page, default_timeout=30)
+    test.query_params["file"], test.query_params["target"] = "sample:wine", "<b>no</b>"
+    test.run()
+    assert not test.exception and next(box for box in test.selectbox if box.label == "Target").value == "grower"
+
+
 def test_files_are_listed_with_their_shape(studio: Studio):
     (studio.workspace.data / "a.csv").write_text(CSV)
     table = at().dataframe[0].value

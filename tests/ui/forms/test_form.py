@@ -239,6 +239,18 @@ def test_columns_are_offered_while_another_field_of_the_source_is_wrong(draw, tm
     assert form.find("Target").options == ["(not set)", "age", "city", "income"]
 
 
+def test_part_of_a_name_is_not_taken_for_a_column_where_the_columns_are_known(draw, draw_document):
+    form = draw("load-data")
+    for label in ("Target", "Add a column to Roles", "Add a column to Types"):
+        assert not form.find(label).proto.accept_new_options, label
+    assert form.find("Source").proto.accept_new_options  # a file may come later
+    nodes = {"load": {"type": "load-data"}, "split": {"type": "split"}}
+    known = draw_document("split", nodes, ("load.table", "split.table")).find("Time column")
+    assert not known.proto.accept_new_options
+    assert known.options[1] == "pixel_0_0"  # as it is: the browser tells a choice by what it shows
+    assert draw("split").give("Time column", "when") == {"time_column": "when"}
+
+
 def test_a_name_that_is_not_among_the_columns_is_kept(draw):
     form = draw("load-data", target="no such column")
     assert form.find("Target").value == "no such column"

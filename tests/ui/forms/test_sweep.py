@@ -9,8 +9,18 @@ from streamlit.testing.v1 import AppTest
 
 from engine.catalogue import load_catalogue
 from engine.document import Document, Node, Sweep
-from ui.forms.fields import specs_of
-from ui.forms.sweep import as_sweep, as_values, in_mode, spec_at, summary, values_text, with_param
+from ui.forms.fields import FieldSpec, specs_of
+from ui.forms.sweep import (
+    as_sweep,
+    as_values,
+    can_sweep,
+    in_mode,
+    offered_settings,
+    spec_at,
+    summary,
+    values_text,
+    with_param,
+)
 
 CATALOGUE = load_catalogue()
 FOREST = specs_of(CATALOGUE["random-forest"].params)
@@ -60,6 +70,10 @@ def test_what_is_shown_reads_back_as_the_same(values: Any):
 def test_settings_of_a_card_are_found_by_their_place():
     params = {"learners": [{"kind": "random_forest"}, {"kind": "mart"}]}
     assert spec_at(DEEP, params, "learners.1.trees").kind == "whole"
+    assert spec_at(DEEP, params, "learners.1.trees").title == "Trees of MART"
+    assert spec_at(DEEP, {"learners": [{"kind": "mart"}] * 2}, "learners.1.trees").title == "Trees of MART (2)"
+    assert spec_at(DEEP, {"learners": [None, {"kind": ["mart"]}, {}]}, "learners.1.trees").kind == "json"
+    assert spec_at(DEEP, params, "7.trees").kind == "json"
     assert spec_at(DEEP, params, "learners.7.trees").kind == "json"
     assert spec_at(DEEP, params, "nothing").title == "nothing"
 
@@ -85,6 +99,46 @@ def test_a_line_says_what_it_amounts_to(sweep: dict[str, Any], words: str):
     assert summary("n", Node(type="random-forest", sweep=Sweep.model_validate(sweep)), CATALOGUE) == words
 
 
+@pytest.mark.parametrize(
+    ("params", "taken", "there", "missing"),
+    [
+        ({"preset": "gcforest"}, {}, {"Most layers": "max_layers"}, {"gamma", "mu", "error_share", "learners.0.trees"}),
+        ({"preset": "mddf"}, {}, {"Target margin γ": "gamma", "Trade-off μ": "mu"}, {"error_share"}),
+        ({}, {"preset": ["mddf", "mddf_sf"]}, {"Target margin γ": "gamma"}, {"preset", "error_share"}),
+        ({"learners": [{"kind": "mart"}]}, {}, {"Leaves of MART": "learners.0.leaves"}, {"learners.0.max_features"}),
+        ({"learners": [{"kind": "mart"}]}, {"learners": []}, {}, {"learners", "learners.0.trees"}),
+        (
+            {"learners": [{"kind": "mart"}]},
+            {"learners.0.trees": [1]},
+            {"Depth of MART": "learners.0.max_depth"},
+            {"learners", "learners.0.trees"},
+        ),
+        ({"learners": "odd"}, {}, {"Learners of a layer": "learners"}, set()),
+    ],
+)
+def test_what_can_be_swept_is_offered_as_the_form_calls_it(
+    params: dict[str, Any], taken: dict[str, Any], there: dict[str, str], missing: set[str]
+):
+    offered = offered_settings(DEEP, params, taken)
+    assert there.items() <= offered.items()
+    assert not missing & set(offered.values())
+
+
+def test_titles_that_two_fields_share_are_told_apart():
+    twins = (FieldSpec("a", "Size", "whole"), FieldSpec("b", "Size", "whole"))
+    assert offered_settings(twins, {}, {}) == {"Size (a)": "a", "Size (b)": "b"}
+    assert offered_settings(twins, {}, {"a": [1]}) == {"Size (b)": "b"}  # the same words as before
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE))
+def test_nodes_that_run_for_their_effect_or_have_no_settings_cannot_sweep(name: str):
+    node_type = CATALOGUE[name]
+    assert can_sweep(Node(type=name), node_type) == (
+        name not in ("save-model", "save-table") and bool(specs_of(node_type.params))
+    )
+    assert can_sweep(Node(type=name, sweep=Sweep.model_validate({"grid": {"a": [1]}})), node_type)
+
+
 # Drawn
 
 
@@ -92,14 +146,15 @@ def app():
     import streamlit as st
 
     from engine.catalogue import load_catalogue
-    from engine.edits import ReviseSweep
+    from engine.edits import ReviseParams, ReviseSweep
     from engine.validate import find_problems
     from ui.forms.sweep import in_sweep, sweep_form
 
     state, catalogue = st.session_state, load_catalogue()
 
-    def change(edit):  # this function is run by itself, without the imports above
-        state.document, _ = ReviseSweep("node", edit).apply(state.document, catalogue)
+    def change(edit, params):  # this function is run by itself, without the imports above
+        for one in [*([ReviseParams("node", params)] if params else []), ReviseSweep("node", edit)]:
+            state.document, _ = one.apply(state.document, catalogue)
 
     problems = [problem for problem in find_problems(state.document, catalogue) if in_sweep(problem)]
     node = state.document.nodes["node"]
@@ -134,8 +189,16 @@ class Form:
         next(one for one in self.app.get(kind) if one.label == label).set_value(value)
         return self.run()
 
-    def add(self, name: str) -> Any:
-        self.app.selectbox(key="form/sweep.add").set_value(name)
+    @property
+    def offered(self) -> list[str]:
+        return list(self.app.selectbox(key="form/sweep.add").options)
+
+    @property
+    def params(self) -> Any:
+        return self.app.session_state["document"].nodes["node"].params
+
+    def add(self, title: str) -> Any:
+        self.app.selectbox(key="form/sweep.add").set_value(title)
         return self.run()
 
     def press(self, end: str) -> Any:
@@ -145,16 +208,29 @@ class Form:
 
 def test_a_sweep_is_made_changed_and_removed():
     form = Form("random-forest", trees=30)
-    assert form.add("trees") == {"grid": {"trees": [30]}}
+    assert form.add("Trees") == {"grid": {"trees": [30]}}
     assert form.give("text_input", "Trees", "10, 30, 50") == {"grid": {"trees": [10, 30, 50]}}
     assert "3 branches: trees (3)" in form.said
     assert "Evaluate node below" in form.said
-    form.add("max_depth")
+    form.add("Depth")
     assert "no values" in form.said
     assert form.give("text_input", "Depth", "2, none")["grid"]["max_depth"] == [2, None]
     assert "6 branches: trees (3) × max_depth (2)" in form.said
     assert form.press("max_depth.remove") == {"grid": {"trees": [10, 30, 50]}}
     assert form.press("clear") is None
+
+
+def test_settings_of_the_preset_s_own_learners_can_be_swept():
+    form = Form("deep-forest", preset="gcforest")
+    assert {"Most layers", "Trees of Random forest"} <= set(form.offered)
+    assert not {"max_layers", "Target margin γ", "Error share a"} & set(form.offered)
+    assert form.add("Most layers") == {"grid": {"max_layers": []}}
+    assert form.params == {"preset": "gcforest"}
+    assert form.add("Trees of Random forest") == {"grid": {"max_layers": [], "learners.0.trees": [500]}}
+    assert [one["kind"] for one in form.params["learners"]] == ["random_forest", "completely_random_forest"]
+    assert form.give("text_input", "Trees of Random forest", "5, 10")["grid"]["learners.0.trees"] == [5, 10]
+    assert "nothing at that place" not in form.said
+    assert "Trees of Random forest" not in form.offered
 
 
 def test_values_at_random_with_trials_and_seed():

@@ -16,6 +16,7 @@ from engine.launch import new_run
 from engine.library import Library
 from engine.plan import Request
 from engine.workspace import Workspace
+from nodes.deploy.registry import Judged
 from tests.ui.models.conftest import MODEL, ROWS
 from tests.ui.models.test_calling import document
 from tests.ui.models.test_scoring_jobs import STAND_IN
@@ -25,6 +26,7 @@ from ui.data import upload
 from ui.models import page as models_page
 from ui.models import scoring, view
 from ui.models.scoring_jobs import ScoringJobs
+from ui.models.view import judged_words
 from ui.studio import Studio
 
 
@@ -77,7 +79,7 @@ def test_without_models_the_page_says_how_to_get_one(tmp_path: Path, monkeypatch
 
 def test_models_are_listed_with_what_is_known_of_them(jobs: ScoringJobs):
     table = at().dataframe[0].value
-    assert table[["Name", "Kind", "Classes", "Trained on"]].values.tolist() == [[MODEL, "Random forest", 2, 120]]
+    assert table[["Name", "Kind", "Trained on"]].values.tolist() == [[MODEL, "Random forest", 120]]
     assert table["Size"][0] > 1000
 
 
@@ -86,6 +88,11 @@ def test_a_model_shows_its_card(jobs: ScoringJobs):
     assert not test.exception
     assert "Random forest · 2 classes · 4 features · trained on 120 rows" in words(test)
     assert "Delete it" in labels(test) and "Run" not in labels(test)
+
+
+def test_what_a_model_was_judged_on_is_told_in_words():
+    judged = Judged("evaluate", "Deep forest", "split.test", {})
+    assert judged_words(judged) == "Deep forest, judged in its run on the rows “test” of the node “split”."
 
 
 def test_ways_lead_to_run_layers_and_pipeline(jobs: ScoringJobs, workspace: Workspace, monkeypatch: pytest.MonkeyPatch):

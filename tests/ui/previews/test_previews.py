@@ -17,9 +17,11 @@ from engine.values import Folder, Predictions, Report, Table
 from engine.workspace import Workspace
 from nodes import NODE_TYPES
 from ui.previews import headline
+from ui.previews.measures import MEASURES, title_in
 from ui.previews.models import settings
 from ui.previews.parts import as_arrow, as_csv
 from ui.previews.predictions import summarize
+from ui.previews.results import result_of
 
 ROOT = Path(__file__).parents[3]
 APP = str(Path(__file__).parent / "app.py")
@@ -324,3 +326,32 @@ def test_rows_as_csv_and_as_columns():
     assert as_csv(rows) == 'a,b\n1,"x,""y"""\n,\n'
     mixed = as_arrow([{"x": 1}, {"x": "y"}, {"x": 10**30}])
     assert mixed.to_pydict() == {"x": ["1", "y", str(10**30)]}
+
+
+def test_a_report_is_told_in_a_line_that_is_read_once(workspace, outputs, monkeypatch):
+    store = Store(workspace)
+    evaluation, comparison = (outputs[f"{name}.report"] for name in ("evaluate_mart", "compare"))
+    auc, about = store.open(evaluation).headline["auc"], store.open(comparison).headline
+    assert result_of(evaluation, store) == (f"AUC {auc:.3f}", "")
+    assert result_of(comparison, store) == (f"AUC {about['value']:.3f}: {about['best']}", about["best"])
+    assert result_of(outputs["select.report"], store) == ("", "")
+    monkeypatch.setattr(Store, "open", lambda *_: pytest.fail("read again"))
+    assert result_of(evaluation, store).line == f"AUC {auc:.3f}"
+
+
+def test_a_report_that_is_gone_says_nothing(tmp_path):
+    assert result_of(Output("report", "0" * 64, {}), Store(Workspace(tmp_path).create())) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("report", "title"),
+    [
+        (Report("evaluation", "", {"f1": 0.9, "threshold": 0.3}), "F1 at threshold"),
+        (Report("evaluation", "", {"f1": 0.9, "threshold": None}), "F1"),  # of several classes
+        (Report("comparison", "", {}, rows=[{"f1": 0.9, "threshold": 0.3}, {"f1": 0.9}]), "F1 at threshold"),
+        (Report("comparison", "", {}, rows=[{"f1": 0.9}]), "F1"),
+    ],
+)
+def test_f1_is_named_by_what_it_goes_by(report, title):
+    assert title_in(report, "f1") == title
+    assert "highest on these rows" in MEASURES["f1"].explanation

@@ -51,7 +51,15 @@ def test_bars_of_odd_columns(values, arrow_type, bars):
 def test_many_different_numbers_share_thirty_bars_from_end_to_end():
     found = column_bars(column(list(range(1000))))
     assert len(found.counts) == 30 and sum(found.counts) == 1000
-    assert (found.edges[0], found.edges[-1]) == (0.0, 999.0)
+    assert (found.edges[0], found.edges[-1]) == (0.0, 1020.0)
+
+
+@pytest.mark.parametrize(("low", "high"), [(18, 95), (0, 30), (-7, 999), (10**12, 10**12 + 77)])
+def test_bars_of_whole_numbers_hold_as_many_numbers_each(low, high):
+    found = column_bars(column(list(range(low, high + 1))))
+    assert len(found.counts) <= 30 and sum(found.counts) == high - low + 1
+    assert len(set(found.counts[:-1])) == 1 and 0 < found.counts[-1] <= found.counts[0]
+    assert all(edge == int(edge) for edge in found.edges)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +125,7 @@ def test_figures_are_those_of_pandas():
         assert ours == pytest.approx([expected[key] for key in ("mean", "min", "25%", "50%", "75%", "max")])
         assert figures.std == pytest.approx(frame[name].std(ddof=0))
         assert figures.bars is not None
-        assert figures.bars.counts == np.histogram(frame[name].dropna(), 30)[0].tolist()
+        assert figures.bars.counts == np.histogram(frame[name].dropna(), figures.bars.edges)[0].tolist()
     for name in ("c", "b"):
         counts = frame[name].value_counts()
         assert [count for _, count in found[name].frequent] == counts.tolist()

@@ -1,0 +1,1 @@
+"""The builder: the pipelines there are, and the one that is open on the canvas."""
