@@ -25,7 +25,7 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 test: lint chromium
-	$(BIN)/pytest -n $(WORKERS) -m "not slow"
+	$(BIN)/pytest -n $(WORKERS) -m "not slow" --durations=40
 
 # The browser tests need Chromium; where it is missing and may not be installed, they are skipped and say so.
 chromium:

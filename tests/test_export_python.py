@@ -24,6 +24,7 @@ from engine.state import run_state
 from engine.store import Output, Store
 from engine.values import Report
 from engine.workspace import Workspace
+from nodes import NODE_TYPES
 from tests.test_command_line import ROOT, SAMPLES, Sylva
 
 LEARNERS: dict[str, dict[str, Any]] = {
@@ -164,7 +165,7 @@ def exported(sylva: Sylva, document: Document, folder: Path) -> str:
 
 def test_a_script_of_every_node_type_finds_the_figures_of_the_run(sylva: Sylva, tmp_path: Path) -> None:
     document = everything()
-    assert {node.type for node in document.nodes.values()} | {"load-model"} == set(load_catalogue())
+    assert {node.type for node in document.nodes.values()} | {"load-model"} == {each.name for each in NODE_TYPES}
     script = exported(sylva, document, tmp_path)
     elsewhere = tmp_path / "elsewhere"
     assert_same_figures(told(run_script(script, elsewhere, tmp_path)), reports_of_last_run(sylva.workspace))
