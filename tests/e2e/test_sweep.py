@@ -84,13 +84,16 @@ def test_values_given_in_the_form_run_in_branches_and_meet_in_a_leaderboard(stud
     page.get_by_role("button", name="Keep the best: trees=").click()
     best = studio.saved(lambda document: tries(document) is None, PATIENCE).nodes["forest"].params["trees"]
     expect()(page.get_by_test_id("stToast")).to_contain_text(f"trees = {best} is kept", timeout=PATIENCE * 1000)
+    studio.expect_states(forest="idle")  # the canvas has it
     studio.button("Undo").click()
     studio.saved(lambda document: tries(document) == [2, 3, 4], PATIENCE)
 
+    studio.expect_states(forest="done")
     studio.look_at("forest.model")
     studio.button("Keep these values").click()
     kept = studio.saved(lambda document: tries(document) is None, PATIENCE)
     assert kept.nodes["forest"].params == {"trees": 2}
+    studio.expect_states(forest="idle")
     studio.button("Undo").click()
     studio.saved(lambda document: tries(document) == [2, 3, 4], PATIENCE)
     studio.button("Undo").click()  # the values, then the sweep
