@@ -27,7 +27,7 @@ from engine.wording import readable
 
 if TYPE_CHECKING:
     from engine.contract import NodeParams, NodeType
-    from engine.document import Document, Endpoint
+    from engine.document import Document
     from engine.params import Types
     from engine.plan import Plan, Step
 
@@ -109,16 +109,14 @@ class _Variables:
 
     def __init__(self, plan: Plan, taken: Iterable[str]) -> None:
         self._taken = set(taken)
-        self._outputs: dict[Endpoint, Raw] = {}
+        self._outputs: dict[tuple[str, str], Raw] = {}
         for node, step in plan.steps.items():
             self._name_outputs(node, step.type)
 
     def _name_outputs(self, node: str, node_type: NodeType) -> None:
-        from engine.document import Endpoint
-
         for port in node_type.outputs:
             wanted = node if len(node_type.outputs) == 1 else f"{node}_{port.name}"
-            self._outputs[Endpoint(node, port.name)] = self.free(wanted)
+            self._outputs[node, port.name] = self.free(wanted)
 
     def free(self, wanted: str) -> Raw:
         """An identifier like ``wanted`` that is not taken yet."""
@@ -138,14 +136,8 @@ class _Variables:
                 gathered[port] = {source.node: self._outputs[source] for source in sources}
             else:
                 inputs[port] = self._outputs[sources[0]]
-        outputs = {port.name: self._outputs[self._end(step.id, port.name)] for port in step.type.outputs}
+        outputs = {port.name: self._outputs[step.id, port.name] for port in step.type.outputs}
         return Names(inputs, gathered, outputs, lambda stem: self.free(f"{step.id}_{stem}"))
-
-    @staticmethod
-    def _end(node: str, port: str) -> Endpoint:
-        from engine.document import Endpoint
-
-        return Endpoint(node, port)
 
 
 # The parts of the script

@@ -12,14 +12,13 @@ Sizes: L layers that were kept, K learners in each, C classes, n sampled rows. L
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
+from nodes._kept import blaming, sha256_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "sylva-layers", 1
 FILE, SAMPLE = "layers.json", "sample.arrow"
+BLAMED = ("layers", "run the inspection again")
 UNKNOWN = -1
 """Class number of a row whose class is not known."""
 
@@ -118,7 +118,7 @@ class Layers:
             "format": FORMAT,
             "version": VERSION,
             **{name: getattr(self, name) for name in SMALL},
-            "files": {path.name: _sha256(path) for path in sorted(folder.iterdir()) if path.name != FILE},
+            "files": {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != FILE},
         }
         text = json.dumps(about, ensure_ascii=False, allow_nan=False)
         (folder / FILE).write_text(text + "\n", encoding="utf-8", newline="\n")
@@ -127,9 +127,9 @@ class Layers:
 def load_layers(folder: Path) -> Layers:
     """The layers a folder holds; ``BadInput`` if it is damaged, foreign or from a newer version."""
     about = _describe(folder)
-    with _blaming(folder):
+    with blaming(folder, *BLAMED):
         for name, digest in about["files"].items():
-            if _sha256(folder / Path(name).name) != digest:
+            if sha256_of(folder / Path(name).name) != digest:
                 raise ValueError(f"{name} is not the file that was saved")
         parts: dict[str, Any] = {name: about[name] for name in SMALL}
         parts |= {name: _load_array(folder, name) for name in ARRAYS}
@@ -142,7 +142,7 @@ def _describe(folder: Path) -> dict[str, Any]:
     path = folder / FILE
     if not path.is_file():
         raise BadInput(f"'{folder.name}' holds no layers: there is no {FILE} in it")
-    with _blaming(folder):
+    with blaming(folder, *BLAMED):
         about = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
         if not isinstance(about, dict) or about.get("format") != FORMAT:
             raise ValueError(f"{FILE} does not describe layers")
@@ -194,20 +194,3 @@ def _check(layers: Layers) -> None:
         raise ValueError("left_at.npy names layers there are not")
     if layers.truth.min() < UNKNOWN or layers.truth.max() >= n_classes:
         raise ValueError("truth.npy names classes there are not")
-
-
-@contextmanager
-def _blaming(folder: Path) -> Iterator[None]:
-    """Whatever goes wrong in reading is the folder's fault, and is told so."""
-    try:
-        yield
-    except Exception as error:  # numpy and Arrow raise very different ones
-        reason = f"'{error.args[0]}' is not given" if isinstance(error, KeyError) else str(error) or repr(error)
-        raise BadInput(
-            f"'{folder.name}' holds no layers that can be read: {reason}; run the inspection again"
-        ) from error
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()

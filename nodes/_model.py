@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +23,7 @@ from engine.errors import BadInput
 from engine.values import Table
 from nodes._columns import listed
 from nodes._encoder import TableEncoder
+from nodes._kept import blaming, sha256_of
 from nodes._learners import LEARNERS, Learner
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "sylva-model", 1
 FILE = "model.json"
+BLAMED = ("model", "train it again")
 CARD = "card.json"
 """Where a saved model keeps which run made it; no part of the model itself."""
 FIELDS = (
@@ -102,7 +102,7 @@ class FittedModel:
             "params": dict(self.params),
             "encoder": self.encoder.to_json(),
             "learner": learned,
-            "files": {path.name: _sha256(path) for path in sorted(folder.iterdir()) if path.name != FILE},
+            "files": {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != FILE},
         }
         text = json.dumps(about, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
         (folder / FILE).write_text(text + "\n", encoding="utf-8", newline="\n")
@@ -111,7 +111,7 @@ class FittedModel:
 def load_model(folder: Path) -> FittedModel:
     """The model a folder holds; ``BadInput`` if it is damaged, foreign or from a newer version."""
     about, files = describe_model(folder), model_files(folder)
-    with _blaming(folder):
+    with blaming(folder, *BLAMED):
         _check_files(files, about["files"])
         if about["kind"] not in LEARNERS:
             raise ValueError(f"there is no learner '{about['kind']}'")
@@ -138,7 +138,7 @@ def _check_files(files: Iterable[Path], digests: Mapping[str, str]) -> None:
     for name in sorted({*there} ^ {*digests}):
         raise ValueError(f"{name} is {'not a file that was saved' if name in there else 'lost'}")
     for name, path in there.items():
-        if _sha256(path) != digests[name]:
+        if sha256_of(path) != digests[name]:
             raise ValueError(f"{name} is not the file that was saved")
 
 
@@ -166,7 +166,7 @@ def describe_model(folder: Path) -> dict[str, Any]:
     path = folder / FILE
     if not is_plain(path):
         raise BadInput(f"'{folder.name}' holds no model: there is no {FILE} in it, or it is no plain file")
-    with _blaming(folder):
+    with blaming(folder, *BLAMED):
         about = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(about, dict) or about.get("format") != FORMAT:
             raise ValueError(f"{FILE} does not describe a model")
@@ -194,18 +194,3 @@ def _check_texts(about: Mapping[str, Any]) -> None:
             raise ValueError(f"{field} are no texts")
         if len(set(names)) < len(names):
             raise ValueError(f"{field} name one twice")
-
-
-@contextmanager
-def _blaming(folder: Path) -> Iterator[None]:
-    """Whatever goes wrong in reading is the folder's fault, and is told so."""
-    try:
-        yield
-    except Exception as error:  # numpy and LightGBM raise very different ones
-        reason = f"'{error.args[0]}' is not given" if isinstance(error, KeyError) else str(error) or repr(error)
-        raise BadInput(f"'{folder.name}' holds no model that can be read: {reason}; train it again") from error
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()

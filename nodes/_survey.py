@@ -11,7 +11,7 @@ that needs all scores together (a rank, such as AUC).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.contract import Context
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from deepforest.metrics import Metric
 
-UNKNOWN = -1
 ROWS_AT_ONCE = 16_384
 CELLS_AT_ONCE = 16_000_000
 BYTES_OF_SCORES = 512 * 2**20
@@ -102,14 +101,13 @@ class Spread:
 
     def record(self) -> dict[str, Any] | None:
         """As a layer's record has it; none if no row's class is known."""
-        from deepforest.record import MARGIN_BINS
+        from deepforest.record import MARGIN_BINS, MarginRecord
 
         if self.counts is None:
             return None
         std = (self.squares / self.n) ** 0.5
         ratio = std / self.mean if self.mean > 0 else None
-        return {"mean": self.mean, "std": std, "ratio": ratio, "edges": MARGIN_BINS.tolist(),
-                "counts": self.counts.tolist()}  # fmt: skip
+        return asdict(MarginRecord(self.mean, std, ratio, MARGIN_BINS.tolist(), self.counts.tolist()))
 
 
 @dataclass

@@ -25,6 +25,7 @@ from engine.errors import BadInput, SylvaError
 from engine.workspace import Workspace
 from nodes._columns import listed
 from nodes._model import CARD, FittedModel, describe_model, is_plain, load_model
+from nodes.load_data import NODE as LOAD
 from nodes.save_model import NAME, alone_with
 
 if TYPE_CHECKING:
@@ -276,8 +277,9 @@ class _Reader:
         """What the pipeline read on the way to the model."""
         for name in _above(document, node):
             step = document.nodes[name]
-            if step.type == "load-data":
-                yield Source(str(step.params.get("source", "sample:digits")), self._rows(state, name))
+            if step.type == LOAD.name:
+                source = step.params.get("source", LOAD.params.model_fields["source"].default)
+                yield Source(str(source), self._rows(state, name))
 
     def _rows(self, state: RunState, node: str) -> int | None:
         """Rows of a stored table, by what its file says of itself."""

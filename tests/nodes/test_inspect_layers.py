@@ -399,11 +399,11 @@ def rewrite(folder: Path, **changes: Any) -> None:
 
 
 def resave(folder: Path, name: str, array: np.ndarray) -> None:
-    from nodes._layers import _sha256
+    from nodes._kept import sha256_of
 
     np.save(folder / f"{name}.npy", array)
     about = json.loads((folder / "layers.json").read_text())
-    rewrite(folder, files=about["files"] | {f"{name}.npy": _sha256(folder / f"{name}.npy")})
+    rewrite(folder, files=about["files"] | {f"{name}.npy": sha256_of(folder / f"{name}.npy")})
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from engine.problems import InvalidPipeline, Problem
 from engine.validate import find_problems
 from ui.build import desk
 from ui.build.samples import open_example, open_sample, samples
+from ui.notices import leave_fault, say_left
 from ui.studio import studio
 from ui.text import plain, time_of_day
 
@@ -27,16 +28,13 @@ FIVE_STEPS = """
 5. Press **Run**. Click the dot of any finished output to look at it.
 """
 MOST_SHOWN = 20
-WORD = "gallery-word"
-"""Where a callback leaves what went wrong."""
 
 
 def gallery() -> None:
     """Draw the start page."""
     library = Library(studio().workspace)
     entries = library.entries()
-    if WORD in st.session_state:
-        st.error(plain(st.session_state.pop(WORD)))
+    say_left("gallery")
     for left_behind in desk.unsaved_desks():
         _return_to(left_behind)
     left, right = st.columns([3, 2], gap="large")
@@ -100,7 +98,7 @@ def _attempt(action: Callable[[], object]) -> None:
     try:
         action()
     except SylvaError as error:
-        st.session_state[WORD] = str(error)
+        leave_fault("gallery", error)
 
 
 # From elsewhere

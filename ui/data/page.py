@@ -9,7 +9,8 @@ from nodes._samples import NAMES, PREFIX
 from ui.choosing import draw_choice
 from ui.data.files import DataFile, listing
 from ui.data.upload import draw_upload
-from ui.data.view import draw_file, go_on, words_left
+from ui.data.view import draw_file, go_on
+from ui.notices import say_left
 from ui.studio import studio
 from ui.text import plain
 
@@ -33,7 +34,7 @@ def _draw() -> None:
     left, right = st.columns([2, 3], gap="large")
     with left:
         st.subheader("Data", anchor=False)
-        words_left()
+        say_left("data")
         if kept := draw_upload():
             st.query_params.from_dict({ADDRESS: kept})
             st.rerun()

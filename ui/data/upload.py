@@ -13,6 +13,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from engine.cli.text import size
 from ui.data.files import MOST_UPLOADED, CannotKeep, Taken, clean_name, free_name, name_fault, receive
 from ui.data.looking import Reading
+from ui.notices import leave_word
 from ui.studio import studio
 from ui.text import plain
 
@@ -21,7 +22,6 @@ READINGS = "data-readings"
 ROUND = "data-upload-round"
 """Raised once a file is taken in: the next uploader is another, and empty."""
 TRIED = "data-upload-tried"
-SAID = "data-said"
 ENCODINGS = ("utf-8", "latin-1", "cp1252", "utf-16")
 DELIMITERS = ("auto", "comma", "semicolon", "tab", "pipe", "space")
 MENDED_BY_READING = ("encoding", "delimiter", "source", "header")
@@ -105,7 +105,7 @@ def _try(given: UploadedFile, tried: Tried, key: str) -> bool:
     else:
         st.session_state.pop(f"{TRIED}-{key}", None)
         st.session_state[f"{ROUND}-{key}"] = st.session_state.get(f"{ROUND}-{key}", 0) + 1
-        st.session_state[SAID] = f"{wish.name} was added ({size(given.size)})."
+        leave_word("data", f"{wish.name} was added ({size(given.size)}).")
         return True
     finally:
         bar.empty()

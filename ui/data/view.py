@@ -16,7 +16,8 @@ from ui import links
 from ui.data.files import Stamp, delete, stamp
 from ui.data.looking import Look, Reading, classes, look
 from ui.data.pipelines import pipeline_for
-from ui.data.upload import SAID, choose_reading, reading_of
+from ui.data.upload import choose_reading, reading_of
+from ui.notices import leave_fault, leave_word
 from ui.previews.parts import counted, facts, grid
 from ui.previews.tables import show_rows_and_columns
 from ui.studio import studio
@@ -24,20 +25,10 @@ from ui.text import plain, time_of_day
 
 DOWNLOADED = 100_000_000
 """Bytes up to which a file is offered for download: it passes through memory."""
-WORD = "data-word"
-"""Where a callback leaves what went wrong."""
 MADE = "data-made"
-"""Where it leaves the pipeline that was made."""
+"""Where a callback leaves the pipeline that was made."""
 ADDRESS = "target"
 MOST_SHOWN_CLASSES = 8
-
-
-def words_left() -> None:
-    """Say once what a callback or an upload has to tell."""
-    if SAID in st.session_state:
-        st.toast(plain(st.session_state.pop(SAID)), icon=":material/check:")
-    if WORD in st.session_state:
-        st.error(plain(st.session_state.pop(WORD)))
 
 
 def draw_file(source: str) -> None:
@@ -201,7 +192,7 @@ def _use(source: str, target: str | None, reading: Reading, seen: Look | None) -
     try:
         st.session_state[MADE] = Library(studio().workspace).create(pipeline_for(source, target, reading, seen))
     except SylvaError as error:
-        st.session_state[WORD] = str(error)
+        leave_fault("data", error)
 
 
 def go_on() -> None:
@@ -239,6 +230,6 @@ def _delete(source: str) -> None:
     try:
         delete(source, studio().files)
         _leave()
-        st.session_state[SAID] = f"{source} was deleted."
+        leave_word("data", f"{source} was deleted.")
     except SylvaError as error:
-        st.session_state[WORD] = str(error)
+        leave_fault("data", error)

@@ -38,7 +38,7 @@ from ui.inspect.subject import (
 from ui.previews.models import forest_record
 from ui.previews.parts import check_there, counted, opened
 from ui.runs.history import History, Summary, written_out
-from ui.runs.view import look, open_watch, steady
+from ui.runs.view import history_of, look, open_watch, steady
 from ui.runs.watch import Watch
 from ui.runs.words import marked, tone
 from ui.studio import studio
@@ -106,14 +106,9 @@ def chooser_table(found: list[tuple[Summary, Choice, str]]) -> pd.DataFrame:
     )
 
 
-@st.cache_resource(show_spinner=False)
-def _history(workspace: str) -> History:
-    return History(studio().store)
-
-
 def _forests(log: EventLog) -> list[tuple[Summary, Choice, str]]:
     """The newest runs that grew deep forests, with each forest and a score."""
-    history = _history(str(studio().workspace.root))
+    history = history_of(str(studio().workspace.root), studio().store)
     found: list[tuple[Summary, Choice, str]] = []
     runs = 0
     for row in log.runs(MOST_SEARCHED):

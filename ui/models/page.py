@@ -8,7 +8,8 @@ from engine.errors import BadInput, SylvaError
 from nodes.deploy.registry import ModelEntry, Registry
 from ui.choosing import draw_choice
 from ui.models.origin import headline
-from ui.models.view import draw_model, go_on, words_left
+from ui.models.view import draw_model, go_on
+from ui.notices import say_left
 from ui.studio import studio
 from ui.text import plain
 
@@ -37,14 +38,14 @@ def _draw() -> None:
     chosen = st.query_params.get(ADDRESS)
     if not entries and not chosen:
         st.subheader("Models", anchor=False)
-        words_left()
+        say_left("models")
         with st.container(border=True, width=640):
             st.markdown(HOW_TO_GET_ONE)
         return
     left, right = st.columns(2, gap="large")
     with left:
         st.subheader("Models", anchor=False)
-        words_left()
+        say_left("models")
         _draw_list(entries)
     with right:
         _draw_chosen(registry, chosen)

@@ -14,6 +14,7 @@ from ui.data.files import Stamp, listing, stamp
 from ui.data.looking import Reading
 from ui.data.upload import draw_upload, reading_of
 from ui.models.scoring_jobs import Job, ScoringJobs, misfit
+from ui.notices import leave_fault, say_left
 from ui.previews.parts import counted, facts, grid, short_texts
 from ui.studio import studio
 from ui.text import plain
@@ -25,7 +26,6 @@ LOOK_SECONDS = 0.7
 DOWNLOADED = 100_000_000
 """Bytes up to which a result is offered for download: it passes through memory."""
 FIRST_ROWS = 100
-WORD = "scoring-word"
 CHOSEN = "scoring-file"
 ENDINGS = {"CSV": "csv", "Parquet": "parquet"}
 
@@ -46,8 +46,7 @@ def draw_scoring(registry: Registry, entry: ModelEntry) -> None:
     chosen = _choose_file()
     if chosen:
         _draw_start(registry, entry, chosen)
-    if WORD in st.session_state:
-        st.error(plain(st.session_state.pop(WORD)))
+    say_left("scoring")
     found = jobs().of(entry.name)
     if found:
         live = any(job.running for job in found)
@@ -100,7 +99,7 @@ def _start(model: str, source: str, ending: str, keep_all: bool, reading: Readin
     try:
         jobs().start(model, source, ending=ending, keep_all=keep_all, reading=reading)
     except SylvaError as error:
-        st.session_state[WORD] = str(error)
+        leave_fault("scoring", error)
 
 
 # Meanwhile and after

@@ -15,25 +15,16 @@ from ui.models import calling, scoring
 from ui.models.archive import MOST_ZIPPED, zipped
 from ui.models.calling import Call
 from ui.models.origin import Origin, origin_of
+from ui.notices import leave_fault, leave_word
 from ui.previews.measures import MEASURES, shown, title_of
 from ui.previews.models import show_inside
 from ui.previews.parts import counted, facts, tiles
 from ui.studio import studio
 from ui.text import plain, time_of_day
 
-SAID, WORD = "models-said", "models-word"
-"""Where a callback leaves what it has done, and what went wrong."""
 WAY = "models-way"
 """Where a button leaves the page it leads to: a name of ``ui.links``, and what it is given."""
 MOST_TILES = 4
-
-
-def words_left() -> None:
-    """Say once what a callback has to tell."""
-    if SAID in st.session_state:
-        st.toast(plain(st.session_state.pop(SAID)), icon=":material/check:")
-    if WORD in st.session_state:
-        st.error(plain(st.session_state.pop(WORD)))
 
 
 def draw_model(registry: Registry, entry: ModelEntry) -> None:
@@ -154,9 +145,9 @@ def _delete(registry: Registry, name: str) -> None:
         scoring.jobs().cancel_all_of(name)
         registry.delete(name)
         st.query_params.pop("model", None)
-        st.session_state[SAID] = f"The model {name} was deleted."
+        leave_word("models", f"The model {name} was deleted.")
     except (SylvaError, OSError) as error:
-        st.session_state[WORD] = f"The model could not be deleted: {error}"
+        leave_fault("models", f"The model could not be deleted: {error}")
 
 
 # How to call it

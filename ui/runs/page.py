@@ -10,7 +10,7 @@ from engine.errors import SylvaError
 from engine.wording import readable
 from ui import links
 from ui.runs.history import History, Summary
-from ui.runs.view import LOOK_SECONDS, draw_run, steady
+from ui.runs.view import LOOK_SECONDS, draw_run, history_of, steady
 from ui.runs.words import INK, marked, tone
 from ui.studio import studio
 from ui.text import plain
@@ -35,14 +35,8 @@ def page() -> None:
             st.rerun()
 
 
-@st.cache_resource(show_spinner=False)
-def _history(workspace: str) -> History:
-    """What is known of the runs of a workspace; the same for all who look."""
-    return History(studio().store)
-
-
-def _root() -> str:
-    return str(studio().workspace.root)
+def _history() -> History:
+    return history_of(str(studio().workspace.root), studio().store)
 
 
 def _draw_history() -> None:
@@ -62,7 +56,7 @@ def _draw_history() -> None:
 def _found(words: str, states: list[str]) -> tuple[list[Summary], bool]:
     wanted = [*states, "starting"] if "running" in states else states
     with studio().log() as log:
-        return _history(_root()).newest(log, words=words, states=wanted, limit=st.session_state.get(SHOWN, PAGE_LENGTH))
+        return _history().newest(log, words=words, states=wanted, limit=st.session_state.get(SHOWN, PAGE_LENGTH))
 
 
 def _draw_list(words: str, states: list[str], was_live: bool) -> None:
@@ -117,7 +111,7 @@ def history_table(runs: list[Summary], headlines: list[str]) -> pd.DataFrame:
 def _draw_table(runs: list[Summary]) -> list[Summary]:
     """The table; the ticked runs. A click on a cell opens its run."""
     with studio().log() as log:
-        table = history_table(runs, [_history(_root()).headline(log, run) for run in runs])
+        table = history_table(runs, [_history().headline(log, run) for run in runs])
     picked = st.dataframe(
         table.style.map(_state_style, subset=["State"]),
         hide_index=True,

@@ -16,10 +16,11 @@ from engine.document import Document
 from engine.errors import SylvaError
 from engine.events import RunRow
 from engine.state import STARTING_SECONDS, RunState
+from engine.store import Store
 from engine.sweep import Expansion
 from engine.wording import readable
 from ui.runs.graph import Layered, clicked, drawing, flow_state, folded_drawing, is_laid_out, titles
-from ui.runs.history import document_of, planned_of
+from ui.runs.history import History, document_of, planned_of
 from ui.runs.node import draw_node
 from ui.runs.plots import gantt, live_timeline
 from ui.runs.watch import Watch, spotlight
@@ -39,6 +40,12 @@ def draw_run(wanted: str) -> None:
     watched = _is_watched(watch, look(watch))
     with steady("run-live"):
         st.fragment(_draw, run_every=LOOK_SECONDS if watched else None)(watch, planned_of(watch.row), watched)
+
+
+@st.cache_resource(show_spinner=False)
+def history_of(workspace: str, _store: Store) -> History:
+    """What is known of the runs of a workspace; the same for all who look."""
+    return History(_store)
 
 
 def steady(key: str) -> DeltaGenerator:
