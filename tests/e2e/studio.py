@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,7 @@ from engine.events import Event, EventLog
 from engine.library import Library
 from engine.state import RunState, run_state
 from engine.workspace import Workspace
-from tests.e2e.tab import Tab, free_port, served, until
-
-PATIENCE = 60.0
+from tests.e2e.tab import PATIENCE, Tab, expect, free_port, served, until
 
 
 @contextmanager
@@ -76,15 +74,15 @@ class Studio(Tab):
         self.page.goto(f"{self.address}/build" + (f"?pipeline={pipeline}" if pipeline else ""))
         if pipeline:
             self.opened = pipeline
-            self.page.wait_for_selector(".stage", timeout=60_000)
+            self.page.wait_for_selector(".stage")
         else:
-            self.page.get_by_role("heading", name="Pipelines").wait_for(timeout=60_000)
+            self.page.get_by_role("heading", name="Pipelines").wait_for()
         return self
 
     def new(self) -> Studio:
         self.open()
         self.button("New pipeline").click()
-        self.page.wait_for_selector(".stage", timeout=60_000)
+        self.page.wait_for_selector(".stage")
         return self
 
     def begin(self, document: Document) -> Studio:
@@ -95,7 +93,7 @@ class Studio(Tab):
 
     def choose(self, node: str) -> None:
         self.click(node)
-        expect()(self.page.locator(".st-key-panel")).to_contain_text("Name and limits", timeout=60_000)
+        expect()(self.page.locator(".st-key-panel")).to_contain_text("Name and limits")
 
     def open_menu(self) -> None:
         """A redrawing at the same moment may close it again."""
@@ -107,6 +105,18 @@ class Studio(Tab):
             if shown.is_visible():
                 return
         raise AssertionError("the menu does not open")
+
+    def delete_pipeline(self) -> Any:
+        """A redrawing may fold the menu in the moment of the click."""
+        shelf, button = self.page.get_by_role("heading", name="Pipelines"), self.button("Delete this pipeline")
+        for _ in range(3):
+            if not button.is_visible():
+                self.open_menu()
+                self.page.get_by_test_id("stPopoverBody").get_by_text("Delete", exact=True).click()
+            self.click_at_rest(button)
+            with suppress(AssertionError):
+                return until(shelf.is_visible, 20)
+        raise AssertionError("the pipeline is not deleted")
 
     def field(self, label: str) -> Any:
         return self.page.locator(".st-key-panel").get_by_label(label, exact=True).first
@@ -149,10 +159,3 @@ def forest(**params: Any) -> Document:
         edges=(Edge.between("load.table", "split.table"), Edge.between("split.train", "forest.table")),
         layout={"load": (0, 0), "split": (288, 0), "forest": (576, 0)},
     )
-
-
-def expect() -> Any:
-    """Playwright's own, which waits; looked for when it is needed."""
-    from playwright.sync_api import expect
-
-    return expect

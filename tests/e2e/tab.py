@@ -18,8 +18,11 @@ ROOT = Path(__file__).parents[2]
 SHOTS = ROOT / "artifacts" / "screenshots"
 """Pictures of the screens as the tests saw them; kept for a person to look at."""
 
+PATIENCE = 60.0
+"""Seconds that a busy machine may take for anything."""
 
-def until(holds: Callable[[], Any], seconds: float = 60.0, what: str = "it") -> Any:
+
+def until(holds: Callable[[], Any], seconds: float = PATIENCE, what: str = "it") -> Any:
     """What ``holds`` gives, once that is something."""
     end = time.monotonic() + seconds
     while not (found := holds()):
@@ -58,11 +61,19 @@ def served(command: Sequence[str], port: int, folder: Path, **env: str) -> Itera
         process.wait(20)
 
 
+def expect() -> Any:
+    """Playwright's own, which waits; looked for when it is needed."""
+    from playwright.sync_api import expect
+
+    return expect
+
+
 class Tab:
     """One browser tab with a canvas in it."""
 
     def __init__(self, page: Any, address: str) -> None:
         self.page, self.address = page, address
+        page.set_default_timeout(PATIENCE * 1000)
         self.errors: list[str] = []
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
@@ -75,7 +86,7 @@ class Tab:
 
     def box(self, locator: Any) -> dict[str, float]:
         """Where it is, once it is there: a slow machine may be about to draw it."""
-        return until(locator.bounding_box, 30, "the drawing of it")
+        return until(locator.bounding_box, what="the drawing of it")
 
     def centre(self, locator: Any) -> tuple[float, float]:
         box = self.box(locator)
@@ -107,6 +118,17 @@ class Tab:
     def click(self, name: str, **options: Any) -> None:
         self.page.mouse.move(*self.on_stage(500, 540))
         self.node(name).locator(".step-title").click(**options)
+
+    def click_at_rest(self, button: Any) -> None:
+        """Click what is in a part that unfolds: a click on something that moves may be lost."""
+        seen = [self.box(button)]
+        until(lambda: self.page.wait_for_timeout(250) or seen.append(self.box(button)) or seen[-2] == seen[-1])
+        button.click()
+
+    def write(self, field: Any, text: str) -> None:
+        """Type into the field that the program gives the keyboard to."""
+        expect()(field).to_be_focused()
+        self.page.keyboard.type(text)
 
     def press(self, keys: str) -> None:
         self.page.keyboard.press(keys)

@@ -212,7 +212,7 @@ def test_a_sample_is_looked_into_and_a_file_deleted(studio: Studio):
     seen(studio, "3 classes")
     go(studio, "data?file=goes.csv", "goes.csv")
     studio.page.get_by_test_id("stPopover").get_by_text("Delete").click()
-    studio.button("Delete it").click()
+    studio.click_at_rest(studio.button("Delete it"))
     until(lambda: not (studio.workspace.data / "goes.csv").exists(), what="the deletion")
     seen(studio, "Choose a table to look into it")
 
@@ -293,6 +293,6 @@ def test_a_model_is_deleted_after_being_asked(studio: Studio, model: str):
     registry = Registry(studio.workspace)
     go(studio, f"models?model={model}", model)
     studio.page.get_by_test_id("stPopover").get_by_text("Delete").click()
-    studio.button("Delete it").click()
+    studio.click_at_rest(studio.button("Delete it"))
     until(lambda: registry.names() == [], PATIENCE, "the deletion")
     seen(studio, "No models yet")

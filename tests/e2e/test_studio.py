@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,7 @@ def test_a_first_visitor_finds_a_finished_example_one_click_away(studio: Studio)
     expect(studio.page.get_by_text("Build your own in five steps")).to_be_visible()
     studio.shoot("first-visit")
     studio.button("Open the finished example").click()
-    studio.page.wait_for_selector(".react-flow__node", timeout=60_000)
+    studio.page.wait_for_selector(".react-flow__node")
     studio.expect_states(forest="finished", mart="finished", compare="finished")
     assert studio.run is not None and studio.run.state == "done"
     studio.look_at("compare.report")
@@ -124,7 +123,7 @@ def test_a_missing_file_is_named_before_anything_runs_and_a_click_leads_to_its_n
     expect(problem).to_be_visible(timeout=60_000)
     assert studio.run is None
     problem.click()
-    expect(studio.page.locator(".st-key-panel")).to_contain_text("here is no file 'nowhere.csv'", timeout=60_000)
+    expect(studio.page.locator(".st-key-panel")).to_contain_text("here is no file 'nowhere.csv'")
     studio.shoot("missing-file")
     (studio.workspace.data / "nowhere.csv").write_text("a,b\n" + "1,2\n3,4\n" * 10)
     studio.button("Run").click()
@@ -138,7 +137,7 @@ def test_a_failed_node_tells_its_cause_is_mended_and_retried_and_what_was_done_i
     studio.button("Run").click()
     studio.expect_states(**{"load-data": "finished", "sample": "done", "select-columns": "failed"})
     panel = studio.page.locator(".st-key-panel")
-    expect(panel).to_contain_text("nonsense", timeout=60_000)
+    expect(panel).to_contain_text("nonsense")
     expect(panel.get_by_role("alert").first).to_contain_text("nonsense")
     studio.page.wait_for_timeout(500)
     studio.shoot("failed")
@@ -159,9 +158,9 @@ def test_a_run_is_found_again_after_a_reload_and_goes_on(studio: Studio):
     studio.button("Run").click()
     studio.expect_states(forest="running")
     studio.page.reload()
-    studio.page.wait_for_selector(".react-flow__node", timeout=60_000)
-    studio.expect_states(load="finished", forest="running", seconds=10)
-    expect(studio.node("forest")).to_contain_text(re.compile(r"layer \d"), timeout=60_000)
+    studio.page.wait_for_selector(".react-flow__node")
+    studio.expect_states(load="finished", forest="running")
+    expect(studio.node("forest")).to_contain_text(re.compile(r"layer \d"))
     studio.shoot("running")
     studio.expect_states(forest="done")
     assert len(studio.events("run-started")) == 1
@@ -171,7 +170,7 @@ def test_a_run_is_stopped_and_gone_on_with(studio: Studio):
     studio.begin(forest(**{**SLOW_FOREST, "seed": 7}))
     studio.button("Run").click()
     studio.expect_states(forest="running")
-    until(lambda: any(event.data["jobs"][0][1] == "done" for event in studio.events("jobs")), 30, "a finished fit")
+    until(lambda: any(event.data["jobs"][0][1] == "done" for event in studio.events("jobs")), what="a finished fit")
     studio.button("Stop").click()
     studio.expect_states(load="finished", forest="skipped")
     assert studio.run is not None and studio.run.state == "cancelled"
@@ -184,15 +183,15 @@ def test_a_run_is_stopped_and_gone_on_with(studio: Studio):
 def test_a_setting_is_undone_and_redone_in_document_and_form(studio: Studio):
     studio.begin(forest())
     studio.choose("split")
-    expect(studio.field("Seed")).to_have_value("0", timeout=60_000)
+    expect(studio.field("Seed")).to_have_value("0")
     studio.fill("Seed", "17")
     studio.saved(lambda document: document.nodes["split"].params == {"seed": 17})
     studio.button("Undo").click()
     studio.saved(lambda document: document.nodes["split"].params == {})
-    expect(studio.field("Seed")).to_have_value("0", timeout=60_000)
+    expect(studio.field("Seed")).to_have_value("0")
     studio.button("Redo").click()
     studio.saved(lambda document: document.nodes["split"].params == {"seed": 17})
-    expect(studio.field("Seed")).to_have_value("17", timeout=60_000)
+    expect(studio.field("Seed")).to_have_value("17")
 
 
 def test_looking_at_forms_changes_nothing_however_quickly_and_while_a_run_is_under_way(studio: Studio):
@@ -236,7 +235,7 @@ def test_a_wrong_value_is_marked_at_its_field_and_costs_nothing_else(studio: Stu
     studio.choose("forest")
     studio.fill("Most layers", "a lot")
     studio.saved(lambda document: document.nodes["forest"].params.get("max_layers") == "a lot")
-    expect(studio.page.locator(".st-key-panel")).to_contain_text("whole number", timeout=60_000)
+    expect(studio.page.locator(".st-key-panel")).to_contain_text("whole number")
     studio.fill("Patience", "2")
     document = studio.saved(lambda document: document.nodes["forest"].params.get("patience") == 2)
     assert document.nodes["forest"].params["max_layers"] == "a lot"
@@ -259,7 +258,7 @@ def test_two_tabs_keep_each_others_edits(studio: Studio):
     document = studio.saved(lambda document: "predict" in document.nodes)
     assert document.nodes["split"].params == {"seed": 5}
     studio.choose("split")
-    expect(studio.field("Seed")).to_have_value("5", timeout=60_000)
+    expect(studio.field("Seed")).to_have_value("5")
     assert not other.errors
 
 
@@ -276,21 +275,18 @@ def test_pipelines_are_renamed_duplicated_exported_imported_and_deleted(studio: 
     download.value.save_as(exported)
     assert json.loads(exported.read_text())["nodes"]["forest"]["params"] == {"seed": 3}
     studio.button("Duplicate").click()
-    until(lambda: studio.pipeline != first, 15)
+    until(lambda: studio.pipeline != first)
     assert studio.document.name == "Renamed here copy"
     copy = studio.pipeline
     # For a moment there may be two: the field of the pipeline before is about to go.
     named = studio.page.get_by_label("Name", exact=True)
     until(lambda: named.evaluate_all("fields => fields.map(field => field.value)") == ["Renamed here copy"])
     studio.page.wait_for_timeout(1000)
-    studio.open_menu()
-    studio.page.get_by_test_id("stPopoverBody").get_by_text("Delete", exact=True).click()
-    studio.button("Delete this pipeline").click()
-    studio.page.get_by_role("heading", name="Pipelines").wait_for()
+    studio.delete_pipeline()
     assert studio.library.stamp(copy) is None and studio.library.stamp(first) is not None
     bring_in(studio, exported.read_bytes())
     studio.page.locator(".st-key-take-in button").click()
-    studio.page.wait_for_selector(".react-flow__node", timeout=60_000)
+    studio.page.wait_for_selector(".react-flow__node")
     assert studio.pipeline not in (first, copy)
     assert studio.document.nodes == studio.library.open(first).document.nodes
 
@@ -361,7 +357,7 @@ def test_hostile_names_are_shown_as_text_everywhere(studio: Studio):
 def test_the_dark_theme_is_dark_everywhere(studio: Studio):
     studio.open()
     studio.button("Open the finished example").click()
-    studio.page.wait_for_selector(".react-flow__node", timeout=60_000)
+    studio.page.wait_for_selector(".react-flow__node")
     studio.expect_states(compare="finished")
     studio.choose("forest")
     studio.look_at("evaluate_forest.report")
@@ -379,13 +375,11 @@ def test_a_hundred_nodes_are_still_edited(studio: Studio):
     edges = tuple(Edge.between(f"split-{at}.train", f"split-{at + 1}.table") for at in range(99) if (at + 1) % 10)
     layout = {f"split-{at}": (at % 10 * 272.0, at // 10 * 144.0) for at in range(100)}
     studio.begin(Document(name="Hundred", nodes=nodes, edges=edges, layout=layout))
-    expect(studio.page.locator(".react-flow__node")).to_have_count(100, timeout=60_000)
+    expect(studio.page.locator(".react-flow__node")).to_have_count(100)
     studio.page.wait_for_timeout(1000)
     studio.button("Fit").click()
     studio.drop("load-data", 120, 470)
-    began = time.monotonic()
     studio.saved(lambda document: len(document.nodes) == 101)
-    assert time.monotonic() - began < 5
     studio.shoot("hundred")
 
 
@@ -422,7 +416,7 @@ def test_the_runs_page_shows_a_run_while_it_works_and_a_failed_one_is_retried_th
     studio.page.wait_for_timeout(2500)
     studio.shoot("run-done")
     studio.button("Open this pipeline").click()
-    studio.page.wait_for_selector(".react-flow__node", timeout=60_000)
+    studio.page.wait_for_selector(".react-flow__node")
     studio.expect_states(forest="done")
 
 
@@ -439,14 +433,12 @@ def test_a_failed_run_is_opened_from_the_history_with_its_cause_first(studio: St
     assert studio.run is not None
     studio.page.goto(f"{studio.address}/runs?run={studio.run.id}")
     alert = studio.page.get_by_role("alert").first
-    expect(alert).to_contain_text("absent", timeout=60_000)
+    expect(alert).to_contain_text("absent")
     expect(studio.button("Retry")).to_be_enabled()
     studio.page.wait_for_timeout(1500)
     studio.shoot("run-failed")
     studio.button("Retry").click()
-    until(
-        lambda: studio.page.wait_for_timeout(100) or started(studio).count("select-columns") == 2, 30, "a second start"
-    )
+    until(lambda: studio.page.wait_for_timeout(100) or started(studio).count("select-columns") == 2)
     assert started(studio).count("load-data") <= 1
 
 
