@@ -283,9 +283,9 @@ def test_there_is_a_limit_to_the_number_of_things(part, value, field):
     ids=["unknown keys", "unknown keys in a node", "NaN", "one key again and again", "long key", "lists"],
 )
 def test_a_document_made_to_be_slow_is_refused_in_seconds(text):
-    start = time.perf_counter()
+    start = time.process_time()
     problems = problems_of(text)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     assert len(problems) <= 2100
 
 

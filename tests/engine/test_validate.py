@@ -275,9 +275,9 @@ def test_a_thousand_nodes_are_checked_in_no_time():
     edges = [f"{a}.train > {b}.table" for a, b in pairwise(splits)]
     document = make({"load": "read", **splits}, "load.table > n0.table", *edges)
     find_problems(make({}), CATALOGUE)  # networkx is loaded once
-    start = time.perf_counter()
+    start = time.process_time()
     assert find_problems(document, CATALOGUE) == []
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
     assert columns_at(document, CATALOGUE)["n999"]["test"] is not None
 
 

@@ -61,7 +61,13 @@ def _tame(params: dict[str, Any]) -> dict[str, Any]:
     return params if params.get("action") == "big" else {"value": params["value"]}
 
 
-def wait_until(condition: Callable[[], T], seconds: float = 20.0, what: str = "") -> T:
+def duration_of(action: Callable[[], object]) -> float:
+    began = time.monotonic()
+    action()
+    return time.monotonic() - began
+
+
+def wait_until(condition: Callable[[], T], seconds: float = 60.0, what: str = "") -> T:
     """The first true answer of ``condition``."""
     deadline = time.monotonic() + seconds
     while not (answer := condition()):

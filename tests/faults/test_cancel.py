@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
 
 import pytest
 
-from tests.faults.lab import Lab, diamond, wait_until
+from tests.faults.lab import Lab, diamond, duration_of, wait_until
 
 slow = pytest.mark.slow
-
-
-def duration_of(action: Callable[[], object]) -> float:
-    began = time.monotonic()
-    action()
-    return time.monotonic() - began
 
 
 @pytest.mark.parametrize(
