@@ -5,7 +5,8 @@
 - ``with_choices``, ``without_choices``  a sweep with other values for a parameter, or without it
 - ``how_many``      how many there will be, known without listing them
 - ``node_sweep_problems``  what is wrong with the sweep, or with the parameters of a branch
-- ``branch_words``, ``symbol``, ``brief``  branches, parameters and values in few letters
+- ``branch_words``, ``param_words``, ``brief``  branches, parameters and values in few letters
+- ``param_title``, ``symbol``  a parameter as the form calls it, or without knowing the form
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 
 from engine.contract import NodeType
 from engine.document import MAX_BRANCHES, Node, Range, Sweep, changed
@@ -291,20 +292,47 @@ def times(sizes: Iterable[int]) -> str:
 # Words
 
 
-def distinct_words(values: Sequence[Values]) -> list[str]:
+def distinct_words(values: Sequence[Values], node_type: NodeType | None = None) -> list[str]:
     """The words of each branch, numbered where they would be the same."""
-    words = [branch_words(each) for each in values]
+    words = [branch_words(each, node_type) for each in values]
     often = Counter(words)
     return [text if often[text] == 1 else f"{text} #{number}" for number, text in enumerate(words, start=1)]
 
 
-def branch_words(values: Mapping[str, JsonValue]) -> str:
+def branch_words(values: Mapping[str, JsonValue], node_type: NodeType | None = None) -> str:
     """A branch in a few words: ``γ=0.6 μ=0.1``."""
-    return " ".join(f"{symbol(name)}={brief(value)}" for name, value in values.items())
+    return " ".join(f"{param_words(name, node_type)}={brief(value)}" for name, value in values.items())
+
+
+def param_words(param: str, node_type: NodeType | None) -> str:
+    """A parameter in the midst of other words: ``γ`` for "Target margin γ", else its title, ``rows a leaf``."""
+    sign, title = symbol(param), param_title(param, node_type) if node_type else ""
+    if not title or (sign in SYMBOLS.values() and sign in title):
+        return sign
+    return title[:1].lower() + title[1:] if title[1:2].islower() else title
+
+
+def param_title(param: str, node_type: NodeType) -> str:
+    """What the form calls a parameter: ``Trees``, also for ``learners.0.trees``; empty if it has no title."""
+    models: list[type[BaseModel]] = [node_type.params]
+    title = ""
+    for step in param.split("."):
+        if not step.isdecimal():
+            fields = [model.model_fields[step] for model in models if step in model.model_fields]
+            title = next((field.title for field in fields if field.title), "")
+            models = [model for field in fields for model in _models_in(field.annotation)]
+    return title
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
 def symbol(param: str) -> str:
-    """A parameter as a label shows it: ``γ`` for ``gamma``, ``trees`` for ``learners.0.trees``."""
+    """A parameter by its name alone: ``γ`` for ``gamma``, ``trees`` for ``learners.0.trees``."""
     last = next((step for step in reversed(param.split(".")) if not step.isdecimal()), param)
     return SYMBOLS.get(last, last)
 

@@ -166,7 +166,11 @@ Run = Callable[[Context, dict[str, Any], Any], dict[str, Any]]
 """``run(ctx, inputs, params) -> outputs``; inputs and outputs by port name."""
 
 ColumnRule = Callable[[Mapping[str, Columns | None], Any], Mapping[str, Columns | None]]
-"""``columns(inputs, params)``: the columns of each output table, ``None`` where they cannot be known yet."""
+"""``columns(inputs, params)``: the columns of each output table, ``None`` where they cannot be known yet.
+
+Of predictions, the columns of the rows they are of. ``BadInput`` if the node cannot work with the columns that will
+arrive: then it is a problem of the pipeline, told before anything runs.
+"""
 
 
 @dataclass(frozen=True)

@@ -221,6 +221,12 @@ class BadSource(Problem):
     code = "bad-source"
 
 
+class BadColumns(Problem):
+    """A node cannot work with the columns that will arrive at it."""
+
+    code = "bad-columns"
+
+
 class InvalidPipeline(SylvaError):
     """Everything that is wrong with a pipeline; its text has one problem a line."""
 

@@ -30,7 +30,7 @@ from itertools import product
 
 from pydantic import JsonValue
 
-from engine.branches import Values, brief, combinations, distinct_words, times, with_values
+from engine.branches import Values, brief, combinations, distinct_words, param_title, times, with_values
 from engine.contract import NodeType
 from engine.document import (
     MAX_BRANCHES,
@@ -51,7 +51,10 @@ LEADERBOARD = "leaderboard"
 NAME = "name"
 """A node that gives a report and has a parameter of this name judges something; in a branch it is told what."""
 DETAILS = "details"
-"""A node that gathers reports and has a parameter of this name is told the values of each: ``NODE.COLUMN=VALUE``."""
+"""A node that gathers reports and has a parameter of this name is told the values of each: ``NODE.COLUMN=VALUE``.
+
+With ``*`` for the node, the value is what people call the column.
+"""
 
 LONGEST_TEXT = 200
 
@@ -200,8 +203,10 @@ class _Writer:
         self.document, self.catalogue, self.axes = document, catalogue, axes
         opened = [name for name, node in document.nodes.items() if node.sweep]
         self.values = {name: combinations(name, document.nodes[name], catalogue) for name in opened}
-        self.words = {name: distinct_words(values) for name, values in self.values.items()}
+        types = {name: catalogue[document.nodes[name].type] for name in opened}
+        self.words = {name: distinct_words(values, types[name]) for name, values in self.values.items()}
         self.columns = _columns(self.values)
+        self.titles = _titles(self.columns, types)
         self.ids = self._named_copies()
         self.judged = {name: self._judged(name) for name in document.nodes if axes[name]}
 
@@ -302,11 +307,12 @@ class _Writer:
             target = self.catalogue.get(nodes[edge.target.node].type)
             if point and target and DETAILS in target.params.model_fields:
                 cells = self._cells(name, point).items()
-                lines = [f"{edge.source.node}.{column.replace('=', ' ')}={_cell(value)}" for column, value in cells]
+                lines = [f"{edge.source.node}.{_key(column)}={_cell(value)}" for column, value in cells]
                 told.setdefault(edge.target.node, []).extend(lines)
+        titles = [f"*.{_key(column)}={_cell(title)}" for column, title in self.titles.items()]
         for name, details in told.items():
             own = nodes[name].params.get(DETAILS)
-            params = {**nodes[name].params, DETAILS: [*details, *(own if isinstance(own, list) else [])]}
+            params = {**nodes[name].params, DETAILS: [*details, *titles, *(own if isinstance(own, list) else [])]}
             nodes[name] = changed(nodes[name], ("nodes", name), params=params)
 
 
@@ -335,6 +341,22 @@ def _columns(values: Mapping[str, Sequence[Values]]) -> dict[tuple[str, str], st
     pairs = [(axis, param) for axis, points in values.items() for param in points[0]]
     named = Counter(param for _, param in pairs)
     return {(axis, param): param if named[param] == 1 else f"{axis}.{param}" for axis, param in pairs}
+
+
+def _titles(columns: Mapping[tuple[str, str], str], types: Mapping[str, NodeType]) -> dict[str, str]:
+    """What people call the columns: by the titles of the form, with the node where two have one."""
+    titles = {(axis, param): param_title(param, types[axis]) for axis, param in columns}
+    often = Counter(titles.values())
+    in_node = Counter((axis, title) for (axis, _), title in titles.items())
+    return {
+        columns[axis, param]: title if often[title] == 1 else f"{title} ({axis})"
+        for (axis, param), title in titles.items()
+        if title and in_node[axis, title] == 1
+    }
+
+
+def _key(column: str) -> str:
+    return column.replace("=", " ")
 
 
 def _cell(value: JsonValue) -> str:

@@ -1,7 +1,7 @@
 """Whether a document's types, parameters and edges fit together: one set of rules for canvas, forms and command line.
 
 - ``find_problems``         everything that is wrong with a document, at once
-- ``find_source_problems``  what is wrong outside of it: files that are not there, columns that they lack
+- ``find_source_problems``  what is wrong outside of it: files that are not there, columns that nodes below them lack
 - ``params_of``             a node's parameters as its type's model (from ``params``)
 - ``check_connect``, ``can_connect``  whether one more edge may be drawn
 - ``connection_rules``      the rules for edges as plain data, for a canvas
@@ -20,6 +20,7 @@ from engine.errors import BadInput
 from engine.files import Files
 from engine.params import Types, load_params, node_problems, params_of, type_problem, unknown_node
 from engine.problems import (
+    BadColumns,
     BadSource,
     Cycle,
     DuplicateEdge,
@@ -74,23 +75,31 @@ def _node_problems(name: str, node: Node, catalogue: Types) -> Iterator[Problem]
 AnyParams = Callable[[NodeType, NodeParams], bool]
 
 
-def find_source_problems(
-    document: Document, catalogue: Types, files: Files, passed_over: AnyParams = lambda node_type, params: False
-) -> list[Problem]:
-    """What is wrong with the things that nodes read from outside, in each branch of a sweep.
+def _none(node_type: NodeType, params: NodeParams) -> bool:
+    return False
 
-    Nodes with other problems are passed over, and those of which ``passed_over`` says that they need not be looked at.
+
+def find_source_problems(
+    document: Document, catalogue: Types, files: Files, passed_over: AnyParams = _none
+) -> list[Problem]:
+    """What is wrong with the things that nodes read from outside, and with the columns that come of them.
+
+    Each branch of a sweep is looked at. Nodes with other problems are passed over; of those of which ``passed_over``
+    says that they need not be looked at, nothing is learned.
     """
-    found: dict[tuple[str, str | None, str], Problem] = {}
+    flow = _Flow(document, catalogue, files, passed_over, every_branch=True)
+    problems = [*_outside_problems(document, catalogue, files, passed_over), *flow.problems]
+    return list({(one.node, one.field, one.message): one for one in problems}.values())
+
+
+def _outside_problems(document: Document, catalogue: Types, files: Files, passed_over: AnyParams) -> Iterator[Problem]:
     for name, node in document.nodes.items():
         if node.type not in catalogue or catalogue[node.type].check is None:
             continue
         for params in _all_params(name, node, catalogue):
             if not passed_over(catalogue[node.type], params):
                 for fault in _source_faults(catalogue[node.type], params, files):
-                    problem = BadSource(fault.message, node=name, field=fault.field)
-                    found.setdefault((name, fault.field, fault.message), problem)
-    return list(found.values())
+                    yield BadSource(fault.message, node=name, field=fault.field)
 
 
 def _all_params(name: str, node: Node, catalogue: Types) -> list[NodeParams]:
@@ -294,48 +303,76 @@ def columns_at(
 
     With ``files``, nodes that read from outside are asked what is there; never raises.
     """
-    known: dict[str, dict[str, Columns | None]] = {}
-    feeds: dict[Endpoint, list[Endpoint]] = {}
-    for edge in document.edges:
-        feeds.setdefault(edge.target, []).append(edge.source)
-    for name in in_order(document):
-        node_type = catalogue.get(document.nodes[name].type)
-        if node_type:
-            inputs = {port.name: _arriving(name, port, feeds, known) for port in node_type.inputs}
-            known[name] = _columns_out(document, catalogue, name, node_type, inputs, files)
-    return {name: known.get(name) or _unknown(catalogue.get(node.type)) for name, node in document.nodes.items()}
+    return _Flow(document, catalogue, files).columns
 
 
-def _arriving(
-    name: str,
-    port: Port,
-    feeds: Mapping[Endpoint, list[Endpoint]],
-    known: Mapping[str, Mapping[str, Columns | None]],
-) -> Columns | None:
-    sources = feeds.get(Endpoint(name, port.name), [])
-    if port.many or len(sources) != 1:
-        return None
-    return known.get(sources[0].node, {}).get(sources[0].port)
+class _Flow:
+    """The columns along the edges, and what nodes have against those that will arrive at them.
 
+    Of a node with a sweep it goes by the parameters without it, to know something; with ``every_branch`` by all its
+    branches, to know it for certain.
+    """
 
-def _columns_out(
-    document: Document,
-    catalogue: Types,
-    name: str,
-    node_type: NodeType,
-    inputs: Mapping[str, Columns | None],
-    files: Files | None,
-) -> dict[str, Columns | None]:
-    if node_type.columns is None:
+    def __init__(
+        self,
+        document: Document,
+        catalogue: Types,
+        files: Files | None,
+        passed_over: AnyParams = _none,
+        *,
+        every_branch: bool = False,
+    ) -> None:
+        self.document, self.catalogue, self.files = document, catalogue, files
+        self.passed_over, self.every_branch = passed_over, every_branch
+        self.feeds: dict[Endpoint, list[Endpoint]] = {}
+        for edge in document.edges:
+            self.feeds.setdefault(edge.target, []).append(edge.source)
+        self.problems: list[Problem] = []
+        self.columns = {name: _unknown(catalogue.get(node.type)) for name, node in document.nodes.items()}
+        for name in in_order(document):
+            node_type = catalogue.get(document.nodes[name].type)
+            if node_type and node_type.columns:
+                self.columns[name] = self._columns_out(name, node_type)
+
+    def _columns_out(self, name: str, node_type: NodeType) -> dict[str, Columns | None]:
+        inputs = {port.name: self._arriving(name, port) for port in node_type.inputs}
+        told = [self._told(name, node_type, inputs, params) for params in self._params(name)]
+        return told[0] if told and all(one == told[0] for one in told) else _unknown(node_type)
+
+    def _arriving(self, name: str, port: Port) -> Columns | None:
+        sources = self.feeds.get(Endpoint(name, port.name), [])
+        if port.many or len(sources) != 1:
+            return None
+        return self.columns.get(sources[0].node, {}).get(sources[0].port)
+
+    def _params(self, name: str) -> list[NodeParams]:
+        if self.every_branch:
+            return _all_params(name, self.document.nodes[name], self.catalogue)
+        try:
+            return [params_of(self.document, self.catalogue, name)]
+        except InvalidPipeline:
+            return []
+
+    def _told(
+        self, name: str, node_type: NodeType, inputs: Mapping[str, Columns | None], params: NodeParams
+    ) -> dict[str, Columns | None]:
+        assert node_type.columns is not None
+        try:
+            told = node_type.columns({**inputs, **self._outside(node_type, params)}, params)
+            return {port.name: _as_columns(told.get(port.name)) for port in node_type.outputs}
+        except BadInput as fault:
+            self.problems.append(BadColumns(fault.message, node=name, field=fault.field))
+        except Exception:  # a rule is a package's own code; the run will say what it stumbles over
+            pass
         return _unknown(node_type)
-    try:
-        params = params_of(document, catalogue, name)
-        if node_type.source is not None and files is not None:
-            inputs = {**inputs, OUTSIDE: node_type.source(params, files)}
-        told = node_type.columns(inputs, params)
-        return {port.name: _as_columns(told.get(port.name)) for port in node_type.outputs}
-    except Exception:  # a rule may stumble over columns that do not suit it; the run will say so
-        return _unknown(node_type)
+
+    def _outside(self, node_type: NodeType, params: NodeParams) -> dict[str, Columns | None]:
+        if node_type.source is None or self.files is None or self.passed_over(node_type, params):
+            return {}
+        try:
+            return {OUTSIDE: node_type.source(params, self.files)}
+        except Exception:  # the node's own check says what is wrong with it
+            return {}
 
 
 def _as_columns(told: Iterable[Column] | None) -> Columns | None:

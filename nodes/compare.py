@@ -27,6 +27,8 @@ MetricName = Literal[
     "recall_at_1_in_100",
 ]
 Detail = Annotated[str, Field(pattern=r"^[^.=]+\.[^=]+=", max_length=1_000)]
+TITLES = "*"
+"""Stands for the node where a detail tells what to call a column."""
 FALLBACKS = ("auc", "accuracy")
 """Tried in turn when no evaluation has a value for the measure asked for; accuracy always has one."""
 ASCENDING = ("log_loss",)
@@ -44,7 +46,8 @@ class Params(NodeParams):
         default_factory=list,
         max_length=20_000,
         title="Further columns",
-        description="What else to say of evaluations, as NODE.COLUMN=VALUE by the node each is from; a sweep fills it.",
+        description="What else to say of evaluations, as NODE.COLUMN=VALUE by the node each is from; *.COLUMN=TITLE is "
+        "what to call a column on screen. A sweep fills it.",
         json_schema_extra=form_hint(folded=True),
     )
 
@@ -58,7 +61,8 @@ def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
         ctx.log(f"No evaluation has a value for {params.metric}; ranked by {metric} instead.")
     sources = ctx.sources.get("reports", [])
     names = _unique_names([report.title for report in reports], sources)
-    details = _details(params.details, sources, len(reports))
+    told = _told(params.details)
+    details = _details(told, sources, len(reports))
     order = sorted(range(len(reports)), key=lambda index: _rank(reports[index], metric))
     best = order[0]
     return {
@@ -76,6 +80,7 @@ def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
                 "metric": metric,
                 "greater_is_better": metric not in ASCENDING,
                 "details": list(details[best]),
+                **({"titles": told[TITLES]} if TITLES in told else {}),
                 "curves": [{"name": names[index], "curves": reports[index].data.get("curves", [])} for index in order],
             },
         )
@@ -116,12 +121,17 @@ def _unique_names(titles: list[str], sources: list[str]) -> list[str]:
     return names
 
 
-def _details(given: list[str], sources: list[str], count: int) -> list[dict[str, Any]]:
-    """What to say of each evaluation besides; the same columns for all."""
+def _told(details: list[str]) -> dict[str, dict[str, Any]]:
+    """What is said of each node, by columns."""
     told: dict[str, dict[str, Any]] = {}
-    for place, _, text in (line.partition("=") for line in given):
+    for place, _, text in (line.partition("=") for line in details):
         source, _, column = place.partition(".")
         told.setdefault(source, {})[column] = _value(text)
+    return told
+
+
+def _details(told: dict[str, dict[str, Any]], sources: list[str], count: int) -> list[dict[str, Any]]:
+    """What to say of each evaluation besides; the same columns for all."""
     own = [told.get(source, {}) for source in sources] if len(sources) == count else [{}] * count
     columns = [column for column in dict.fromkeys(chain.from_iterable(own)) if column not in ("rank", "name")]
     return [{column: values.get(column) for column in columns} for values in own]

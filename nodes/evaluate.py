@@ -10,15 +10,16 @@ threshold instead. F1 alone is told at the threshold where it is highest, if non
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port, form_hint
+from engine.contract import Columns, Context, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
 from engine.script import Code, Names, settings, statement
 from engine.values import Predictions, Report
-from nodes._columns import listed
+from nodes._columns import HOW_TO_TARGET, listed
 from nodes._levels import MISSING, class_codes
 
 if TYPE_CHECKING:
@@ -71,6 +72,14 @@ def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     else:
         report = _of_many_classes(name, truth, probabilities, predictions.classes)
     return {"report": report}
+
+
+def columns(inputs: Mapping[str, Columns | None], params: Params) -> dict[str, Columns | None]:
+    """None; ``BadInput`` if it is known that the scored rows will have no truth."""
+    scored = inputs.get("predictions")
+    if scored is not None and not any(column.role == "target" for column in scored):
+        raise BadInput(f"the scored table has no target to judge by; {HOW_TO_TARGET}")
+    return {}
 
 
 def _known(predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
@@ -244,5 +253,6 @@ NODE = NodeType(
     python=python,
     inputs=(Port("predictions", "predictions", "Predictions"),),
     outputs=(Port("report", "report", "Evaluation"),),
+    columns=columns,
     imports=("numpy", "pyarrow.compute", "deepforest.metrics"),
 )

@@ -9,6 +9,7 @@ from pydantic import Field
 from engine.contract import Context, NodeParams, NodeType, Port, form_hint
 from engine.script import Code, Names, Raw, statement
 from engine.values import Report, Table
+from nodes._columns import check_learnable
 from nodes._training import Seed, labelled
 
 
@@ -103,5 +104,6 @@ NODE = NodeType(
     python=python,
     inputs=(Port("table", "table", "Training rows"),),
     outputs=(Port("table", "table", "Fewer columns"), Port("report", "report", "Importances")),
+    columns=check_learnable,
     imports=("numpy", "pyarrow.compute", "lightgbm", "deepforest.selection"),
 )

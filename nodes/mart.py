@@ -8,6 +8,7 @@ from pydantic import Field
 
 from engine.contract import Context, NodeParams, NodeType, Port, form_hint
 from engine.script import Code, Names, Raw, assignment, statement
+from nodes._columns import check_learnable
 from nodes._training import ClassWeights, Seed, fitting, train
 
 
@@ -102,5 +103,6 @@ NODE = NodeType(
     python=python,
     inputs=(Port("table", "table", "Training rows"),),
     outputs=(Port("model", "model", "Model"),),
+    columns=check_learnable,
     imports=("numpy", "pyarrow.compute", "lightgbm"),
 )

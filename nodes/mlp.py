@@ -8,6 +8,7 @@ from pydantic import Field
 
 from engine.contract import Context, NodeParams, NodeType, Port
 from engine.script import Code, Names, Raw, statement
+from nodes._columns import check_learnable
 from nodes._training import ClassWeights, Seed, fitting, train
 
 
@@ -84,5 +85,6 @@ NODE = NodeType(
     python=python,
     inputs=(Port("table", "table", "Training rows"),),
     outputs=(Port("model", "model", "Model"),),
+    columns=check_learnable,
     imports=("numpy", "pyarrow.compute", "sklearn.neural_network", "threadpoolctl"),
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.contract import Context, NodeType, NoParams, Port
-from engine.script import Code, Names, statement
+from pydantic import Field
+
+from engine.contract import Columns, Context, NodeParams, NodeType, Port, form_hint
+from engine.script import Code, Names, settings, statement
 from engine.values import Predictions, Table
+from nodes._columns import require_column
 from nodes._levels import MISSING, class_codes
 from nodes._model import FittedModel, load_model
 
@@ -15,9 +18,23 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: NoParams) -> dict[str, Any]:
+class Params(NodeParams):
+    """What stands beside the predictions."""
+
+    keep: list[str] = Field(
+        default_factory=list,
+        title="Columns to keep",
+        description="Columns of the table that come before the predictions, to tell the rows by; those with the role "
+        "id or time always do. Where a name is that of a prediction, “(input)” is added to it.",
+        max_length=10_000,
+        json_schema_extra=form_hint(choose="columns"),
+    )
+
+
+def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Class probabilities of every row, beside the truth and the columns that say which row it is."""
-    return {"predictions": scored(load_model(inputs["model"].path), inputs["table"], ctx.threads, ctx.progress)}
+    model = load_model(inputs["model"].path)
+    return {"predictions": scored(model, inputs["table"], ctx.threads, ctx.progress, keep=params.keep)}
 
 
 def scored(
@@ -25,18 +42,36 @@ def scored(
     table: Table,
     threads: int = 1,
     progress: Callable[[float, str], None] = lambda fraction, text: None,
+    *,
+    keep: Sequence[str] = (),
 ) -> Predictions:
-    """What the model says of the rows."""
+    """What the model says of the rows; ``keep`` names columns to carry along."""
+    carried = _carried(table, keep)
     truth = None if table.target is None else _truth(table, model.classes)
     probabilities = model.predict_proba(table, threads, progress)
-    return Predictions(probabilities, model.classes, model.title, truth, _carried(table))
+    return Predictions(probabilities, model.classes, model.title, truth, carried)
 
 
-def python(params: NoParams, names: Names) -> Code:
+def columns(inputs: Mapping[str, Columns | None], params: Params) -> dict[str, Columns | None]:
+    """Those of the scored rows; the columns to keep must be among them."""
+    table = inputs.get("table")
+    if table is not None:
+        _check_kept(params.keep, [column.name for column in table])
+    return {"predictions": table}
+
+
+def python(params: Params, names: Names) -> Code:
     """How the node reads in a script."""
     inputs = names.inputs
-    lines = statement(names.outputs["predictions"], "steps.predict", inputs["model"], inputs["table"])
+    lines = statement(
+        names.outputs["predictions"], "steps.predict", inputs["model"], inputs["table"], **settings(params)
+    )
     return Code(lines, ["from nodes import steps"])
+
+
+def _check_kept(keep: Sequence[str], names: Sequence[str]) -> None:
+    for name in keep:
+        require_column(name, names, field="keep")
 
 
 def _truth(table: Table, classes: list[str]) -> pa.Array:
@@ -47,8 +82,10 @@ def _truth(table: Table, classes: list[str]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes == MISSING), pa.array(classes, pa.string()))
 
 
-def _carried(table: Table) -> pa.Table | None:
+def _carried(table: Table, keep: Sequence[str]) -> pa.Table | None:
+    _check_kept(keep, table.data.column_names)
     names = [column.name for column in table.columns if column.role in ("id", "time")]
+    names = list(dict.fromkeys([*names, *keep]))
     return table.data.select(names) if names else None
 
 
@@ -58,10 +95,11 @@ NODE = NodeType(
     category="Apply",
     summary="Applies a model to a table: the probability of each class for every row.",
     version=1,
-    params=NoParams,
+    params=Params,
     run=run,
     python=python,
     inputs=(Port("model", "model", "Model"), Port("table", "table", "Rows to score")),
     outputs=(Port("predictions", "predictions", "Predictions"),),
+    columns=columns,
     imports=("numpy", "pyarrow.compute", "lightgbm", "sklearn.tree"),
 )

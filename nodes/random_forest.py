@@ -6,6 +6,7 @@ from typing import Any
 
 from engine.contract import Context, NodeType, Port
 from engine.script import Code, Names
+from nodes._columns import check_learnable
 from nodes._forest_params import ForestParams, forest_python
 from nodes._training import train
 
@@ -34,5 +35,6 @@ NODE = NodeType(
     python=python,
     inputs=(Port("table", "table", "Training rows"),),
     outputs=(Port("model", "model", "Model"),),
+    columns=check_learnable,
     imports=("numpy", "pyarrow.compute", "sklearn.ensemble"),
 )

@@ -183,6 +183,42 @@ def test_data_that_cannot_be_used_is_refused_before_anything_runs(
     assert [word for word in ["Node 'load', field '", *words] if word not in printed] == []
 
 
+JUDGED = {
+    "predict": ("predict", ["mart.model model", "split.test table"]),
+    "evaluate": ("evaluate", ["predict.predictions predictions"]),
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "params", "node", "words"),
+    [
+        (GOOD_CSV, {"target": None}, "mart", "no target to learn; set Target in the Load data node"),
+        (GOOD_CSV, {"target": None}, "evaluate", "no target to judge by; set Target in the Load data node"),
+        (GOOD_CSV, {"roles": {"x": "ignore"}}, "mart", "no column to learn from besides its target"),
+        ("y\n" + "a\nb\n" * 9, {}, "mart", "no column to learn from besides its target"),
+        (GOOD_CSV, {"source": "sample:iris", "target": None}, None, ""),
+    ],
+    ids=["no target", "no truth", "all ignored", "one column", "sample"],
+)
+def test_a_table_that_cannot_be_learned_or_judged_is_told_before_anything_runs(
+    sylva, tmp_path: Path, content: str, params: dict[str, Any], node: str | None, words: str
+) -> None:
+    (tmp_path / "workspace" / "data").mkdir(parents=True)
+    (tmp_path / "workspace" / "data" / "data.csv").write_text(content)
+    document = json.loads(json.dumps(FIRST))
+    document["nodes"]["load"]["params"] |= params
+    for name, (node_type, feeds) in JUDGED.items():
+        document["nodes"][name] = {"type": node_type}
+        for feed in feeds:
+            with_edge(feed.split()[0], f"{name}.{feed.split()[1]}")(document)
+    if node is None:
+        (tmp_path / "pipeline.json").write_text(json.dumps(document))
+        assert sylva("validate", str(tmp_path / "pipeline.json"))[0] == 0
+    else:
+        told = [line for line in refused(sylva, tmp_path, json.dumps(document)).splitlines() if f"'{node}'" in line]
+        assert len(told) == 1 and words in told[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

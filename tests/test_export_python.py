@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow.parquet import read_table
 
 from engine.catalogue import Catalogue, load_catalogue
 from engine.document import Document, Edge, Node
@@ -74,7 +75,7 @@ def everything() -> Document:
             name = f"{stem}-{kind}"
             nodes |= {
                 name: Node(type=kind, params=params),
-                f"{name}-p": Node(type="predict"),
+                f"{name}-p": Node(type="predict", params={"keep": ["amount"]} if name == "pay-mart" else {}),
                 f"{name}-e": Node(type="evaluate"),
             }
             edges += [f"{rows} {name}.table", f"{name}.model {name}-p.model", f"{held_out} {name}-p.table"]
@@ -169,8 +170,9 @@ def test_a_script_of_every_node_type_finds_the_figures_of_the_run(sylva: Sylva, 
     script = exported(sylva, document, tmp_path)
     elsewhere = tmp_path / "elsewhere"
     assert_same_figures(told(run_script(script, elsewhere, tmp_path)), reports_of_last_run(sylva.workspace))
-    for place in ("exports/scores.parquet", "models/kept/model.json"):
-        assert (elsewhere / place).is_file()
+    scores, same_scores = (read_table(at / "exports/scores.parquet") for at in (elsewhere, sylva.workspace))
+    assert "amount" in scores.column_names and scores.select(["amount"]) == same_scores.select(["amount"])
+    assert scores.column_names == same_scores.column_names
     mine, theirs = (json.loads((at / "models/kept/model.json").read_text()) for at in (elsewhere, sylva.workspace))
     assert mine["files"] == theirs["files"], "the very same network is saved"
     assert "engine" not in {name.split(".")[0] for name in imported(script)}

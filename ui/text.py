@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 import time
 
-_NOTHING = "\u200b"  # takes no room, and parts what would be taken for a link, an emoji or a colour
+_NOTHING = ":small[]"  # no text at all, in small letters: it parts what would be taken for a link, an emoji or an arrow
 _TURNING = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # a name must not turn the sentence around it
 _SIGNS = re.compile(r"([\\`*\[\]<>$~|&^])")
 _LOOSE_UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
+_OPENING_COLON = re.compile(r":(?=//|[\w+/\\-]+:)")
 _COLON = re.compile(r":(?=\S)")
-_LINK = re.compile(r"(?i)\b(www)(?=\.)|(?=@)")
+_LINK = re.compile(r"(?i)(www)(?=\.)|(?=@)")
+_ARROW = re.compile(r"(?<!\S)(?:\\?[<>~=-]){2,}(?!\S)")
 _FIRST_SIGN = re.compile(r"^([#+=-])")
 _FIRST_NUMBER = re.compile(r"^(\d+)([.)])")
 
@@ -24,13 +26,14 @@ def plain(text: str) -> str:
     text = _SIGNS.sub(r"\\\1", " ".join(_TURNING.sub("", text).split()))
     for pattern, shown in (
         (_LOOSE_UNDERSCORE, r"\\_"),
-        (_COLON, f":{_NOTHING}"),
+        (_COLON, r"\\:"),
+        (_OPENING_COLON, f":{_NOTHING}"),
         (_LINK, rf"\1{_NOTHING}"),
         (_FIRST_SIGN, r"\\\1"),
         (_FIRST_NUMBER, r"\1\\\2"),
     ):
         text = pattern.sub(shown, text)
-    return text
+    return _ARROW.sub(lambda found: _NOTHING.join(re.findall(r"\\?.", found[0])), text)
 
 
 def time_of_day(moment: float) -> str:

@@ -128,11 +128,11 @@ def load_model(name: str) -> FittedModel:
         return _model.load_model(Path(folder))
 
 
-def predict(trained: FittedModel, table: Table) -> Predictions:
-    """The probability of each class for every row."""
+def predict(trained: FittedModel, table: Table, *, keep: Sequence[str] = ()) -> Predictions:
+    """The probability of each class for every row, beside the columns to keep."""
     from nodes.predict import scored
 
-    return scored(trained, table, os.cpu_count() or 1)
+    return scored(trained, table, os.cpu_count() or 1, keep=keep)
 
 
 def inspect_layers(trained: FittedModel, table: Table, **settings: Any) -> Layers:

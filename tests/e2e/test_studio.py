@@ -131,11 +131,11 @@ def test_a_missing_file_is_named_before_anything_runs_and_a_click_leads_to_its_n
 
 
 def test_a_failed_node_tells_its_cause_is_mended_and_retried_and_what_was_done_is_not_done_again(studio: Studio):
-    studio.begin(
-        chain(("load-data", {"source": "sample:wine"}), ("sample", {}), ("select-columns", {"columns": ["nonsense"]}))
-    )
+    selection = ("feature-selection", {"trees": 5})  # what it keeps is not known before the run
+    wrong = ("select-columns", {"columns": ["nonsense"]})
+    studio.begin(chain(("load-data", {"source": "sample:wine"}), selection, wrong))
     studio.button("Run").click()
-    studio.expect_states(**{"load-data": "finished", "sample": "done", "select-columns": "failed"})
+    studio.expect_states(**{"load-data": "finished", "feature-selection": "done", "select-columns": "failed"})
     panel = studio.page.locator(".st-key-panel")
     expect(panel).to_contain_text("nonsense")
     expect(panel.get_by_role("alert").first).to_contain_text("nonsense")
@@ -149,7 +149,7 @@ def test_a_failed_node_tells_its_cause_is_mended_and_retried_and_what_was_done_i
     studio.saved(lambda document: document.nodes["select-columns"].params.get("columns") == ["alcohol"])
     studio.page.keyboard.press("Escape")
     studio.button("Retry").click()
-    studio.expect_states(**{"load-data": "cached", "sample": "cached", "select-columns": "done"})
+    studio.expect_states(**{"load-data": "cached", "feature-selection": "cached", "select-columns": "done"})
     assert [event.node for event in studio.events("started")] == ["select-columns"]
 
 
@@ -426,8 +426,8 @@ def is_live(studio: Studio, run: str) -> bool:
 
 
 def test_a_failed_run_is_opened_from_the_history_with_its_cause_first(studio: Studio):
-    wrong = {"columns": ["absent"]}
-    studio.begin(chain(("load-data", {"source": "sample:iris"}), ("select-columns", wrong), name="Broken iris"))
+    steps = [("feature-selection", {"trees": 5}), ("select-columns", {"columns": ["absent"]})]
+    studio.begin(chain(("load-data", {"source": "sample:iris"}), *steps, name="Broken iris"))
     studio.button("Run").click()
     studio.expect_states(**{"select-columns": "failed"})
     assert studio.run is not None

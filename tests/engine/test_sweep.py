@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pydantic import Field
 
-from engine.branches import branch_words, combinations, how_many, with_choices
+from engine.branches import branch_words, combinations, how_many, param_title, param_words, with_choices
 from engine.catalogue import Catalogue
 from engine.cli.commands import _with_settings, _with_sweeps
 from engine.contract import NodeParams, NodeType, Port
@@ -239,6 +240,64 @@ def test_two_sweeps_of_the_same_setting_are_told_apart_by_their_nodes():
     written = expansion(more, CATALOGUE)
     assert written.values["again-2-1"] == {"forest": {"trees": 10}, "again": {"trees": 1}}
     assert written.document.nodes["again-2-1"].label == "Learn trees=10 trees=1"
+
+
+class Leaf(NodeParams):
+    min_rows: int = Field(1, title="Rows a leaf")
+    gamma: float = 1.0
+
+
+class Titled(NodeParams):
+    gamma: float = Field(0.5, title="Target margin γ")
+    alpha: float = Field(0.1, title="Penalty")
+    c: float = Field(1.0, title="C")
+    max_depth: int | None = Field(None, title="Depth")
+    plain: int = 1
+    leaves: list[Leaf | JudgeParams] = Field(default_factory=list, title="Leaves")
+
+
+TITLED = [
+    ("gamma", "Target margin γ", "γ"),
+    ("alpha", "Penalty", "penalty"),
+    ("c", "C", "C"),
+    ("max_depth", "Depth", "depth"),
+    ("plain", "", "plain"),
+    ("leaves.0.min_rows", "Rows a leaf", "rows a leaf"),
+    ("leaves.0.gamma", "", "γ"),
+    ("unknown.0.trees", "", "trees"),
+]
+
+
+@pytest.mark.parametrize(("param", "title", "words"), TITLED)
+def test_a_setting_is_called_as_the_form_calls_it(param: str, title: str, words: str):
+    node_type = replace(LEARN, params=Titled)
+    assert (param_title(param, node_type), param_words(param, node_type)) == (title, words)
+    assert branch_words({param: 2}, node_type) == f"{words}=2"
+
+
+@pytest.mark.parametrize(
+    ("sweeps", "titles"),
+    [
+        ({"forest": {"gamma": [1.0], "plain": [1]}}, ['*.gamma="Target margin γ"']),
+        (
+            {"forest": {"gamma": [1.0]}, "again": {"gamma": [2.0]}},
+            ['*.forest.gamma="Target margin γ (forest)"', '*.again.gamma="Target margin γ (again)"'],
+        ),
+        ({"forest": {"leaves.0.min_rows": [1], "leaves.1.min_rows": [2]}}, []),  # their places tell them apart
+    ],
+)
+def test_the_leaderboard_is_told_the_titles_of_its_columns(sweeps: dict[str, Any], titles: list[str]):
+    catalogue = Catalogue([READ, SPLIT, replace(LEARN, params=Titled), SCORE, JUDGE, RANK])
+    leaves: Any = {"leaves": [{}, {}]}
+    document = pipeline(
+        "forest.model > again.start", "load.table > again.table", "again.model > late.model",
+        "split.test > late.table", "late.predictions > verdict.predictions",
+        forest=Node(type="learn", params=leaves), again=Node(type="learn", params=leaves), late="score",
+        verdict="judge", sweeps=sweeps,
+    )  # fmt: skip
+    details = expand(document, catalogue).nodes["leaderboard"].params["details"]
+    assert isinstance(details, list) and len(details) > len(titles)
+    assert [line for line in details if str(line).startswith("*")] == titles
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ from itertools import pairwise
 import pytest
 
 from engine.contract import OUTSIDE, Column
-from engine.document import Document, Node
+from engine.document import Document, Node, Sweep
+from engine.errors import BadInput
 from engine.files import Files
 from engine.problems import (
+    BadColumns,
     BadParam,
     BadSource,
     Cycle,
@@ -301,6 +303,63 @@ def test_what_is_wrong_outside_is_found_by_the_nodes_own_check(tmp_path):
         (BadSource, "broken", None),
     ]
     assert str(problems[0]) == "Node 'gone', field 'source': there is no file 'gone.csv'."
+
+
+def picky(needed: str):
+    """A split that wants a certain column to arrive, unless it is not shuffled."""
+
+    def rule(inputs, params):
+        names = [column.name for column in inputs["table"] or ()]
+        if inputs["table"] is not None and params.shuffle and needed not in names:
+            raise BadInput(f"there is no column '{needed}'", field="seed")
+        return {"train": inputs["table"], "test": inputs["table"]}
+
+    return {**CATALOGUE, "split": replace(fakes.SPLIT, columns=rule)}
+
+
+@pytest.mark.parametrize(
+    ("needed", "edges", "named"),
+    [
+        ("age", ["load.table > a.table", "a.train > b.table"], []),
+        ("height", ["load.table > a.table", "a.train > b.table"], ["a"]),  # below it nothing is known any more
+        ("height", ["load.table > a.table", "load.table > b.table"], ["a", "b"]),
+        ("height", [], []),
+    ],
+)
+def test_columns_that_do_not_suit_a_node_are_a_problem_of_it(tmp_path, needed, edges, named):
+    document = make({"load": "read", "a": "split", "b": "split"}, *edges)
+    problems = find_source_problems(document, picky(needed), Files(tmp_path))
+    assert [(type(one), one.node, one.field) for one in problems] == [(BadColumns, name, "seed") for name in named]
+
+
+@pytest.mark.parametrize(("shuffle", "problems"), [([True, False], 1), ([False], 0)])
+def test_each_branch_of_a_sweep_must_suit_the_columns_that_arrive(tmp_path, shuffle, problems):
+    split = Node(type="split", sweep=Sweep(grid={"shuffle": shuffle, "seed": [1, 2]}))
+    document = make({"load": "read", "split": split}, "load.table > split.table")
+    assert len(find_source_problems(document, picky("height"), Files(tmp_path))) == problems
+
+
+def test_columns_that_differ_between_branches_are_not_known_for_certain(tmp_path):
+    def rule(inputs, params):
+        return {"table": (Column("age" if params.rows == 1 else "height", "number"),)}
+
+    catalogue = {**picky("height"), "read": replace(fakes.READ, columns=rule)}
+    for rows, problems in (([1, 2], 0), ([1], 1)):
+        load = Node(type="read", params={"source": "there"}, sweep=Sweep(grid={"rows": rows}))
+        document = make({"load": load, "split": "split"}, "load.table > split.table")
+        assert len(find_source_problems(document, catalogue, Files(tmp_path))) == problems
+
+
+def test_a_source_that_need_not_be_looked_at_is_not_asked_for_columns(tmp_path):
+    def source(params, files):
+        raise AssertionError("it was looked at")
+
+    def rule(inputs, params):
+        return {"table": inputs.get(OUTSIDE)}
+
+    catalogue = {**picky("height"), "read": replace(fakes.READ, source=source, columns=rule)}
+    document = make({"load": "read", "split": "split"}, "load.table > split.table")
+    assert find_source_problems(document, catalogue, Files(tmp_path), lambda *_: True) == []
 
 
 # For the canvas and for forms

@@ -45,10 +45,10 @@ def test_a_sweep_asked_for_on_the_command_line_ends_in_a_leaderboard_and_is_cach
     assert done.code == 0
     (report,) = done.json["reports"].values()
     assert {(row["name"], row["trees"], row["max_depth"]) for row in report["rows"]} == {
-        ("Random forest trees=3 max_depth=1", 3, 1),
-        ("Random forest trees=3 max_depth=none", 3, None),
-        ("Random forest trees=9 max_depth=1", 9, 1),
-        ("Random forest trees=9 max_depth=none", 9, None),
+        ("Random forest trees=3 depth=1", 3, 1),
+        ("Random forest trees=3 depth=none", 3, None),
+        ("Random forest trees=9 depth=1", 9, 1),
+        ("Random forest trees=9 depth=none", 9, None),
     }
     # The branch that is what the plain pipeline was had its result already.
     assert done.nodes["forest-2"]["key"] == plain.nodes["forest"]["key"]
@@ -62,7 +62,7 @@ def test_a_sweep_asked_for_on_the_command_line_ends_in_a_leaderboard_and_is_cach
     assert set(lab.run(FOREST, *words).states.values()) == {"cached"}
     text = lab.sylva("show", "last").out
     assert "leaderboard" in text
-    assert "Random forest trees=9 max_depth=1" in text
+    assert "Random forest trees=9 depth=1" in text
     assert '"max_depth": 1' in lab.sylva("show", "last", "forest-1").out
 
 

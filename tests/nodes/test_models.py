@@ -15,7 +15,7 @@ import pytest
 from engine.errors import BadInput, Cancelled
 from engine.node_check import check_node
 from engine.values import Table
-from nodes import deep_forest, extra_trees, logistic_regression, mart, mlp, random_forest
+from nodes import deep_forest, extra_trees, feature_selection, logistic_regression, mart, mlp, random_forest
 from nodes._learners import LEARNERS
 from nodes._model import FILE, describe_model, load_model
 
@@ -200,6 +200,20 @@ BAD_TABLES = [
 def test_table_that_cannot_be_learned_is_refused(change, message, ctx):
     with pytest.raises(BadInput, match=message):
         fit("mart", change(mixed()), ctx)
+
+
+WITHOUT = [("target", "no target to learn; set Target"), ("feature", "no column to learn from besides its target")]
+
+
+@pytest.mark.parametrize(("role", "message"), WITHOUT)
+@pytest.mark.parametrize(
+    "node", [*(node for node, _ in NODES.values()), feature_selection.NODE], ids=lambda node: node.name
+)
+def test_a_node_that_learns_tells_before_the_run_that_it_could_not(node, role, message):
+    params, columns = node.params(), mixed().columns
+    assert node.columns({"table": columns}, params) == node.columns({"table": None}, params) == {}
+    with pytest.raises(BadInput, match=message):
+        node.columns({"table": tuple(column for column in columns if column.role != role)}, params)
 
 
 def test_weight_for_an_unknown_class_names_it(ctx):

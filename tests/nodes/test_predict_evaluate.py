@@ -53,8 +53,8 @@ def test_nodes_satisfy_the_contract(tmp_path, model):
 
 
 class TestPredict:
-    def score(self, ctx, model, table):
-        return run(predict.NODE, ctx, {"model": model, "table": table})["predictions"]
+    def score(self, ctx, model, table, **params):
+        return run(predict.NODE, ctx, {"model": model, "table": table}, **params)["predictions"]
 
     def test_gives_the_models_probabilities_and_the_truth(self, ctx, model):
         table = simple(seed=1)
@@ -87,6 +87,33 @@ class TestPredict:
         assert again.carried.column_names == ["id", "at"]
         np.testing.assert_array_equal(again.probabilities, scored.probabilities)
         assert again.truth.to_pylist() == table.labels().to_pylist()
+
+    def test_keeps_the_columns_that_are_named_once_and_behind_those_with_a_role(self, ctx, model, tmp_path):
+        table = simple(3)
+        colours = pa.array(["red", "blue", None]).dictionary_encode()
+        data = table.data.append_column("colour", colours).append_column("id", pa.array([7, 8, 9]))
+        scored = self.score(ctx, model, Table(data, "y", {"id": "id"}), keep=["colour", "y", "id", "colour"])
+        again = reloaded(scored, tmp_path / "p")
+        assert again.to_arrow().column_names == ["id", "colour", "y", "prediction", "p(bad)", "p(good)", "truth"]
+        assert again.carried.column("colour").to_pylist() == ["red", "blue", None]
+        assert again.truth.to_pylist() == again.carried.column("y").to_pylist() == table.labels().to_pylist()
+
+    def test_a_column_with_the_name_of_a_prediction_is_kept_beside_it(self, ctx, model):
+        data = simple(2).data.append_column("prediction", pa.array([1, 2])).append_column("truth", pa.array([3, 4]))
+        scored = self.score(ctx, model, Table(data, "y"), keep=["prediction", "truth"]).to_arrow()
+        assert scored.column_names[:3] == ["prediction (input)", "truth (input)", "prediction"]
+        assert scored.column("truth (input)").to_pylist() == [3, 4]
+
+    def test_a_column_to_keep_that_is_not_there_is_named_before_and_in_the_run(self, ctx, model):
+        table, params = simple(3), predict.NODE.params(keep=["zz"])
+        for refused in (
+            lambda: predict.NODE.columns({"table": table.columns}, params),
+            lambda: self.score(ctx, model, table, keep=["zz"]),
+        ):
+            with pytest.raises(BadInput, match="no column 'zz'") as caught:
+                refused()
+            assert caught.value.field == "keep"
+        assert predict.NODE.columns({"table": None}, params) == {"predictions": None}
 
     def test_no_rows_give_no_predictions(self, ctx, model):
         table = simple()
@@ -276,6 +303,13 @@ class TestCompare:
         report = self.board(tmp_path, [evaluation("a", auc=None), evaluation("b", auc=0.5), evaluation("c")])
         assert [row["name"] for row in report.rows] == ["b", "a", "c"]
         assert all(row.keys() == report.rows[0].keys() for row in report.rows)
+
+    def test_details_are_columns_named_as_they_are_and_may_have_titles_for_the_screen(self, tmp_path):
+        details = ["n0.max_depth=3", "n1.max_depth=null", '*.max_depth="Depth"']
+        report = self.board(tmp_path, [evaluation("a", auc=0.6), evaluation("b", auc=0.5)], details=details)
+        assert [row["max_depth"] for row in report.rows] == [3, None]
+        assert (report.data["details"], report.data["titles"]) == (["max_depth"], {"max_depth": "Depth"})
+        assert "titles" not in self.board(tmp_path, [evaluation("a", auc=0.6)], details=["n0.x=1"]).data
 
     def test_another_measure_decides_when_none_has_a_value(self, tmp_path):
         reports = [evaluation("a", auc=None, accuracy=0.5), evaluation("b", auc=None, accuracy=0.6)]

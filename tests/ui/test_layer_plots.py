@@ -9,7 +9,7 @@ import pytest
 from tests.ui.inspect.lab import HOSTILE, RECORDS, margin_record, record, small
 from tests.ui.test_plots import drawn, texts
 from ui import plots
-from ui.plots.layers import HELD_OUT, TABLE, for_dark, top_features
+from ui.plots.layers import HELD_OUT, TABLE, top_features
 
 LAYERS = small()
 
@@ -71,11 +71,14 @@ def test_agreement_writes_the_share_into_each_cell():
     assert "Layer 2" in figure.layout.title.text
 
 
-def test_weak_cells_are_clear_and_their_numbers_are_read_in_either_theme():
-    figure = plots.agreement(["a", "b"], [[1.0, 0.75], [0.75, 1.0]], 2)
-    assert figure.data[0].colorscale[0][1] == "rgba(0, 114, 178, 0.06)"
-    assert [trace.textfont.color for trace in figure.data[1:]] == ["#1f2937", "white"]
-    assert [trace.textfont.color for trace in for_dark(figure).data[1:]] == ["white", "white"]
+def test_cells_look_as_in_a_confusion_matrix_in_either_theme():
+    agreement, confusion = (
+        plots.agreement(["a", "b"], [[1.0, 0.75], [0.75, 1.0]], 2),
+        plots.confusion_matrix(["a"], [[1]]),
+    )
+    assert agreement.data[0].colorscale == confusion.data[0].colorscale
+    assert agreement.data[1].textfont == confusion.data[1].textfont
+    assert [plots.for_dark(figure).data[1].textfont.color for figure in (agreement, confusion)] == ["white", "white"]
 
 
 def test_many_cells_stay_without_numbers():

@@ -132,10 +132,34 @@ def test_a_small_confusion_matrix_is_numbered_and_a_large_one_only_coloured(tmp_
     assert len(all_plots(evaluation(tmp_path, CLASSES["thirty"]))["confusion"].data) == 1
 
 
-def test_counts_on_dark_cells_are_white_and_others_dark():
-    weak, strong = plots.confusion_matrix(["a", "b"], [[9, 1], [5, 5]]).data[1:]
-    assert (weak.textfont.color, list(weak.text)) == ("#1f2937", ["1", "5", "5"])
-    assert (strong.textfont.color, list(strong.text)) == ("white", ["9"])
+def rgb(colour: str) -> list[float]:
+    return [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+
+
+def laid_on(page: list[float], clear: str) -> list[float]:
+    """What is seen where a colour that lets the page shine through lies on it."""
+    *inks, share = map(float, re.findall(r"[\d.]+", clear))
+    return [ink * share + under * (1 - share) for ink, under in zip(inks, page, strict=True)]
+
+
+def contrast(one: list[float], other: list[float]) -> float:
+    """As the WCAG reckon it; 4.5 is enough for small text."""
+    bright = []
+    for colour in (one, other):
+        parts = [part / 255 for part in colour]
+        parts = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        bright.append(0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2] + 0.05)
+    return max(bright) / min(bright)
+
+
+@pytest.mark.parametrize(("dark", "page"), [(False, "#ffffff"), (True, "#0e1117"), (True, "#262730")])
+def test_counts_are_read_on_every_cell_in_either_theme(dark, page):
+    figure = plots.confusion_matrix(["a", "b"], [[9, 1], [5, 5]])
+    cells, counts = (plots.for_dark(figure) if dark else figure).data
+    ink = "#ffffff" if counts.textfont.color == "white" else counts.textfont.color
+    seen = [laid_on(rgb(page), colour) for _, colour in cells.colorscale]
+    assert min(contrast(rgb(ink), ground) for ground in seen) >= 4.5
+    assert contrast(*seen) >= 2.5  # weak and strong cells are told apart
 
 
 def test_an_absent_class_has_no_curve_and_no_scores(tmp_path):

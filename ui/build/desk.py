@@ -20,6 +20,7 @@ from typing import Literal
 
 import streamlit as st
 
+from engine.contract import NodeType
 from engine.document import Document, Endpoint, changed
 from engine.edits import Edit
 from engine.errors import SylvaError
@@ -207,6 +208,10 @@ class Desk:
         self._note_saved(opened.stamp)
         self.run = self.run_document = self.run_branches = self.awaited = None
         self.notice = f"Your edits are in this copy: “{copy.name}”. {why}"
+
+    def type_of(self, node: str) -> NodeType | None:
+        """The type of a node, if it is installed."""
+        return self.catalogue.get(self.document.nodes[node].type)
 
     def form_key(self, node: str) -> str:
         """Names the widgets of a node's form; another name means that they show the document afresh."""

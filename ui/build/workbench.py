@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
-from engine.branches import Values, branch_words, brief, symbol
+from engine.branches import Values, branch_words, brief, param_words
 from engine.cli.text import duration
 from engine.document import Endpoint
 from engine.edits import KeepBranch
@@ -282,7 +282,7 @@ def _branch(desk: Desk, end: Endpoint) -> Endpoint:
 def _keep_best_button(desk: Desk, run: Expansion, board: str) -> None:
     """The same for the branch that a comparison puts first."""
     values = best_values(run, board, desk.run_now.nodes.get(board) if desk.run_now else None)
-    words = " ".join(map(branch_words, values.values()))
+    words = " ".join(branch_words(each, desk.type_of(name)) for name, each in values.items())
     _keep_button(desk, values, f"Keep the best: {plain(words)}")
 
 
@@ -310,7 +310,11 @@ def _keep_button(desk: Desk, values: Mapping[str, Values], label: str) -> None:
 
 def _keep(desk: Desk, values: Mapping[str, Values]) -> None:
     if desk.attempt(lambda: desk.edit(KeepBranch(values))):
-        kept = [f"{symbol(param)} = {brief(value)}" for each in values.values() for param, value in each.items()]
+        kept = [
+            f"{param_words(param, desk.type_of(name))} = {brief(value)}"
+            for name, each in values.items()
+            for param, value in each.items()
+        ]
         words = f"{', '.join(kept)} {'is' if len(kept) == 1 else 'are'} kept; the sweep is ended. Undo brings it back."
         desk.notice = desk.notice or words
 
@@ -325,7 +329,7 @@ def _meeting_points(desk: Desk, run: Expansion, ends: Collection[Endpoint]) -> I
 
 def _title(desk: Desk, end: Endpoint) -> str:
     node = desk.document.nodes[end.node]
-    node_type = desk.catalogue.get(node.type)
+    node_type = desk.type_of(end.node)
     port = node_type.output(end.port) if node_type else None
     named = node.label or (node_type.title if node_type else node.type)
     return f"{named}: {port.title if port and port.title else end.port}"

@@ -3,6 +3,7 @@
 - ``Judged``   what a leaderboard needs of an evaluation; its curves stay in the store
 - ``Line``     one evaluation of one run
 - ``measures_of``, ``first_measure``, ``ranked``  what the lines can be ranked by, and in that order
+- ``measure_title``  what a measure is called for these lines
 - ``data_names``  which lines judged the same rows: only their measures can be compared
 - ``names_of``    a short name for each line, none twice
 - ``board_rows``  the lines as a table, on screen or in a file
@@ -22,7 +23,7 @@ from engine.document import Document, Endpoint
 from engine.store import Output
 from engine.values import Report
 from engine.wording import readable
-from ui.previews.measures import LOWER_IS_BETTER, MEASURES
+from ui.previews.measures import LOWER_IS_BETTER, MEASURES, title_among
 from ui.previews.parts import counted
 
 LONGEST_NAME = 60
@@ -94,6 +95,11 @@ def measures_of(lines: Iterable[Line]) -> list[str]:
     """The measures for which any line has a value, the telling ones first."""
     there = {name for line in lines for name in line.judged.measures} - {"threshold"}
     return [name for name in MEASURES if name in there]
+
+
+def measure_title(lines: Iterable[Line], measure: str) -> str:
+    """The name of a measure at the head of a column that holds it for all these lines."""
+    return title_among((line.judged.measures for line in lines), measure)
 
 
 def first_measure(lines: Sequence[Line]) -> str:

@@ -12,8 +12,9 @@ from typing import Any
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from engine.branches import symbol
+from engine.branches import param_words
 from engine.catalogue import Catalogue
+from engine.contract import NodeType
 from engine.document import Document, Node, NodeSettings, Range, Sweep
 from engine.wording import readable
 
@@ -71,7 +72,7 @@ def _settings(name: str, document: Document, catalogue: Catalogue) -> Settings:
         for name, value in node.model_dump(exclude_defaults=True).items()
         if name not in ("type", "params", "label", "settings", "sweep")
     }
-    swept = {"sweep": _sweep_words(node.sweep)} if node.sweep else {}
+    swept = {"sweep": _sweep_words(node.sweep, catalogue.get(node.type))} if node.sweep else {}
     return (
         {"type": node.type}
         | {f"input {port}": ", ".join(sorted(sources)) for port, sources in inputs.items()}
@@ -97,10 +98,10 @@ def _text(value: object) -> str:
     return readable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), LONGEST_VALUE)
 
 
-def _sweep_words(sweep: Sweep) -> str:
+def _sweep_words(sweep: Sweep, node_type: NodeType | None) -> str:
     """``γ: 0.5, 0.9; μ: 1 to 4; 10 drawn``."""
     tried = {**sweep.grid, **sweep.random}
-    parts = [f"{symbol(name)}: {_values_words(choice)}" for name, choice in tried.items()]
+    parts = [f"{param_words(name, node_type)}: {_values_words(choice)}" for name, choice in tried.items()]
     return readable("; ".join([*parts, *([f"{sweep.trials} drawn"] if sweep.random else [])]), LONGEST_VALUE)
 
 

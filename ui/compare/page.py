@@ -17,7 +17,17 @@ from engine.events import EventLog, RunRow
 from engine.values import Report
 from engine.wording import readable
 from ui import links, plots
-from ui.compare.board import Line, alike, board_rows, data_names, first_measure, measures_of, names_of, ranked
+from ui.compare.board import (
+    Line,
+    alike,
+    board_rows,
+    data_names,
+    first_measure,
+    measure_title,
+    measures_of,
+    names_of,
+    ranked,
+)
 from ui.compare.changes import changes
 from ui.compare.reading import Boards, opened_report
 from ui.previews.measures import LOWER_IS_BETTER, MEASURES, title_of
@@ -176,8 +186,8 @@ def _draw_measure(lines: list[Line]) -> str | None:
     if not measures:
         return None
     return st.selectbox(
-        "Ranked by", measures, measures.index(first_measure(lines)), format_func=title_of, key="compare-measure",
-        width=200, help="The best come first, those without a value last.",
+        "Ranked by", measures, measures.index(first_measure(lines)), key="compare-measure", width=200,
+        format_func=lambda name: measure_title(lines, name), help="The best come first, those without a value last.",
     )  # fmt: skip
 
 
@@ -217,7 +227,7 @@ def _columns(lines: Sequence[Line], measure: str | None) -> dict[str, Any]:
         style = "percent" if MEASURES[name].percent else "%.4f"
         mark = (" ▴" if name in LOWER_IS_BETTER else " ▾") if name == measure else ""
         config[name] = st.column_config.NumberColumn(
-            f"{title_of(name)}{mark}", format=style, help=MEASURES[name].explanation
+            f"{measure_title(lines, name)}{mark}", format=style, help=MEASURES[name].explanation
         )
     return config
 

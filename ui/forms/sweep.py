@@ -23,7 +23,7 @@ from typing import Any
 import streamlit as st
 from pydantic import JsonValue
 
-from engine.branches import combinations, symbol
+from engine.branches import combinations, param_words, swept
 from engine.contract import NodeType
 from engine.document import MAX_BRANCHES, Node, Range, Sweep, changed
 from engine.params import Types
@@ -410,12 +410,11 @@ def summary(name: str, node: Node, catalogue: Types) -> str:
     except InvalidPipeline:
         return ""
     branches = "1 branch" if count == 1 else f"{count:,} branches"
-    if node.sweep.random:
-        return f"{branches}, drawn from {', '.join(_told(*each) for each in node.sweep.random.items())}"
-    return f"{branches}: {' × '.join(_told(*each) for each in node.sweep.grid.items())}"
+    told = [
+        f"{param_words(param, catalogue[node.type])} {_told(choice)}" for param, choice in swept(node.sweep).items()
+    ]
+    return f"{branches}, drawn from {', '.join(told)}" if node.sweep.random else f"{branches}: {' × '.join(told)}"
 
 
-def _told(name: str, choice: Sequence[JsonValue] | Range) -> str:
-    if isinstance(choice, Range):
-        return f"{symbol(name)} ({choice.start:g} to {choice.end:g})"
-    return f"{symbol(name)} ({len(choice)})"
+def _told(choice: Sequence[JsonValue] | Range) -> str:
+    return f"({choice.start:g} to {choice.end:g})" if isinstance(choice, Range) else f"({len(choice)})"

@@ -1,6 +1,7 @@
 """The Inspect page: inside a deep forest, layer by layer, also while it is growing.
 
 ``/inspect?run=RUN&node=NODE`` names a deep forest or an inspection of one; without it there is a list to choose from.
+``&tab=TAB`` is the part of it that is open.
 """
 
 from __future__ import annotations
@@ -257,7 +258,8 @@ def _draw_sections(seen: Subject, *, growing: bool) -> None:
     with st.container(key="inspect-words"):
         st.markdown(plain(readable(growth_words(seen.records, growing=growing))))
     drawn = tab_names(seen)
-    tabs = dict(zip(drawn, st.tabs(list(drawn), key=sections.TABS, on_change="rerun"), strict=True))
+    containers = st.tabs(list(drawn), key=sections.TABS, on_change="rerun", bind="query-params")
+    tabs = dict(zip(drawn, containers, strict=True))
     name = next((name for name, tab in tabs.items() if tab.open), next(iter(drawn)))
     with tabs[name], st.container(key=f"inspect-{name.lower().replace(' ', '-')}"):
         drawn[name](seen)

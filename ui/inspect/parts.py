@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from ui.plots import CONFIG
-from ui.plots.layers import for_dark
-from ui.previews.parts import as_csv
+from ui.previews.parts import as_csv, in_theme
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -32,11 +31,9 @@ def camera() -> None:
 
 def picture(figure: go.Figure, name: str, words: str) -> None:
     """A plot with ``words`` under it; ``name`` is its key and that of the file it is saved as."""
-    if st.context.theme.type == "dark":
-        for_dark(figure)
     form = str(st.session_state.get(CAMERA) or "PNG").lower()
     saved = {"toImageButtonOptions": {**CONFIG["toImageButtonOptions"], "format": form, "filename": name}}
-    st.plotly_chart(figure, theme="streamlit", config=CONFIG | saved, key=f"inspect-plot-{name}")
+    st.plotly_chart(in_theme(figure), theme="streamlit", config=CONFIG | saved, key=f"inspect-plot-{name}")
     st.caption(words)
 
 

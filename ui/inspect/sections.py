@@ -25,7 +25,8 @@ from ui.text import plain
 COLOURINGS = {"class": "Class", "mistake": "Mistakes", "margin": "Margin"}
 MOST_LISTED = 50
 MOST_OVERLAID = 6
-TABS = "inspect-tabs"
+TABS = "tab"
+"""Key of the open tab, and its name in the address."""
 ROW_TAB = "One row"
 USUAL_SHARE = 0.1
 WHOSE_ROWS = f"{HELD_OUT}: rows it learned from, each judged by fits that had not seen it."

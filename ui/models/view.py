@@ -16,7 +16,7 @@ from ui.models.archive import MOST_ZIPPED, zipped
 from ui.models.calling import Call
 from ui.models.origin import Origin, origin_of
 from ui.notices import leave_fault, leave_word
-from ui.previews.measures import MEASURES, shown, title_of
+from ui.previews.measures import MEASURES, shown, title_among
 from ui.previews.models import show_inside
 from ui.previews.parts import counted, facts, tiles
 from ui.studio import studio
@@ -91,7 +91,10 @@ def judged_words(judged: Judged) -> str:
 def measure_tiles(judged: Judged) -> list[tuple[str, str, str]]:
     """The measures as tiles, the telling ones first."""
     known = [name for name in MEASURES if judged.metrics.get(name) is not None][:MOST_TILES]
-    return [(title_of(name), shown(name, judged.metrics[name]), MEASURES[name].explanation) for name in known]
+    return [
+        (title_among([judged.metrics], name), shown(name, judged.metrics[name]), MEASURES[name].explanation)
+        for name in known
+    ]
 
 
 def _draw_ways(registry: Registry, entry: ModelEntry, origin: Origin) -> None:

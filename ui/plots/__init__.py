@@ -15,10 +15,11 @@ the mouse rests.
 - ``learner_quality``, ``agreement``, ``importances_by_layer``  the learners inside its layers
 - ``class_vectors``, ``row_margin``           one row on its way through the layers
 - ``screening``                               rows that leave early
+- ``for_dark``                                what a figure with texts in its cells needs in the dark theme
 - ``CONFIG``                                  what ``st.plotly_chart`` is to be given with each
 """
 
-from ui.plots._style import CONFIG
+from ui.plots._style import CONFIG, for_dark
 from ui.plots.columns import category_counts, histogram, importances
 from ui.plots.judged import (
     class_scores,
@@ -50,6 +51,7 @@ __all__ = [
     "class_scores",
     "class_vectors",
     "confusion_matrix",
+    "for_dark",
     "growth",
     "histogram",
     "importances",

@@ -19,6 +19,9 @@ COLOURS = ("#1F83CC", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8
 """Okabe and Ito's, without black and yellow, the blue a little brighter: each is seen on white and on black."""
 BLUE, GREY = COLOURS[0], COLOURS[-1]
 DASHES = ("solid", "dash", "dot", "dashdot")
+CLEAR_TO_BLUE = ((0.0, "rgba(31, 131, 204, 0.06)"), (1.0, "rgba(31, 131, 204, 0.8)"))
+"""Cells of a heat map let the page shine through so far that one ink is read on all of them; see ``for_dark``."""
+INK = "#1f2937"
 FAINT = "rgba(128, 128, 128, 0.6)"
 GRID = "rgba(128, 128, 128, 0.2)"
 TOOLS = {"bgcolor": "rgba(0,0,0,0)", "color": GREY, "activecolor": BLUE}
@@ -57,6 +60,19 @@ def in_full(name: str) -> str:
     """A user's name made harmless, on lines of a length that fits on the screen."""
     flat = " ".join(name.split())[:400]
     return "<br>".join(html.escape(flat[start : start + 80], quote=False) for start in range(0, len(flat), 80))
+
+
+def cell_texts(cells: Sequence[tuple[int, int, str]]) -> go.Scatter:
+    """Texts in the cells of a heat map (column, row, text), for the light theme."""
+    return go.Scatter(
+        x=[cell[0] for cell in cells], y=[cell[1] for cell in cells], text=[cell[2] for cell in cells], mode="text",
+        textfont={"color": INK, "size": 12}, hoverinfo="skip", showlegend=False,
+    )  # fmt: skip
+
+
+def for_dark(figure: go.Figure) -> go.Figure:
+    """The same with white texts in its cells: no one ink is read on a light page and on a dark one."""
+    return figure.update_traces(textfont_color="white", selector={"mode": "text"})
 
 
 def lay_out(figure: go.Figure, title: str, height: int, *, legend: bool = False) -> None:

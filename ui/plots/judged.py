@@ -8,13 +8,21 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from ui.plots._style import BLUE, COLOURS, FAINT, LONGEST_NAME, in_full, lay_out, line, named_ticks, number, shortened
+from ui.plots._style import (
+    BLUE,
+    CLEAR_TO_BLUE,
+    COLOURS,
+    FAINT,
+    LONGEST_NAME,
+    cell_texts,
+    in_full,
+    lay_out,
+    line,
+    named_ticks,
+    number,
+    shortened,
+)
 
-FADE = ((0.0, "#eaf2f8"), (1.0, "#0072b2"))
-"""From nearly white to blue, in either theme, so that the text on it can be chosen."""
-INK = "#1f2937"
-WHITE_TEXT_FROM = 0.8
-"""The share from which white is read better on ``FADE`` than ``INK``."""
 LONGEST_TITLE = 60
 HATCHES = ("", "/", "x")
 """Tell bars apart once the colours are used up."""
@@ -59,15 +67,18 @@ def confusion_matrix(
     ]
     figure = go.Figure(
         go.Heatmap(
-            z=shares, x=places, y=places, customdata=about, zmin=0, zmax=1, colorscale=FADE, xgap=1, ygap=1,
+            z=shares, x=places, y=places, customdata=about, zmin=0, zmax=1, colorscale=CLEAR_TO_BLUE, xgap=1, ygap=1,
             colorbar={"title": {"text": "Share of<br>actual class"}, "tickformat": ".0%", "thickness": 12},
             hovertemplate="actual %{customdata[0]}<br>given %{customdata[1]}<br>%{customdata[2]} rows, "
             "%{z:.1%} of the actual class<extra></extra>",
         )
     )  # fmt: skip
     if len(labels) <= MOST_NUMBERED_CLASSES:
-        for strong in (False, True):
-            figure.add_trace(_cell_texts(counts, shares, strong=strong))
+        figure.add_trace(
+            cell_texts(
+                [(column, row, about[row][column][2]) for row in places for column in places if counts[row][column]]
+            )
+        )
     height = min(max(320, 150 + 34 * len(labels)), 820)
     lay_out(figure, shortened(title, LONGEST_TITLE), height)
     every = -(-len(labels) // 40)
@@ -198,20 +209,6 @@ def _curve_of(curves: Sequence[Mapping[str, Any]], which: str, label: str | None
 
 def _in_words(name: str) -> str:
     return name.replace("_", " ").capitalize()
-
-
-def _cell_texts(counts: Sequence[Sequence[int]], shares: Sequence[Sequence[float]], *, strong: bool) -> go.Scatter:
-    """Counts of the strongly coloured cells in white, of the others in dark ink."""
-    cells = [
-        (column, row, f"{counts[row][column]:,}")
-        for row, part in enumerate(shares)
-        for column, share in enumerate(part)
-        if (share >= WHITE_TEXT_FROM) == strong and counts[row][column]
-    ]
-    return go.Scatter(
-        x=[cell[0] for cell in cells], y=[cell[1] for cell in cells], text=[cell[2] for cell in cells], mode="text",
-        textfont={"color": "white" if strong else INK, "size": 12}, hoverinfo="skip", showlegend=False,
-    )  # fmt: skip
 
 
 def _bar_range(values: Sequence[float]) -> list[float] | None:

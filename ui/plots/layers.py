@@ -12,15 +12,25 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from ui.plots._style import BLUE, COLOURS, FAINT, GREY, in_full, lay_out, line, named_ticks, number, shortened
-from ui.plots.judged import INK, WHITE_TEXT_FROM
+from ui.plots._style import (
+    BLUE,
+    CLEAR_TO_BLUE,
+    COLOURS,
+    FAINT,
+    GREY,
+    cell_texts,
+    in_full,
+    lay_out,
+    line,
+    named_ticks,
+    number,
+    shortened,
+)
 
 Layer = Mapping[str, Any]
 
 AMBER, GREEN, ORANGE = COLOURS[1], COLOURS[2], COLOURS[5]
 HELD_OUT, TABLE = "Held-out training rows", "Inspected table"
-CLEAR_TO_BLUE = ((0.0, "rgba(0, 114, 178, 0.06)"), (1.0, "rgba(0, 114, 178, 1)"))
-"""Weak cells have the ground of the theme; see ``for_dark``."""
 MOST_WRITTEN = 200
 """Cells of a heat map beyond which numbers in them could not be read."""
 MOST_FEATURES = 20
@@ -156,7 +166,7 @@ def agreement(learners: Sequence[str], shares: Sequence[Sequence[float]], layer:
     lowest = min(apart, default=0.0)
     figure = _heat_map(shares, lowest, "%{customdata[0]}<br>%{customdata[1]}<br>agree on %{z:.1%}<extra></extra>")
     figure.data[0].customdata = [[[in_full(row), in_full(column)] for column in learners] for row in learners]
-    _write_cells(figure, shares, lowest, "{:.0%}")
+    _write_cells(figure, shares, "{:.0%}")
     lay_out(figure, f"Layer {layer}: rows on which two learners agree", 150 + max(46 * len(learners), 160))
     figure.update_xaxes(side="bottom", showgrid=False, tickangle=-30, **named_ticks(learners, longest=24))
     figure.update_yaxes(autorange="reversed", showgrid=False, **named_ticks(learners, longest=24))
@@ -171,7 +181,7 @@ def importances_by_layer(stages: Sequence[Layer], most: int = MOST_FEATURES) -> 
     figure = _heat_map(cells, 0.0, "%{customdata}<br>layer %{x}<br>%{z:.2%}<extra></extra>")
     figure.data[0].x = [stage["number"] for stage in stages]
     figure.data[0].customdata = [[in_full(name)] * len(stages) for name in names]
-    _write_cells(figure, cells, 0.0, "{:.1%}", [stage["number"] for stage in stages])
+    _write_cells(figure, cells, "{:.1%}", [stage["number"] for stage in stages])
     lay_out(figure, "Importance by layer", 120 + 24 * max(len(names), 4))
     _layer_axis(figure, [stage["number"] for stage in stages])
     figure.update_yaxes(autorange="reversed", showgrid=False, **named_ticks(names, longest=32))
@@ -207,7 +217,7 @@ def class_vectors(
     cells = [part for _, _, part in rows]
     figure = _heat_map(cells, 0.0, "%{customdata[0]}<br>%{customdata[1]}<br>%{z:.1%}<extra></extra>", highest=1.0)
     figure.data[0].customdata = [[[in_full(full), in_full(name)] for name in classes] for _, full, _ in rows]
-    _write_cells(figure, cells, 0.0, "{:.0%}", highest=1.0)
+    _write_cells(figure, cells, "{:.0%}")
     lay_out(figure, "What each learner said (dotted frame: the true class)" if truth is not None else
             "What each learner said", 160 + 24 * len(rows))  # fmt: skip
     for level in range(1, len(vectors)):
@@ -306,11 +316,6 @@ def _name_flows(figure: go.Figure, layers: Sequence[str], colours: Sequence[tupl
 # What they are made of
 
 
-def for_dark(figure: go.Figure) -> go.Figure:
-    """The same with white numbers in its cells, for the dark theme: no one ink is read on both grounds."""
-    return figure.update_traces(textfont_color="white", selector={"mode": "text"})
-
-
 def _layer_axis(figure: go.Figure, numbers: Sequence[int]) -> None:
     low, high = min(numbers, default=1), max(numbers, default=1)
     figure.update_xaxes(title="Layer", tickvals=list(numbers), range=[low - 0.5, high + 0.5], showgrid=False)
@@ -378,7 +383,7 @@ def _heat_map(
     return go.Figure(
         go.Heatmap(
             z=[list(row) for row in cells], zmin=lowest, zmax=highest or _greatest(cells),
-            colorscale=[*map(list, CLEAR_TO_BLUE)], showscale=False, xgap=1, ygap=1, hoverongaps=False,
+            colorscale=CLEAR_TO_BLUE, showscale=False, xgap=1, ygap=1, hoverongaps=False,
             hovertemplate=hover,
         )
     )  # fmt: skip
@@ -389,30 +394,15 @@ def _greatest(cells: Sequence[Sequence[float | None]]) -> float:
 
 
 def _write_cells(
-    figure: go.Figure,
-    cells: Sequence[Sequence[float | None]],
-    lowest: float,
-    form: str,
-    columns: Sequence[int] | None = None,
-    *,
-    highest: float | None = None,
+    figure: go.Figure, cells: Sequence[Sequence[float | None]], form: str, columns: Sequence[int] | None = None
 ) -> None:
-    """Numbers in the cells, unless there are too many; white on the strongly coloured ones (for the light theme)."""
+    """Numbers in the cells, unless there are too many."""
     if sum(map(len, cells)) > MOST_WRITTEN:
         return
-    top = highest or _greatest(cells)
     known = [
-        ((columns or range(len(row)))[at], level, form.format(value), (value - lowest) / ((top - lowest) or 1))
+        ((columns or range(len(row)))[at], level, form.format(value))
         for level, row in enumerate(cells)
         for at, value in enumerate(row)
         if value is not None
     ]
-    for strong in (False, True):
-        part = [cell for cell in known if (cell[3] >= WHITE_TEXT_FROM) == strong]
-        figure.add_trace(
-            go.Scatter(
-                x=[cell[0] for cell in part], y=[cell[1] for cell in part], text=[cell[2] for cell in part],
-                mode="text", textfont={"color": "white" if strong else INK, "size": 12}, hoverinfo="skip",
-                showlegend=False,
-            )
-        )  # fmt: skip
+    figure.add_trace(cell_texts(known))

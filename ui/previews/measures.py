@@ -1,13 +1,14 @@
 """The measures of reports in people's words.
 
 - ``MEASURES``  title and explanation of each, the telling ones first
-- ``title_of``, ``shown``  a measure's name and value on screen; ``title_in``: its name in a certain report
+- ``title_of``, ``shown``  a measure's name and value on screen
+- ``title_in``, ``title_among``  its name in a certain report, or for certain judgements
 - ``headline``  the one figure of a report
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +34,7 @@ MEASURES: Mapping[str, Measure] = {
         "Balanced accuracy", "Mean over the classes of the share found; rare classes count as much.", percent=True
     ),
     "f1": Measure(
-        "F1 at threshold",
+        "F1",
         "Harmonic mean of precision and recall: high only if both are. 1 is perfect. It goes by the threshold: the one "
         "given to Evaluate, else the one where F1 is highest on these rows. Predicted classes go by the most probable "
         "class instead. With several classes there is no threshold, and it is the mean over them.",
@@ -66,10 +67,16 @@ def title_of(measure: str) -> str:
 
 
 def title_in(report: Report, measure: str) -> str:
-    """The name of a measure in a report: F1 of several classes knows no threshold."""
-    judged = [report.headline, *report.rows]
-    if measure == "f1" and all(one.get("threshold") is None for one in judged):
-        return "F1"
+    """The name of a measure in a report."""
+    return title_among([report.headline] if report.kind == "evaluation" else report.rows, measure)
+
+
+def title_among(judged: Iterable[Mapping[str, Any]], measure: str) -> str:
+    """The name of a measure where it is told of these: F1 goes by a threshold, or is the mean over several classes."""
+    if measure == "f1":
+        by_threshold = {one.get("threshold") is not None for one in judged if one.get("f1") is not None}
+        if len(by_threshold) == 1:
+            return "F1 at threshold" if by_threshold.pop() else "Mean F1"
     return title_of(measure)
 
 

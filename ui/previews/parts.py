@@ -4,7 +4,7 @@
 - ``facts``      the line under the title; ``counted`` makes parts of it
 - ``tiles``      figures side by side
 - ``tabs``       tabs of which only the open one is drawn
-- ``chart``      a figure of ``ui.plots``
+- ``chart``      a figure of ``ui.plots``; ``in_theme``: readable in the theme that is seen
 - ``grid``       rows as a table
 - ``downloads``  rows as CSV, all as JSON
 """
@@ -22,7 +22,7 @@ import streamlit as st
 from engine.errors import CorruptObject
 from engine.store import Output, Store
 from engine.values import VALUES
-from ui.plots import CONFIG
+from ui.plots import CONFIG, for_dark
 from ui.text import plain
 
 if TYPE_CHECKING:
@@ -77,7 +77,12 @@ def tabs(names: Sequence[str], key: str) -> Sequence[TabContainer]:
 
 def chart(figure: go.Figure, key: str) -> None:
     """A plot in the colours of the theme."""
-    st.plotly_chart(figure, theme="streamlit", config=CONFIG, key=key)
+    st.plotly_chart(in_theme(figure), theme="streamlit", config=CONFIG, key=key)
+
+
+def in_theme(figure: go.Figure) -> go.Figure:
+    """The figure with the texts in its cells readable; all else takes the colours of the theme by itself."""
+    return for_dark(figure) if st.context.theme.type == "dark" else figure
 
 
 def grid(rows: Sequence[Mapping[str, Any]] | pa.Table, key: str, **settings: Any) -> None:

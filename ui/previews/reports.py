@@ -121,7 +121,9 @@ def _leaderboard(report: Report, key: str) -> None:
     swept = [name for name in report.data.get("details", []) if isinstance(name, str)]
     there = ["rank", "name", *swept, *_compared(report), "positive", "rows"]
     rows = [{name: row.get(name) for name in there} for row in report.rows]
-    config: dict[str, Any] = {"rank": "Rank", "rows": "Rows", "positive": "Positive class"}
+    titles = report.data.get("titles") or {}
+    config: dict[str, Any] = {name: str(titles[name]) for name in swept if name in titles}
+    config |= {"rank": "Rank", "rows": "Rows", "positive": "Positive class"}
     config["name"] = st.column_config.TextColumn("Model", pinned=True)
     for name in _compared(report):
         style = "percent" if MEASURES[name].percent else "%.4f"

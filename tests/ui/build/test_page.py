@@ -97,7 +97,7 @@ def build_page() -> None:
 
 def words(app: AppTest) -> str:
     parts = [*app.markdown, *app.caption, *app.error, *app.code, *app.subheader, *app.toast]
-    return "\n".join(str(part.value) for part in parts).replace("\\", "").replace("\u200b", "")
+    return "\n".join(str(part.value) for part in parts).replace("\\", "").replace(":small[]", "")
 
 
 def press(app: AppTest, label: str) -> AppTest:
@@ -234,12 +234,12 @@ def test_the_best_of_a_sweep_is_told_and_kept_at_once(studio: Studio, canvas: Ca
     app.run()
     text = canvas.drawn["states"]["evaluate"]["text"]
     assert text.startswith("2 branches · Accuracy") or text.startswith("2 branches · AUC")
-    assert "max_depth=6" in text
+    assert " depth=6" in text
     canvas.drawn["on_port"](Endpoint("evaluate", "report"))
-    press(app.run(), "Keep the best: max_depth=6 seed=1")
+    press(app.run(), "Keep the best: depth=6 seed=1")
     node = library(studio).open(pipeline).document.nodes["forest"]
     assert (node.params, node.sweep) == ({"trees": 3, "max_depth": 6, "seed": 1}, None)
-    assert "max_depth = 6, seed = 1 are kept; the sweep is ended. Undo brings it back." in words(app)
+    assert "depth = 6, seed = 1 are kept; the sweep is ended. Undo brings it back." in words(app)
 
 
 def test_a_finished_evaluation_says_its_result_and_that_it_wrote_no_log(studio: Studio, canvas: Canvas):
@@ -295,9 +295,20 @@ def test_a_pipeline_with_problems_is_not_run_and_they_are_listed(studio: Studio,
     assert canvas.drawn["reveal"].node == "load"
 
 
-def test_a_failure_is_brought_into_view_mended_and_retried(studio: Studio, canvas: Canvas):
+def test_a_column_that_will_not_arrive_is_told_before_the_run(studio: Studio, canvas: Canvas):
     nodes = {**WINE.nodes, "pick": Node(type="select-columns", params={"columns": ["nonsense"]})}
     edges = (*WINE.edges, Edge.between("sample.table", "pick.table"))
+    pipeline = library(studio).create(Document(name="Wine", nodes=nodes, edges=edges))
+    app = press(open_page(pipeline), "Run")
+    assert "there is no column 'nonsense'" in words(app)
+    with EventLog(studio.workspace) as log:
+        assert log.runs() == []
+
+
+def test_a_failure_is_brought_into_view_mended_and_retried(studio: Studio, canvas: Canvas):
+    best = Node(type="feature-selection", params={"trees": 5})  # what it keeps is not known before the run
+    nodes = {**WINE.nodes, "best": best, "pick": Node(type="select-columns", params={"columns": ["nonsense"]})}
+    edges = (*WINE.edges, Edge.between("sample.table", "best.table"), Edge.between("best.table", "pick.table"))
     pipeline = library(studio).create(Document(name="Wine", nodes=nodes, edges=edges))
     app = press(open_page(pipeline), "Run")
     assert finished(studio, pipeline) == "failed"
@@ -317,7 +328,7 @@ def test_a_failure_is_brought_into_view_mended_and_retried(studio: Studio, canva
         first, second = (run_state(log, row) for row in reversed(log.runs()))
     assert (first.state, second.state) == ("failed", "done")
     assert {name: node.state for name, node in second.nodes.items()} == {
-        "load": "cached", "sample": "cached", "pick": "done",
+        "load": "cached", "sample": "cached", "best": "cached", "pick": "done",
     }  # fmt: skip
 
 

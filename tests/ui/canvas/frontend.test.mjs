@@ -2,12 +2,14 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
+import { link, retarget } from "../../../ui/canvas/frontend/src/actions.js";
 import { History } from "../../../ui/canvas/frontend/src/history.js";
 import { layered } from "../../../ui/canvas/frontend/src/layout.js";
 import { addNode, connect, copy, disconnect, freeId, fromWire, move, paste, reconnect, remove, toWire } from "../../../ui/canvas/frontend/src/model.js";
 import { difference, isEmpty, rebase } from "../../../ui/canvas/frontend/src/rebase.js";
 import { load, save } from "../../../ui/canvas/frontend/src/storage.js";
-import { edgeInto, refusal } from "../../../ui/canvas/frontend/src/rules.js";
+import { displaced, edgeInto, edgesAt, objection, refusal, replacing } from "../../../ui/canvas/frontend/src/rules.js";
+import { isWithin, openingView } from "../../../ui/canvas/frontend/src/view.js";
 import { duration, spoken, stateLine } from "../../../ui/canvas/frontend/src/words.js";
 
 const port = (name, type, more = {}) => ({ name, title: name, type, accepts: [type], many: false, required: true, ...more });
@@ -43,6 +45,67 @@ test("a refusal names only inputs that are free", () => {
   const doc = build({ a: "load", p: "apply" });
   assert.match(refusal(doc, rules, { from: "a.table", to: "p.model" }), /Use its input rows/);
   assert.doesNotMatch(refusal(connect(doc, { from: "a.table", to: "p.rows" }), rules, { from: "a.table", to: "p.model" }), /Use its input/);
+});
+
+test("an edge to an input that takes one and has one is drawn in its place; every other reason still refuses it", () => {
+  const doc = build({ a: "load", b: "step", c: "step", d: "load", l: "learn" }, [["a.table", "b.table"], ["b.table", "c.table"]]);
+  const why = (from, to) => objection(doc, RULES, { from, to });
+  assert.equal(why("d.table", "c.table"), null);
+  assert.deepEqual(displaced(doc, RULES, { from: "d.table", to: "c.table" }), [doc.edges[1]]);
+  assert.equal(replacing(doc, RULES, { from: "d.table", to: "c.table" }, { step: "Step" }), "Replaces the connection from Step: table.");
+  assert.match(why("c.table", "b.table"), /close a circle/);
+  assert.match(why("b.table", "c.table"), /there already/);
+  assert.match(why("l.model", "c.table"), /takes table, and this is model/);
+  assert.match(why("c.table", "c.table"), /feed itself/);
+  assert.match(why("c.table", "d.nothing"), /output .* to an input/);
+  assert.deepEqual(displaced(doc, RULES, { from: "b.table", to: "c.table" }), [], "itself");
+  assert.equal(replacing(doc, RULES, { from: "d.table", to: "l.table" }, {}), null, "a free input");
+});
+
+test("an input for many gives none up", () => {
+  const doc = build({ a: "load", b: "load", g: "gather" }, [["a.table", "g.tables"]]);
+  assert.deepEqual(displaced(doc, RULES, { from: "b.table", to: "g.tables" }), []);
+});
+
+/** Stands for the store: what was edited, and what was said. */
+const deskWith = (doc) => {
+  const desk = { edits: [], said: [], view: { doc, rules: RULES, titles: {} } };
+  desk.edit = (next) => desk.edits.push(next.edges);
+  desk.notify = (text) => desk.said.push(text);
+  return desk;
+};
+
+test("a new edge and the one it replaces are one edit", () => {
+  const desk = deskWith(CHAIN);
+  link(desk, { from: "a.table", to: "c.table" });
+  assert.deepEqual(desk.edits, [[{ from: "a.table", to: "b.table" }, { from: "a.table", to: "c.table" }]]);
+  link(desk, { from: "c.table", to: "b.table" });
+  assert.equal(desk.edits.length, 1);
+  assert.match(desk.said[0], /close a circle/);
+});
+
+test("the end of an edge led to an input that has one replaces that in one edit", () => {
+  const desk = deskWith(CHAIN);
+  retarget(desk, CHAIN.edges[0], { from: "a.table", to: "c.table" });
+  assert.deepEqual(desk.edits, [[{ from: "a.table", to: "c.table" }]]);
+});
+
+test("every connection a step can have is named, free inputs first, then the nearest", () => {
+  const doc = build({ a: "load", b: "step", c: "step", d: "learn", x: "step" }, [["a.table", "b.table"], ["b.table", "c.table"]]);
+  const titles = { load: "Load data", step: "Step", learn: "Learn" };
+  const names = (id) => edgesAt(doc, RULES, id, titles).map(({ name, note }) => (note ? `${name} (${note})` : name));
+  assert.deepEqual(names("d"), [
+    "Step (c): table → Learn: table",
+    "Step (x): table → Learn: table",
+    "Step (b): table → Learn: table",
+    "Load data: table → Learn: table",
+  ]);
+  assert.deepEqual(names("a"), [
+    "Load data: table → Learn: table",
+    "Load data: table → Step (x): table",
+    "Load data: table → Step (c): table (Replaces the connection from Step: table.)",
+  ]);
+  assert.deepEqual(edgesAt(build({ a: "load" }), RULES, "a", titles), []);
 });
 
 test("an input for many takes many, but not the same twice", () => {
@@ -176,6 +239,42 @@ test("the layout goes left to right and lets nothing overlap, even for a circle"
     const at = Object.fromEntries(places);
     if (doc === wide || doc === CHAIN) for (const { from, to } of doc.edges) assert.ok(at[from.split(".")[0]][0] < at[to.split(".")[0]][0]);
   }
+});
+
+const STAGE = { width: 1000, height: 600 };
+const grid = (columns, rows) => Array.from({ length: columns * rows }, (_, at) => ({ x: (at % columns) * 288, y: Math.floor(at / columns) * 144, width: 208, height: 104 }));
+const onScreen = ({ x, y, zoom }, box) => ({ left: x + box.x * zoom, right: x + (box.x + box.width) * zoom, top: y + box.y * zoom, bottom: y + (box.y + box.height) * zoom });
+test("a pipeline opens as a whole if it can be read then, else at its beginning, and a very large one as a whole", () => {
+  const cases = [
+    [[1, 1], 1, 1],
+    [[3, 1], 1, 3],
+    [[4, 1], 0.87, 4],
+    [[5, 1], 0.75, 4],
+    [[12, 1], 0.75, 4],
+    [[15, 7], 0.75, 20],
+    [[15, 20], 0.14, 300],
+    [[200, 1], 0.1, null],
+  ];
+  for (const [[columns, rows], zoom, seen] of cases) {
+    const boxes = grid(columns, rows);
+    const view = openingView(boxes, STAGE, 0.1);
+    assert.equal(Math.round(view.zoom * 100) / 100, zoom, `${columns} × ${rows}`);
+    assert.ok(isWithin(STAGE, view, boxes[0]), `the first of ${columns} × ${rows}`);
+    if (seen) assert.equal(boxes.filter((box) => isWithin(STAGE, view, box)).length, seen, `${columns} × ${rows}`);
+  }
+});
+
+test("what is cut by the stage's border is not within", () => {
+  const box = { x: 0, y: 0, width: 208, height: 104 };
+  for (const [x, y, zoom, within] of [[0, 0, 1, true], [-1, 0, 1, false], [0, -1, 1, false], [793, 0, 1, false], [793, 0, 0.9, true], [0, 497, 1, false]]) {
+    assert.equal(isWithin(STAGE, { x, y, zoom }, box), within, `${x}, ${y}, ${zoom}`);
+  }
+});
+
+test("a pipeline that begins in the middle of its height opens there", () => {
+  const boxes = [{ x: 0, y: 1000, width: 208, height: 104 }, ...grid(3, 15).map((box) => ({ ...box, x: box.x + 288 }))];
+  const { top, bottom } = onScreen(openingView(boxes, STAGE, 0.1), boxes[0]);
+  assert.ok(top > 150 && bottom < 450, `${top} to ${bottom}`);
 });
 
 test("states are said in words", () => {

@@ -89,7 +89,7 @@ def test_the_other_way_to_try_keeps_the_values():
 @pytest.mark.parametrize(
     ("sweep", "words"),
     [
-        ({"grid": {"trees": [1, 2, 3], "max_depth": [1, None]}}, "6 branches: trees (3) × max_depth (2)"),
+        ({"grid": {"trees": [1, 2, 3], "max_depth": [1, None]}}, "6 branches: trees (3) × depth (2)"),
         ({"grid": {"trees": [1]}}, "1 branch: trees (1)"),
         ({"random": {"trees": {"from": 3, "to": 90}}, "trials": 4}, "4 branches, drawn from trees (3 to 90)"),
         ({"grid": {"trees": []}}, ""),
@@ -215,7 +215,7 @@ def test_a_sweep_is_made_changed_and_removed():
     form.add("Depth")
     assert "no values" in form.said
     assert form.give("text_input", "Depth", "2, none")["grid"]["max_depth"] == [2, None]
-    assert "6 branches: trees (3) × max_depth (2)" in form.said
+    assert "6 branches: trees (3) × depth (2)" in form.said
     assert form.press("max_depth.remove") == {"grid": {"trees": [10, 30, 50]}}
     assert form.press("clear") is None
 

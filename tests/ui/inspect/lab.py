@@ -171,5 +171,5 @@ def inspect_page(tab: str | None = None, **address: str) -> AppTest:
     for name, value in address.items():
         test.query_params[name] = value
     if tab:
-        test.session_state["inspect-tabs"] = tab
+        test.query_params["tab"] = tab
     return test.run()

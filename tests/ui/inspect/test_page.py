@@ -89,6 +89,17 @@ def test_every_part_of_an_inspection_is_drawn_and_names_of_others_are_shown_as_t
     assert "<img" not in shown.replace("\\<", "")
 
 
+@pytest.mark.parametrize(
+    ("tab", "opened", "field"),
+    [("One row", "One row", "Row"), ("Learners", "Learners", "Measure"), ("No", "Growth", None)],
+)
+def test_the_address_names_the_tab_that_is_open(studio: Studio, tab: str, opened: str, field: str | None):
+    run, _ = inspected_run(studio, small())
+    test = inspect_page(tab, run=run, node="inspect")
+    assert not test.exception and test.session_state["tab"] == opened
+    assert {box.label for box in test.selectbox} & {"Row", "Measure"} == ({field} if field else set())
+
+
 @pytest.mark.parametrize("tab", TABS)
 def test_every_plot_has_words_under_it(studio: Studio, tab: str):
     run, _ = inspected_run(studio, small())

@@ -26,7 +26,7 @@ from ui.data import upload
 from ui.models import page as models_page
 from ui.models import scoring, view
 from ui.models.scoring_jobs import ScoringJobs
-from ui.models.view import judged_words
+from ui.models.view import judged_words, measure_tiles
 from ui.studio import Studio
 
 
@@ -93,6 +93,12 @@ def test_a_model_shows_its_card(jobs: ScoringJobs):
 def test_what_a_model_was_judged_on_is_told_in_words():
     judged = Judged("evaluate", "Deep forest", "split.test", {})
     assert judged_words(judged) == "Deep forest, judged in its run on the rows “test” of the node “split”."
+
+
+@pytest.mark.parametrize(("threshold", "title"), [(0.3, "F1 at threshold"), (None, "Mean F1")])
+def test_a_tile_says_what_f1_goes_by(threshold: float | None, title: str):
+    judged = Judged("evaluate", "Deep forest", "split.test", {"auc": 0.9, "f1": 0.8, "threshold": threshold})
+    assert [(name, value) for name, value, _ in measure_tiles(judged)][:2] == [("AUC", "0.900"), (title, "0.800")]
 
 
 def test_ways_lead_to_run_layers_and_pipeline(jobs: ScoringJobs, workspace: Workspace, monkeypatch: pytest.MonkeyPatch):

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +17,11 @@ from engine.store import Output, Result, Store
 from engine.values import Folder, Predictions, Report, Table
 from engine.workspace import Workspace
 from nodes import NODE_TYPES
-from ui.previews import headline
+from ui import plots
+from ui.previews import headline, reports
 from ui.previews.measures import MEASURES, title_in
 from ui.previews.models import settings
-from ui.previews.parts import as_arrow, as_csv
+from ui.previews.parts import as_arrow, as_csv, in_theme
 from ui.previews.predictions import summarize
 from ui.previews.results import result_of
 
@@ -139,8 +141,8 @@ CASES = [
 @pytest.mark.parametrize(("name", "tab", "fact", "tables", "charts"), CASES, ids=lambda value: str(value)[:24])
 def test_every_kind_of_output_of_a_real_run_is_drawn(monkeypatch, workspace, outputs, name, tab, fact, tables, charts):
     test = preview(monkeypatch, workspace, name, tab)
-    assert not test.warning and test.subheader[0].value.replace("\\", "").replace("\u200b", "") == name
-    assert fact in words(test).replace("\\", "").replace("\u200b", "")
+    assert not test.warning and test.subheader[0].value.replace("\\", "").replace(":small[]", "") == name
+    assert fact in words(test).replace("\\", "").replace(":small[]", "")
     assert len(test.dataframe) == tables
     assert plotted(test) == charts
 
@@ -176,9 +178,9 @@ def test_measures_of_an_evaluation_have_names_and_explanations_and_the_best_come
     test = preview(monkeypatch, workspace, "evaluate_forest.report")
     report = Store(workspace).open(outputs["evaluate_forest.report"])
     assert test.metric[0].label == "AUC"
-    assert test.metric[0].value.replace("\\", "").replace("\u200b", "") == f"{report.headline['auc']:.3f}"
+    assert test.metric[0].value.replace("\\", "").replace(":small[]", "") == f"{report.headline['auc']:.3f}"
     assert all(metric.help for metric in test.metric)
-    names = [metric.label.replace("\\", "").replace("\u200b", "") for metric in test.metric]
+    names = [metric.label.replace("\\", "").replace(":small[]", "") for metric in test.metric]
     assert report.headline["recall_at_1_in_10000"] is None and "Recall at 1/10,000" not in names
     assert names[-1] == "Threshold"
 
@@ -186,7 +188,7 @@ def test_measures_of_an_evaluation_have_names_and_explanations_and_the_best_come
 def test_accuracy_of_predictions_is_that_of_the_evaluation(monkeypatch, workspace, outputs):
     report = Store(workspace).open(outputs["evaluate_forest.report"])
     test = preview(monkeypatch, workspace, "predict_forest.predictions")
-    assert test.metric[0].value.replace("\\", "").replace("\u200b", "") == f"{report.headline['accuracy'] * 100:.1f} %"
+    assert test.metric[0].value.replace("\\", "") == f"{report.headline['accuracy'] * 100:.1f} %"
 
 
 def test_another_measure_orders_the_bars_anew(monkeypatch, workspace, outputs):
@@ -261,7 +263,7 @@ def test_odd_outputs_are_drawn_without_a_traceback(monkeypatch, tmp_path, port_t
         if (tab == "Probabilities") == (port_type == "predictions") or tab in ("Rows", None):
             test = preview(monkeypatch, workspace, "odd.out", tab)
             shown = " ".join([words(test), *(warning.value for warning in test.warning)])
-            assert said in shown.replace("\\", "").replace("\u200b", "")
+            assert said in shown.replace("\\", "").replace(":small[]", "")
             assert HOSTILE not in shown
 
 
@@ -279,7 +281,7 @@ def test_a_foreign_model_and_layers_are_told_plainly(monkeypatch, tmp_path):
     keep(workspace, "foreign", "model", Folder(folder))
     assert "holds no model" in preview(monkeypatch, workspace, "foreign.out").warning[0].value.replace(
         "\\", ""
-    ).replace("\u200b", "")
+    ).replace(":small[]", "")
     keep(workspace, "layers", "layers", Folder(folder))
     assert preview(monkeypatch, workspace, "layers.out").dataframe[0].value["File"].tolist() == ["notes.txt"]
 
@@ -346,12 +348,28 @@ def test_a_report_that_is_gone_says_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("report", "title"),
     [
-        (Report("evaluation", "", {"f1": 0.9, "threshold": 0.3}), "F1 at threshold"),
-        (Report("evaluation", "", {"f1": 0.9, "threshold": None}), "F1"),  # of several classes
-        (Report("comparison", "", {}, rows=[{"f1": 0.9, "threshold": 0.3}, {"f1": 0.9}]), "F1 at threshold"),
-        (Report("comparison", "", {}, rows=[{"f1": 0.9}]), "F1"),
+        (Report("evaluation", "", {"f1": 0.9, "threshold": 0.3}, rows=[{"class": "a", "f1": 0.8}]), "F1 at threshold"),
+        (Report("evaluation", "", {"f1": 0.9, "threshold": None}), "Mean F1"),  # of several classes
+        (Report("comparison", "", {}, rows=[{"f1": 0.9, "threshold": 0.3}, {"f1": None}]), "F1 at threshold"),
+        (Report("comparison", "", {}, rows=[{"f1": 0.9}]), "Mean F1"),
+        (Report("comparison", "", {}, rows=[{"f1": 0.9, "threshold": 0.3}, {"f1": 0.9}]), "F1"),
     ],
 )
 def test_f1_is_named_by_what_it_goes_by(report, title):
     assert title_in(report, "f1") == title
     assert "highest on these rows" in MEASURES["f1"].explanation
+
+
+@pytest.mark.parametrize(("theme", "ink"), [("light", "#1f2937"), (None, "#1f2937"), ("dark", "white")])
+def test_texts_in_cells_are_written_for_the_theme_that_is_seen(monkeypatch, theme, ink):
+    monkeypatch.setattr("streamlit.context", SimpleNamespace(theme=SimpleNamespace(type=theme)))
+    assert in_theme(plots.confusion_matrix(["a"], [[1]])).data[1].textfont.color == ink
+
+
+def test_swept_settings_stand_on_the_leaderboard_under_their_titles(monkeypatch):
+    rows = [{"rank": 1, "name": "a", "max_depth": 3, "odd": 1, "auc": 0.9, "positive": None, "rows": 5}]
+    data = {"details": ["max_depth", "odd"], "titles": {"max_depth": "Depth", "gone": "Gone"}}
+    drawn = {}
+    monkeypatch.setattr(reports, "grid", lambda rows, key, column_config: drawn.update(column_config))
+    reports._leaderboard(Report("comparison", "", {}, rows=rows, data=data), "k")
+    assert drawn["max_depth"] == "Depth" and "odd" not in drawn and "gone" not in drawn
