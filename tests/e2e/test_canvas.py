@@ -126,7 +126,6 @@ def test_five_steps_are_built_by_mouse_from_an_empty_canvas(studio: Studio):
     ("source", "target", "reason"),
     [
         ("load-data.table", "predict.model", "takes model, and this is table"),
-        ("load-data.table", "predict.table", "takes one connection and has one from Split"),
         ("split.train", "deep-forest.table", "there already"),
         ("predict.predictions", "predict.table", "cannot feed itself"),
     ],
@@ -605,3 +604,114 @@ def test_streamlits_own_keys_stay_out(studio: Studio):
     time.sleep(1)
     assert studio.page.get_by_role("dialog").count() == 0
     assert len(studio.records()) == reruns
+
+
+def is_on_stage(studio: Studio, name: str) -> bool:
+    node, stage = studio.box(studio.node(name)), studio.box(studio.page.locator(".stage"))
+    return all(
+        stage[start] <= node[start] and node[start] + node[size] <= stage[start] + stage[size]
+        for start, size in (("x", "width"), ("y", "height"))
+    )
+
+
+def test_a_long_pipeline_opens_at_its_beginning_large_enough_to_read_and_fit_shows_all_of_it(studio: Studio):
+    studio.open("doc=12")
+    level = studio.button("Zoom to 100 %")
+    playwright.expect(level).to_have_text("75 %")
+    assert is_on_stage(studio, "split-0") and is_on_stage(studio, "split-2")
+    assert not is_on_stage(studio, "split-11")
+    studio.button("Fit").click()
+    until(lambda: is_on_stage(studio, "split-0") and is_on_stage(studio, "split-11"))
+    playwright.expect(level).not_to_have_text("75 %")
+
+
+def test_a_pipeline_far_too_large_to_read_opens_as_a_whole(studio: Studio):
+    studio.open("doc=300")
+    assert is_on_stage(studio, "split-0") and is_on_stage(studio, "split-299")
+
+
+@pytest.mark.parametrize("by", ["a new edge", "the end of an edge"])
+def test_an_edge_takes_the_place_of_the_one_at_an_input_for_one_and_undo_brings_it_back(studio: Studio, by: str):
+    studio.open("doc=five")
+    before = studio.records()[-1]["document"]
+    if by == "a new edge":
+        studio.connect("load-data.table", "predict.table", let_go=False)
+        after = [*WIRES[:2], *WIRES[3:], ("load-data.table", "predict.table")]
+    else:
+        end = studio.centre(studio.handle("predict.table", "input"))
+        studio.pull(end_of(studio, WIRES[0]), end, let_go=False)
+        after = [("load-data.table", "predict.table"), WIRES[1], *WIRES[3:]]
+    playwright.expect(studio.page.locator(".replacing")).to_have_text(
+        "Replaces the connection from Split: To judge by."
+    )
+    assert studio.page.locator(".refusal").count() == 0
+    studio.shoot(f"replacing-{by.replace(' ', '-')}")
+    studio.page.mouse.up()
+    studio.python(lambda record: edges_of(record) == after)
+    playwright.expect(studio.page.locator(".replacing")).to_have_count(0)
+    studio.press("Control+z")
+    studio.python(lambda record: record["document"] == before)
+    playwright.expect(studio.button("Undo")).to_be_disabled()
+
+
+def test_a_connection_is_drawn_by_keyboard_alone(studio: Studio):
+    studio.open("doc=five")
+    studio.node("load-data").focus()
+    studio.press("e")
+    field = studio.page.get_by_role("combobox", name="Connect")
+    playwright.expect(field).to_be_focused()
+    options = studio.page.get_by_role("option")
+    names = [name.splitlines()[0] for name in options.all_inner_texts()]
+    assert names == ["Load data: Table → Deep forest: Training rows", "Load data: Table → Predict: Rows to score"]
+    playwright.expect(options.first).to_contain_text("Replaces the connection from Split: To learn from.")
+    studio.shoot("connect")
+    studio.press("ArrowDown")
+    playwright.expect(options.nth(1)).to_have_attribute("aria-selected", "true")
+    assert field.get_attribute("aria-activedescendant") == options.nth(1).get_attribute("id")
+    studio.press("Enter")
+    after = [*WIRES[:2], *WIRES[3:], ("load-data.table", "predict.table")]
+    studio.python(lambda record: edges_of(record) == after)
+    playwright.expect(field).to_have_count(0)
+    playwright.expect(studio.node("load-data")).to_be_focused()
+    studio.press("Control+z")
+    studio.python(lambda record: edges_of(record) == WIRES)
+
+
+def test_the_list_of_connections_is_searched_and_left_without_drawing_one(studio: Studio):
+    studio.open("doc=five")
+    studio.click("split")
+    studio.python(lambda record: record["selection"] == ["split"])
+    studio.press("e")
+    options = studio.page.get_by_role("option")
+    playwright.expect(options.first).to_be_visible()
+    studio.write(studio.page.get_by_role("combobox", name="Connect"), "judge forest")
+    playwright.expect(options).to_have_count(1)
+    playwright.expect(options).to_contain_text("Split: To judge by → Deep forest: Training rows")
+    studio.press("Escape")
+    playwright.expect(options).to_have_count(0)
+    studio.press("ArrowDown")  # the keys are the canvas's again: the step is moved
+    record = studio.python(lambda record: record["document"]["layout"]["split"] == [288, 80])
+    assert edges_of(record) == WIRES
+
+
+def test_python_hears_of_the_selection_only_when_the_dragged_node_is_let_go(studio: Studio):
+    studio.open("doc=five")
+    x, y = studio.centre(studio.node("evaluate").locator(".step-title"))
+    studio.pull((x, y), (x - 40, y + 160), let_go=False)
+    studio.page.wait_for_selector('.react-flow__node.selected[data-id="evaluate"]')
+    studio.page.wait_for_timeout(600)  # time enough to hear of it, if it were told
+    assert all(record["selection"] == [] for record in studio.records())
+    studio.page.mouse.up()
+    record = studio.python(lambda record: record["selection"] == ["evaluate"])
+    assert record["document"]["layout"]["evaluate"] != [1152, 64]
+
+
+def test_a_node_reached_by_tab_is_brought_into_view(studio: Studio):
+    studio.open("doc=12")
+    assert not is_on_stage(studio, "split-6")
+    studio.node("split-0").focus()
+    for _ in range(40):
+        studio.press("Tab")
+        if studio.node("split-6").evaluate("node => node.matches(':focus')"):
+            break
+    until(lambda: is_on_stage(studio, "split-6"))

@@ -106,9 +106,8 @@ def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
 
 def test_a_wrong_connection_is_refused_with_the_reason(studio: Studio):
     studio.begin(forest())
-    studio.connect("split.test", "forest.table", let_go=False)
-    refusal = studio.page.locator(".refusal")
-    expect(refusal).to_contain_text("takes one connection")
+    studio.connect("forest.model", "split.table", let_go=False)
+    expect(studio.page.locator(".refusal")).to_contain_text("takes table, and this is model")
     studio.shoot("refused")
     studio.page.mouse.up()
     studio.page.wait_for_timeout(500)

@@ -25,7 +25,7 @@ from ui.text import plain
 
 KEYS = """
 `/` or double-click: add a node · `Ctrl+Z`, `Ctrl+Shift+Z`: undo, redo · `Ctrl+C`, `Ctrl+V`: copy, paste ·
-`Del`: delete · `F`: see all · `N`: note · `Ctrl+Enter`: run
+`Del`: delete · `E`: connect · `F`: see all · `N`: note · `Ctrl+Enter`: run
 """
 
 LIMITS: dict[str, tuple[int, int] | tuple[float, float]] = {

@@ -244,12 +244,13 @@ test("the layout goes left to right and lets nothing overlap, even for a circle"
 const STAGE = { width: 1000, height: 600 };
 const grid = (columns, rows) => Array.from({ length: columns * rows }, (_, at) => ({ x: (at % columns) * 288, y: Math.floor(at / columns) * 144, width: 208, height: 104 }));
 const onScreen = ({ x, y, zoom }, box) => ({ left: x + box.x * zoom, right: x + (box.x + box.width) * zoom, top: y + box.y * zoom, bottom: y + (box.y + box.height) * zoom });
-test("a pipeline opens as a whole if it can be read then, else at its beginning, and a very large one as a whole", () => {
+test("a pipeline opens as a whole if it can be taken in then, else at its beginning, and a very large one as a whole", () => {
   const cases = [
     [[1, 1], 1, 1],
     [[3, 1], 1, 3],
     [[4, 1], 0.87, 4],
-    [[5, 1], 0.75, 4],
+    [[6, 1], 0.57, 6],
+    [[8, 1], 0.75, 4],
     [[12, 1], 0.75, 4],
     [[15, 7], 0.75, 20],
     [[15, 20], 0.14, 300],

@@ -18,6 +18,7 @@ await esbuild.build({
   outdir,
   entryNames: "[name]-[hash]", // a browser that has cached an older bundle asks for the new one
   bundle: true,
+  alias: { "d3-color": "./src/noColours.js" },
   minify: true,
   format: "esm",
   jsx: "automatic",

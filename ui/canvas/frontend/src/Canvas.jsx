@@ -3,6 +3,7 @@
 import { Background, BackgroundVariant, MiniMap, ReactFlow, SelectionMode, useReactFlow, useStore as useFlow } from "@xyflow/react";
 import { useEffect, useMemo, useRef, useState, useLayoutEffect } from "react";
 import { add, copySelected, duplicateSelected, link, note, pasteCopy, removeSelected, retarget, selectAll, tidy } from "./actions.js";
+import { Connect } from "./Connect.jsx";
 import { useStore, useView } from "./context.js";
 import { dropHandlers } from "./drop.js";
 import { NODE_WIDTH, edgeOf } from "./flow.js";
@@ -12,13 +13,16 @@ import { ConnectionHint, EmptyHint, Notice, Tip } from "./Messages.jsx";
 import { GRID, disconnect, isNoteId } from "./model.js";
 import { NoteNode } from "./NoteNode.jsx";
 import { Palette } from "./Palette.jsx";
-import { QuickAdd, SEARCH_ROOM } from "./QuickAdd.jsx";
-import { outputAt, refusal } from "./rules.js";
+import { QuickAdd } from "./QuickAdd.jsx";
+import { objection, outputAt } from "./rules.js";
 import { StepNode } from "./StepNode.jsx";
 import { Toolbar, Zoom } from "./Toolbar.jsx";
+import { CLEAR, isWithin, openingView } from "./view.js";
 
-const FIT = { padding: { top: "64px", right: "32px", bottom: "136px", left: "32px" }, maxZoom: 1, duration: 200 }; // clear of the bars and the minimap
+const pixels = (sides) => Object.fromEntries(Object.entries(sides).map(([side, size]) => [side, `${size}px`]));
+const FIT = { padding: pixels(CLEAR), maxZoom: 1, duration: 200 };
 const FAR = 0.3; // below this zoom nobody can read small print
+const ROOM = { add: { x: 264, y: 324 }, connect: { x: 428, y: 324 } }; // what a list takes of the stage
 const MINIMAP_NEEDS = { width: 700, height: 430 };
 
 // A setting that becomes another object makes React Flow ask each node, port and edge anew: none of them may change.
@@ -50,7 +54,8 @@ export function Canvas() {
   const stage = useRef(null);
   const flow = useReactFlow();
   const ui = useScreen(store, home, stage, flow);
-  useReveal(flow);
+  const [first, setFirst] = useState(null);
+  useLayoutEffect(() => setFirst(firstView(store, stage.current)), [store]);
   useSteadyCentre(home, height, flow);
 
   const onKeyDown = useMemo(() => keyHandler(store, ui), [store, ui]);
@@ -60,8 +65,8 @@ export function Canvas() {
   return (
     <div ref={home} className="sylva-canvas" style={{ height }} tabIndex={-1} onKeyDown={onKeyDown} onPointerDownCapture={closeElsewhere}>
       <Palette onAdd={ui.addInMiddle} />
-      <div ref={stage} className={`stage${far ? " far" : ""}`} onDoubleClick={ui.onDoubleClick} onPointerDown={ui.onPointerDown} {...drop}>
-        <Flow ui={ui} />
+      <div ref={stage} className={`stage${far ? " far" : ""}`} onDoubleClick={ui.onDoubleClick} onPointerDown={ui.onPointerDown} onFocus={ui.onFocus} {...drop}>
+        {first && <Flow ui={ui} first={first} />}
         <Toolbar fit={ui.fit} onNote={ui.note} />
         <Zoom />
         <EmptyHint />
@@ -69,6 +74,7 @@ export function Canvas() {
         <Tip />
         <Notice />
         {overlay?.kind === "add" && <QuickAdd key={overlay.id} {...overlay} onChoose={ui.choose} onClose={ui.close} />}
+        {overlay?.kind === "connect" && <Connect key={overlay.id} {...overlay} onChoose={ui.draw} onClose={ui.close} />}
         {overlay?.kind === "menu" && <Menu key={overlay.id} {...overlay} onClose={ui.close} />}
       </div>
     </div>
@@ -76,11 +82,12 @@ export function Canvas() {
 }
 
 /** React Flow with the document in it: the only part that is drawn anew while something is dragged. */
-function Flow({ ui }) {
+function Flow({ ui, first }) {
   const store = useStore();
   const nodes = useView((view) => view.nodes);
   const edges = useView((view) => view.edges);
-  const [first] = useState(() => firstView(store.view));
+  const flow = useReactFlow();
+  useReveal(flow);
   const roomy = useFlow(({ width, height }) => width >= MINIMAP_NEEDS.width && height >= MINIMAP_NEEDS.height);
   const handlers = useMemo(() => flowHandlers(store, ui), [store, ui]);
   return (
@@ -91,20 +98,26 @@ function Flow({ ui }) {
   );
 }
 
-/** Where the canvas opens: where it was left; else at the node that Python asks to show; else with all in view. */
-function firstView({ viewport, nodes, reveal }) {
-  const defaultViewport = viewport ?? { x: 40, y: 40, zoom: 1 };
-  if (viewport || !nodes.length) return { defaultViewport };
-  const shown = reveal && { nodes: [{ id: reveal.node }] };
-  return { defaultViewport, fitView: true, fitViewOptions: { ...FIT, duration: 0, ...shown } };
+/** Where the canvas opens: where it was left; else at the node that Python asks to show; else at the beginning. */
+function firstView(store, stage) {
+  const { viewport, nodes, reveal } = store.view;
+  if (viewport || !nodes.length) return { defaultViewport: viewport ?? { x: 40, y: 40, zoom: 1 } };
+  const room = stage.getBoundingClientRect();
+  if (reveal || !room.width) return { fitView: true, fitViewOptions: { ...FIT, duration: 0, nodes: reveal && [{ id: reveal.node }] } };
+  const boxes = nodes.map(({ id }) => boxOf(store, id));
+  const defaultViewport = openingView(boxes, room, SETTINGS.minZoom);
+  store.moveViewport(defaultViewport);
+  return { defaultViewport };
 }
 
 const flowHandlers = (store, ui) => ({
   onNodesChange: store.nodesChanged,
   onEdgesChange: store.edgesChanged,
+  onNodeDragStart: store.held,
+  onSelectionDragStart: store.held,
   onNodeDragStop: (_, __, moved) => store.dropped(moved),
   onSelectionDragStop: (_, moved) => store.dropped(moved),
-  isValidConnection: (connection) => refusal(store.view.pulled?.doc ?? store.view.doc, store.view.rules, edgeOf(connection)) === null,
+  isValidConnection: (connection) => objection(store.view.pulled?.doc ?? store.view.doc, store.view.rules, edgeOf(connection)) === null,
   onConnect: (connection) => link(store, edgeOf(connection)),
   onConnectStart: ui.onConnectStart,
   onConnectEnd: ui.onConnectEnd,
@@ -137,17 +150,24 @@ function useScreen(store, home, stage, flow) {
     const show = (kind, event, more) => {
       const { x, y } = inStage(event);
       const box = stage.current.getBoundingClientRect();
-      const room = kind === "menu" ? menuRoom(more.items) : SEARCH_ROOM;
+      const room = ROOM[kind] ?? menuRoom(more.items);
       const at = { x: Math.max(8, Math.min(x, box.width - room.x)), y: Math.max(8, Math.min(y, box.height - room.y)) };
       store.set({ overlay: { kind, id: ++overlays, at, place: toFlow(event), ...more } });
     };
     const close = () => {
+      const back = store.view.overlay?.back;
       store.set({ overlay: null });
-      focus();
+      if (back?.isConnected) back.focus({ preventScroll: true });
+      else focus();
     };
     const centred = ({ x, y }) => ({ x: x - NODE_WIDTH / 2, y: y - 2 * GRID });
     const noteAt = (place) => store.set({ overlay: { kind: "note", id: note(store, place) } });
     const search = (event, more) => show("add", event, more);
+    const connect = (node, back) => {
+      const [x, y] = store.view.doc.layout[node];
+      const place = flow.flowToScreenPosition({ x, y: y + store.size(node).height + GRID / 2 });
+      show("connect", { clientX: place.x, clientY: place.y }, { node, back });
+    };
 
     return {
       focus,
@@ -165,6 +185,16 @@ function useScreen(store, home, stage, flow) {
         add(store, type, from ? place : centred(place), from);
         close();
       },
+      /** A key on a step that has the focus, or else on the one that is selected: what can it be connected with? */
+      connect: (element) => {
+        const back = element.closest(".react-flow__node");
+        const ids = back ? [back.dataset.id] : store.selected.ids;
+        return ids.length === 1 && !isNoteId(ids[0]) ? () => connect(ids[0], back) : null;
+      },
+      draw: (edge) => {
+        link(store, edge);
+        close();
+      },
       /** Enter on a node that has the focus: select it; on a selected note: write. */
       open: (element) => {
         const id = element.closest(".react-flow__node")?.dataset.id;
@@ -172,6 +202,12 @@ function useScreen(store, home, stage, flow) {
         return () => (isNoteId(id) && store.selected.ids.includes(id) ? store.set({ overlay: { kind: "note", id } }) : store.select([id]));
       },
       onPointerDown: (event) => event.target.closest("input, textarea, button, .overlay, .react-flow__node") || focus(),
+      /** A node reached by Tab is brought into view. */
+      onFocus: ({ target }) => {
+        if (!target.matches(".react-flow__node:focus-visible")) return;
+        const { id } = target.dataset;
+        if (!isWithin(stage.current.getBoundingClientRect(), flow.getViewport(), boxOf(store, id))) centre(store, flow, id);
+      },
       onDoubleClick: (event) => event.target.classList.contains("react-flow__pane") && search(event),
       onReconnectStart: (_, edge) => (loose = edgeOf(edge)),
       onConnectStart: (_, { nodeId, handleId, handleType }) => {
@@ -193,7 +229,7 @@ function useScreen(store, home, stage, flow) {
       onNodeMenu: (event, id) => {
         event.preventDefault();
         if (id && !store.selected.ids.includes(id)) store.select([id]);
-        show("menu", event, { items: nodeItems(store, id) });
+        show("menu", event, { items: nodeItems(store, id, connect) });
       },
       onEdgeMenu: (event, edge) => {
         event.preventDefault();
@@ -222,7 +258,7 @@ function useScreen(store, home, stage, flow) {
 
 const pointed = (stage, event) => stage.getRootNode().elementFromPoint(event.clientX, event.clientY)?.closest(".react-flow__pane");
 
-function nodeItems(store, id) {
+function nodeItems(store, id, connect) {
   const run = id && !isNoteId(id);
   return [
     ...(run
@@ -230,6 +266,7 @@ function nodeItems(store, id) {
           { label: "Run to here", run: () => store.trigger("run", { node: id, direction: "to" }) },
           { label: "Run from here", run: () => store.trigger("run", { node: id, direction: "from" }) },
           null,
+          { label: "Connect…", keys: "E", run: () => connect(id) },
         ]
       : []),
     { label: "Copy", keys: "Ctrl C", run: () => copySelected(store) },
@@ -249,14 +286,23 @@ function useSteadyCentre(home, height, flow) {
   }, [home, height, flow]);
 }
 
-/** Python asked to show a node: bring it into view without changing the zoom. */
+/** Python asked to show a node: bring it into view. */
 function useReveal(flow) {
   const store = useStore();
   const reveal = useView((view) => view.reveal);
   useEffect(() => {
-    const place = reveal && store.view.doc.layout[reveal.node];
-    if (!place) return;
-    const { width, height } = store.size(reveal.node);
-    flow.setCenter(place[0] + width / 2, place[1] + height / 2, { zoom: flow.getZoom(), duration: 200 });
+    if (reveal && store.view.doc.nodes[reveal.node]) centre(store, flow, reveal.node);
   }, [reveal, flow, store]);
+}
+
+/** Bring a node into the middle without changing the zoom. */
+function centre(store, flow, id) {
+  const { x, y, width, height } = boxOf(store, id);
+  flow.setCenter(x + width / 2, y + height / 2, { zoom: flow.getZoom(), duration: 200 });
+}
+
+function boxOf(store, id) {
+  const node = store.view.nodes.find((one) => one.id === id);
+  const { width, height } = isNoteId(id) ? node : store.size(id);
+  return { ...node.position, width, height };
 }

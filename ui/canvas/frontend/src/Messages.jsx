@@ -1,14 +1,14 @@
-// What the canvas says: why a connection is refused, at the pointer; problems, at their badge; notices, below;
+// What the canvas says: why a connection is refused or what it replaces, at the pointer; problems, at their badge; notices, below;
 // a hint while it is empty.
 
 import { useConnection, useStore as useFlow } from "@xyflow/react";
 import { useEffect } from "react";
 import { useStore, useView } from "./context.js";
-import { refusal } from "./rules.js";
+import { objection, replacing } from "./rules.js";
 
 const NOTICE_SECONDS = 8;
 
-/** Why the edge under the pointer is refused. */
+/** Why the edge under the pointer is refused, or which other it will replace. */
 export function ConnectionHint() {
   const connection = useConnection();
   const doc = useView((view) => view.pulled?.doc ?? view.doc);
@@ -17,31 +17,33 @@ export function ConnectionHint() {
   const width = useFlow((state) => state.width);
   const height = useFlow((state) => state.height);
   const { inProgress, fromHandle, toHandle, isValid, pointer } = connection;
-  if (!inProgress || !toHandle || isValid) return null;
+  if (!inProgress || !toHandle) return null;
   if (toHandle.nodeId === fromHandle.nodeId && toHandle.id === fromHandle.id && toHandle.type === fromHandle.type) return null;
+  const text = hint(doc, rules, titles, fromHandle, toHandle, isValid);
+  if (!text) return null;
   return (
-    <div className="overlay refusal" role="alert" style={besidePointer(pointer, width, height)}>
-      {whyNot(doc, rules, titles, fromHandle, toHandle)}
+    <div className={`overlay hint ${isValid ? "replacing" : "refusal"}`} role={isValid ? "status" : "alert"} style={besidePointer(pointer, width, height)}>
+      {text}
     </div>
   );
 }
 
-const REFUSAL = { width: 280, height: 76 };
+const HINT = { width: 280, height: 76 };
 
 /** Right and below the pointer, or on the other side of it where the stage ends. */
 const besidePointer = ({ x, y }, width, height) => ({
-  left: Math.max(8, Math.min(x + 16, width - REFUSAL.width - 8)),
-  ...(y + 18 + REFUSAL.height < height ? { top: y + 18 } : { bottom: height - y + 14 }),
+  left: Math.max(8, Math.min(x + 16, width - HINT.width - 8)),
+  ...(y + 18 + HINT.height < height ? { top: y + 18 } : { bottom: height - y + 14 }),
 });
 
-function whyNot(doc, rules, titles, fromHandle, toHandle) {
+function hint(doc, rules, titles, fromHandle, toHandle, isValid) {
   const end = (handle) => `${handle.nodeId}.${handle.id}`;
   if (fromHandle.type === toHandle.type && fromHandle.nodeId !== toHandle.nodeId) {
     const side = fromHandle.type === "source" ? "outputs" : "inputs";
     return `Both are ${side}. Connect an output (right side) to an input (left side).`;
   }
   const [source, target] = fromHandle.type === "source" ? [fromHandle, toHandle] : [toHandle, fromHandle];
-  return refusal(doc, rules, { from: end(source), to: end(target) }, titles);
+  return (isValid ? replacing : objection)(doc, rules, { from: end(source), to: end(target) }, titles);
 }
 
 export function Notice() {

@@ -7,7 +7,7 @@ import { Icon } from "./icons.jsx";
 export const dragging = { type: null }; // a browser does not tell what is dragged until it is dropped
 export const MIME = "application/x-sylva-node";
 
-const wordsIn = (query) => query.toLowerCase().split(/\s+/).filter(Boolean);
+export const wordsIn = (query) => query.toLowerCase().split(/\s+/).filter(Boolean);
 
 /** Types by category, in the order of the categories, as far as title, name or summary hold the words. */
 export function found(types, categories, query) {

@@ -6,7 +6,7 @@ import { useStore, useView } from "./context.js";
 import { IDLE } from "./flow.js";
 import { Icon } from "./icons.jsx";
 import { tipAt } from "./Messages.jsx";
-import { refusal } from "./rules.js";
+import { objection } from "./rules.js";
 import { STATE_TITLES, stateLine } from "./words.js";
 
 export const StepNode = memo(function StepNode({ id, data }) {
@@ -117,5 +117,5 @@ function Port({ id, port, side, pulled, dropPort }) {
 function fitsPulled(rules, { end: origin, side, doc }, end, input) {
   if (origin === end && (side === "source") !== input) return true;
   if ((side === "source") !== input) return false;
-  return refusal(doc, rules, side === "source" ? { from: origin, to: end } : { from: end, to: origin }) === null;
+  return objection(doc, rules, side === "source" ? { from: origin, to: end } : { from: end, to: origin }) === null;
 }

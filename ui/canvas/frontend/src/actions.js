@@ -3,7 +3,7 @@
 import { layered } from "./layout.js";
 import { GRID, NOTE_SIZE, addNode, addNote, changeNote, connect, copy, disconnect, freeId, move, newNoteId, paste, reconnect, remove, snap } from "./model.js";
 import { NODE_WIDTH } from "./flow.js";
-import { edgeInto, refusal } from "./rules.js";
+import { displaced, edgeInto, objection } from "./rules.js";
 import { recall, remember } from "./storage.js";
 
 const PASTE_SHIFT = 2 * GRID;
@@ -39,19 +39,21 @@ export function placeAfter(store, id) {
   return { x: right, y: down };
 }
 
+/** Draw an edge; one that is in its place goes with the same step. */
 export function link(store, edge) {
   const { doc, rules, titles } = store.view;
-  const reason = refusal(doc, rules, edge, titles);
+  const reason = objection(doc, rules, edge, titles);
   if (reason) store.notify(reason, "warning");
-  else store.edit(connect(doc, edge));
+  else store.edit(connect(remove(doc, [], displaced(doc, rules, edge)), edge));
 }
 
-/** Let an edge lead from or to another port. */
+/** Let an edge lead from or to another port; one that is in its place there goes with the same step. */
 export function retarget(store, old, edge) {
   const { doc, rules, titles } = store.view;
-  const reason = refusal(disconnect(doc, old), rules, edge, titles);
+  const without = disconnect(doc, old);
+  const reason = objection(without, rules, edge, titles);
   if (reason) store.notify(reason, "warning");
-  else store.edit(reconnect(doc, old, edge));
+  else store.edit(reconnect(remove(doc, [], displaced(without, rules, edge)), old, edge));
 }
 
 export function removeSelected(store) {

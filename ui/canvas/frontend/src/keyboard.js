@@ -7,7 +7,7 @@ const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], Arrow
 
 const isTyping = (element) => ["INPUT", "TEXTAREA", "SELECT"].includes(element.tagName) || element.isContentEditable;
 
-/** A keydown handler; `ui` has what needs the screen: search, fit, note, focusNode, close. */
+/** A keydown handler; `ui` has what needs the screen: search, connect, fit, note, open, close. */
 export const keyHandler = (store, ui) => (event) => {
   const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
   if (plain && event.key.length === 1 && event.key !== " ") event.stopPropagation();
@@ -40,6 +40,8 @@ function plainKey(event, store, ui) {
       return ui.open(event.target);
     case "/":
       return ui.search;
+    case "e":
+      return ui.connect(event.target);
     case "f":
       return ui.fit;
     case "n":

@@ -15,6 +15,7 @@ import { leaveLate, load, save, takeLate, whenIdle } from "./storage.js";
 
 const SELECTION_DELAY = 60;
 const SAVE_DELAY = 300;
+const LET_GO = ["pointerup", "pointercancel"];
 const EMPTY = { nodes: {}, edges: [], layout: {}, notes: [] };
 
 const kept = (before, after) => (sameJson(before, after) ? before : after);
@@ -63,6 +64,7 @@ export class CanvasStore {
   #sendTimer = null;
   #selectionTimer = null;
   #saveTimer = null;
+  #held = false; // a node is in the user's hand
   #selection = "[]";
   #revealed = null;
   #refused = null;
@@ -254,6 +256,17 @@ export class CanvasStore {
 
   edgesChanged = (changes) => this.set({ edges: applyEdgeChanges(changes.filter(({ type }) => type !== "remove"), this.view.edges) });
 
+  /** The user drags something. Python hears what is selected only when it is let go: its answer would stop the hand. */
+  held = () => {
+    const release = () => {
+      this.#held = false;
+      this.#watchSelection();
+      for (const type of LET_GO) window.removeEventListener(type, release, true);
+    };
+    this.#held = true;
+    for (const type of LET_GO) window.addEventListener(type, release, true);
+  };
+
   /** The user let go of what was dragged: its places become part of the document. */
   dropped(moved) {
     this.edit(move(this.view.doc, Object.fromEntries(moved.map(({ id, position }) => [id, [position.x, position.y]]))));
@@ -306,6 +319,7 @@ export class CanvasStore {
 
   #reportSelection = () => {
     clearTimeout(this.#selectionTimer);
+    if (this.#held) return;
     const ids = this.selected.ids.filter((id) => !isNoteId(id));
     const text = JSON.stringify(ids);
     if (text === this.#selection) return;
