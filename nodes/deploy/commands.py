@@ -65,6 +65,8 @@ def predict(
     from nodes.deploy.registry import Registry, open_model
     from nodes.deploy.scoring import score_file, target_format
 
+    # Read when LightGBM is loaded: between two blocks its threads are to leave the cores to reading and writing.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     target_format(out)
     if not out.absolute().parent.is_dir():
         raise BadInput(f"There is no folder {out.absolute().parent} to write {out.name} into.")

@@ -310,5 +310,7 @@ def _open_sink(place: Any, file_format: str, schema: pa.Schema) -> Any:
     if file_format == "csv":
         return pa_csv.CSVWriter(place, schema)
     if file_format == "parquet":
-        return pq.ParquetWriter(place, schema, compression="zstd")
+        # Fractions hardly ever come twice: a dictionary of them would only take time and room.
+        repeating = [field.name for field in schema if not pa.types.is_floating(field.type)]
+        return pq.ParquetWriter(place, schema, compression="zstd", use_dictionary=repeating)
     return pa.ipc.new_file(place, schema)

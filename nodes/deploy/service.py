@@ -24,11 +24,12 @@ import os
 import socket
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -44,12 +45,14 @@ from nodes.deploy.openapi import describe_service
 from nodes.deploy.page import HEADERS, PAGE
 from nodes.deploy.quick import quickened
 from nodes.deploy.rows import RowReader, UnfitRows, shown
+from nodes.deploy.together import Together
 
 if TYPE_CHECKING:
+    import numpy as np
     from starlette.requests import Request
 
 SMALL_BODY = 64 << 10
-"""Bytes up to which a request is answered beside larger ones, not after them."""
+"""Bytes up to which a request is answered beside larger ones, not after them; as many are answered together."""
 FEW_ROWS = 64
 """Rows for which one thread is enough."""
 BODIES_AT_ONCE = 4
@@ -95,25 +98,54 @@ class Service:
         self._reader = RowReader(model.encoder, model.learner.precision)
         self._received = 0
         # One thread for the many small requests, one for the large: neither waits for the other.
-        self._small, self._large = (ThreadPoolExecutor(1, thread_name_prefix=name) for name in ("small", "large"))
+        self._small, self._large = Together(self.answers, SMALL_BODY), ThreadPoolExecutor(1, thread_name_prefix="large")
 
     # What it answers
 
-    def answer(self, body: bytes) -> bytes:
-        """The predictions for a request's body, as JSON; ``Refusal`` if it cannot be answered."""
-        rows = self._rows(_read_json(body))
+    def answers(self, bodies: Sequence[bytes]) -> list[bytes | Exception]:
+        """For each request's body the predictions as JSON, or why there are none: ``Refusal`` if it is at fault.
+
+        All their rows are predicted at once; what is wrong with one body is nothing to the others.
+        """
         try:
-            matrix = self._reader.matrix(rows)
+            read = [self._matrix(body) for body in bodies]
+            matrices = [matrix for matrix in read if not isinstance(matrix, Refusal)]
+            predicted = iter(self._predicted(matrices))
+            return [each if isinstance(each, Refusal) else self._told(next(predicted)) for each in read]
+        except Exception as error:
+            return [error] if len(bodies) == 1 else [self.answers([body])[0] for body in bodies]
+
+    def _answer(self, body: bytes) -> bytes:
+        (answer,) = self.answers([body])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _matrix(self, body: bytes) -> np.ndarray | Refusal:
+        try:
+            return self._reader.matrix(self._rows(_read_json(body)))
+        except Refusal as refusal:
+            return refusal
         except UnfitRows as unfit:
-            problems = [asdict(problem) for problem in unfit.problems]
-            raise Refusal(422, "The rows do not fit the model.", problems) from None
-        threads = 1 if len(rows) <= FEW_ROWS else self._threads
-        probabilities = self.model.learner.predict_proba(matrix, threads) if rows else matrix[:, :0]
+            return Refusal(422, "The rows do not fit the model.", [asdict(problem) for problem in unfit.problems])
+
+    def _predicted(self, matrices: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """The probabilities of each matrix."""
+        import numpy as np
+
+        counts = [len(matrix) for matrix in matrices]
+        if not any(counts):
+            return [np.empty((0, len(self.model.classes)))] * len(matrices)
+        together = matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
+        threads = 1 if len(together) <= FEW_ROWS else self._threads
+        probabilities = self.model.learner.predict_proba(together, threads)
+        return [probabilities[end - count : end] for count, end in zip(counts, accumulate(counts), strict=True)]
+
+    def _told(self, probabilities: np.ndarray) -> bytes:
         classes = self.model.classes
-        best = probabilities.argmax(axis=1).tolist() if rows else []
         predictions = [
             {"prediction": classes[place], "probabilities": dict(zip(classes, line, strict=True))}
-            for place, line in zip(best, probabilities.tolist(), strict=True)
+            for place, line in zip(probabilities.argmax(axis=1).tolist(), probabilities.tolist(), strict=True)
         ]
         return _as_json({"model": self.name, "classes": classes, "predictions": predictions})
 
@@ -183,16 +215,18 @@ class Service:
         asyncio.get_running_loop().set_exception_handler(Trouble())
         self.announce()
         yield
-        for pool in (self._small, self._large):
-            pool.shutdown(wait=True, cancel_futures=True)
+        self._small.close()
+        self._large.shutdown(wait=True, cancel_futures=True)
 
     async def _predict(self, request: Request) -> Response:
         self._check_caller(request)
         _check_type(request)
         body = await self._body(request)
         try:
-            pool = self._small if len(body) <= SMALL_BODY else self._large
-            answer = await asyncio.get_running_loop().run_in_executor(pool, self.answer, body)
+            if len(body) <= SMALL_BODY:
+                answer = await self._small.ask(body)
+            else:
+                answer = await asyncio.get_running_loop().run_in_executor(self._large, self._answer, body)
         finally:
             self._received -= len(body)
         return Response(answer, media_type="application/json")

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from nodes.deploy import connections
+from nodes.deploy.service import Limits, Refusal, Service
 from tests.nodes.deploy.conftest import DECIDING, Kept, make_table, started
 from tests.nodes.deploy.test_rows import as_rows
 
@@ -153,6 +154,97 @@ class TestPredict:
             assert client.get("/health").status_code == 200
 
 
+def mixed_bodies(rows: list[dict[str, Any]]) -> list[bytes]:
+    """Requests of one and of several rows, of none, with rows that do not fit, and that are no requests."""
+    bodies: list[bytes] = []
+    for place, row in enumerate(rows):
+        lacking = {name: value for name, value in row.items() if name != DECIDING[place % len(DECIDING)]}
+        columns, line = list(row), list(row.values())
+        wanted: list[Any] = [
+            {"rows": [row]},
+            {"rows": rows[place : place + 3]},
+            {"rows": [row, lacking]},
+            {"rows": []},
+            {"columns": columns, "data": [line, line]},
+            {"columns": columns, "data": [line[1:]]},
+            {"rows": [{**row, "count": f"no number {place}"}]},
+            {"row": place},
+            {"rows": rows[:1] * (51 + place)},
+        ]
+        bodies += [json.dumps(each).encode() for each in wanted]
+        bodies.append(b'{"rows": [%d' % place)
+    return bodies
+
+
+class TestTogether:
+    """Requests that come at the same moment get what they would get alone."""
+
+    def test_many_clients_at_once(self, address, rows):
+        bodies = mixed_bodies(rows[:20])
+
+        async def ask() -> list[tuple[int, bytes]]:
+            limits = httpx.Limits(max_connections=24)
+            async with httpx.AsyncClient(base_url=address, timeout=60, limits=limits) as client:
+                answers = await asyncio.gather(*(client.post("/predict", content=body) for body in bodies))
+            return [(answer.status_code, answer.content) for answer in answers]
+
+        together = asyncio.run(ask())
+        with httpx.Client(base_url=address, timeout=60) as client:
+            alone = [client.post("/predict", content=body) for body in bodies]
+        assert {answer.status_code for answer in alone} == {200, 400, 413, 422}
+        for body, got, wanted in zip(bodies, together, alone, strict=True):
+            assert got == (wanted.status_code, wanted.content), body
+
+    @pytest.mark.parametrize(("name", "tolerance"), [("mart", 0.0), ("linear", 1e-12)])
+    def test_their_rows_are_predicted_at_once(self, kept, rows, name, tolerance):
+        service = Service(name, kept.open(name), limits=Limits(rows=50))
+        bodies = mixed_bodies(rows[:20])
+        asked: list[int] = []
+        predict = service.model.learner.predict_proba
+
+        def noting(matrix: np.ndarray, threads: int) -> np.ndarray:
+            asked.append(len(matrix))
+            return predict(matrix, threads)
+
+        service.model.learner.predict_proba = noting
+        together = service.answers(bodies)
+        assert asked == [sum(len(predictions(answer)) for answer in together)]
+        for body, got in zip(bodies, together, strict=True):
+            (wanted,) = service.answers([body])
+            assert_same(got, wanted, tolerance)
+
+    def test_a_failure_is_only_of_the_request_that_fails(self, kept, rows):
+        service = Service("mart", kept.open("mart"))
+        predict, place = service.model.learner.predict_proba, DECIDING.index("steady")
+
+        def failing(matrix: np.ndarray, threads: int) -> np.ndarray:
+            if (matrix[:, place] == 12345).any():
+                raise MemoryError("too much")
+            return predict(matrix, threads)
+
+        service.model.learner.predict_proba = failing
+        wrong = {"rows": [{**rows[1], "steady": 12345}]}
+        bodies = [json.dumps(each).encode() for each in ({"rows": rows[:1]}, wrong, {"rows": [{}]}, {"rows": rows[:3]})]
+        one, failed, unfit, three = service.answers(bodies)
+        assert [one, three] == [*service.answers(bodies[:1]), *service.answers(bodies[3:])]
+        assert isinstance(failed, MemoryError) and isinstance(unfit, Refusal) and unfit.status == 422
+        assert len(predictions(one)) == 1 and len(predictions(three)) == 3
+
+
+def predictions(answer: bytes | Exception) -> list[Any]:
+    return [] if isinstance(answer, Exception) else json.loads(answer)["predictions"]
+
+
+def assert_same(got: bytes | Exception, wanted: bytes | Exception, tolerance: float) -> None:
+    if isinstance(wanted, Refusal):
+        assert isinstance(got, Refusal)
+        assert (got.status, got.message, got.problems) == (wanted.status, wanted.message, wanted.problems)
+        return
+    for one, other in zip(predictions(got), predictions(wanted), strict=True):
+        assert one["prediction"] == other["prediction"]
+        assert one["probabilities"] == pytest.approx(other["probabilities"], rel=tolerance, abs=0)
+
+
 class TestOther:
     def test_health_schema_and_openapi(self, client, rows):
         assert client.get("/health").json() == {"status": "ok"}
@@ -215,6 +307,7 @@ class TestOther:
 IMPATIENT = """
 import resource
 from nodes.deploy import connections
+from nodes.deploy.service import Limits, Refusal, Service
 connections.HEAD_SECONDS, connections.MOST, connections.OTHER_FILES = 1.0, 20, 60
 resource.setrlimit(resource.RLIMIT_NOFILE, (50, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 """
