@@ -61,9 +61,11 @@ def _with_trees(document: Document, trees: int) -> Document:
     )
 
 
-@pytest.fixture(params=["light", "dark"])
+@pytest.fixture
 def tab(browser: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
-    context = browser.new_context(viewport={"width": 1440, "height": 1000}, color_scheme=request.param)
+    context = browser.new_context(
+        viewport={"width": 1440, "height": 1000}, color_scheme=getattr(request, "param", "light")
+    )
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
@@ -110,6 +112,7 @@ def test_two_runs_are_compared_in_every_way_and_one_is_opened(place: Any, tab: A
     assert "num_boost_round=50" in script
 
 
+@pytest.mark.parametrize("tab", ["dark"], indirect=True)
 def test_the_newest_runs_are_compared_without_being_named(place: Any, tab: Any) -> None:
     address, _, runs = place
     tab.goto(f"{address}/compare")

@@ -299,16 +299,12 @@ def bring_in(studio: Studio, content: bytes) -> None:
 
 
 SCRIPT = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
-
-
-HEAD = b'{"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": '
 UNKNOWN = {"format": "sylva-pipeline", "version": 1, "name": SCRIPT, "nodes": {"a": {"type": SCRIPT}}}
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (HEAD, "not JSON"),
         (b"[" * 100_000, "nested"),
         (
             b'{"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": {}, "pad": "'
@@ -316,16 +312,9 @@ UNKNOWN = {"format": "sylva-pipeline", "version": 1, "name": SCRIPT, "nodes": {"
             + b'"}',
             "larger than",
         ),
-        (b'{"format": "sylva-pipeline", "version": 9, "name": "x", "nodes": {}}', "version"),
-        (b"\xff\xfe\x00garbage", "UTF-8"),
-        (
-            json.dumps(
-                {"format": "sylva-pipeline", "version": 1, "name": SCRIPT, "nodes": {"a": {"type": SCRIPT}}}
-            ).encode(),
-            "no node type",
-        ),
+        (json.dumps(UNKNOWN).encode(), "no node type"),
     ],
-    ids=["cut off", "deep", "50 MB", "newer", "bytes", "unknown node"],
+    ids=["deep", "50 MB", "unknown node"],
 )
 def test_a_hostile_import_shows_its_problems_and_changes_nothing(studio: Studio, content: bytes, said: str):
     before = {entry.id for entry in studio.library.entries()}
