@@ -317,6 +317,7 @@ UNKNOWN = {"format": "sylva-pipeline", "version": 1, "name": SCRIPT, "nodes": {"
     ids=["deep", "50 MB", "unknown node"],
 )
 def test_a_hostile_import_shows_its_problems_and_changes_nothing(studio: Studio, content: bytes, said: str):
+    studio.open()  # a first visit brings the example
     before = {entry.id for entry in studio.library.entries()}
     bring_in(studio, content)
     expect(studio.page.get_by_text("Nothing was changed")).to_be_visible(timeout=120_000)
