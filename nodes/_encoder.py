@@ -71,13 +71,16 @@ class NumberColumn:
 
         values = numbers(column)
         missing = np.isnan(values)
-        if form == "onehot" or not self.has_missing:
+        if (form == "onehot" or not self.has_missing) and missing.any():
             values = np.where(missing, self.median, values)
         if form == "onehot":
             with np.errstate(over="ignore"):
                 values = (values - self.mean) / self.scale
-        limits = np.finfo(out.dtype)
-        np.clip(values, limits.min, limits.max, out=out[:, 0], casting="same_kind")
+        if form == "codes" and out.dtype == values.dtype:
+            out[:, 0] = values  # as they are, nothing can be too large
+        else:
+            limits = np.finfo(out.dtype)
+            np.clip(values, limits.min, limits.max, out=out[:, 0], casting="same_kind")
         if self.width(form) == 2:
             out[:, 1] = missing
 
