@@ -33,7 +33,7 @@ chromium:
 		|| echo 'Chromium is not here and could not be installed: the browser tests will be skipped.'
 
 faults: $(READY)
-	$(BIN)/pytest -n $(WORKERS) tests/faults
+	$(BIN)/pytest -n $(WORKERS) tests/faults tests/engine/test_dask_executor.py
 
 e2e: $(READY) chromium
 	$(BIN)/pytest tests/e2e

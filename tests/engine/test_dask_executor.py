@@ -62,6 +62,7 @@ def finished(lab: Lab, process: subprocess.Popen[str], code: int = 0) -> Answer:
     return answer
 
 
+@pytest.mark.slow
 def test_a_sample_pipeline_gives_the_same_outputs_as_on_this_machine(cluster: Cluster, lab: Lab) -> None:
     words = ("run", str(SAMPLE), "--set", "mart.trees=2", "--json")
     on_cluster = finished(lab, lab.start(*words, "--executor", cluster.address))
@@ -121,6 +122,7 @@ def test_progress_and_log_arrive_and_a_cancelled_node_is_gone_within_two_seconds
     assert lab.executions() == {"node": 2, "last": 1}
 
 
+@pytest.mark.slow
 def test_nodes_end_when_their_supervisor_was_killed_and_the_run_resumes(cluster: Cluster, lab: Lab) -> None:
     command = cluster.run(pipeline(node={"action": "stubborn", "amount": 600, "first": 1}, last={"after": "node"}))
     lab.begun("node")
@@ -131,6 +133,7 @@ def test_nodes_end_when_their_supervisor_was_killed_and_the_run_resumes(cluster:
     assert lab.executions() == {"node": 2, "last": 1}
 
 
+@pytest.mark.slow
 def test_without_workers_nodes_fail_after_a_while_and_a_retry_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

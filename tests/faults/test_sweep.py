@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.faults.lab import Document, Lab, diamond, wait_until
 
 FOREST: Document = {
@@ -38,6 +40,7 @@ def branching(**left: Any) -> Document:
     return swept(diamond(first=1, **left), "left", grid={"action": ["none", action]})
 
 
+@pytest.mark.slow
 def test_a_sweep_asked_for_on_the_command_line_ends_in_a_leaderboard_and_is_cached(lab: Lab) -> None:
     plain = lab.run(FOREST)
     words = ("--sweep", "forest.trees=3,9", "--sweep", "forest.max_depth=1,null")
