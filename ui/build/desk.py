@@ -210,8 +210,9 @@ class Desk:
         self.notice = f"Your edits are in this copy: “{copy.name}”. {why}"
 
     def type_of(self, node: str) -> NodeType | None:
-        """The type of a node, if it is installed."""
-        return self.catalogue.get(self.document.nodes[node].type)
+        """The type of a node; ``None`` if it is not installed, or if the node is gone since the run that names it."""
+        found = self.document.nodes.get(node)
+        return self.catalogue.get(found.type) if found else None
 
     def form_key(self, node: str) -> str:
         """Names the widgets of a node's form; another name means that they show the document afresh."""

@@ -236,6 +236,14 @@ def test_the_best_of_a_sweep_is_told_and_kept_at_once(studio: Studio, canvas: Ca
     assert text.startswith("2 branches · Accuracy") or text.startswith("2 branches · AUC")
     assert " depth=6" in text
     canvas.drawn["on_port"](Endpoint("evaluate", "report"))
+    opened = library(studio).open(pipeline)
+    kept = {name: node for name, node in opened.document.nodes.items() if name != "forest"}
+    edges = tuple(edge for edge in opened.document.edges if "forest" not in (edge.source.node, edge.target.node))
+    gone = Document(name="Without", nodes=kept, edges=edges)
+    stamp = library(studio).save(pipeline, gone, opened.stamp)
+    app.run()
+    assert not app.exception and not any("Keep the best" in button.label for button in app.button)
+    library(studio).save(pipeline, opened.document, stamp)
     press(app.run(), "Keep the best: depth=6 seed=1")
     node = library(studio).open(pipeline).document.nodes["forest"]
     assert (node.params, node.sweep) == ({"trees": 3, "max_depth": 6, "seed": 1}, None)
