@@ -23,6 +23,7 @@ from deepforest import (
 )
 from deepforest.presets import PRESETS
 from deepforest.record import LayerRecord
+from tests.expect import refused
 
 FEW = [{"kind": "random_forest", "trees": 8}, {"kind": "completely_random_forest", "trees": 8}]
 OF_ALL_KINDS = [*FEW, {"kind": "extra_trees", "trees": 8}, {"kind": "mart", "trees": 8, "min_rows": 5}]
@@ -364,7 +365,7 @@ def test_transform_gives_the_vectors_of_a_layer(make: Any) -> None:
         assert model.transform(X, layer).shape == (150, width)
     np.testing.assert_array_equal(model.transform(X), model.transform(X, len(model.estimators_)))
     for layer in (0, len(model.estimators_) + 1):
-        with pytest.raises(ValueError, match=f"layer is {layer}; the cascade has layers 1 to"):
+        with refused(ValueError, naming=["layer", layer, f"1 to {len(model.estimators_)}"]):
             model.transform(X, layer)
 
 
@@ -450,5 +451,5 @@ def test_a_preset_is_a_cascade_to_be_fitted(name: str) -> None:
 
 
 def test_an_unknown_preset_names_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"no preset 'oak'; known are default, gcforest, mart_cascade"):
+    with refused(ValueError, naming=["'oak'", "default", "gcforest", "mart_cascade"]):
         preset("oak")

@@ -27,6 +27,7 @@ from deepforest import (
     ScreenedForestClassifier,
 )
 from deepforest._files import BrokenModel
+from tests.expect import refused
 
 FOREST = {"kind": "random_forest", "trees": 4}
 MART = {"kind": "mart", "trees": 4, "min_rows": 5}
@@ -173,7 +174,7 @@ def test_saving_again_replaces_what_was_there(tmp_path: Path) -> None:
 
 def test_a_scikit_learn_learner_cannot_be_saved_but_pickled(tmp_path: Path) -> None:
     model = CascadeForestClassifier([LogisticRegression(), FOREST], **WAY).fit(X, Y)
-    with pytest.raises(TypeError, match=r"a LogisticRegression has no form but a pickle.*joblib\.dump"):
+    with refused(TypeError, naming=["LogisticRegression", "pickle", "joblib.dump"]):
         model.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(X), model.predict_proba(X))
@@ -195,8 +196,8 @@ def copy(saved: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(saved, tmp_path / "copy"))
 
 
-def refused(folder: Path, message: str | None = None) -> None:
-    with pytest.raises(BrokenModel, match=message):
+def refuse(folder: Path, *naming: str) -> None:
+    with refused(BrokenModel, naming=naming):
         CascadeForestClassifier.load(folder)
 
 
@@ -209,7 +210,7 @@ def test_a_changed_byte_in_any_file_is_noticed(copy: Path) -> None:
             changed = bytearray(whole)
             changed[place] ^= 1
             file.write_bytes(changed)
-            refused(copy)
+            refuse(copy)
         file.write_bytes(whole)
     assert CascadeForestClassifier.load(copy).score(X, Y) > 0.8
 
@@ -218,17 +219,17 @@ def test_a_missing_or_cut_file_is_noticed(copy: Path) -> None:
     for file in sorted(copy.iterdir()):
         whole = file.read_bytes()
         file.unlink()
-        refused(copy, "missing" if file.suffix != ".json" else "holds no model")
+        refuse(copy, file.name if file.suffix != ".json" else str(copy))
         for size in (0, len(whole) // 2):
             file.write_bytes(whole[:size])
-            refused(copy)
+            refuse(copy)
         file.write_bytes(whole)
 
 
 def test_a_folder_of_another_cascade_or_of_nothing_is_refused(saved: Path, tmp_path: Path) -> None:
-    with pytest.raises(BrokenModel, match="holds a CascadeForestClassifier"):
+    with refused(BrokenModel, naming="CascadeForestClassifier"):
         MarginForestClassifier.load(saved)
-    refused(tmp_path / "nowhere", "holds no model")
+    refuse(tmp_path / "nowhere", "nowhere")
 
 
 # --- hostile: the seal is right ---
@@ -294,7 +295,7 @@ MANIFESTS: dict[str, Callable[[dict[str, Any]], Any]] = {
 @pytest.mark.parametrize("change", MANIFESTS)
 def test_a_manifest_that_cannot_be_right_is_refused(change: str, copy: Path) -> None:
     reseal(copy, MANIFESTS[change])
-    refused(copy)
+    refuse(copy)
 
 
 def test_a_manifest_does_not_reach_outside_of_its_folder(copy: Path) -> None:
@@ -306,7 +307,7 @@ def test_a_manifest_does_not_reach_outside_of_its_folder(copy: Path) -> None:
         content["sha256"]["../outside.npz"] = hashlib.sha256(outside.read_bytes()).hexdigest()
 
     reseal(copy, reach_out)
-    refused(copy, "which no model has")
+    refuse(copy, "'../outside.npz'")
 
 
 Change = tuple[str, str, Callable[[np.ndarray], np.ndarray]]
@@ -356,7 +357,7 @@ def test_arrays_that_cannot_be_right_are_refused(change: str, copy: Path) -> Non
         spoiled = spoil(stored[name])
     rewrite(copy / file, {name: spoiled})
     reseal(copy)
-    refused(copy)
+    refuse(copy)
 
 
 def test_bins_of_more_columns_than_a_row_has_are_refused(copy: Path) -> None:
@@ -366,7 +367,7 @@ def test_bins_of_more_columns_than_a_row_has_are_refused(copy: Path) -> None:
         original = (copy / file).read_bytes()
         rewrite(copy / file, wide)
         reseal(copy)
-        refused(copy, "bins")
+        refuse(copy, "bins")
         (copy / file).write_bytes(original)
 
 
@@ -379,7 +380,7 @@ def test_a_layer_that_cuts_columns_no_row_has_is_refused(copy: Path) -> None:
         nodes[~is_leaf] |= np.uint64(1000 << 41)
         rewrite(file, {"nodes": nodes, "importances": np.zeros(2000)})
     reseal(copy, lambda content: content["packs"]["layer-1"].update(n_features=2000))
-    refused(copy)
+    refuse(copy)
 
 
 @pytest.mark.parametrize(
@@ -390,7 +391,7 @@ def test_a_layer_that_cuts_columns_no_row_has_is_refused(copy: Path) -> None:
 def test_files_that_hold_no_arrays_are_refused(content: bytes, copy: Path) -> None:
     (copy / FITTED_FOREST).write_bytes(content)
     reseal(copy)
-    refused(copy, "holds no plain arrays")
+    refuse(copy, FITTED_FOREST, "arrays")
 
 
 def test_an_array_of_objects_is_never_unpickled(copy: Path) -> None:
@@ -403,14 +404,14 @@ def test_an_array_of_objects_is_never_unpickled(copy: Path) -> None:
         arrays = {name: stored[name] for name in stored.files}
     np.savez(copy / FITTED_FOREST, allow_pickle=True, **{**arrays, "nodes": rewrite_with_pickle})
     reseal(copy)
-    refused(copy, "holds no plain arrays")
+    refuse(copy, FITTED_FOREST, "arrays")
 
 
 def test_a_single_array_in_place_of_an_archive_is_refused(copy: Path) -> None:
     with (copy / FITTED_FOREST).open("wb") as file:
         np.save(file, np.arange(3))
     reseal(copy)
-    refused(copy, "holds no plain arrays")
+    refuse(copy, FITTED_FOREST, "arrays")
 
 
 MART_TEXT = "layer-2-learner-2-fold-1.txt"
@@ -434,19 +435,19 @@ def test_boosted_trees_that_cannot_be_walked_are_refused(old: str, new: str, cop
     assert old in text
     (copy / MART_TEXT).write_text(text.replace(old, new, 1))
     reseal(copy)
-    refused(copy)
+    refuse(copy)
 
 
 def test_boosted_trees_of_bytes_that_are_no_text_are_refused(copy: Path) -> None:
     (copy / MART_TEXT).write_bytes(b"\xff\xfe tree")
     reseal(copy)
-    refused(copy, "holds no text")
+    refuse(copy, MART_TEXT, "text")
 
 
 def test_boosted_trees_of_another_layer_are_refused(copy: Path) -> None:
     shutil.copy(copy / "layer-1-learner-2-fold-1.txt", copy / MART_TEXT)
     reseal(copy)
-    refused(copy, "other features or classes")
+    refuse(copy, "features", "classes")
 
 
 @pytest.mark.parametrize(
@@ -474,7 +475,7 @@ def test_compressed_arrays_are_refused_before_they_are_unpacked(copy: Path) -> N
         arrays = {name: stored[name] for name in stored.files}
     np.savez_compressed(path, **arrays, more=np.zeros(10**7))
     reseal(copy)
-    refused(copy, "no plain arrays")
+    refuse(copy, "input.npz", "arrays")
 
 
 @pytest.mark.parametrize(
@@ -487,7 +488,7 @@ def test_compressed_arrays_are_refused_before_they_are_unpacked(copy: Path) -> N
 )
 def test_classes_and_numbers_that_cannot_be_right_are_refused(change: Any, copy: Path) -> None:
     reseal(copy, change)
-    refused(copy)
+    refuse(copy)
 
 
 @pytest.mark.parametrize(
@@ -505,7 +506,7 @@ def test_boosted_trees_that_would_end_the_process_are_refused(old: str, new: str
     assert old in text.read_text()
     text.write_text(text.read_text().replace(old, new, 1))
     reseal(copy)
-    refused(copy)
+    refuse(copy)
 
 
 def test_nothing_but_trees_is_read_of_boosted_trees(saved: Path) -> None:

@@ -27,6 +27,7 @@ from deepforest import (
     MartSelector,
     ScreenedForestClassifier,
 )
+from tests.expect import refused
 
 FEW = [{"kind": "random_forest", "trees": 10}, {"kind": "completely_random_forest", "trees": 10}]
 FEW_OF_ALL = [{"kind": kind, "trees": 5} for kind in ("random_forest", "extra_trees", "mart")]
@@ -42,17 +43,31 @@ FOLDS_DRAW_ROWS = {
 LARGE_LEAVES = [{**learner, "min_rows": 10} for learner in FEW]
 
 
+def expected_to_fail(estimator: Any) -> dict[str, str]:
+    return {} if isinstance(estimator, MartSelector) else FOLDS_DRAW_ROWS
+
+
 @parametrize_with_checks(
     [
         CascadeForestClassifier(LARGE_LEAVES, folds=2, max_layers=2),
         CascadeForestRegressor(FEW, folds=2, max_layers=2),
-        MarginForestClassifier(LARGE_LEAVES, folds=2, max_layers=2),
-        ScreenedForestClassifier(LARGE_LEAVES, folds=2, max_layers=2),
         MartSelector(trees=5),
     ],
-    expected_failed_checks=lambda estimator: {} if isinstance(estimator, MartSelector) else FOLDS_DRAW_ROWS,
+    expected_failed_checks=expected_to_fail,
 )
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [
+        MarginForestClassifier(LARGE_LEAVES, folds=2, max_layers=2),
+        ScreenedForestClassifier(LARGE_LEAVES, folds=2, max_layers=2),
+    ],
+    expected_failed_checks=expected_to_fail,
+)
+def test_scikit_learn_checks_of_other_cascades(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
@@ -212,7 +227,7 @@ def test_data_frames_with_categories_strings_booleans_and_missing_values(make: A
 def test_a_column_of_numbers_that_becomes_text_is_named() -> None:
     frame, target = people()
     model = CascadeForestClassifier(FEW, folds=2, max_layers=1).fit(frame, target)
-    with pytest.raises(ValueError, match="'age' held numbers"):
+    with refused(ValueError, naming="'age'"):
         model.predict(frame.assign(age="old"))
 
 
@@ -242,107 +257,108 @@ def test_classes_may_be_anything_that_can_be_told_apart(names: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "message"),
+    ("params", "naming"),
     [
-        ({"learners": ["oak"]}, "no learner of kind 'oak'; known are random_forest, completely_random_forest"),
-        ({"learners": [{"trees": 5}]}, "needs a 'kind'"),
-        ({"learners": [{"kind": "mart", "branches": 5}]}, "a mart has no setting 'branches'; it has count, trees"),
-        ({"learners": [{"kind": "mart", "trees": 0}]}, "trees of mart is 0; give a whole number from 1"),
-        ({"learners": []}, "a layer has no learner"),
-        ({"learners": [42]}, "42 is no scikit-learn estimator"),
-        ({"learners": [LinearSVC()]}, "LinearSVC has no predict_proba"),
-        ({"metric": "beauty"}, "no metric 'beauty'; known are accuracy, balanced_accuracy, auc"),
-        ({"augment": "add"}, "augment is 'add'; give one of 'concat', 'stack', 'none'"),
-        ({"class_vectors": "out"}, "class_vectors is 'out'; give one of 'folds', 'oob'"),
-        ({"folds": 1}, "folds is 1; give a whole number from 2"),
-        ({"patience": 0}, "patience is 0; give a whole number from 1"),
-        ({"max_layers": 1.5}, "max_layers is 1.5; give a whole number from 1"),
-        ({"tolerance": -1}, "tolerance is -1; give a number from 0"),
-        ({"categorical_features": "all"}, "categorical_features is 'all'"),
-        ({"categorical_features": [9]}, "names column 9; X has 4"),
-        ({"class_weight": {7: 1.0}}, "are not in class_weight"),
+        ({"learners": ["oak"]}, ["'oak'", "random_forest", "completely_random_forest"]),
+        ({"learners": [{"trees": 5}]}, ["'kind'", "{'trees': 5}"]),
+        ({"learners": [{"kind": "mart", "branches": 5}]}, ["mart", "'branches'", "count", "trees"]),
+        ({"learners": [{"kind": "mart", "trees": 0}]}, ["trees", "mart", "0", "from 1"]),
+        ({"learners": []}, ["learner"]),
+        ({"learners": [42]}, ["42", "scikit-learn"]),
+        ({"learners": [LinearSVC()]}, ["LinearSVC", "predict_proba"]),
+        ({"metric": "beauty"}, ["metric", "'beauty'", "accuracy", "balanced_accuracy", "auc"]),
+        ({"augment": "add"}, ["augment", "'add'", "'concat'", "'stack'", "'none'"]),
+        ({"class_vectors": "out"}, ["class_vectors", "'out'", "'folds'", "'oob'"]),
+        ({"folds": 1}, ["folds", "is 1", "from 2"]),
+        ({"patience": 0}, ["patience", "is 0", "from 1"]),
+        ({"max_layers": 1.5}, ["max_layers", "1.5", "from 1"]),
+        ({"tolerance": -1}, ["tolerance", "-1", "from 0"]),
+        ({"categorical_features": "all"}, ["categorical_features", "'all'"]),
+        ({"categorical_features": [9]}, ["categorical_features", "column 9", "4"]),
+        ({"class_weight": {7: 1.0}}, ["class_weight"]),
     ],
 )
 @pytest.mark.parametrize("make", CLASSIFIERS)
-def test_wrong_parameters_say_what_is_wrong(make: Any, params: dict[str, Any], message: str) -> None:
+def test_wrong_parameters_say_what_is_wrong(make: Any, params: dict[str, Any], naming: list[str]) -> None:
     x, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match=message):
+    with refused(ValueError, naming=naming):
         make(**{"learners": FEW, "max_layers": 1, **params}).fit(x, y)
 
 
 @pytest.mark.parametrize(
-    ("model", "message"),
+    ("model", "naming"),
     [
-        (CascadeForestClassifier(FEW, combine="max"), "combine is 'max'; give one of 'mean', 'weighted'"),
-        (CascadeForestRegressor(FEW, metric="auc"), "no metric 'auc' of numbers; known are r2, rmse, mae"),
-        (MarginForestClassifier(FEW, gamma=1.0), "gamma is 1.0; give a margin between 0 and 1"),
-        (MarginForestClassifier(FEW, mu=0.0), "mu is 0.0; give a number above 0"),
-        (ScreenedForestClassifier(FEW, error_share=1.5), "error_share is 1.5; give 'auto' or a share"),
-        (ScreenedForestClassifier(FEW, tree_growth=-1.0), "tree_growth is -1.0; give a number from 0"),
+        (CascadeForestClassifier(FEW, combine="max"), ["combine", "'max'", "'mean'", "'weighted'"]),
+        (CascadeForestRegressor(FEW, metric="auc"), ["metric", "'auc'", "r2", "rmse", "mae"]),
+        (MarginForestClassifier(FEW, gamma=1.0), ["gamma", "1.0", "0 and 1"]),
+        (MarginForestClassifier(FEW, mu=0.0), ["mu", "0.0", "above 0"]),
+        (ScreenedForestClassifier(FEW, error_share=1.5), ["error_share", "1.5", "'auto'"]),
+        (ScreenedForestClassifier(FEW, tree_growth=-1.0), ["tree_growth", "-1.0", "from 0"]),
     ],
 )
-def test_wrong_parameters_of_one_kind_of_cascade(model: Any, message: str) -> None:
+def test_wrong_parameters_of_one_kind_of_cascade(model: Any, naming: list[str]) -> None:
     x, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match=message):
+    with refused(ValueError, naming=naming):
         model.fit(x, y)
 
 
 @pytest.mark.parametrize("make", CLASSIFIERS)
 def test_one_class_is_nothing_to_tell_apart(make: Any) -> None:
-    with pytest.raises(ValueError, match="y holds one class only, 'x'"):
+    with refused(ValueError, naming=["y", "'x'"]):
         make(FEW).fit(np.ones((5, 2)), ["x"] * 5)
 
 
 @pytest.mark.parametrize(
-    ("weights", "message"),
+    ("weights", "naming"),
     [
-        (np.zeros(150), "zero"),
-        (np.full(150, -1.0), "negative weight"),
-        (np.arange(150) == 7, "rows that weigh something = 1; give at least 2"),
-        (np.ones(3), "sample_weight"),
+        (np.zeros(150), ["weight", "zero"]),
+        (np.full(150, -1.0), ["negative", "weight"]),
+        (np.arange(150) == 7, ["weigh", "= 1", "2"]),
+        (np.ones(3), ["sample_weight"]),
     ],
 )
 @pytest.mark.parametrize("make", CASCADES)
-def test_weights_that_cannot_be_right(make: Any, weights: np.ndarray, message: str) -> None:
+def test_weights_that_cannot_be_right(make: Any, weights: np.ndarray, naming: list[str]) -> None:
     x, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match=message):
+    with refused(ValueError, naming=naming):
         make(FEW).fit(x, y, weights.astype(float))
 
 
 @pytest.mark.parametrize("make", CLASSIFIERS)
 @pytest.mark.parametrize(
-    ("validation", "message"),
+    ("validation", "naming"),
     [
-        (lambda x: (x[:2], [0, 3]), "validation: y holds 3, a class"),
-        (lambda x: (x[:2], ["a", "b"]), "validation: y holds 'a', a class"),
-        (lambda x: (x[:2], [0]), r"validation: X has 2 rows and y has the shape \(1,\)"),
-        (lambda x: x, r"a pair \(X, y\)"),
+        (lambda x: (x[:2], [0, 3]), ["validation", "y", "3"]),
+        (lambda x: (x[:2], ["a", "b"]), ["validation", "y", "'a'"]),
+        (lambda x: (x[:2], [0]), ["validation", "2 rows", "(1,)"]),
+        (lambda x: x, ["validation", "(X, y)"]),
     ],
 )
-def test_validation_rows_must_be_like_the_training_rows(make: Any, validation: Any, message: str) -> None:
+def test_validation_rows_must_be_like_the_training_rows(make: Any, validation: Any, naming: list[str]) -> None:
     x, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match=message):
+    with refused(ValueError, naming=naming):
         make(FEW).fit(x, y, validation=validation(x))
 
 
 @pytest.mark.parametrize(
-    ("weights", "message"), [({0: -1.0, 1: 1, 2: 1}, "weights from 0"), ("balance", "'balanced', a mapping or None")]
+    ("weights", "naming"),
+    [({0: -1.0, 1: 1, 2: 1}, ["class_weight", "from 0"]), ("balance", ["class_weight", "'balanced'", "None"])],
 )
-def test_class_weights_that_cannot_be_right(weights: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_class_weights_that_cannot_be_right(weights: Any, naming: list[str]) -> None:
+    with refused(ValueError, naming=naming):
         CascadeForestClassifier(FEW, class_weight=weights).fit(*load_iris(return_X_y=True))
 
 
 def test_text_in_an_array_is_explained() -> None:
     x = np.array([["a", 1], ["b", 2]] * 10, dtype=object)
-    with pytest.raises(ValueError, match="give a data frame"):
+    with refused(ValueError, naming=["array", "data frame"]):
         CascadeForestClassifier(FEW).fit(x, [0, 1] * 10)
 
 
 def test_a_column_of_text_may_not_become_numbers() -> None:
     frame = pd.DataFrame({"a": list("xy") * 20, "b": range(40)})
     model = CascadeForestClassifier(FEW, random_state=0).fit(frame, [0, 1] * 20)
-    with pytest.raises(ValueError, match="'a' held text when fitted and holds int64 now"):
+    with refused(ValueError, naming=["'a'", "int64"]):
         model.predict(frame.assign(a=1))
 
 
@@ -353,7 +369,7 @@ def test_whole_numbers_of_pandas_stay_whole_as_classes() -> None:
 
 
 def test_missing_classes_are_named() -> None:
-    with pytest.raises(ValueError, match="y has missing values"):
+    with refused(ValueError, naming=["y", "missing"]):
         CascadeForestClassifier(FEW).fit(np.arange(6.0)[:, None], np.array(["a", "b", None] * 2, dtype=object))
 
 
@@ -372,28 +388,28 @@ def test_columns_of_the_representation_have_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "learner", "message"),
+    ("make", "learner", "naming"),
     [
-        (CascadeForestClassifier, Ridge(), "Ridge learns numbers"),
-        (CascadeForestRegressor, LogisticRegression(), "LogisticRegression tells classes"),
-        (CascadeForestClassifier, Perceptron(), "no predict_proba"),
-        (CascadeForestClassifier, Ridge, "Ridge is a class"),
+        (CascadeForestClassifier, Ridge(), ["Ridge", "numbers"]),
+        (CascadeForestRegressor, LogisticRegression(), ["LogisticRegression", "classes"]),
+        (CascadeForestClassifier, Perceptron(), ["Perceptron", "predict_proba"]),
+        (CascadeForestClassifier, Ridge, ["Ridge", "a class"]),
     ],
 )
-def test_a_learner_that_does_not_suit_is_refused(make: Any, learner: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_a_learner_that_does_not_suit_is_refused(make: Any, learner: Any, naming: list[str]) -> None:
+    with refused(ValueError, naming=naming):
         make([learner]).fit(*load_iris(return_X_y=True))
 
 
 def test_validation_numbers_must_be_as_many_as_the_rows() -> None:
     x, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match="validation: X has 5 rows"):
+    with refused(ValueError, naming=["validation", "5 rows"]):
         CascadeForestRegressor(FEW).fit(x, y, validation=(x[:5], y[:3]))
 
 
 def test_a_measure_without_a_value_is_named() -> None:
     x, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match="'auc' that steers the growth is None"):
+    with refused(ValueError, naming=["'auc'", "None"]):
         CascadeForestClassifier(FEW, metric="auc", folds=2).fit(x, y, validation=(x[:3], y[:3]))
 
 

@@ -35,7 +35,7 @@ def test_margins_of_zero_leave_nothing_to_choose() -> None:
 numbers = st.floats(-1, 1).map(lambda value: round(value, 6))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @given(
     before=arrays.arrays(float, st.shared(st.integers(1, 40), key="rows"), elements=numbers),
     margin=arrays.arrays(float, st.shared(st.integers(1, 40), key="rows"), elements=numbers),

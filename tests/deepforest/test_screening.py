@@ -37,7 +37,7 @@ def plain_threshold(confidence: list[float], right: list[bool], share: float) ->
     return max(confidence)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(
     rows=st.lists(st.tuples(st.sampled_from([0.3, 0.5, 0.6, 0.8, 0.9, 1.0]), st.booleans()), min_size=1, max_size=40),
     share=st.sampled_from([0.05, 0.1, 1 / 3, 0.9]),
@@ -48,7 +48,7 @@ def test_the_threshold_is_the_papers_and_equals_stay_together(rows: list[tuple[f
     assert found == plain_threshold(confidence, right, share)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(rows=st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=60))
 def test_the_threshold_of_any_confidences(rows: list[tuple[float, bool]]) -> None:
     confidence, right = [row[0] for row in rows], [row[1] for row in rows]
@@ -169,5 +169,5 @@ def test_growth_stops_where_too_few_rows_are_left() -> None:
     y[:1] = 1 - y[:1]
     model = ScreenedForestClassifier(FEW, error_share=0.99, folds=5, max_layers=9, patience=9, random_state=0).fit(x, y)
     last = model.layers_[-1]
-    assert last.number == 9 or "too few for another layer" in last.reason
+    assert last.number == 9 or "too few" in last.reason
     assert model.predict(x).shape == (60,)
