@@ -93,7 +93,7 @@ def test_a_good_node_passes(tmp_path: Path) -> None:
         ({"outputs": (Port("report", "picture"),)}, "unknown type"),
         ({"imports": ("no_such_module_anywhere",)}, "not installed"),
         ({"run": lambda ctx, inputs, params: {}}, "promises"),
-        ({"run": counting_run()}, "differs between two runs"),
+        ({"run": counting_run()}, "two runs"),
     ],
 )
 def test_what_is_wrong_with_a_node_is_named(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
@@ -102,14 +102,15 @@ def test_what_is_wrong_with_a_node_is_named(changes: dict[str, Any], words: str,
 
 
 @pytest.mark.parametrize(
-    ("learner", "words"),
+    ("learner", "naming"),
     [
-        ({"kind": "oak"}, "its 'kind' 'oak' is not known; give one of 'random_forest', "),
-        ({"trees": 3}, "does not say its 'kind'; add it"),
-        ({"kind": "mart", "max_features": "sqrt"}, "max_features"),
+        ({"kind": "oak"}, ["'kind'", "'oak'", "'random_forest'"]),
+        ({"trees": 3}, ["'kind'"]),
+        ({"kind": "mart", "max_features": "sqrt"}, ["max_features"]),
     ],
 )
-def test_a_learner_that_is_none_is_named_in_plain_words(learner: dict[str, Any], words: str) -> None:
+def test_a_learner_that_is_none_is_named_in_plain_words(learner: dict[str, Any], naming: list[str]) -> None:
     nodes = {"forest": {"type": "deep-forest", "params": {"learners": [learner]}}}
     document = parse(json.dumps({"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": nodes}))
-    assert any(words in str(problem) for problem in find_problems(document, load_catalogue()))
+    said = [str(problem) for problem in find_problems(document, load_catalogue())]
+    assert any(all(value in each for value in naming) for each in said), said

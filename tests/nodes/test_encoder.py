@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.errors import BadInput
 from engine.values import Table
 from nodes._encoder import ONEHOT_LEVELS, TableEncoder
 from nodes._levels import class_codes, class_names, level_codes, level_counts
+from tests.expect import refused
 
 NAN = float("nan")
 
@@ -139,7 +139,7 @@ def test_column_without_usable_values_is_left_out_with_a_reason(column):
 
 
 def test_table_without_a_usable_column_is_refused():
-    with pytest.raises(BadInput, match="no column to learn from"):
+    with refused(naming="no column"):
         TableEncoder.fit(table(x=pa.nulls(3)), "codes")
 
 
@@ -157,21 +157,21 @@ def test_more_columns_in_any_order_do_no_harm():
 
 def test_missing_columns_are_named():
     encoder = TableEncoder.fit(table(a=[1.0], b=[2.0], c=[3.0]), "codes")
-    with pytest.raises(BadInput, match=r"lacks 'a', 'c'"):
+    with refused(naming="'a', 'c'"):
         encoder.transform(table(b=[1.0]).data)
 
 
 WRONG = [
-    (pa.array([1.0]), pa.array(["x"]), "'x' is a text and was a number"),
-    (category(["a"]), pa.array([1.0]), "'x' is a number and was a category"),
-    (pa.array([datetime.date(2024, 1, 1)]), pa.array([1.0]), "'x' is a number and was a time"),
-    (pa.array([True]), category(["a"]), "'x' is a category and was a bool"),
+    (pa.array([1.0]), pa.array(["x"]), ["a text", "a number"]),
+    (category(["a"]), pa.array([1.0]), ["a number", "a category"]),
+    (pa.array([datetime.date(2024, 1, 1)]), pa.array([1.0]), ["a number", "a time"]),
+    (pa.array([True]), category(["a"]), ["a category", "a bool"]),
 ]
 
 
-@pytest.mark.parametrize(("trained", "given", "message"), WRONG)
-def test_column_of_another_kind_is_named(trained, given, message):
-    with pytest.raises(BadInput, match=message):
+@pytest.mark.parametrize(("trained", "given", "kinds"), WRONG)
+def test_column_of_another_kind_is_named(trained, given, kinds):
+    with refused(naming=["'x'", *kinds]):
         encoded("codes", table(x=trained), table(x=given))
 
 
@@ -257,12 +257,12 @@ class TestLevels:
         assert class_codes(pa.chunked_array([[1.0, None, 0.0]]), classes).tolist() == [1, -1, 0]
 
     def test_unknown_classes_are_named(self):
-        with pytest.raises(BadInput, match=r"'x', 'z'.*knows 'a', 'b'"):
+        with refused(naming=["'x', 'z'", "'a', 'b'"]):
             class_codes(pa.chunked_array([["a", "x", "z"]]), ["a", "b"])
 
     @pytest.mark.parametrize(
         "target", [np.linspace(0, 1, 150), pa.array([1, 2], pa.timestamp("s"))], ids=["quantity", "time"]
     )
     def test_target_that_has_no_classes_is_refused(self, target):
-        with pytest.raises(BadInput, match="classes"):
+        with refused(naming=["'y'", "classes"]):
             class_names(pa.chunked_array([pa.array(target)]), "y")

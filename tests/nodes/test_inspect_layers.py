@@ -14,12 +14,13 @@ import pytest
 from deepforest.inspection import agreement, scatter_ratio
 from deepforest.metrics import auc
 from engine.contract import Context
-from engine.errors import BadInput, Cancelled
+from engine.errors import Cancelled
 from engine.values import Folder, Table
 from nodes import _survey, _tsne, deep_forest, evaluate, inspect_layers, mart, predict
 from nodes._layers import UNKNOWN, Layers, load_layers
 from nodes._survey import Spread, choose_rows
 from nodes._tsne import fitting_perplexity, lay_out
+from tests.expect import refused
 from tests.nodes.conftest import make_context
 
 LEARNERS = [
@@ -155,7 +156,7 @@ def test_the_measure_that_steered_the_growth_is_measured_over_all_rows_together(
     frugal = look(replace(ctx, on_log=logged.append), model, fraud)
     assert [stage["scores"] for stage in frugal.stages] == [stage["scores"] for stage in layers.stages]
     assert {each["auc"] for stage in frugal.stages for each in stage["learner_scores"]} == {None}
-    assert any("AUC of each learner is left out" in line for line in logged)
+    assert any("AUC" in line and "learner" in line for line in logged)
     (tmp_path / "kept").mkdir()
     frugal.save(tmp_path / "kept")
     assert load_layers(tmp_path / "kept").sample.equals(fraud.data.take(frugal.rows))
@@ -247,23 +248,20 @@ def test_rows_of_unknown_class_are_shown_but_not_judged(ctx: Context, margin_for
 def test_a_model_without_layers_is_refused_by_name(ctx: Context, rest: Table, tmp_path: Path) -> None:
     (tmp_path / "mart").mkdir()
     mart.NODE.run(ctx, {"table": rest}, mart.NODE.params(trees=3))["model"].save(tmp_path / "mart")
-    with pytest.raises(BadInput, match=r"has no layers.*Deep forest node"):
+    with refused(naming=["layers", "Deep forest"]):
         look(ctx, Folder(tmp_path / "mart"), rest)
 
 
 def test_tables_that_do_not_fit_are_refused(ctx: Context, screened: Folder, rest: Table) -> None:
-    with pytest.raises(BadInput, match="'pixel_0_0'"):
+    with refused(naming="'pixel_0_0'"):
         look(ctx, screened, rest.with_data(rest.data.drop_columns(["pixel_0_0"])))
-    with pytest.raises(BadInput, match="no rows"):
+    with refused(naming="no rows"):
         look(ctx, screened, rest.with_data(rest.data.slice(0, 0)))
-    with pytest.raises(BadInput, match="no row 200; the last one is 199") as refused:
+    with refused(field="follow", naming=["200", "199"]):
         look(ctx, screened, rest, follow=[3, 200])
-    assert refused.value.field == "follow"
 
 
-@pytest.mark.parametrize(
-    ("rows", "words"), [(1, "lowered"), (4, "lowered"), (5, "lowered"), (12, "lowered to 3.67: 12 rows")]
-)
+@pytest.mark.parametrize(("rows", "words"), [(1, "1 row"), (4, "4 rows"), (5, "5 rows"), (12, "to 3.67: 12 rows")])
 def test_with_few_rows_the_perplexity_is_lowered_and_it_is_said(
     ctx: Context, margin_forest: Folder, rest: Table, rows: int, words: str
 ) -> None:
@@ -407,26 +405,26 @@ def resave(folder: Path, name: str, array: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "words"),
+    ("damage", "naming"),
     [
-        (lambda folder: (folder / "layers.json").unlink(), "no layers.json"),
-        (lambda folder: (folder / "layers.json").write_text("{"), "no layers that can be read"),
-        (lambda folder: (folder / "layers.json").write_text('{"format": "sylva-model"}'), "does not describe layers"),
-        (lambda folder: rewrite(folder, version=2), "version 2.*up to version 1"),
-        (lambda folder: rewrite(folder, version="1"), "version '1' is none"),
-        (lambda folder: rewrite(folder, classes=[1, 2]), "no texts"),
-        (lambda folder: rewrite(folder, stages=[]), "wrong size"),
-        (lambda folder: rewrite(folder, table_rows=float("nan")), "NaN is no number"),
-        (lambda folder: (folder / "vectors.npy").unlink(), "vectors.npy"),
-        (lambda folder: (folder / "rows.npy").write_bytes(b"x"), "rows.npy is not the file that was saved"),
-        (lambda folder: resave(folder, "rows", np.arange(12.0)), "rows.npy holds float64"),
-        (lambda folder: resave(folder, "rows", np.arange(11)), "wrong size"),
-        (lambda folder: resave(folder, "truth", np.full(12, 10)), "classes there are not"),
-        (lambda folder: resave(folder, "left_at", np.zeros(12, int)), "layers there are not"),
-        (lambda folder: resave(folder, "truth", np.array([object()] * 12)), "Python objects"),
+        (lambda folder: (folder / "layers.json").unlink(), ["layers.json"]),
+        (lambda folder: (folder / "layers.json").write_text("{"), []),
+        (lambda folder: (folder / "layers.json").write_text('{"format": "sylva-model"}'), ["layers.json"]),
+        (lambda folder: rewrite(folder, version=2), ["version 2", "version 1"]),
+        (lambda folder: rewrite(folder, version="1"), ["version '1'"]),
+        (lambda folder: rewrite(folder, classes=[1, 2]), ["texts"]),
+        (lambda folder: rewrite(folder, stages=[]), [".npy", "size"]),
+        (lambda folder: rewrite(folder, table_rows=float("nan")), ["NaN"]),
+        (lambda folder: (folder / "vectors.npy").unlink(), ["vectors.npy"]),
+        (lambda folder: (folder / "rows.npy").write_bytes(b"x"), ["rows.npy"]),
+        (lambda folder: resave(folder, "rows", np.arange(12.0)), ["rows.npy", "float64"]),
+        (lambda folder: resave(folder, "rows", np.arange(11)), [".npy", "size"]),
+        (lambda folder: resave(folder, "truth", np.full(12, 10)), ["truth.npy", "classes"]),
+        (lambda folder: resave(folder, "left_at", np.zeros(12, int)), ["left_at.npy", "layers"]),
+        (lambda folder: resave(folder, "truth", np.array([object()] * 12)), ["Python objects"]),
     ],
 )
-def test_a_folder_that_is_damaged_foreign_or_newer_is_refused(kept: Path, damage: Any, words: str) -> None:
+def test_a_folder_that_is_damaged_foreign_or_newer_is_refused(kept: Path, damage: Any, naming: list[str]) -> None:
     damage(kept)
-    with pytest.raises(BadInput, match=words):
+    with refused(naming=["'kept'", *naming]):
         load_layers(kept)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
-import re
 import subprocess
 import sys
 from typing import Any
@@ -23,6 +22,7 @@ from engine.files import Files
 from engine.values import Table
 from nodes._decoded_size import is_within
 from nodes.load_data import NODE, LoadDataParams, file_columns, load
+from tests.expect import refused
 from tests.nodes.conftest import load_sample, make_context
 
 ROWS = "age,city,label\n30,Rome,yes\n41,Oslo,no\n25,Rome,yes\n"
@@ -47,14 +47,13 @@ def classes(table: Table) -> list[str]:
     return found
 
 
-def problem(ctx: Context, params: LoadDataParams) -> BadInput:
-    """The problem a run stops at, once made sure that the check before a run says the same."""
+def check_refused(ctx: Context, params: LoadDataParams, field: str, *naming: str) -> None:
+    """Assert that a run and the check before it refuse ``field`` with the same message, which names these values."""
     assert NODE.check is not None
-    with pytest.raises(BadInput) as caught:
+    with refused(field=field, naming=naming) as caught:
         NODE.run(ctx, {}, params)
     [foreseen] = NODE.check(params, ctx.files)
-    assert (foreseen.message, foreseen.field) == (caught.value.message, caught.value.field)
-    return caught.value
+    assert (foreseen.message, foreseen.field) == (str(caught.value), field)
 
 
 # Formats
@@ -111,8 +110,8 @@ def test_a_last_value_of_several_lines_is_read_if_its_quotes_are_closed(ctx, con
 
 
 def test_a_wide_row_may_be_longer_than_a_megabyte(ctx):
-    header, row = (",".join(f"{text}{i:0>200}" for i in range(6_000)) for text in ("column", "9"))
-    assert read(ctx, f"{header}\n{row}\n{row}\n", types={}).data.shape == (2, 6_000)
+    header, row = (",".join(f"{text}{i:0>2000}" for i in range(600)) for text in ("column", "x"))
+    assert read(ctx, f"{header}\n{row}\n{row}\n").data.shape == (2, 600)
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "cp1252", "utf-16-le", "utf-32", "utf-8-sig", "cp1140"])
@@ -199,7 +198,7 @@ def test_a_type_that_was_asked_for_is_applied(ctx, values, kind, expected):
     params = {"types": {"x": kind}}
     content = "x,y\n" + "".join(f"{value},1\n" for value in values)
     if expected is None:
-        with pytest.raises(BadInput, match="cannot be read as number: data row 1 holds 'true'"):
+        with refused(field="types", naming=["'x'", "number", "row 1", "'true'"]):
             read(ctx, content, **params)
     else:
         table = read(ctx, content, **params)
@@ -304,97 +303,93 @@ def test_an_ignored_column_may_be_empty(ctx):
 # What cannot be loaded
 
 NUMBERS = "x,y\n" + "".join(f"1,{number}\n" for number in range(40))
-BAD_FILES: list[tuple[str, str | bytes | None, dict[str, Any], str, str]] = [
-    ("missing.csv", None, {}, "source", "there is no file 'missing.csv'"),
-    ("empty.csv", b"", {}, "source", "'empty.csv' is empty"),
-    ("empty.parquet", b"", {}, "source", "'empty.parquet' is empty"),
-    ("blank.csv", "\n  \n", {}, "source", "'blank.csv' is empty"),
-    ("header.csv", "a,b\n", {}, "source", "has a header but no rows"),
-    ("header.csv", "a,b", {}, "source", "has a header but no rows"),
-    ("long.csv", "a,b\n1,2\n3,4,5\n", {}, "source", "row 3 of 'long.csv', counting the header, has 3 values where 2"),
-    ("short.csv", "a,b\n1,2\n3\n", {}, "source", "row 3 of 'short.csv', counting the header, has 1 value where 2"),
-    ("bare.csv", "1,2\n3\n", {"header": False}, "source", "row 2 of 'bare.csv' has 1 value where 2"),
-    ("quote.csv", 'a,b\n1,"x\n2,y\n', {}, "source", "line 2 of 'quote.csv' has a quote that is never closed"),
-    ("quote.csv", 'a,b\n1,x\n2,"y\n3,z\n4,w', {}, "source", "line 3 of 'quote.csv' has a quote that is never closed"),
-    ("quote.csv", 'a,b\r\n1,"x\r\n2,y\r\n', {}, "source", "line 2 of 'quote.csv' has a quote that is never closed"),
-    ("quote.csv", 'a,b\n"1,x\n2,y\n', {}, "source", "line 2 of 'quote.csv' has a quote that is never closed"),
-    ("quote.csv", 'a,b\n1,"x\n' + "2,y\n" * 2_000_000, {}, "source", "line 2 of 'quote.csv' has a quote that is"),
-    ("long.csv", "a,b\n1," + "x" * 9_000_000 + "\n", {}, "source", "a row of 'long.csv' is longer than 4 MB"),
-    ("late.csv", "a,b\n" + "1,x\n" * 2_000_000 + "2,y\0\n", {}, "source", "'late.csv' is not text, for it holds NUL"),
-    ("latin.csv", b"a,b\n1,x\n2,\xe9\n", {}, "encoding", "byte 0xe9 in line 3 cannot be decoded.*latin-1"),
-    ("latin.csv", b"a,b\n1,x\n2,\xe9\n", {"target": "b"}, "encoding", "byte 0xe9 in line 3"),
-    ("head.csv", b"a,\xe9\n1,x\n", {}, "encoding", "byte 0xe9 in line 1"),
-    ("ascii.csv", "a,b\n1,é\n", {"encoding": "ascii"}, "encoding", "is not ascii: byte 0xc3 in line 2"),
-    ("wide.csv", "a,b\n1,é\n".encode("utf-16"), {}, "encoding", "for example utf-16"),
-    ("wide.csv", "a,b\n1,é\n".encode("utf-16"), {"encoding": "latin-1"}, "encoding", "for example utf-16"),
-    ("narrow.csv", ROWS, {"encoding": "utf-16"}, "encoding", "is not utf-16: .* BOM"),
-    ("narrow.csv", ROWS + "x", {"encoding": "utf-16-le"}, "encoding", "is not utf-16-le"),
-    ("escape.csv", r"a,\ud800", {"encoding": "unicode_escape"}, "encoding", "is not unicode_escape: .* surrogates"),
+BAD_FILES: list[tuple[str, str | bytes | None, dict[str, Any], str, list[str]]] = [
+    ("missing.csv", None, {}, "source", ["'missing.csv'"]),
+    ("empty.csv", b"", {}, "source", ["'empty.csv'", "empty"]),
+    ("empty.parquet", b"", {}, "source", ["'empty.parquet'", "empty"]),
+    ("blank.csv", "\n  \n", {}, "source", ["'blank.csv'", "empty"]),
+    ("header.csv", "a,b\n", {}, "source", ["'header.csv'", "header", "no rows"]),
+    ("header.csv", "a,b", {}, "source", ["'header.csv'", "header", "no rows"]),
+    ("long.csv", "a,b\n1,2\n3,4,5\n", {}, "source", ["row 3", "'long.csv'", "3 values", "where 2"]),
+    ("short.csv", "a,b\n1,2\n3\n", {}, "source", ["row 3", "'short.csv'", "1 value", "where 2"]),
+    ("bare.csv", "1,2\n3\n", {"header": False}, "source", ["row 2", "'bare.csv'", "1 value", "where 2"]),
+    ("quote.csv", 'a,b\n1,"x\n2,y\n', {}, "source", ["line 2", "'quote.csv'", "quote"]),
+    ("quote.csv", 'a,b\n1,x\n2,"y\n3,z\n4,w', {}, "source", ["line 3", "'quote.csv'", "quote"]),
+    ("quote.csv", 'a,b\r\n1,"x\r\n2,y\r\n', {}, "source", ["line 2", "'quote.csv'", "quote"]),
+    ("quote.csv", 'a,b\n"1,x\n2,y\n', {}, "source", ["line 2", "'quote.csv'", "quote"]),
+    ("quote.csv", 'a,b\n1,"x\n' + "2,y\n" * 1_200_000, {}, "source", ["line 2", "'quote.csv'", "quote"]),
+    ("long.csv", "a,b\n1," + "x" * 9_000_000 + "\n", {}, "source", ["'long.csv'", "4 MB"]),
+    ("late.csv", "a,b\n" + "1,x\n" * 1_200_000 + "2,y\0\n", {}, "source", ["'late.csv'", "NUL"]),
+    ("latin.csv", b"a,b\n1,x\n2,\xe9\n", {}, "encoding", ["0xe9", "line 3", "latin-1"]),
+    ("latin.csv", b"a,b\n1,x\n2,\xe9\n", {"target": "b"}, "encoding", ["0xe9", "line 3"]),
+    ("head.csv", b"a,\xe9\n1,x\n", {}, "encoding", ["0xe9", "line 1"]),
+    ("ascii.csv", "a,b\n1,é\n", {"encoding": "ascii"}, "encoding", ["ascii", "0xc3", "line 2"]),
+    ("wide.csv", "a,b\n1,é\n".encode("utf-16"), {}, "encoding", ["utf-16"]),
+    ("wide.csv", "a,b\n1,é\n".encode("utf-16"), {"encoding": "latin-1"}, "encoding", ["utf-16"]),
+    ("narrow.csv", ROWS, {"encoding": "utf-16"}, "encoding", ["utf-16", "BOM"]),
+    ("narrow.csv", ROWS + "x", {"encoding": "utf-16-le"}, "encoding", ["utf-16-le"]),
+    ("escape.csv", r"a,\ud800", {"encoding": "unicode_escape"}, "encoding", ["unicode_escape", "surrogates"]),
     (
         "kanji.csv",
         b"a,b\n" + b"1,x\n" * 1_200_000 + b"\xff\n",
         {"encoding": "shift_jis"},
         "encoding",
-        "byte 0xff in line 1,200,002",
+        ["0xff", "line 1,200,002"],
     ),
-    ("noise.csv", bytes(range(256)) * 20, {}, "source", "'noise.csv' is not text"),
-    ("noise.csv.gz", b"no gzip at all", {}, "source", "cannot be decompressed"),
-    ("noise.parquet", b"PAR1 nonsense PAR1", {}, "source", "is no Parquet file, or damaged"),
-    ("noise.arrow", b"nonsense" * 50, {}, "source", "is no Arrow file, or damaged"),
-    ("noise.arrow", b"ARROW1\0\0nonsense", {}, "source", "is no Arrow file, or damaged"),
-    ("noise.libsvm", b"\xff\xfe\x00\x01", {}, "source", "is not LibSVM text"),
-    ("words.libsvm", "1 1:2\nsome words\n", {}, "source", "line 2 of 'words.libsvm' is not LibSVM text: 'some words'"),
-    ("words.libsvm", "1 1:x\n", {}, "source", "line 1 of 'words.libsvm' is not LibSVM text"),
-    ("colons.libsvm", "1 1:2:3\n", {}, "source", "line 1 of 'colons.libsvm' is not LibSVM text"),
-    ("zero.libsvm", "1 0:2\n", {}, "source", "counts columns from 1"),
-    ("far.libsvm", "1 99999999:2\n", {}, "max_columns", "has 99,999,999 columns, more than the 8,192 allowed"),
-    ("book.xlsx", b"PK", {}, "format", "choose the format of the file"),
-    ("t.csv", ROWS, {"target": "Lable"}, "target", "no column 'Lable'; did you mean 'label'?"),
-    ("t.csv", ROWS, {"target": "zzz"}, "target", "the columns are 'age', 'city', 'label'"),
-    ("one.csv", "x,y\n1,a\n2,a\n", {"target": "y"}, "target", "has only one class, 'a'.* To score .* empty"),
-    ("void.csv", "x,y\n1,\n2,\n", {"target": "y"}, "missing_target", "missing in 2 of 2 rows"),
-    ("void.csv", "x,y\n1,\n2,\n", {"target": "y", "missing_target": "drop"}, "target", "has no value in any row"),
-    ("gaps.csv", "x,y\n1,a\n2,\n3,b\n", {"target": "y"}, "missing_target", "missing in 1 of 3 rows; .* drop"),
-    ("ids.csv", NUMBERS, {"target": "y"}, "target", "40 different values in 40 rows"),
-    ("hole.csv", "x,e\n1,\n2,NA\n", {}, "empty_columns", "no value at all in 'e'; .* drop"),
-    ("twice.csv", "a,b,a\n1,2,3\n", {}, "source", "several columns named 'a'"),
-    ("twice.csv", "a,b, a\n1,2,3\n", {}, "source", "several columns named 'a'"),
-    ("nameless.csv", "a,,c\n1,2,3\n", {}, "source", "column 2 of 'nameless.csv' has no name"),
-    ("t.csv", ROWS, {"roles": {"agee": "id"}}, "roles", "no column 'agee'; did you mean 'age'?"),
-    ("t.csv", ROWS, {"types": {"agee": "text"}}, "types", "no column 'agee'"),
-    ("t.csv", ROWS, {"types": {"city": "number"}}, "types", "'city' cannot be read as number: data row 1 holds 'Rome'"),
-    ("t.csv", ROWS, {"types": {"city": "time"}}, "types", "'city' cannot be read as time: data row 1 holds 'Rome'"),
-    ("t.csv", ROWS, {"types": {"age": "bool"}}, "types", "'age' cannot be read as bool: data row 1 holds '30'"),
-    ("zone.csv", "t\n2024-01-01\n2024-01-01T00:00:00Z\n", {"types": {"t": "time"}}, "types", "data row 2 holds '2024"),
-    ("t.csv", ROWS, {"target": "label", "roles": {"label": "id"}}, "roles", "is the target and cannot be id"),
-    ("t.csv", ROWS, {"target": "label", "types": {"label": "number"}}, "types", "always a category"),
-    ("t.csv", ROWS, {"roles": {"city": "time"}}, "roles", "'city' has the role time but is a category"),
-    ("t.csv", ROWS, {"roles": {"city": "weight"}}, "roles", "a weight is a number"),
-    ("w.csv", "a,b\n1,1\n1,-1\n", {"roles": {"b": "weight"}}, "roles", "missing or below zero"),
-    ("w.csv", "a,b\n1,1\n", {"roles": {"a": "weight", "b": "weight"}}, "roles", "several weight columns: 'a', 'b'"),
-    ("../t.csv", None, {}, "source", "leads out of the workspace"),
-    ("/etc/hostname", None, {}, "source", "is an absolute path"),
-    ("sample:digit", None, {}, "source", "no sample 'digit'; the samples are 'digits'"),
+    ("noise.csv", bytes(range(256)) * 20, {}, "source", ["'noise.csv'", "text"]),
+    ("noise.csv.gz", b"no gzip at all", {}, "source", ["'noise.csv.gz'", "decompressed"]),
+    ("noise.parquet", b"PAR1 nonsense PAR1", {}, "source", ["'noise.parquet'", "Parquet"]),
+    ("noise.arrow", b"nonsense" * 50, {}, "source", ["'noise.arrow'", "Arrow"]),
+    ("noise.arrow", b"ARROW1\0\0nonsense", {}, "source", ["'noise.arrow'", "Arrow"]),
+    ("noise.libsvm", b"\xff\xfe\x00\x01", {}, "source", ["'noise.libsvm'", "LibSVM"]),
+    ("words.libsvm", "1 1:2\nsome words\n", {}, "source", ["line 2", "'words.libsvm'", "'some words'"]),
+    ("words.libsvm", "1 1:x\n", {}, "source", ["line 1", "'words.libsvm'", "LibSVM"]),
+    ("colons.libsvm", "1 1:2:3\n", {}, "source", ["line 1", "'colons.libsvm'", "LibSVM"]),
+    ("zero.libsvm", "1 0:2\n", {}, "source", ["from 1"]),
+    ("far.libsvm", "1 99999999:2\n", {}, "max_columns", ["99,999,999", "8,192"]),
+    ("book.xlsx", b"PK", {}, "format", ["'book.xlsx'", "format"]),
+    ("t.csv", ROWS, {"target": "Lable"}, "target", ["'Lable'", "'label'"]),
+    ("t.csv", ROWS, {"target": "zzz"}, "target", ["'zzz'", "'age', 'city', 'label'"]),
+    ("one.csv", "x,y\n1,a\n2,a\n", {"target": "y"}, "target", ["'y'", "'a'", "empty"]),
+    ("void.csv", "x,y\n1,\n2,\n", {"target": "y"}, "missing_target", ["'y'", "2 of 2"]),
+    ("void.csv", "x,y\n1,\n2,\n", {"target": "y", "missing_target": "drop"}, "target", ["'y'", "no value"]),
+    ("gaps.csv", "x,y\n1,a\n2,\n3,b\n", {"target": "y"}, "missing_target", ["'y'", "1 of 3", "drop"]),
+    ("ids.csv", NUMBERS, {"target": "y"}, "target", ["'y'", "40 different", "40 rows"]),
+    ("hole.csv", "x,e\n1,\n2,NA\n", {}, "empty_columns", ["'e'", "drop"]),
+    ("twice.csv", "a,b,a\n1,2,3\n", {}, "source", ["'twice.csv'", "'a'"]),
+    ("twice.csv", "a,b, a\n1,2,3\n", {}, "source", ["'twice.csv'", "'a'"]),
+    ("nameless.csv", "a,,c\n1,2,3\n", {}, "source", ["column 2", "'nameless.csv'"]),
+    ("t.csv", ROWS, {"roles": {"agee": "id"}}, "roles", ["'agee'", "'age'"]),
+    ("t.csv", ROWS, {"types": {"agee": "text"}}, "types", ["'agee'"]),
+    ("t.csv", ROWS, {"types": {"city": "number"}}, "types", ["'city'", "number", "row 1", "'Rome'"]),
+    ("t.csv", ROWS, {"types": {"city": "time"}}, "types", ["'city'", "time", "row 1", "'Rome'"]),
+    ("t.csv", ROWS, {"types": {"age": "bool"}}, "types", ["'age'", "bool", "row 1", "'30'"]),
+    ("zone.csv", "t\n2024-01-01\n2024-01-01T00:00:00Z\n", {"types": {"t": "time"}}, "types", ["row 2", "'2024"]),
+    ("t.csv", ROWS, {"target": "label", "roles": {"label": "id"}}, "roles", ["'label'", "target", "id"]),
+    ("t.csv", ROWS, {"target": "label", "types": {"label": "number"}}, "types", ["'label'", "category"]),
+    ("t.csv", ROWS, {"roles": {"city": "time"}}, "roles", ["'city'", "time", "category"]),
+    ("t.csv", ROWS, {"roles": {"city": "weight"}}, "roles", ["'city'", "weight", "number"]),
+    ("w.csv", "a,b\n1,1\n1,-1\n", {"roles": {"b": "weight"}}, "roles", ["'b'", "below zero"]),
+    ("w.csv", "a,b\n1,1\n", {"roles": {"a": "weight", "b": "weight"}}, "roles", ["weight", "'a', 'b'"]),
+    ("../t.csv", None, {}, "source", ["'../t.csv'", "workspace"]),
+    ("/etc/hostname", None, {}, "source", ["'/etc/hostname'", "absolute"]),
+    ("sample:digit", None, {}, "source", ["'digit'", "'digits'"]),
 ]
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "params", "field", "message"), BAD_FILES, ids=[f"{b[0]}-{b[3]}" for b in BAD_FILES]
+    ("name", "content", "params", "field", "naming"), BAD_FILES, ids=[f"{b[0]}-{b[3]}" for b in BAD_FILES]
 )
-def test_what_is_wrong_is_said_with_the_setting_to_change(ctx, name, content, params, field, message):
+def test_what_is_wrong_is_said_with_the_setting_to_change(ctx, name, content, params, field, naming):
     if content is not None:
         write(ctx, name, content)
-    found = problem(ctx, LoadDataParams(source=name, **params))
-    assert found.field == field
-    assert re.search(message, found.message), found.message
+    check_refused(ctx, LoadDataParams(source=name, **params), field, *naming)
 
 
 def test_more_columns_than_allowed_are_refused_before_they_are_read(ctx):
     names = ",".join(f"c{i}" for i in range(10_000))
     source = write(ctx, "t.csv", f"{names}\n" + ",".join("1" for _ in range(10_000)) + "\n")
-    found = problem(ctx, LoadDataParams(source=source))
-    assert found.field == "max_columns"
-    assert "has 10,000 columns, more than the 8,192 allowed" in found.message
+    check_refused(ctx, LoadDataParams(source=source), "max_columns", "10,000", "8,192")
     assert load(LoadDataParams(source=source, max_columns=10_000), ctx.files).data.num_columns == 10_000
 
 
@@ -405,7 +400,7 @@ def test_many_classes_are_legal_as_long_as_they_can_be_classes(ctx, distinct, re
     if legal:
         assert len(classes(load(params, ctx.files))) == distinct
     else:
-        assert "1,001 different values in 2,002 rows" in problem(ctx, params).message
+        check_refused(ctx, params, "target", "'y'", "1,001", "2,002")
 
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet", "feather", "libsvm"])
@@ -434,19 +429,19 @@ def test_a_damaged_file_is_read_or_refused_but_never_breaks_the_reader(ctx, suff
 
 def test_a_column_of_lists_is_named(ctx):
     pq.write_table(pa.table({"x": [[1], [2]]}), ctx.files.data / "t.parquet")
-    assert "column 'x' holds list" in problem(ctx, LoadDataParams(source="t.parquet")).message
+    check_refused(ctx, LoadDataParams(source="t.parquet"), "source", "'x'", "list")
 
 
 def test_a_table_of_no_rows_is_refused_in_every_format(ctx):
     pq.write_table(pa.table({"x": pa.array([], pa.int64())}), ctx.files.data / "t.parquet")
-    assert problem(ctx, LoadDataParams(source="t.parquet")).message == "'t.parquet' has no rows"
+    check_refused(ctx, LoadDataParams(source="t.parquet"), "source", "'t.parquet'", "no rows")
 
 
 def test_a_link_out_of_the_workspace_is_not_followed(ctx, tmp_path_factory):
     outside = tmp_path_factory.mktemp("outside") / "secret.csv"
     outside.write_text(ROWS)
     (ctx.files.data / "link.csv").symlink_to(outside)
-    assert "leads out of the workspace" in problem(ctx, LoadDataParams(source="link.csv")).message
+    check_refused(ctx, LoadDataParams(source="link.csv"), "source", "'link.csv'", "workspace")
 
 
 def test_an_absolute_path_is_read_when_the_command_line_allows_it(tmp_path):
@@ -542,7 +537,15 @@ def test_categories_of_a_file_are_not_written_out_to_be_sorted(ctx):
     assert table.data.column("c").null_count == 50_000
 
 
-@pytest.mark.parametrize("encoding", ["cp037", "utf-16-le", "utf-16", "latin-1"])
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        "utf-16-le",
+        pytest.param("cp037", marks=pytest.mark.slow),
+        pytest.param("utf-16", marks=pytest.mark.slow),
+        pytest.param("latin-1", marks=pytest.mark.slow),
+    ],
+)
 def test_a_program_that_checked_a_file_of_another_encoding_ends(ctx, encoding):
     write(ctx, "t.csv", "a,y\n" + "1,A\n2,B\n" * 300_000 + "1,2,3\n")
     code = (
@@ -698,6 +701,7 @@ def test_fraud_is_seeded_rare_and_in_order_of_time(ctx):
     assert sum(column.null_count > 0 for column in table.data.columns) == 5
 
 
+@pytest.mark.slow
 def test_boosted_trees_find_fraud_that_a_linear_model_does_not(ctx):
     lightgbm = pytest.importorskip("lightgbm")
     from sklearn.linear_model import LogisticRegression

@@ -7,17 +7,19 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.errors import BadInput, Cancelled
+from engine.errors import Cancelled
 from engine.node_check import check_node
 from engine.values import Table
 from nodes import deep_forest, extra_trees, feature_selection, logistic_regression, mart, mlp, random_forest
 from nodes._learners import LEARNERS
 from nodes._model import FILE, describe_model, load_model
+from tests.expect import refused
 
 from .conftest import make_context
 
@@ -61,6 +63,17 @@ def fit(kind, table, ctx, **params):
     return node.run(ctx, {"table": table}, node.params(**defaults | params))["model"]
 
 
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """Give the model of ``kind`` for ``mixed(classes)``; the tests share it and only read it."""
+
+    @cache
+    def model(kind, classes=3):
+        return fit(kind, mixed(classes), make_context(tmp_path_factory.mktemp("fitted")))
+
+    return model
+
+
 def saved(model, folder):
     folder.mkdir()
     model.save(folder)
@@ -78,17 +91,16 @@ def test_every_learner_is_registered_under_its_node_name():
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("kind", KINDS)
 class TestEachLearner:
-    def test_learns_something(self, kind, classes, ctx):
-        table = mixed(classes)
-        probabilities = fit(kind, table, ctx).predict_proba(mixed(classes, seed=1))
+    def test_learns_something(self, kind, classes, fitted):
+        probabilities = fitted(kind, classes).predict_proba(mixed(classes, seed=1))
         truth = mixed(classes, seed=1).labels().to_pylist()
         right = np.mean([f"c{code}" == label for code, label in zip(probabilities.argmax(1), truth, strict=True)])
         assert probabilities.shape == (240, classes)
         np.testing.assert_allclose(probabilities.sum(axis=1), 1)
         assert right > 1 / classes + 0.15
 
-    def test_read_back_it_predicts_exactly_the_same(self, kind, classes, ctx, tmp_path):
-        model = fit(kind, mixed(classes), ctx)
+    def test_read_back_it_predicts_exactly_the_same(self, kind, classes, fitted, tmp_path):
+        model = fitted(kind, classes)
         restored = load_model(saved(model, tmp_path / "m"))
         for seed in (0, 1):
             table = mixed(classes, seed=seed)
@@ -96,16 +108,13 @@ class TestEachLearner:
         assert (restored.title, restored.classes, restored.params) == (model.title, model.classes, model.params)
         assert contents(saved(restored, tmp_path / "again")) == contents(tmp_path / "m")
 
-    def test_trained_twice_it_has_the_same_bytes_on_any_number_of_threads(self, kind, classes, tmp_path):
-        folders = []
-        for index, threads in enumerate((1, 2, 2)):
-            model = fit(kind, mixed(classes), make_context(tmp_path, threads=threads))
-            folders.append(contents(saved(model, tmp_path / str(index))))
-        assert folders[0] == folders[1] == folders[2]
+    def test_trained_twice_it_has_the_same_bytes_on_any_number_of_threads(self, kind, classes, fitted, tmp_path):
+        first = saved(fitted(kind, classes), tmp_path / "first")
+        again = fit(kind, mixed(classes), make_context(tmp_path, threads=2))
+        assert contents(saved(again, tmp_path / "again")) == contents(first)
 
-    def test_prediction_is_the_same_on_any_number_of_threads(self, kind, classes, ctx):
-        model = fit(kind, mixed(classes), ctx)
-        table = mixed(classes, rows=40_000, seed=2)
+    def test_prediction_is_the_same_on_any_number_of_threads(self, kind, classes, fitted):
+        model, table = fitted(kind, classes), mixed(classes, rows=20_000, seed=2)
         np.testing.assert_array_equal(model.predict_proba(table, threads=1), model.predict_proba(table, threads=2))
 
 
@@ -151,8 +160,8 @@ class TestWeights:
         by_class = fit(kind, mixed(2), ctx, class_weights={"c1": 4.0}).predict_proba(mixed(2))
         np.testing.assert_array_equal(by_column, by_class)
 
-    def test_equal_weights_change_nothing(self, kind, ctx):
-        plain = fit(kind, mixed(), ctx).predict_proba(mixed())
+    def test_equal_weights_change_nothing(self, kind, fitted, ctx):
+        plain = fitted(kind).predict_proba(mixed())
         same = fit(kind, mixed(w=pa.array([3.0] * 240)), ctx, class_weights={"c0": 2.0, "c1": 2.0, "c2": 2.0})
         np.testing.assert_array_equal(plain, same.predict_proba(mixed()))
 
@@ -184,42 +193,38 @@ class TestWeights:
 
 
 BAD_TABLES = [
-    (lambda t: Table(t.data), "no target"),
-    (lambda t: t.with_data(t.data.slice(0, 0)), "no rows"),
-    (lambda t: t.with_data(t.data.filter(pa.compute.equal(t.labels(), "c0"))), "only 'c0'"),
-    (lambda t: t.with_data(t.data.select(["class"])), "no column to learn from"),
-    (lambda t: Table(t.data, "when"), "is a time"),
-    (lambda t: Table(t.data, "noise"), "different numbers"),
-    (lambda t: Table(t.data, "class", {"level": "weight"}), "not a number"),
-    (lambda t: Table(t.data, "class", {"noise": "weight"}), "0 or more"),
-    (lambda t: Table(t.data, "class", {"noise": "weight", "number": "weight"}), "2 weight columns"),
+    (lambda t: Table(t.data), ["target"]),
+    (lambda t: t.with_data(t.data.slice(0, 0)), ["no rows"]),
+    (lambda t: t.with_data(t.data.filter(pa.compute.equal(t.labels(), "c0"))), ["'class'", "'c0'"]),
+    (lambda t: t.with_data(t.data.select(["class"])), ["no column"]),
+    (lambda t: Table(t.data, "when"), ["'when'", "time"]),
+    (lambda t: Table(t.data, "noise"), ["'noise'", "240"]),
+    (lambda t: Table(t.data, "class", {"level": "weight"}), ["weight", "'level'"]),
+    (lambda t: Table(t.data, "class", {"noise": "weight"}), ["weight", "'noise'", "negative"]),
+    (lambda t: Table(t.data, "class", {"noise": "weight", "number": "weight"}), ["2", "'noise'", "'number'"]),
 ]
 
 
-@pytest.mark.parametrize(("change", "message"), BAD_TABLES, ids=[message for _, message in BAD_TABLES])
-def test_table_that_cannot_be_learned_is_refused(change, message, ctx):
-    with pytest.raises(BadInput, match=message):
+@pytest.mark.parametrize(("change", "naming"), BAD_TABLES, ids=[" ".join(naming) for _, naming in BAD_TABLES])
+def test_table_that_cannot_be_learned_is_refused(change, naming, ctx):
+    with refused(naming=naming):
         fit("mart", change(mixed()), ctx)
 
 
-WITHOUT = [("target", "no target to learn; set Target"), ("feature", "no column to learn from besides its target")]
-
-
-@pytest.mark.parametrize(("role", "message"), WITHOUT)
+@pytest.mark.parametrize(("role", "naming"), [("target", ["no target", "Target"]), ("feature", ["no column"])])
 @pytest.mark.parametrize(
     "node", [*(node for node, _ in NODES.values()), feature_selection.NODE], ids=lambda node: node.name
 )
-def test_a_node_that_learns_tells_before_the_run_that_it_could_not(node, role, message):
+def test_a_node_that_learns_tells_before_the_run_that_it_could_not(node, role, naming):
     params, columns = node.params(), mixed().columns
     assert node.columns({"table": columns}, params) == node.columns({"table": None}, params) == {}
-    with pytest.raises(BadInput, match=message):
+    with refused(naming=naming):
         node.columns({"table": tuple(column for column in columns if column.role != role)}, params)
 
 
 def test_weight_for_an_unknown_class_names_it(ctx):
-    with pytest.raises(BadInput, match=r"'fraud' is no class.*'c0', 'c1', 'c2'") as caught:
+    with refused(field="class_weights", naming=["'fraud'", "'c0', 'c1', 'c2'"]):
         fit("mart", mixed(), ctx, class_weights={"fraud": 2.0})
-    assert caught.value.field == "class_weights"
 
 
 @pytest.mark.parametrize("weights", ["some", {"c0": 0.0}, {"c0": -1.0}, {"c0": float("inf")}, {"c0": "2"}])
@@ -241,12 +246,13 @@ def test_rows_without_a_class_are_left_out_and_logged(tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 class TestUnusualData:
-    def test_two_hundred_classes_of_two_rows(self, kind, ctx, tmp_path):
-        rng = np.random.default_rng(0)
-        data = pa.table({"x": rng.normal(size=400), "y": rng.normal(size=400), "class": list(range(200)) * 2})
+    def test_many_classes_of_two_rows(self, kind, ctx, tmp_path):
+        rng, many = np.random.default_rng(0), 40 if kind == "deep-forest" else 200
+        columns = {"x": rng.normal(size=2 * many), "y": rng.normal(size=2 * many)}
+        data = pa.table(columns | {"class": list(range(many)) * 2})
         model = fit(kind, Table(data, "class"), ctx)
         probabilities = model.predict_proba(Table(data, "class"))
-        assert probabilities.shape == (400, 200) and model.classes[:3] == ["0", "1", "2"]
+        assert probabilities.shape == (2 * many, many) and model.classes[:3] == ["0", "1", "2"]
         np.testing.assert_allclose(probabilities.sum(axis=1), 1)
         restored = load_model(saved(model, tmp_path / "m"))
         np.testing.assert_array_equal(restored.predict_proba(Table(data)), probabilities)
@@ -267,35 +273,32 @@ class TestUnusualData:
         table = Table(pa.table(columns | {"class": ["a", "b"] * 10}), "class")
         assert np.isfinite(fit(kind, table, ctx).predict_proba(table)).all()
 
-    def test_unknown_levels_and_missing_values_later(self, kind, ctx):
-        model = fit(kind, mixed(), ctx)
+    def test_unknown_levels_and_missing_values_later(self, kind, fitted):
         odd = mixed().data.slice(0, 3)
         odd = odd.set_column(2, "level", pa.array(["new", None, "l1"]))
         odd = odd.set_column(1, "noise", pa.nulls(3))
-        assert np.isfinite(model.predict_proba(Table(odd))).all()
+        assert np.isfinite(fitted(kind).predict_proba(Table(odd))).all()
 
-    def test_wrong_columns_are_refused(self, kind, ctx):
-        model = fit(kind, mixed(), ctx)
-        with pytest.raises(BadInput, match="lacks 'noise', 'when'"):
+    def test_wrong_columns_are_refused(self, kind, fitted):
+        model = fitted(kind)
+        with refused(naming="'noise', 'when'"):
             model.predict_proba(Table(mixed().data.drop_columns(["noise", "when"])))
-        with pytest.raises(BadInput, match="'number' is a text and was a number"):
+        with refused(naming=["'number'", "a text", "a number"]):
             model.predict_proba(Table(mixed().data.set_column(0, "number", pa.array(["x"] * 240))))
 
     @pytest.mark.parametrize("classes", [2, 3])
-    def test_probabilities_of_the_largest_numbers_there_are(self, kind, classes, ctx, tmp_path):
-        model = fit(kind, mixed(classes), ctx)
+    def test_probabilities_of_the_largest_numbers_there_are(self, kind, classes, fitted, ctx, tmp_path):
         huge = np.resize([1.7e308, -1.7e308, 1.8e308, -np.inf, 1e300], 240)
         odd = mixed(classes).data.set_column(0, "number", pa.array(huge)).set_column(1, "noise", pa.array(-huge))
         trained_on_it = fit(kind, Table(odd, "class"), ctx)
         saved(trained_on_it, tmp_path / "m")
-        for trained in (model, trained_on_it, load_model(tmp_path / "m")):
+        for trained in (fitted(kind, classes), trained_on_it, load_model(tmp_path / "m")):
             probabilities = trained.predict_proba(Table(odd))
             assert np.isfinite(probabilities).all()
             np.testing.assert_allclose(probabilities.sum(axis=1), 1)
 
-    def test_no_rows_give_no_predictions(self, kind, ctx):
-        model = fit(kind, mixed(), ctx)
-        assert model.predict_proba(mixed().with_data(mixed().data.slice(0, 0))).shape == (0, 3)
+    def test_no_rows_give_no_predictions(self, kind, fitted):
+        assert fitted(kind).predict_proba(mixed().with_data(mixed().data.slice(0, 0))).shape == (0, 3)
 
 
 def encoded(model, table, precision):
@@ -379,18 +382,18 @@ def copy(forest_folder, tmp_path):
 
 class TestRefusedFolders:
     def test_empty_folder(self, tmp_path):
-        with pytest.raises(BadInput, match=r"no model.json"):
+        with refused(naming=["model.json", tmp_path.name]):
             load_model(tmp_path)
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"format": "other"}', '{"format": "sylva-model"}', "\udcff"])
     def test_foreign_description(self, tmp_path, text):
         (tmp_path / FILE).write_bytes(text.encode("utf-8", "surrogateescape"))
-        with pytest.raises(BadInput, match="no model that can be read"):
+        with refused(naming=tmp_path.name):
             load_model(tmp_path)
 
     def test_newer_version(self, copy):
         rewrite(copy, version=99)
-        with pytest.raises(BadInput, match="version 99"):
+        with refused(naming=["'copy'", "version 99"]):
             load_model(copy)
 
     @pytest.mark.parametrize("field", ["classes", "encoder", "learner", "files", "kind", "params", "title"])
@@ -398,41 +401,41 @@ class TestRefusedFolders:
         about = json.loads((copy / FILE).read_text())
         del about[field]
         (copy / FILE).write_text(json.dumps(about))
-        with pytest.raises(BadInput, match="no model that can be read"):
+        with refused(naming=["'copy'", f"'{field}'"]):
             load_model(copy)
 
     def test_classes_that_are_not_the_learners(self, copy):
         rewrite(copy, classes=["only", "two"])
-        with pytest.raises(BadInput, match="do not fit each other"):
+        with refused(naming=["'copy'", "fit"]):
             load_model(copy)
 
     def test_unknown_kind(self, copy):
         rewrite(copy, kind="perceptron-of-the-future")
-        with pytest.raises(BadInput, match="perceptron-of-the-future"):
+        with refused(naming=["'copy'", "perceptron-of-the-future"]):
             load_model(copy)
 
     def test_changed_file(self, copy):
         path = copy / "forest-threshold.npy"
         path.write_bytes(path.read_bytes()[:-1] + b"x")
-        with pytest.raises(BadInput, match=r"forest-threshold.npy is not the file"):
+        with refused(naming=["'copy'", "forest-threshold.npy"]):
             load_model(copy)
 
     def test_lost_file(self, copy):
         (copy / "forest-left.npy").unlink()
-        with pytest.raises(BadInput, match=r"forest-left.npy"):
+        with refused(naming=["'copy'", "forest-left.npy"]):
             load_model(copy)
 
     def test_file_outside_the_folder(self, copy):
         about = json.loads((copy / FILE).read_text())
         about["files"] = {"../secret": "0"}
         (copy / FILE).write_text(json.dumps(about))
-        with pytest.raises(BadInput, match="secret"):
+        with refused(naming=["'copy'", "secret"]):
             load_model(copy)
 
     def test_pickled_array(self, copy):
         np.save(copy / "forest-threshold.npy", np.array([print, None], dtype=object), allow_pickle=True)
         rewrite(copy)
-        with pytest.raises(BadInput, match="allow_pickle"):
+        with refused(naming=["'copy'", "allow_pickle"]):
             load_model(copy)
 
     @pytest.mark.parametrize(
@@ -453,7 +456,7 @@ class TestRefusedFolders:
         path = copy / f"forest-{name}.npy"
         np.save(path, change(np.load(path)))
         rewrite(copy)
-        with pytest.raises(BadInput, match="no model that can be read"):
+        with refused(naming="'copy'"):
             load_model(copy)
 
     @pytest.mark.parametrize("change", [np.negative, lambda a: a * np.nan, lambda a: a * 2, lambda a: a / 2])
@@ -461,7 +464,7 @@ class TestRefusedFolders:
         path = copy / "forest-leaf_share.npy"
         np.save(path, change(np.load(path)))
         rewrite(copy)
-        with pytest.raises(BadInput, match="no model that can be read"):
+        with refused(naming="'copy'"):
             load_model(copy)
 
     @pytest.mark.parametrize("files", [{}, {"forest-left.npy": None}])
@@ -469,7 +472,7 @@ class TestRefusedFolders:
         about = json.loads((copy / FILE).read_text())
         about["files"] = {name: about["files"][name] for name in files}
         (copy / FILE).write_text(json.dumps(about))
-        with pytest.raises(BadInput, match=r"forest-.*\.npy is not a file that was saved"):
+        with refused(naming=["'copy'", "forest-", ".npy"]):
             load_model(copy)
 
     @pytest.mark.parametrize(
@@ -485,7 +488,7 @@ class TestRefusedFolders:
     )
     def test_classes_and_titles_that_are_no_texts(self, copy, field, value):
         rewrite(copy, **{field: value})
-        with pytest.raises(BadInput, match="no model that can be read"):
+        with refused(naming="'copy'"):
             load_model(copy)
 
     @pytest.mark.parametrize("change", [{"levels": [1, 2]}, {"scale": 0}, {"scale": "x"}, {"mean": float("nan")}])
@@ -494,12 +497,12 @@ class TestRefusedFolders:
         for column in encoder["columns"]:
             column.update({name: value for name, value in change.items() if name in column})
         rewrite(copy, encoder=encoder)
-        with pytest.raises(BadInput, match="no model that can be read"):
+        with refused(naming="'copy'"):
             load_model(copy)
 
     def test_description_nested_too_deep(self, copy):
         (copy / FILE).write_text("[" * 200_000)
-        with pytest.raises(BadInput, match="no model that can be read"):
+        with refused(naming="'copy'"):
             load_model(copy)
 
     @pytest.mark.parametrize("shape", [b"(1000000000000000,), }", b"(" * 5_000])
@@ -507,14 +510,14 @@ class TestRefusedFolders:
         header = b"{'descr': '<i4', 'fortran_order': False, 'shape': " + shape + b"\n"
         (copy / "forest-left.npy").write_bytes(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header)
         rewrite(copy)
-        with pytest.raises(BadInput, match="no model that can be read"):
+        with refused(naming="'copy'"):
             load_model(copy)
 
     def test_mart_text_that_is_none(self, ctx, tmp_path):
         folder = saved(fit("mart", mixed(), ctx), tmp_path / "m")
         (folder / "mart.txt").write_text("not a model")
         rewrite(folder)
-        with pytest.raises(BadInput, match="no model that can be read"):
+        with refused(naming="'m'"):
             load_model(folder)
 
 
@@ -582,7 +585,7 @@ def test_mart_trees_that_lead_nowhere_are_refused_before_lightgbm_follows_them(m
     assert forged != text
     (folder / "mart.txt").write_text(forged if name == "tree_sizes" else with_true_sizes(forged))
     rewrite(folder)
-    with pytest.raises(BadInput, match="no model that can be read"):
+    with refused(naming="'copy'"):
         load_model(folder)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.errors import BadInput
 from engine.values import Table
 from nodes.select_columns import NODE, SelectColumnsParams
+from tests.expect import refused
 
 
 @pytest.fixture
@@ -67,20 +67,18 @@ def test_nothing_is_copied(ctx, table):
 
 
 @pytest.mark.parametrize(
-    ("params", "message"),
+    ("params", "naming"),
     [
-        ({"columns": ["size"]}, "no column 'size'; did you mean 'size_"),
-        ({"columns": ["z*"]}, "no column matches 'z*'"),
-        ({"columns": ["size_*", "city*", "ok"]}, "drop all of the features"),
-        ({"mode": "keep"}, "keep none of the features"),
-        ({"mode": "keep", "columns": ["id"]}, "keep none of the features"),
+        ({"columns": ["size"]}, ["'size'", "'size_"]),
+        ({"columns": ["z*"]}, ["'z*'"]),
+        ({"columns": ["size_*", "city*", "ok"]}, ["drop all"]),
+        ({"mode": "keep"}, ["keep none"]),
+        ({"mode": "keep", "columns": ["id"]}, ["keep none"]),
     ],
 )
-def test_settings_that_do_not_suit_the_table_are_refused(ctx, table, params, message):
-    with pytest.raises(BadInput) as caught:
+def test_settings_that_do_not_suit_the_table_are_refused(ctx, table, params, naming):
+    with refused(field="columns", naming=naming):
         NODE.run(ctx, {"table": table}, SelectColumnsParams(**params))
-    assert caught.value.field == "columns"
-    assert message in caught.value.message
 
 
 def test_columns_not_yet_known_stay_unknown():

@@ -15,6 +15,7 @@ from engine.contract import Column
 from engine.errors import BadInput
 from engine.values import Table
 from nodes.split import NODE, SplitParams
+from tests.expect import refused
 
 
 def table_of(labels: list[str | None]) -> Table:
@@ -32,7 +33,7 @@ def rows(table: Table) -> list[int]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(
     labels=st.lists(st.sampled_from(["a", "b", "c", None]), min_size=2, max_size=40),
     share=st.floats(0.01, 0.99),
@@ -107,28 +108,27 @@ def test_nothing_held_out_is_earlier_than_what_is_learned_from(ctx, fraud):
 
 
 @pytest.mark.parametrize(
-    ("params", "field", "message"),
+    ("params", "naming"),
     [
-        ({"test_rows": 2000}, "test_rows", "test_rows is 2,000 but the table has 60 rows; give a number below 60"),
-        ({"test_rows": 60}, "test_rows", "give a number below 60"),
-        ({"test_rows": 59}, "test_rows", "not every one of the 2 classes keeps a row; ask for at most 58 rows"),
-        ({"test_share": 0.99}, "test_share", "ask for at most 58 rows, or turn off stratified"),
-        ({"time_column": "rows"}, "time_column", "no column 'rows'; did you mean 'row'?"),
-        ({"time_column": "y"}, "time_column", "'y' is a category; choose a column of times or numbers"),
-        ({"time_column": "gaps"}, "time_column", "'gaps' is missing in 1 rows"),
+        ({"test_rows": 2000}, ["2,000", "60 rows", "below 60"]),
+        ({"test_rows": 60}, ["below 60"]),
+        ({"test_rows": 59}, ["2 classes", "58 rows"]),
+        ({"test_share": 0.99}, ["58 rows", "stratified"]),
+        ({"time_column": "rows"}, ["'rows'", "'row'"]),
+        ({"time_column": "y"}, ["'y'", "category"]),
+        ({"time_column": "gaps"}, ["'gaps'", "1 rows"]),
     ],
 )
-def test_settings_that_do_not_suit_the_table_are_refused(ctx, params, field, message):
+def test_settings_that_do_not_suit_the_table_are_refused(ctx, params, naming):
     table = table_of(["a"] * 40 + ["b"] * 20)
     table = table.with_data(table.data.append_column("gaps", pa.array([None, *range(59)])))
-    with pytest.raises(BadInput) as caught:
+    [field] = params
+    with refused(field=field, naming=naming):
         parts(ctx, table, **params)
-    assert caught.value.field == field
-    assert message in caught.value.message
 
 
 def test_one_row_cannot_be_split(ctx):
-    with pytest.raises(BadInput, match="two or more"):
+    with refused(naming="row"):
         parts(ctx, table_of(["a"]))
 
 
@@ -143,5 +143,5 @@ def test_columns_are_known_before_a_run():
     assert NODE.columns is not None
     assert NODE.columns({"table": known}, SplitParams()) == {"train": known, "test": known}
     assert NODE.columns({"table": None}, SplitParams(time_column="t")) == {"train": None, "test": None}
-    with pytest.raises(BadInput, match="no column 't'"):
+    with refused(field="time_column", naming="'t'"):
         NODE.columns({"table": known}, SplitParams(time_column="t"))

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from engine.cli import main
 from engine.values import Table
 from nodes import logistic_regression, mart
 from nodes._model import FittedModel, load_model
@@ -87,7 +88,12 @@ def model(kept: Kept) -> FittedModel:
     return kept.open("mart")
 
 
-Sylva = Callable[..., "subprocess.CompletedProcess[str]"]
+@dataclass(frozen=True)
+class Printed:
+    """What a command printed before it ended."""
+
+    stdout: str
+    stderr: str
 
 
 def command(*arguments: object, before: str = "") -> list[str]:
@@ -115,12 +121,17 @@ def started(*arguments: object, workspace: Path, before: str = "", **more: str) 
 
 
 @pytest.fixture
-def sylva(kept: Kept) -> Sylva:
-    def run(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            command(*arguments), capture_output=True, text=True, cwd=ROOT, env=environment(kept.workspace), timeout=120
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done
+def sylva(kept: Kept, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Printed]:
+    """Run a command in this process."""
+    monkeypatch.setenv("SYLVA_WORKSPACE", str(kept.workspace))
+    monkeypatch.delenv("SYLVA_TOKEN", raising=False)
+
+    def run(*arguments: object, code: int = 0) -> Printed:
+        monkeypatch.setattr(sys, "argv", ["sylva", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = Printed(*capsys.readouterr())
+        assert (ended.value.code or 0) == code, printed
+        return printed
 
     return run

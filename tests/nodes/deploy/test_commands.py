@@ -14,6 +14,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
@@ -21,7 +22,9 @@ import typer
 from typer.testing import CliRunner
 
 from engine.cli import offered
+from engine.errors import SylvaError
 from nodes.deploy.commands import _check_token, _Lines, _stoppable
+from tests.expect import refused
 from tests.nodes.deploy.conftest import ROOT, Kept, environment, make_table, started
 
 
@@ -39,22 +42,26 @@ def test_predict_tells_what_it_did(sylva, kept: Kept, table, tmp_path: Path):
 def test_what_does_not_fit_is_bad_input(sylva, table, tmp_path: Path):
     pq.write_table(table.data.drop_columns(["amount", "when"]), tmp_path / "t.parquet")
     done = sylva("predict", "mart", tmp_path / "t.parquet", "-o", tmp_path / "o.csv", code=2)
-    assert "it lacks 'amount', 'when'" in done.stderr and "Traceback" not in done.stderr
+    assert "'amount', 'when'" in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / "o.csv").exists()
 
 
 @pytest.fixture(scope="module")
 def long_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """1,200,000 rows: enough to be killed while they are scored."""
-    data = make_table(2_000).data
     source = tmp_path_factory.mktemp("long") / "t.parquet"
-    with pq.ParquetWriter(source, data.schema) as writer:
-        for _ in range(600):
-            writer.write_table(data)
+    pq.write_table(pa.concat_tables([make_table(2_000).data] * 600), source, row_group_size=20_000)
     return source
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "how",
+    [
+        signal.SIGTERM,
+        pytest.param(signal.SIGKILL, marks=pytest.mark.slow),
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
+    ],
+)
 def test_a_killed_predict_leaves_no_half_file(kept: Kept, long_file: Path, tmp_path: Path, how: signal.Signals):
     target = tmp_path / "o.csv"
     arguments = ("predict", "mart", long_file, "-o", target, "--keep-all", "--threads", 1)
@@ -98,7 +105,7 @@ def test_a_pipe_in_a_models_folder_is_refused(sylva, kept: Kept, tmp_path: Path)
     (tmp_path / "piped" / "mart.txt").unlink()
     os.mkfifo(tmp_path / "piped" / "mart.txt")
     done = sylva("predict", tmp_path / "piped", tmp_path / "t.csv", "-o", tmp_path / "o.csv", code=2)
-    assert "'mart.txt' is no plain file" in done.stderr
+    assert "'piped'" in done.stderr and "'mart.txt'" in done.stderr
 
 
 TELLING_PEAK = """
@@ -113,6 +120,7 @@ main()
 """The command, with the most memory it had as its last word: what the kernel tells others counts the parent's too."""
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_file(kept: Kept, long_file: Path, tmp_path: Path):
     """As a matrix the rows take 67 MB, and as much again as they are read and as what is said of them."""
     peaks = {}
@@ -135,23 +143,24 @@ def _first_rows(source: Path, folder: Path) -> Path:
 
 def test_serve_says_what_stands_in_its_way(sylva):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = sylva("serve", "mart", "--port", taken.getsockname()[1], code=1)
-        assert "cannot be listened on" in done.stderr and "--port" in done.stderr
-    assert "there is no model 'none'" in sylva("serve", "none", code=2).stderr
+        port = taken.getsockname()[1]
+        done = sylva("serve", "mart", "--port", port, code=1)
+        assert str(port) in done.stderr and "--port" in done.stderr
+    assert "'none'" in sylva("serve", "none", code=2).stderr
 
 
 @pytest.mark.parametrize(
-    ("host", "token", "words"),
+    ("host", "token", "naming"),
     [
-        ("0.0.0.0", None, "lets other machines in: set a token"),
-        ("192.168.1.5", None, "set a token"),
-        ("127.0.0.1", " x", "visible ASCII"),
-        ("127.0.0.1", "", "visible ASCII"),
-        ("127.0.0.1", "ä", "visible ASCII"),
+        ("0.0.0.0", None, ["0.0.0.0", "--token", "$SYLVA_TOKEN"]),
+        ("192.168.1.5", None, ["192.168.1.5", "--token", "$SYLVA_TOKEN"]),
+        ("127.0.0.1", " x", ["token", "ASCII"]),
+        ("127.0.0.1", "", ["token", "ASCII"]),
+        ("127.0.0.1", "ä", ["token", "ASCII"]),
     ],
 )
-def test_other_machines_need_a_token(host, token, words):
-    with pytest.raises(Exception, match=words):
+def test_other_machines_need_a_token(host, token, naming):
+    with refused(naming=naming):
         _check_token(host, token)
 
 
@@ -166,7 +175,8 @@ def test_progress_is_a_line_now_and_then(capsys, monkeypatch):
     lines = _Lines()
     for now[0], rows in [(1.0, 10), (6.0, 20), (7.0, 30), (12.0, 40)]:
         lines(rows, 1000)
-    assert capsys.readouterr().err.splitlines() == ["20 of about 1,000 rows", "40 of about 1,000 rows"]
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("20 ") and second.startswith("40 ") and "1,000" in first
 
 
 class TestOffered:
@@ -200,7 +210,7 @@ class TestOffered:
         assert listing.exit_code == 0 and "hello" in listing.stdout and "bad" not in listing.stdout
         assert "The command 'bad'" in listing.stderr
         failed = run("bad", **commands)
-        assert "could not be loaded" in str(failed.exception)
+        assert isinstance(failed.exception, SylvaError) and "'bad'" in str(failed.exception)
 
     def test_listing_them_loads_nothing_slow(self):
         code = (

@@ -17,7 +17,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from engine.errors import BadInput, Cancelled, SylvaError
+from engine.errors import Cancelled, SylvaError
 from engine.values import Table
 from nodes import _model, load_data, logistic_regression, mart
 from nodes._csv_file import Dialect
@@ -25,6 +25,7 @@ from nodes._model import FittedModel
 from nodes.deploy.blocks import Writing, open_blocks, regrouped
 from nodes.deploy.fitting import MISSING_TEXTS
 from nodes.deploy.scoring import score_file
+from tests.expect import refused
 from tests.nodes.conftest import make_context
 from tests.nodes.deploy.conftest import DECIDING, Kept, make_table
 
@@ -233,8 +234,7 @@ class TestMissingTexts:
 
     def test_numbers_and_missing_texts_where_names_were(self, table, model, tmp_path):
         texts = ["NA" if row % 3 else str(row) for row in range(600)]
-        words = refused(model, write(as_written(table.data, colour=texts), tmp_path / "t.csv"))
-        assert "'colour' is a number and was a category" in words
+        refuse(model, write(as_written(table.data, colour=texts), tmp_path / "t.csv"), *COLOUR)
 
 
 class TestDictionaries:
@@ -263,8 +263,7 @@ class TestDictionaries:
         score_file(model, self.batches(table, tmp_path / "t.ipc", ["1", "2"], ["red"]), tmp_path / "o.parquet")
 
     def test_numbers_alone_are_refused(self, table, model, tmp_path):
-        words = refused(model, self.batches(table, tmp_path / "t.ipc", ["1", "2"], ["3"]))
-        assert "'colour' is a number and was a category" in words
+        refuse(model, self.batches(table, tmp_path / "t.ipc", ["1", "2"], ["3"]), *COLOUR)
 
     def test_a_dictionary_may_hold_a_missing_value(self, table, model, tmp_path):
         numbers = pa.array([0, 1, 2] * 200, pa.int8())
@@ -276,91 +275,93 @@ class TestDictionaries:
         np.testing.assert_array_equal(got, model.predict_proba(plain)[:, 1])
 
 
-def refused(model: FittedModel, source: Path, **options) -> str:
+def refuse(model: FittedModel, source: Path, *naming: str, **options) -> None:
+    """Assert that the file is refused with a message that names these, and that nothing is left behind."""
     target = source.with_name("refused.csv")
-    with pytest.raises(BadInput) as caught:
+    with refused(naming=naming):
         score_file(model, source, target, **options)
     assert not target.exists() and not list(source.parent.glob(".*unfinished"))
-    return caught.value.message
+
+
+COLOUR = ("'colour'", "a number", "a category")
+"""What a message names of numbers where names of colours were."""
 
 
 class TestRefusals:
     def test_all_columns_that_do_not_fit_are_named_at_once(self, table, model, tmp_path):
         data = as_written(table.data.drop_columns(["steady", "member"]), count=["few"] * 600, colour=list(range(600)))
-        words = refused(model, write(data, tmp_path / "t.parquet"))
-        assert "it lacks 'steady', 'member'" in words
-        assert "'count' holds 'few' in data row 1 where a number is expected" in words
-        assert "'colour' is a number and was a category in training" in words
+        named = ("'steady', 'member'", "'count'", "'few'", "row 1", *COLOUR)
+        refuse(model, write(data, tmp_path / "t.parquet"), *named)
 
     def test_numbers_in_a_csv_where_names_were(self, table, model, tmp_path):
-        words = refused(model, write(as_written(table.data, colour=list(range(600))), tmp_path / "t.csv"))
-        assert "'colour' is a number and was a category" in words
+        refuse(model, write(as_written(table.data, colour=list(range(600))), tmp_path / "t.csv"), *COLOUR)
 
     @pytest.mark.parametrize(
-        ("column", "values", "words"),
+        ("column", "values", "naming"),
         [
-            ("when", list(range(600)), "'when' is a number and was a time"),
-            ("amount", [None] * 599 + ["2024-01-01"], "'2024-01-01' in data row 600"),
-            ("when", ["soon"] * 600, "'soon' in data row 1 where a time"),
+            ("when", list(range(600)), ["a number", "a time"]),
+            ("amount", [None] * 599 + ["2024-01-01"], ["'2024-01-01'", "row 600"]),
+            ("when", ["soon"] * 600, ["'soon'", "row 1", "a time"]),
         ],
     )
-    def test_kinds_that_cannot_be_meant(self, column, values, words, table, model, tmp_path):
-        assert words in refused(model, write(as_written(table.data, **{column: values}), tmp_path / "t.parquet"))
+    def test_kinds_that_cannot_be_meant(self, column, values, naming, table, model, tmp_path):
+        source = write(as_written(table.data, **{column: values}), tmp_path / "t.parquet")
+        refuse(model, source, f"'{column}'", *naming)
 
     def test_times_where_numbers_were(self, table, model, tmp_path):
         data = table.data.set_column(2, "count", table.data.column("when"))
-        assert "'count' is a time and was a number" in refused(model, write(data, tmp_path / "t.parquet"))
+        refuse(model, write(data, tmp_path / "t.parquet"), "'count'", "a time", "a number")
 
     @pytest.mark.usefixtures("in_small_blocks")
     @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
     def test_a_bad_value_far_down_is_told_with_its_row(self, name, table, model, tmp_path):
         texts = [str(n) for n in table.data.column("count").to_pylist()]
         texts[432] = "12 or so"
-        words = refused(model, write(as_written(table.data, count=texts), tmp_path / name))
-        assert "'count' holds '12 or so' in data row 433 where a number is expected" in words
+        source = write(as_written(table.data, count=texts), tmp_path / name)
+        refuse(model, source, "'count'", "'12 or so'", "row 433", "a number")
 
     def test_nothing_in_common(self, model, tmp_path):
         source = write(pa.table({"a": [1], "b": [2]}), tmp_path / "t.csv")
-        assert "it has 'a', 'b'" in refused(model, source)
+        refuse(model, source, "'a', 'b'")
 
     @pytest.mark.parametrize(
-        ("name", "content", "words"),
+        ("name", "content", "naming"),
         [
-            ("t.csv", b"", "is empty"),
-            ("t.parquet", b"PAR1 not", "is no Parquet file"),
-            ("t.arrow", b"ARROW1xx", "is no Arrow file"),
-            ("t.xlsx", b"PK", "does not end in"),
-            ("t.csv", b"amount,amount\n1,2\n", "several columns named 'amount'"),
-            ("t.csv", b"amount,count\n1,2\n3\n", "row 3 of 't.csv'"),
-            ("t.csv", b'amount,colour\n1,"red\n2,green\n', "quote that is never closed"),
-            ("t.csv", b"amount,count\n", "no rows"),
+            ("t.csv", b"", ["empty"]),
+            ("t.parquet", b"PAR1 not", ["Parquet"]),
+            ("t.arrow", b"ARROW1xx", ["Arrow"]),
+            ("t.xlsx", b"PK", [".csv", ".parquet"]),
+            ("t.csv", b"amount,amount\n1,2\n", ["'amount'"]),
+            ("t.csv", b"amount,count\n1,2\n3\n", ["row 3"]),
+            ("t.csv", b'amount,colour\n1,"red\n2,green\n', ["line 2", "quote"]),
+            ("t.csv", b"amount,count\n", ["no rows"]),
         ],
     )
-    def test_files_that_cannot_be_read(self, name, content, words, model, tmp_path):
+    def test_files_that_cannot_be_read(self, name, content, naming, model, tmp_path):
         (tmp_path / name).write_bytes(content)
-        assert words in refused(model, tmp_path / name)
+        refuse(model, tmp_path / name, f"'{name}'", *naming)
 
     def test_a_parquet_file_damaged_in_its_middle(self, table, model, tmp_path):
         source = write(table.data, tmp_path / "t.parquet")
         damaged = bytearray(source.read_bytes())
         damaged[1000:9000] = bytes(8000)
         source.write_bytes(damaged)
-        assert "is no Parquet file, or damaged" in refused(model, source)
+        refuse(model, source, "'t.parquet'", "damaged")
 
     def test_targets_that_cannot_be(self, table, model, tmp_path):
         source = write(table.data, tmp_path / "t.csv")
-        with pytest.raises(BadInput, match=r"does not end in \.arrow, \.csv"):
+        with refused(naming=["out.xlsx", ".arrow, .csv"]):
             score_file(model, source, tmp_path / "out.xlsx")
-        with pytest.raises(BadInput, match="would replace the file it is made from"):
+        with refused(naming=["t.csv", "replace"]):
             score_file(model, source, source)
-        with pytest.raises(BadInput, match="did you mean 'colour'"):
+        with refused(naming=["'color'", "'colour'"]):
             score_file(model, source, tmp_path / "out.csv", keep=["color"])
-        with pytest.raises(SylvaError, match="could not be written"):
+        with refused(SylvaError, naming=["out.csv", "No such file"]):
             score_file(model, source, tmp_path / "none" / "out.csv")
 
     def test_a_folder_is_no_target(self, table, model, tmp_path):
         (tmp_path / "o.csv").mkdir()
-        with pytest.raises(BadInput, match="is a folder; give the name of a file"):
+        with refused(naming=["o.csv", "folder"]):
             score_file(model, write(table.data, tmp_path / "t.csv"), tmp_path / "o.csv")
 
     def test_columns_that_the_target_cannot_hold(self, table, kept: Kept, tmp_path):
@@ -369,8 +370,7 @@ class TestRefusals:
         source = write(data, tmp_path / "t.parquet")
         model = kept.open("linear")
         noting = replace(model, learner=Noting(model.learner))
-        words = refused(noting, source, keep="all")
-        assert "CSV cannot hold 'tags' (list<" in words and "'place' (struct<" in words and "or write Parquet" in words
+        refuse(noting, source, "CSV", "'tags' (list<", "'place' (struct<", "Parquet", keep="all")
         assert noting.learner.asked == []
         score_file(model, source, tmp_path / "o.parquet", keep=["tags"])
         assert pq.read_table(tmp_path / "o.parquet").column("tags").to_pylist() == [["a", "b"]] * 600
@@ -388,7 +388,7 @@ class TestRefusals:
         pa_csv.write_csv(data, tmp_path / "utf8.csv", pa_csv.WriteOptions(include_header=False, delimiter=";"))
         (tmp_path / "t.dat").write_bytes((tmp_path / "utf8.csv").read_text().encode("latin-1"))
         writing = Writing("csv", Dialect("semicolon", "latin-1", False, frozenset(["?"])))
-        assert "it lacks 'amount'" in refused(model, tmp_path / "t.dat", writing=writing)
+        refuse(model, tmp_path / "t.dat", "'amount'", writing=writing)
 
 
 @pytest.mark.usefixtures("in_small_blocks")
@@ -439,7 +439,7 @@ def test_what_a_spreadsheet_exports(table, model, tmp_path):
     columns = zip(table.data.column_names, table.data.columns, strict=True)
     texts = {name: [str(value) if value is not None else "n/k" for value in each.to_pylist()] for name, each in columns}
     source = write(pa.table(texts), tmp_path / "t.csv")
-    assert "'amount' holds 'n/k' in data row" in refused(model, source)
+    refuse(model, source, "'amount'", "'n/k'", "row ")
     writing = Writing(dialect=Dialect(missing=frozenset(["", "n/k"])))
     score_file(model, source, tmp_path / "o.parquet", writing=writing)
     got = pq.read_table(tmp_path / "o.parquet").column("p(yes)").to_numpy()

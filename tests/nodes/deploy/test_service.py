@@ -106,40 +106,42 @@ class TestPredict:
         ]  # fmt: skip
 
     def test_too_many_rows(self, client, rows):
-        assert (
-            "51 rows are more than the 50"
-            in refused(client.post("/predict", json={"rows": rows[:1] * 51}), 413)["error"]
-        )
+        told = refused(client.post("/predict", json={"rows": rows[:1] * 51}), 413)["error"]
+        assert "51 rows" in told and "50" in told
 
     @pytest.mark.parametrize(
         ("body", "status", "words"),
         [
-            (b"", 400, "no JSON"),
-            (b"{", 400, "no JSON"),
-            (b"\xff\xfe\xfa", 400, "no JSON"),
-            (b"[" * 200_000, 400, "nested too deeply"),
-            (b'{"rows": ' + b'[{"a":' * 50_000, 400, "nested too deeply"),
-            (b'{"rows": [{"amount": NaN}]}', 400, "NaN is no number of JSON"),
-            (b'{"rows": [{"amount": -Infinity}]}', 400, "-Infinity is no number"),
-            (b'{"rows": [{"amount": ' + b"9" * 5000 + b"}]}", 400, "no JSON"),
-            (b"[]", 422, 'Give an object {"rows"'),
-            (b'{"rows": {}}', 422, "Give an object"),
-            (b'{"row": []}', 422, "Give an object"),
-            (b"null", 422, "Give an object"),
-            (b'{"rows": [1, null]}', 422, "do not fit"),
-            (b'{"columns": ["a", "a"], "data": []}', 422, "different names"),
-            (b'{"columns": ["a", 1], "data": []}', 422, "different names"),
-            (b'{"columns": ["a"], "data": [[1, 2], 3]}', 422, "do not fit the columns"),
+            (b"", 400, "JSON"),
+            (b"{", 400, "JSON"),
+            (b"\xff\xfe\xfa", 400, "JSON"),
+            (b"[" * 200_000, 400, "nested"),
+            (b'{"rows": ' + b'[{"a":' * 50_000, 400, "nested"),
+            (b'{"rows": [{"amount": NaN}]}', 400, "NaN"),
+            (b'{"rows": [{"amount": -Infinity}]}', 400, "-Infinity"),
+            (b'{"rows": [{"amount": ' + b"9" * 5000 + b"}]}", 400, "JSON"),
+            (b"[]", 422, '{"rows"'),
+            (b'{"rows": {}}', 422, '{"rows"'),
+            (b'{"row": []}', 422, '{"rows"'),
+            (b"null", 422, '{"rows"'),
+            (b'{"columns": ["a", "a"], "data": []}', 422, "'columns'"),
+            (b'{"columns": ["a", 1], "data": []}', 422, "'columns'"),
         ],
     )
     def test_hostile_and_broken_requests(self, client, body, status, words):
         assert words in refused(client.post("/predict", content=body), status)["error"]
         assert client.get("/health").json() == {"status": "ok"}
 
+    @pytest.mark.parametrize("body", [b'{"rows": [1, null]}', b'{"columns": ["a"], "data": [[1, 2], 3]}'])
+    def test_what_is_not_a_row_is_told_with_its_number(self, client, body):
+        told = refused(client.post("/predict", content=body), 422)
+        assert [problem["row"] for problem in told["problems"]] == [1, 2]
+
     def test_numbers_that_json_cannot_hold(self, client, rows):
         body = json.dumps({"rows": [rows[0]]}).replace(f'"count": {rows[0]["count"]}', '"count": 1e999')
         told = refused(client.post("/predict", content=body), 422)
-        assert "too large for a number" in told["problems"][0]["message"]
+        [problem] = told["problems"]
+        assert problem["column"] == "count" and "too large" in problem["message"]
 
     def test_a_huge_body_is_not_read_to_its_end(self, address):
         def parts() -> Iterator[bytes]:
@@ -148,7 +150,7 @@ class TestPredict:
 
         with httpx.Client(base_url=address, timeout=30) as client:  # it may close the connection meanwhile
             told = refused(client.post("/predict", content=b" " * 1_000_001), 413)
-            assert "larger than 1 MB" in told["error"]
+            assert "1 MB" in told["error"]
             with suppress(httpx.WriteError):
                 refused(client.post("/predict", content=parts()), 413)
             assert client.get("/health").status_code == 200
@@ -287,7 +289,7 @@ class TestOther:
     @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:1", "http://127.0.0.1"])
     def test_pages_of_other_addresses_are_refused(self, client, origin):
         headers = {"Origin": origin}
-        assert "pages of other addresses" in refused(client.get("/schema", headers=headers), 403)["error"]
+        assert "pages" in refused(client.get("/schema", headers=headers), 403)["error"]
         refused(client.post("/predict", headers=headers, json={"rows": []}), 403)
 
     def test_its_own_page_is_not(self, client, address):
@@ -296,7 +298,7 @@ class TestOther:
     @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; a=b"])
     def test_what_a_form_can_send_is_refused(self, client, kind):
         answer = client.post("/predict", headers={"Content-Type": kind}, content=b'{"rows": []}')
-        assert "send JSON" in refused(answer, 415)["error"]
+        assert "application/json" in refused(answer, 415)["error"]
 
     @pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=utf-8", ""])
     def test_json_is_not(self, client, kind):
@@ -388,7 +390,8 @@ def test_connections_that_cannot_be_taken_are_told_once(capsys):
     for _ in range(1000):
         trouble(loop, {"message": "socket.accept() out of system resource", "exception": OSError(24, "Too many")})
     loop.close()
-    assert capsys.readouterr().err == "Connections cannot be taken: [Errno 24] Too many.\n"
+    [line] = capsys.readouterr().err.splitlines()
+    assert "[Errno 24] Too many" in line
 
 
 @pytest.fixture(scope="module")
