@@ -3,7 +3,7 @@
 - ``Problem``   what a learner is given to learn from
 - ``Learner``   the protocol; a new family of models is one class that follows it, listed in ``LEARNERS``
 - ``save_array``, ``load_array``  numpy files that can hold no pickled object
-- ``one_blas_thread``  makes sums come out the same however many threads there are
+- ``one_blas_thread``  makes sums of a training come out the same however many threads there are
 """
 
 from __future__ import annotations
@@ -111,10 +111,9 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     """Probabilities from one score a class, as 64-bit floats; they add up to 1 even if the scores are not finite."""
     import numpy as np
 
-    scores = np.nan_to_num(scores.astype(np.float64)).clip(-LARGEST, LARGEST)
-    powers: np.ndarray = np.exp(scores - scores.max(axis=1, keepdims=True))
-    powers /= powers.sum(axis=1, keepdims=True)
-    return powers
+    from deepforest.arithmetic import softmax_rows
+
+    return softmax_rows(np.nan_to_num(scores.astype(np.float64)).clip(-LARGEST, LARGEST))
 
 
 def two_classes(score: np.ndarray) -> np.ndarray:

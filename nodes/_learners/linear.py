@@ -54,11 +54,10 @@ class LogisticRegression:
 
     def predict_proba(self, matrix: np.ndarray, threads: int = 1) -> np.ndarray:
         """Class probabilities."""
-        import numpy as np
+        from deepforest.arithmetic import row_products
 
         assert self.weights is not None and self.intercepts is not None
-        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
-            scores = matrix @ self.weights.T + self.intercepts
+        scores = row_products(matrix, self.weights.T, self.intercepts)
         return two_classes(scores[:, 0]) if scores.shape[1] == 1 else softmax(scores)
 
     def save(self, folder: Path) -> dict[str, Any]:

@@ -62,12 +62,14 @@ class Mlp:
         """Class probabilities."""
         import numpy as np
 
+        from deepforest.arithmetic import row_products
+
         last = len(self.weights) - 1
-        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
-            for layer, (weights, intercepts) in enumerate(zip(self.weights, self.intercepts, strict=True)):
-                matrix = np.nan_to_num(matrix @ weights + intercepts, copy=False)  # beyond the range: at its end
-                if layer < last:
-                    np.maximum(matrix, 0, out=matrix)
+        for layer, (weights, intercepts) in enumerate(zip(self.weights, self.intercepts, strict=True)):
+            # beyond the range: at its end
+            matrix = np.nan_to_num(row_products(matrix, weights, intercepts), copy=False)
+            if layer < last:
+                np.maximum(matrix, 0, out=matrix)
         return two_classes(matrix[:, 0]) if matrix.shape[1] == 1 else softmax(matrix)
 
     def save(self, folder: Path) -> dict[str, Any]:
