@@ -1,12 +1,12 @@
 """Sums and products of rows whose bits depend on the row alone.
 
 A matrix product of BLAS rounds a row differently when other rows stand beside it, and differently
-again on another processor; numpy's exponential differs with AVX-512. Here every row is computed by
+again on another processor; so do the exponentials of numpy and of the C library. Here every row is computed by
 the same additions and multiplications in the same order, on every processor and in every batch.
 
 - ``weighted_sum``  arrays times one number each, added up
 - ``row_products``  each row times a matrix of weights, plus an intercept for each output
-- ``softmax_rows``  scores of each row as probabilities
+- ``class_probabilities``  scores of the classes as probabilities
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from .forest._compile import inlined, kernel
 
 Array = npt.NDArray[Any]
 
+LARGEST = 1e300  # the difference of two such scores is still a number
 LOG2_E = 1.4426950408889634
 LN2_HIGH = 6.93147180369123816490e-01  # few digits, so that its product with a small whole number is exact
 LN2_LOW = 1.90821492927058770002e-10  # the rest of ln 2
@@ -50,9 +51,14 @@ def row_products(matrix: Array, weights: Array, intercepts: Array) -> Array:
     return out
 
 
-def softmax_rows(scores: Array) -> Array:
-    """Return e**score of each class divided by the sum over the row; ``scores`` are finite."""
-    out = np.empty(scores.shape)
+def class_probabilities(scores: Array) -> Array:
+    """Return the softmax of each row: e**score of each class, divided by the sum over the classes.
+
+    A single score is the logit of the second of two classes. Probabilities add up to 1 even where
+    scores are not finite: NaN counts as 0, and what is beyond ``LARGEST`` as that.
+    """
+    n_rows, n_scores = scores.shape
+    out = np.empty((n_rows, max(n_scores, 2)))
     _softmax(np.ascontiguousarray(scores, np.float64), out)
     return out
 
@@ -116,16 +122,28 @@ def _power_of_e(x: Any) -> Any:
     return math.ldexp(power, int(n))
 
 
+@inlined
+def _bounded(score: Any) -> Any:
+    if math.isnan(score):
+        return 0.0
+    return min(max(score, -LARGEST), LARGEST)
+
+
 @kernel
 def _softmax(scores: Array, out: Array) -> None:
-    n_rows, n_classes = scores.shape
+    n_rows, n_classes = out.shape
+    n_scores = scores.shape[1]
+    without_score = n_classes - n_scores
     for i in range(n_rows):
-        largest = scores[i, 0]
+        out[i, 0] = 0.0
+        for j in range(n_scores):
+            out[i, without_score + j] = _bounded(scores[i, j])
+        largest = out[i, 0]
         for j in range(1, n_classes):
-            largest = max(largest, scores[i, j])
+            largest = max(largest, out[i, j])
         total = 0.0
         for j in range(n_classes):
-            out[i, j] = _power_of_e(scores[i, j] - largest)
+            out[i, j] = _power_of_e(out[i, j] - largest)
             total += out[i, j]
         for j in range(n_classes):
             out[i, j] /= total

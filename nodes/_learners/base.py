@@ -20,9 +20,6 @@ from nodes._encoder import Form, Precision
 if TYPE_CHECKING:
     import numpy as np
 
-LARGEST = 1e300
-"""Scores beyond this count as this: the difference of two must still be a number."""
-
 
 @dataclass(frozen=True)
 class Problem:
@@ -105,19 +102,3 @@ def one_blas_thread() -> Iterator[None]:
 
     with threadpool_limits(1, user_api="blas"):
         yield
-
-
-def softmax(scores: np.ndarray) -> np.ndarray:
-    """Probabilities from one score a class, as 64-bit floats; they add up to 1 even if the scores are not finite."""
-    import numpy as np
-
-    from deepforest.arithmetic import softmax_rows
-
-    return softmax_rows(np.nan_to_num(scores.astype(np.float64)).clip(-LARGEST, LARGEST))
-
-
-def two_classes(score: np.ndarray) -> np.ndarray:
-    """Probabilities of two classes from the second one's logit."""
-    import numpy as np
-
-    return softmax(np.column_stack([np.zeros(len(score)), score]))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from nodes._encoder import Form, Precision
-from nodes._learners.base import Problem, load_array, one_blas_thread, save_array, softmax, two_classes
+from nodes._learners.base import Problem, load_array, one_blas_thread, save_array
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +62,7 @@ class Mlp:
         """Class probabilities."""
         import numpy as np
 
-        from deepforest.arithmetic import row_products
+        from deepforest.arithmetic import class_probabilities, row_products
 
         last = len(self.weights) - 1
         for layer, (weights, intercepts) in enumerate(zip(self.weights, self.intercepts, strict=True)):
@@ -70,7 +70,7 @@ class Mlp:
             matrix = np.nan_to_num(row_products(matrix, weights, intercepts), copy=False)
             if layer < last:
                 np.maximum(matrix, 0, out=matrix)
-        return two_classes(matrix[:, 0]) if matrix.shape[1] == 1 else softmax(matrix)
+        return class_probabilities(matrix)
 
     def save(self, folder: Path) -> dict[str, Any]:
         """Write two arrays a layer."""

@@ -24,7 +24,7 @@ from deepforest import (
     MartSelector,
     ScreenedForestClassifier,
 )
-from deepforest.arithmetic import row_products, softmax_rows, weighted_sum
+from deepforest.arithmetic import class_probabilities, row_products, weighted_sum
 
 DIGITS, CLASSES = load_digits(return_X_y=True)
 X, Y = DIGITS[:400], CLASSES[:400]
@@ -150,13 +150,15 @@ def test_softmax_is_right_to_the_last_digits(classes: int) -> None:
     scores = np.random.default_rng(0).normal(scale=30, size=(500, classes))
     powers = np.exp((scores - scores.max(axis=1, keepdims=True)).astype(np.longdouble))
     wanted = (powers / powers.sum(axis=1, keepdims=True)).astype(np.float64)
-    np.testing.assert_allclose(softmax_rows(scores), wanted, rtol=2e-15)
-    assert_same_bits(in_blocks(softmax_rows, scores, 1), softmax_rows(scores), "row by row")
+    np.testing.assert_allclose(class_probabilities(scores), wanted, rtol=2e-15)
+    assert_same_bits(in_blocks(class_probabilities, scores, 1), class_probabilities(scores), "row by row")
 
 
 def test_softmax_at_the_ends_of_the_range() -> None:
-    assert softmax_rows(np.array([[0.0, -2e300], [5.0, 5.0]])).tolist() == [[1.0, 0.0], [0.5, 0.5]]
-    tiny = softmax_rows(np.array([[0.0, -744.0, -747.0]]))[0]
+    unusual = np.array([[0.0, -2e300], [5.0, 5.0], [np.inf, -np.inf], [np.nan, 0.0], [np.inf, np.inf]])
+    assert class_probabilities(unusual).tolist() == [[1, 0], [0.5, 0.5], [1, 0], [0.5, 0.5], [0.5, 0.5]]
+    assert class_probabilities(np.array([[0.0], [-np.inf], [np.inf]])).tolist() == [[0.5, 0.5], [1, 0], [0, 1]]
+    tiny = class_probabilities(np.array([[0.0, -744.0, -747.0]]))[0]
     assert 0 < tiny[1] < 1e-320 and tiny[2] == 0
 
 
@@ -176,7 +178,7 @@ for number, name in enumerate(classes):
 
 
 def older_processor() -> dict[str, str]:
-    """An environment in which BLAS, numpy and the kernels use nothing newer than SSE."""
+    """An environment in which BLAS, numpy, the kernels and the C library use nothing newer than SSE."""
     from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
     newer = [name for name in __cpu_dispatch__ if __cpu_features__.get(name)]
@@ -185,6 +187,7 @@ def older_processor() -> dict[str, str]:
         "OPENBLAS_CORETYPE": "Prescott",
         "NPY_DISABLE_CPU_FEATURES": " ".join(newer),
         "NUMBA_CPU_NAME": "generic",
+        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA",
     }
 
 

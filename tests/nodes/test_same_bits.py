@@ -164,7 +164,7 @@ for folder in map(Path, sys.argv[1:]):
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86 processors can be told to forget what they can do")
 def test_an_older_processor_says_the_same(models: dict[tuple[str, int], FittedModel], tmp_path: Path) -> None:
-    """BLAS, numpy and the kernels use nothing newer than SSE."""
+    """BLAS, numpy, the kernels and the C library use nothing newer than SSE."""
     from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
     folders = {case: tmp_path / f"{number}" for number, case in enumerate(models)}
@@ -176,6 +176,7 @@ def test_an_older_processor_says_the_same(models: dict[tuple[str, int], FittedMo
         "OPENBLAS_CORETYPE": "Prescott",
         "NPY_DISABLE_CPU_FEATURES": " ".join(name for name in __cpu_dispatch__ if __cpu_features__.get(name)),
         "NUMBA_CPU_NAME": "generic",
+        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA",
     }
     command = [sys.executable, "-c", OTHER_PROCESSOR, *map(str, folders.values())]
     subprocess.run(command, env=os.environ | older, check=True)
