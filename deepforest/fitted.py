@@ -15,6 +15,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ._blocks import fill_by_block
+from .arithmetic import weighted_sum
 from .features import Features
 from .layer import Layer
 from .record import Trace
@@ -55,7 +56,7 @@ class Passage:
         said = layer.combine(vectors)
         if layer.alphas is not None:
             self._said.append(said)
-            said = np.tensordot(layer.alphas, np.stack(self._said), axes=1)
+            said = weighted_sum(layer.alphas, self._said)
         self.output[self.rows] = said
         self._last = layer, vectors
         return Stage(self.rows, vectors, self.output)

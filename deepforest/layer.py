@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._files import VERSION, Pack
+from .arithmetic import weighted_sum
 from .features import Features, digest_of
 from .forest.binning import Binner
 from .jobs import Job, JobRunner
@@ -74,7 +75,7 @@ class Layer:
 
     def combine(self, vectors: Array) -> Array:
         """What the layer says about each row."""
-        return np.tensordot(self.coefficients, vectors, axes=1)
+        return weighted_sum(self.coefficients, vectors)
 
     def importances(self) -> Array:
         """Each learner's importances of the features the layer sees (learners × features)."""

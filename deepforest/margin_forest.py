@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._input import check_whole, keep_arguments
+from .arithmetic import weighted_sum
 from .classifier import CascadeClassifier
 from .growing import Standing
 from .layer import LayerFit
@@ -105,7 +106,7 @@ class MarginForestClassifier(CascadeClassifier):
         by_layer = np.column_stack(standing.margins)
         fit.layer.alphas = self._alphas(by_layer)
         standing.margin = by_layer @ fit.layer.alphas
-        standing.output = np.tensordot(fit.layer.alphas, np.stack(standing.said), axes=1).astype(np.float32)
+        standing.output = weighted_sum(fit.layer.alphas, standing.said).astype(np.float32)
         if self.reweight:
             costs = row_weights(standing.margin, self.gamma, self.mu) * len(said)
             standing.weights = costs if standing.given is None else costs * standing.given

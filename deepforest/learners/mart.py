@@ -11,6 +11,7 @@ import numpy.typing as npt
 from .._files import Pack
 from .._input import check_whole
 from .._lightgbm_text import check_text, trees_only
+from ..arithmetic import class_probabilities
 from ..features import DATASET, Features
 from .base import Fit, Fitted, Learner, Part, Task, check_share
 
@@ -34,10 +35,10 @@ class FittedMart(Fitted):
         """Class probabilities, or the number, of rows of numbers."""
         if not len(values):
             return np.empty((0, max(self.n_classes, 1)))
-        given = np.asarray(self.booster.predict(np.ascontiguousarray(values), num_threads=1))
-        if self.n_classes == 2:
-            return np.column_stack([1 - given, given])
-        return given.reshape(len(values), -1)
+        values = np.ascontiguousarray(values)
+        # LightGBM's own probabilities use the exponential of the C library, whose bits differ between processors
+        scores = np.asarray(self.booster.predict(values, num_threads=1, raw_score=True)).reshape(len(values), -1)
+        return class_probabilities(scores) if self.n_classes else scores
 
     def importances(self, n_features: int) -> Array:
         """By the improvement of the splits."""

@@ -3,7 +3,7 @@
 - ``Problem``   what a learner is given to learn from
 - ``Learner``   the protocol; a new family of models is one class that follows it, listed in ``LEARNERS``
 - ``save_array``, ``load_array``  numpy files that can hold no pickled object
-- ``one_blas_thread``  makes sums come out the same however many threads there are
+- ``one_blas_thread``  makes sums of a training come out the same however many threads there are
 """
 
 from __future__ import annotations
@@ -19,9 +19,6 @@ from nodes._encoder import Form, Precision
 
 if TYPE_CHECKING:
     import numpy as np
-
-LARGEST = 1e300
-"""Scores beyond this count as this: the difference of two must still be a number."""
 
 
 @dataclass(frozen=True)
@@ -105,20 +102,3 @@ def one_blas_thread() -> Iterator[None]:
 
     with threadpool_limits(1, user_api="blas"):
         yield
-
-
-def softmax(scores: np.ndarray) -> np.ndarray:
-    """Probabilities from one score a class, as 64-bit floats; they add up to 1 even if the scores are not finite."""
-    import numpy as np
-
-    scores = np.nan_to_num(scores.astype(np.float64)).clip(-LARGEST, LARGEST)
-    powers: np.ndarray = np.exp(scores - scores.max(axis=1, keepdims=True))
-    powers /= powers.sum(axis=1, keepdims=True)
-    return powers
-
-
-def two_classes(score: np.ndarray) -> np.ndarray:
-    """Probabilities of two classes from the second one's logit."""
-    import numpy as np
-
-    return softmax(np.column_stack([np.zeros(len(score)), score]))

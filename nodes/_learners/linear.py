@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from nodes._encoder import Form, Precision
-from nodes._learners.base import Problem, load_array, one_blas_thread, save_array, softmax, two_classes
+from nodes._learners.base import Problem, load_array, one_blas_thread, save_array
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,12 +54,10 @@ class LogisticRegression:
 
     def predict_proba(self, matrix: np.ndarray, threads: int = 1) -> np.ndarray:
         """Class probabilities."""
-        import numpy as np
+        from deepforest.arithmetic import class_probabilities, row_products
 
         assert self.weights is not None and self.intercepts is not None
-        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
-            scores = matrix @ self.weights.T + self.intercepts
-        return two_classes(scores[:, 0]) if scores.shape[1] == 1 else softmax(scores)
+        return class_probabilities(row_products(matrix, self.weights.T, self.intercepts))
 
     def save(self, folder: Path) -> dict[str, Any]:
         """Write weights and intercepts."""

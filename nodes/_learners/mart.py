@@ -64,10 +64,12 @@ class Mart:
         """Class probabilities."""
         import numpy as np
 
+        from deepforest.arithmetic import class_probabilities
+
         if not len(matrix):
             return np.empty((0, self.shape[1]))
-        given = np.asarray(self.booster.predict(matrix, num_threads=threads), np.float64)
-        return given if given.ndim == 2 else np.column_stack([1 - given, given])
+        scores = np.asarray(self.booster.predict(matrix, num_threads=threads, raw_score=True))
+        return class_probabilities(scores.reshape(len(matrix), -1))
 
     def save(self, folder: Path) -> dict[str, Any]:
         """Write the text."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from nodes._encoder import Form, Precision
-from nodes._learners.base import Problem, load_array, one_blas_thread, save_array, softmax, two_classes
+from nodes._learners.base import Problem, load_array, one_blas_thread, save_array
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,13 +62,15 @@ class Mlp:
         """Class probabilities."""
         import numpy as np
 
+        from deepforest.arithmetic import class_probabilities, row_products
+
         last = len(self.weights) - 1
-        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
-            for layer, (weights, intercepts) in enumerate(zip(self.weights, self.intercepts, strict=True)):
-                matrix = np.nan_to_num(matrix @ weights + intercepts, copy=False)  # beyond the range: at its end
-                if layer < last:
-                    np.maximum(matrix, 0, out=matrix)
-        return two_classes(matrix[:, 0]) if matrix.shape[1] == 1 else softmax(matrix)
+        for layer, (weights, intercepts) in enumerate(zip(self.weights, self.intercepts, strict=True)):
+            # beyond the range: at its end
+            matrix = np.nan_to_num(row_products(matrix, weights, intercepts), copy=False)
+            if layer < last:
+                np.maximum(matrix, 0, out=matrix)
+        return class_probabilities(matrix)
 
     def save(self, folder: Path) -> dict[str, Any]:
         """Write two arrays a layer."""

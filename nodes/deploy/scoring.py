@@ -73,7 +73,7 @@ def score_file(
     ``keep`` names columns of the source that come first in the target. ``threads``: all cores by default.
     ``progress`` is told the rows done and about how many there are, if that is known. ``BadInput`` if the columns do
     not fit, before anything is written; ``Cancelled`` once ``cancelled`` says so. The probabilities are those of
-    ``FittedModel.predict_proba`` to the last bit: the same rows are predicted at once.
+    ``FittedModel.predict_proba`` to the last bit.
     """
     import pyarrow.csv
     import pyarrow.parquet  # noqa: F401  (loaded before the clock starts)

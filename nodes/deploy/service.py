@@ -100,6 +100,12 @@ class Service:
         # One thread for the many small requests, one for the large: neither waits for the other.
         self._small, self._large = Together(self.answers, SMALL_BODY), ThreadPoolExecutor(1, thread_name_prefix="large")
 
+    def warm_up(self) -> None:
+        """Predict a row, so that the first request does not wait until compiled code is loaded."""
+        import numpy as np
+
+        self._predicted([np.zeros((1, self.model.encoder.width), self.model.learner.precision)])
+
     # What it answers
 
     def answers(self, bodies: Sequence[bytes]) -> list[bytes | Exception]:
@@ -392,6 +398,7 @@ def run_until_stopped(service: Service, opened: socket.socket, announce: Callabl
             self._captured_signals.clear()  # else it would kill itself by the signal after a good end
 
     make_room()
+    service.warm_up()
     service.announce = announce
     config = uvicorn.Config(
         service.app,
