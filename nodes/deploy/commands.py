@@ -62,20 +62,17 @@ def predict(
     """
     from engine.cli.text import duration, print_json
     from engine.workspace import Workspace
-    from nodes.deploy.registry import Registry, open_model
-    from nodes.deploy.scoring import score_file, target_format
+    from nodes.deploy.registry import Registry
+    from nodes.deploy.scoring import score_guarded, target_format
 
-    # Read when LightGBM is loaded: between two blocks its threads are to leave the cores to reading and writing.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     target_format(out)
     if not out.absolute().parent.is_dir():
         raise BadInput(f"There is no folder {out.absolute().parent} to write {out.name} into.")
     writing = _writing(file_format, delimiter, encoding, header=not no_header, missing=missing or [])
     folder = Registry(Workspace.at(workspace)).find(model)
-    opened = open_model(folder)
     with _stoppable() as stopped, _progress(quiet=as_json) as progress:
-        scored = score_file(
-            opened,
+        scored = score_guarded(
+            folder,
             data,
             out,
             keep="all" if keep_all else keep or (),
@@ -115,11 +112,12 @@ def serve(
     """
     from engine.cli.text import print_json
     from engine.workspace import Workspace
-    from nodes.deploy.registry import Registry, open_model
+    from nodes.deploy.registry import Registry, open_model, prove_model
     from nodes.deploy.service import Limits, Service, listen, run_until_stopped
 
     _check_token(host, token)
     folder = Registry(Workspace.at(workspace)).find(model)
+    prove_model(folder)
     service = Service(
         folder.name,
         open_model(folder),
