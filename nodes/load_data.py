@@ -299,7 +299,12 @@ def _look(params_json: str, files: Files, identity: str) -> Columns | BadInput |
             sandbox.Call(
                 "nodes.load_data:columns_of_file",
                 params.source,
-                {"params_json": params_json, "workspace": str(files.workspace), "allow_absolute": files.allow_absolute},
+                {
+                    "params_json": params_json,
+                    "workspace": str(files.workspace),
+                    "allow_absolute": files.allow_absolute,
+                    "most_bytes": CHECKED_SIZE,
+                },
                 IMPORTS,
             )
         )
@@ -309,14 +314,16 @@ def _look(params_json: str, files: Files, identity: str) -> Columns | BadInput |
     return None if columns is None else tuple(Column(*column) for column in columns)
 
 
-def columns_of_file(params_json: str, workspace: str, allow_absolute: bool) -> list[tuple[str, Kind, Role]] | None:
-    """Return the columns of the file that the settings name; ``None`` if it is too large to be read for that.
+def columns_of_file(
+    params_json: str, workspace: str, allow_absolute: bool, most_bytes: int
+) -> list[tuple[str, Kind, Role]] | None:
+    """Return the columns of the file that the settings name; ``None`` if it holds more than ``most_bytes``.
 
     Called in a child process, because the file may be damaged.
     """
     params, files = LoadDataParams.model_validate_json(params_json), Files(Path(workspace), allow_absolute)
     path = files.readable(params.source, field="source")
-    if is_within(path, _reading.format_of(path, params.format), CHECKED_SIZE, params.max_columns):
+    if is_within(path, _reading.format_of(path, params.format), most_bytes, params.max_columns):
         return [(column.name, column.kind, column.role) for column in load(params, files).columns]
     names = _reading.names(path, params.format, params.dialect)
     if names is not None:

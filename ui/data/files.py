@@ -18,8 +18,8 @@ import threading
 import time
 import unicodedata
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -146,47 +146,54 @@ def _shapes(versions: Sequence[tuple[Path, Stamp]]) -> dict[tuple[Path, Stamp], 
 
     The look takes a second at most: what is left then is measured the next time.
     """
-    deadline = time.monotonic() + LOOKING_SECONDS
     with _measuring:
         unknown = [version for version in versions if version not in _known_shapes]
-        while unknown and time.monotonic() < deadline:
-            measured = _measure(unknown, deadline)
-            for version, shape in zip(unknown, measured, strict=False):
-                _known_shapes[version] = shape
-            unknown = unknown[len(measured) :]
+        seconds = LOOKING_SECONDS
+        while unknown and seconds > 0:
+            measured, taken = _measure(unknown, seconds)
+            _known_shapes.update(zip(unknown, measured, strict=False))
+            unknown, seconds = unknown[len(measured) :], seconds - taken
         while len(_known_shapes) > 4 * MOST_FILES:
             _known_shapes.popitem(last=False)
         return {version: _known_shapes[version] for version in versions if version in _known_shapes}
 
 
-def _measure(versions: Sequence[tuple[Path, Stamp]], deadline: float) -> list[Shape]:
-    """Return the shapes of the first files, up to the deadline; of one that ends the child process it is unknown."""
+def _measure(versions: Sequence[tuple[Path, Stamp]], seconds: float) -> tuple[list[Shape], float]:
+    """Return the shapes of as many files as can be measured in so many seconds, and the seconds it took.
+
+    A file that ends the child process is the last of them, and its shape is unknown.
+    """
     paths = [str(path) for path, _ in versions]
+    arguments = {"paths": paths, "counted_bytes": COUNTED_BYTES}
+    call = sandbox.Call("ui.data.files:measure_files", "data", arguments, IMPORTS, seconds=MEASURING_SECONDS)
     shapes: list[Shape] = []
-    call = sandbox.Call("ui.data.files:measure_files", "data", {"paths": paths}, IMPORTS, seconds=MEASURING_SECONDS)
+    began = time.monotonic()
     try:
-        for rows, columns in sandbox.stream(call):
-            shapes.append((rows, columns))
-            if time.monotonic() > deadline:
-                break
+        with closing(sandbox.stream(call)) as results:
+            for rows, columns in results:
+                if not shapes:
+                    began = time.monotonic()  # a child process that is only just starting does not count
+                shapes.append((rows, columns))
+                if time.monotonic() - began > seconds:
+                    break
     except SylvaError:
         shapes.append((None, None))
-    return shapes
+    return shapes, time.monotonic() - began
 
 
-def measure_files(paths: list[str]) -> Iterator[list[int | None]]:
+def measure_files(paths: list[str], counted_bytes: int) -> Generator[list[int | None], None, None]:
     """Yield rows and columns of each file, in a child process: one of them may be damaged."""
     for path in map(Path, paths):
-        yield list(_shape(path))
+        yield list(_shape(path, counted_bytes))
 
 
-def _shape(path: Path) -> Shape:
+def _shape(path: Path, counted_bytes: int) -> Shape:
     try:
         kind = _reading.format_of(path, "auto")
         if kind == "parquet":
             about = _reading.parquet_file(path).metadata
             return about.num_rows, about.num_columns
-        if kind != "arrow" and path.stat().st_size <= COUNTED_BYTES and not _reading.is_compressed(path):
+        if kind != "arrow" and path.stat().st_size <= counted_bytes and not _reading.is_compressed(path):
             data = _reading.read(path, kind, Dialect(), (), 8192)
             return data.num_rows, data.num_columns
         names = _reading.names(path, kind, Dialect())

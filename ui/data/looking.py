@@ -78,7 +78,13 @@ def look(source: str, files: Files, reading: Reading | None = None, target: str 
         sandbox.Call(
             "ui.data.looking:read_file",
             source,
-            {"workspace": str(files.workspace), "params_json": params.model_dump_json()},
+            {
+                "workspace": str(files.workspace),
+                "params_json": params.model_dump_json(),
+                "whole_bytes": WHOLE_BYTES,
+                "head_bytes": HEAD_BYTES,
+                "head_rows": HEAD_ROWS,
+            },
             IMPORTS,
         )
     )
@@ -86,15 +92,17 @@ def look(source: str, files: Files, reading: Reading | None = None, target: str 
     return Look(table, facts["whole"], facts["rows"], tuple(facts["empty"]), facts["without_target"])
 
 
-def read_file(workspace: str, params_json: str) -> tuple[dict[str, Any], pa.Table]:
+def read_file(
+    workspace: str, params_json: str, whole_bytes: int, head_bytes: int, head_rows: int
+) -> tuple[dict[str, Any], pa.Table]:
     """Read a file or its first rows, in a child process; what there is to know of them, and the rows."""
     params, files = LoadDataParams.model_validate_json(params_json), Files(Path(workspace))
     path = files.readable(params.source, field="source")
     kind = _reading.format_of(path, "auto")
-    if is_within(path, kind, WHOLE_BYTES, params.max_columns):
+    if is_within(path, kind, whole_bytes, params.max_columns):
         found = _looked(params, files, path, kind, whole=True)
     else:
-        with _head(path, kind, params.encoding) as (beside, name, head_kind):
+        with _head(path, kind, params.encoding, head_bytes, head_rows) as (beside, name, head_kind):
             head = params.model_copy(update={"source": name, "format": head_kind})
             found = _looked(head, beside, path, kind, whole=False)
     table = found.table
@@ -143,28 +151,28 @@ def _known_rows(path: Path, kind: str) -> int | None:
 
 
 @contextmanager
-def _head(path: Path, kind: str, encoding: str) -> Iterator[tuple[Files, str, str]]:
+def _head(path: Path, kind: str, encoding: str, most_bytes: int, most_rows: int) -> Iterator[tuple[Files, str, str]]:
     """A small file with the first rows, in a folder laid out like a workspace; its name and format."""
     with tempfile.TemporaryDirectory(prefix="sylva-") as folder:
         files = Files(Path(folder))
         files.data.mkdir()
         name = path.name
         if kind in ("parquet", "arrow"):
-            _write_head_of_batches(path, kind, files.data / name)
+            _write_head_of_batches(path, kind, files.data / name, most_bytes, most_rows)
             yield files, name, "arrow"
         else:
             name = path.stem if _reading.is_compressed(path) else name
-            (files.data / name).write_bytes(_first_lines(path, encoding))
+            (files.data / name).write_bytes(_first_lines(path, encoding, most_bytes))
             yield files, name, kind
 
 
-def _first_lines(path: Path, encoding: str) -> bytes:
+def _first_lines(path: Path, encoding: str, most_bytes: int) -> bytes:
     """Whole rows from the beginning of a text: cut at the end of a line that lies in no quotes."""
     import pyarrow as pa
 
     try:
         with pa.input_stream(str(path), compression="detect") as stream:
-            head = bytes(stream.read(HEAD_BYTES))
+            head = bytes(stream.read(most_bytes))
     except OSError:
         raise BadInput(f"'{path.name}' cannot be decompressed; it is damaged or misnamed", field="source") from None
     if encoding not in ("utf-8", "latin-1", "cp1252"):  # where a newline may be part of another character
@@ -175,11 +183,11 @@ def _first_lines(path: Path, encoding: str) -> bytes:
     return head[: end + 1] if end > 0 else head
 
 
-def _write_head_of_batches(path: Path, kind: str, target: Path) -> None:
+def _write_head_of_batches(path: Path, kind: str, target: Path, most_bytes: int, most_rows: int) -> None:
     import pyarrow as pa
 
     try:
-        batches = list(_first_batches(path, kind))
+        batches = list(_first_batches(path, kind, most_bytes, most_rows))
     except (pa.ArrowException, OSError) as error:
         raise _reading.damaged(path, kind.capitalize(), error) from None
     if not batches:
@@ -189,12 +197,12 @@ def _write_head_of_batches(path: Path, kind: str, target: Path) -> None:
         writer.write_table(data)
 
 
-def _first_batches(path: Path, kind: str) -> Iterator[pa.RecordBatch]:
+def _first_batches(path: Path, kind: str, most_bytes: int, most_rows: int) -> Iterator[pa.RecordBatch]:
     rows = held = 0
     for batch in _batches(path, kind):
-        yield batch.slice(0, HEAD_ROWS - rows)
+        yield batch.slice(0, most_rows - rows)
         rows, held = rows + batch.num_rows, held + batch.nbytes
-        if rows >= HEAD_ROWS or held >= HEAD_BYTES:
+        if rows >= most_rows or held >= most_bytes:
             return
 
 
