@@ -73,12 +73,12 @@ def count(to: int, then_abort: bool = False) -> Generator[int, None, None]:
         os.abort()
 
 
-def count_slowly(note: str) -> Generator[int, None, None]:
+def count_slowly(note: str, pause: float) -> Generator[int, None, None]:
     """Count until the caller stops; write the last number when that happens."""
     number = 0
     try:
         while True:
             yield (number := number + 1)
-            time.sleep(0.01)
+            time.sleep(pause)
     finally:
         Path(note).write_text(str(number))
