@@ -192,7 +192,7 @@ def _stopped_at_the_end(connection: socket.socket) -> Iterator[None]:
     """Make the child stop when its caller leaves early, and give it a moment to clean up."""
     try:
         yield
-    except (GeneratorExit, KeyboardInterrupt):
+    except BaseException:
         with contextlib.suppress(OSError):
             connection.settimeout(STOP_SECONDS)
             connection.shutdown(socket.SHUT_WR)

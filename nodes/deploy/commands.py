@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from engine.cli.commands import DebugOption, JsonOption, WorkspaceOption
-from engine.errors import BadInput
+from engine.errors import BadInput, Cancelled
 
 if TYPE_CHECKING:
     from nodes.deploy.blocks import Writing
 
 TOKEN_VARIABLE = "SYLVA_TOKEN"
 SPEAK_SECONDS = 5.0
+STOPPED = "The scoring was stopped; nothing was written."
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 ModelArgument = Annotated[
@@ -70,7 +71,7 @@ def predict(
         raise BadInput(f"There is no folder {out.absolute().parent} to write {out.name} into.")
     writing = _writing(file_format, delimiter, encoding, header=not no_header, missing=missing or [])
     folder = Registry(Workspace.at(workspace)).find(model)
-    with _stoppable() as stopped, _progress(quiet=as_json) as progress:
+    with _stoppable(), _progress(quiet=as_json) as progress:
         scored = score_guarded(
             folder,
             data,
@@ -78,7 +79,6 @@ def predict(
             keep="all" if keep_all else keep or (),
             threads=threads,
             progress=progress,
-            cancelled=stopped,
             writing=writing,
         )
     rate = scored.rows / scored.seconds if scored.seconds else 0.0
@@ -161,19 +161,20 @@ def _writing(file_format: str, delimiter: str, encoding: str, *, header: bool, m
 
 
 @contextmanager
-def _stoppable() -> Iterator[Callable[[], bool]]:
-    """Whether the program was asked to end: it then leaves nothing half done behind. Asked twice, it ends at once."""
+def _stoppable() -> Iterator[None]:
+    """Turn the first request to end (SIGTERM) into ``Cancelled``, so that nothing half done is left behind.
+
+    A second request ends the program at once.
+    """
     import signal
 
-    asked: list[int] = []
-
-    def note(number: int, frame: object) -> None:
-        asked.append(number)
+    def stop(number: int, frame: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise Cancelled(STOPPED)
 
-    before = signal.signal(signal.SIGTERM, note)
+    before = signal.signal(signal.SIGTERM, stop)
     try:
-        yield lambda: bool(asked)
+        yield
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -40,7 +40,6 @@ BLOCK_SECONDS = 600.0
 """A file of which a block takes longer than this is taken for damaged."""
 IMPORTS = ("numpy", "pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet", "lightgbm")
 """Slow modules that scoring needs."""
-STOPPED = "The scoring was stopped; nothing was written."
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow"}
 """What is written, by the ending of the target."""
 TITLES = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
@@ -89,7 +88,7 @@ def score_file(
             progress(*done)
             if cancelled():
                 break
-    raise Cancelled(STOPPED)
+    raise Cancelled("The scoring was stopped; nothing was written.")
 
 
 def score_blocks(
@@ -148,7 +147,6 @@ def score_guarded(
     threads: int | None = None,
     writing: Writing | None = None,
     progress: Progress = lambda rows, total: None,
-    cancelled: Callable[[], bool] = lambda: False,
 ) -> Scored:
     """Open a model and score a file like ``score_file``, in a child process: either may be damaged or hostile."""
     arguments = {
@@ -165,9 +163,7 @@ def score_guarded(
             if "seconds" in step:
                 return Scored(**step)
             progress(step["rows"], step["total"])
-            if cancelled():
-                break
-    raise Cancelled(STOPPED)
+    raise SylvaError(f"The scoring of '{source.name}' ended without a result.")
 
 
 def score_in_child(
