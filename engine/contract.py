@@ -14,8 +14,9 @@ A node type is one frozen description, ``NodeType``: its ports, its parameters (
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -121,6 +122,7 @@ class Context:
     on_log: Callable[[str], None] = lambda text: None
     on_job: Callable[[tuple[str, ...], JobWord, float | None], None] = lambda place, state, seconds: None
     on_tell: Callable[[str, dict[str, Any]], None] = lambda part, data: None
+    on_reading: Callable[[str, str | None], None] = lambda subject, field: None
     cancelled: threading.Event = field(default_factory=threading.Event)
     run: str = ""
     """The run the node is part of; a result must not depend on it, but what is kept beside it may tell it."""
@@ -144,6 +146,16 @@ class Context:
         Whoever watches the run sees it at once. Telling a part again replaces it.
         """
         self.on_tell(part, data)
+
+    @contextmanager
+    def reading(self, subject: str, field: str | None = None) -> Iterator[None]:
+        """Report which file from outside the node reads inside this block, and the parameter that names it.
+
+        If the process crashes there, the failure is reported as a problem of that file.
+        """
+        self.on_reading(subject, field)
+        yield
+        self.on_reading("", None)
 
     def check_cancelled(self) -> None:
         """Raise ``Cancelled`` if the run was asked to stop."""

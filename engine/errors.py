@@ -24,6 +24,15 @@ class BadInput(SylvaError):
         self.field = field
 
 
+def reader_crashed(file: str, how: str, field: str | None = None) -> BadInput:
+    """Return the error for a file whose reader ended its own process; ``how`` is the signal or the exit code."""
+    return BadInput(
+        f"'{file}' cannot be read: the reader crashed ({how}), so the file is probably damaged; "
+        "save it again or use another file",
+        field=field,
+    )
+
+
 class Cancelled(SylvaError):
     """The run was asked to stop while this node was at work."""
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
 
+from engine import sandbox
 from engine.contract import OUTSIDE, Column, Columns, Context, Kind, NodeParams, NodeType, Port, Role, form_hint
 from engine.errors import BadInput
 from engine.files import Files
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 
 CHECKED_SIZE = 64 << 20
 """Bytes of a table that is loaded as a whole to find its problems before a run: so many when it is decoded."""
+
+IMPORTS = ("numpy", "pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet")
+"""Slow modules that reading a file needs."""
 
 MAYBE_TEXT = ("!sample:*", *(f"!*{ending}" for ending, kind in _reading.SUFFIXES.items() if kind not in ("csv", "tsv")))
 """Patterns of sources that may be CSV or TSV files: neither samples nor named like files of other formats."""
@@ -166,7 +171,8 @@ class LoadDataParams(NodeParams):
 
 def run(ctx: Context, inputs: dict[str, Any], params: LoadDataParams) -> dict[str, Any]:
     """Load the table."""
-    table = load(params, ctx.files, ctx.progress)
+    with ctx.reading(params.source, "source"):
+        table = load(params, ctx.files, ctx.progress)
     ctx.log(f"{table.data.num_rows:,} rows, {table.data.num_columns:,} columns from {params.source}")
     return {"table": table}
 
@@ -284,21 +290,45 @@ def file_columns(params: LoadDataParams, files: Files) -> Columns | None:
 
 @lru_cache(maxsize=64)
 def _look(params_json: str, files: Files, identity: str) -> Columns | BadInput | None:
-    """The columns or the problem; remembered as long as the file stays the same, for forms ask again and again."""
+    """Return the columns or the problem; remembered as long as the file is the same, because forms ask often."""
     params = LoadDataParams.model_validate_json(params_json)
     try:
         if sample_name(params.source) is not None:
             return _sample_columns(params)
-        path = files.readable(params.source, field="source")
-        if is_within(path, _reading.format_of(path, params.format), CHECKED_SIZE, params.max_columns):
-            return load(params, files).columns
-        names = _reading.names(path, params.format, params.dialect)
-        if names is not None:
-            _reading.check_names(path, names, params.max_columns)
-            _check_columns(params, names, params.target)
+        columns = sandbox.call(
+            sandbox.Call(
+                "nodes.load_data:columns_of_file",
+                params.source,
+                {
+                    "params_json": params_json,
+                    "workspace": str(files.workspace),
+                    "allow_absolute": files.allow_absolute,
+                    "most_bytes": CHECKED_SIZE,
+                },
+                IMPORTS,
+            )
+        )
     except BadInput as problem:
-        # A new one: the first holds on to everything its traceback does, the table included.
+        # A new one: the first holds on to everything its traceback does.
         return BadInput(problem.message, field=problem.field)
+    return None if columns is None else tuple(Column(*column) for column in columns)
+
+
+def columns_of_file(
+    params_json: str, workspace: str, allow_absolute: bool, most_bytes: int
+) -> list[tuple[str, Kind, Role]] | None:
+    """Return the columns of the file that the settings name; ``None`` if it holds more than ``most_bytes``.
+
+    Called in a child process, because the file may be damaged.
+    """
+    params, files = LoadDataParams.model_validate_json(params_json), Files(Path(workspace), allow_absolute)
+    path = files.readable(params.source, field="source")
+    if is_within(path, _reading.format_of(path, params.format), most_bytes, params.max_columns):
+        return [(column.name, column.kind, column.role) for column in load(params, files).columns]
+    names = _reading.names(path, params.format, params.dialect)
+    if names is not None:
+        _reading.check_names(path, names, params.max_columns)
+        _check_columns(params, names, params.target)
     return None
 
 
@@ -372,5 +402,5 @@ NODE = NodeType(
     source=file_columns,
     check=check,
     fingerprint=fingerprint,
-    imports=("numpy", "pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet"),
+    imports=IMPORTS,
 )

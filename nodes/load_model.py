@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -38,6 +39,8 @@ class SavedModel:
     """A model of the workspace, copied without its card: the same model is the same output, whoever saved it."""
 
     path: Path
+    reading: Callable[[str, str], AbstractContextManager[None]]
+    """Reports which model is read, in case that crashes the process."""
 
     def save(self, folder: Path) -> None:
         """Copy it while no one may swap it; ``BadInput`` if it is damaged."""
@@ -46,7 +49,8 @@ class SavedModel:
                 for file in model_files(self.path):
                     if file.name != CARD:
                         shutil.copy2(file, folder / file.name)
-            load_model(folder)
+            with self.reading(self.path.name, "name"):
+                load_model(folder)
         except BadInput as problem:
             named = re.sub(f"^'{re.escape(folder.name)}'", f"'{self.path.name}'", problem.message)
             raise BadInput(named, field="name") from problem
@@ -57,7 +61,7 @@ def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     folder = _folder(params, ctx.files)
     about = describe_model(folder)
     ctx.log(f"'{params.name}': {about['title']}, trained on {about['train_rows']:,} rows.")
-    return {"model": SavedModel(folder)}
+    return {"model": SavedModel(folder, ctx.reading)}
 
 
 def check(params: Params, files: Files) -> Iterable[BadInput]:

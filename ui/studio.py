@@ -13,6 +13,7 @@ from importlib import import_module
 
 import streamlit as st
 
+from engine import sandbox
 from engine.catalogue import Catalogue, load_catalogue
 from engine.document import Document
 from engine.errors import BadInput, SylvaError
@@ -24,6 +25,7 @@ from engine.problems import InvalidPipeline
 from engine.state import run_state
 from engine.store import Store
 from engine.workspace import Busy, Workspace
+from nodes.load_data import IMPORTS
 
 LEAVING_SECONDS = 5.0
 
@@ -107,6 +109,7 @@ def studio() -> Studio:
     """The studio of this server; its workspace is the one the environment names."""
     made = Studio(Workspace.at(), load_catalogue())
     _ = made.launcher
+    sandbox.warm([*IMPORTS, "ui.data.files", "ui.models.scoring_jobs"])
     # The form of a deep forest needs the library, which takes seconds to load: better before anyone waits for it.
     threading.Thread(target=import_module, args=("deepforest.presets",), daemon=True).start()
     return made

@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from engine.errors import reader_crashed
 from engine.executors import Failed, Failure, Finished, Job, Progressed, Report, Started, Told, Worked
 from engine.executors.nursery import start_nursery
 from engine.executors.worker import out_of_memory
-from engine.processes import ProcessId, kill_group
+from engine.processes import ProcessId, exit_text, kill_group
 from engine.workspace import Workspace
 
 GRACE_SECONDS = 0.5
@@ -30,6 +31,9 @@ class _Running:
     deadline: float | None = None
     verdict: Failure | None = None
     """Why it was killed, when it was this executor that killed it."""
+    reading: str = ""
+    """The file from outside that the node reads now."""
+    reading_field: str | None = None
 
 
 class LocalExecutor:
@@ -131,6 +135,8 @@ class LocalExecutor:
                 return [Progressed(node, message["fraction"], message["text"])]
             case "jobs":
                 return [Worked(node, message["jobs"])]
+            case "reading":
+                running.reading, running.reading_field = message["subject"], message["field"]
             case "part":
                 return [Told(node, message["part"], message["data"])]
             case "finished":
@@ -141,10 +147,11 @@ class LocalExecutor:
                 return [Failed(node, Failure(**message["failure"]))]
             case "ended":
                 del self.running[node]
-                return [Failed(node, running.verdict or self._why_it_ended(running.job, message["code"]))]
+                return [Failed(node, running.verdict or self._why_it_ended(running, message["code"]))]
         return []
 
-    def _why_it_ended(self, job: Job, code: int) -> Failure:
+    def _why_it_ended(self, running: _Running, code: int) -> Failure:
+        job = running.job
         if code >= 0:
             return Failure("crashed", f"its process ended without a result (exit code {code}); its log may say why")
         if "bad_alloc" in _tail(self.workspace, job):
@@ -152,7 +159,10 @@ class LocalExecutor:
         if -code == signal.SIGKILL:
             why = "was killed (SIGKILL): by someone, or by the system because the machine ran out of memory"
             return Failure("crashed", why)
-        why = f"its process crashed ({_signal_name(-code)}); its log shows where"
+        if running.reading:
+            error = reader_crashed(running.reading, exit_text(code), running.reading_field)
+            return Failure("bad-input", error.message, error.field, traceback=_tail(self.workspace, job))
+        why = f"its process crashed ({exit_text(code)}); its log shows where"
         return Failure("crashed", why, traceback=_tail(self.workspace, job))
 
     def _end_overdue(self) -> None:
@@ -179,13 +189,6 @@ class LocalExecutor:
         self._reports.close()
         self._nursery, self._requests, self._reports = start_nursery()
         return reports
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # most real-time signals have no name
-        return f"signal {number}"
 
 
 def _tail(workspace: Workspace, job: Job, size: int = 4000) -> str:

@@ -13,7 +13,6 @@ import contextlib
 import faulthandler
 import json
 import os
-import resource
 import select
 import signal
 import socket
@@ -27,7 +26,7 @@ from typing import Any
 from engine.executors import Job
 from engine.executors.preload import preload
 from engine.executors.worker import describe, execute
-from engine.processes import die_with_parent, identify, kill_group
+from engine.processes import die_with_parent, identify, kill_group, limit_memory
 from engine.workspace import Workspace
 
 NICENESS = 5
@@ -126,7 +125,7 @@ class _Nursery:
             self._tell(job, "failed", failure=asdict(describe(error, job)))
             return
         faulthandler.enable()
-        _limit_memory(job.memory_limit)
+        limit_memory(job.memory_limit)
         execute(job, lambda kind, **facts: self._tell(job, kind, **facts))
 
     def _reap(self) -> None:
@@ -156,14 +155,3 @@ def _write_to(log: Path, attempt: int) -> None:
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
     if attempt > 1:
         print(time.strftime("%H:%M:%S"), f"attempt {attempt}")
-
-
-def _limit_memory(megabytes: int) -> None:
-    """Bound what the worker allocates on top of what it was born with; files mapped into memory do not count."""
-    status = Path("/proc/self/status").read_text()
-    born_with = int(status.split("VmData:")[1].split()[0]) * 1024
-    limit = born_with + megabytes * 1_000_000
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    # Should the whole machine run short all the same, the kernel is to choose a worker, not the studio.
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")

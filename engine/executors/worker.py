@@ -151,6 +151,7 @@ def _context(job: Job, store: Store, folder: Path, tell: Tell) -> Context:
         on_log=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True),
         on_job=lambda place, state, seconds: tell("jobs", jobs=[[place, state, seconds]]),
         on_tell=lambda part, data: _tell_part(part, data, tell),
+        on_reading=lambda subject, field: tell("reading", subject=subject, field=field),
         cancelled=cancelled,
         run=job.run,
     )

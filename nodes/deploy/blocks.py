@@ -11,7 +11,7 @@ written as, also those that may mean a missing one: what they are is for the mod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,15 @@ class Writing:
 
     format: str = "auto"
     dialect: Dialect = field(default_factory=lambda: Dialect(missing=MISSING_TEXTS))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON, for another process."""
+        return {"format": self.format, "dialect": {**asdict(self.dialect), "missing": sorted(self.dialect.missing)}}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Writing:
+        """Return what ``to_json`` was given."""
+        return cls(data["format"], Dialect(**{**data["dialect"], "missing": frozenset(data["dialect"]["missing"])}))
 
 
 @dataclass(frozen=True)

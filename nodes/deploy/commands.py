@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from engine.cli.commands import DebugOption, JsonOption, WorkspaceOption
-from engine.errors import BadInput
+from engine.errors import BadInput, Cancelled
 
 if TYPE_CHECKING:
     from nodes.deploy.blocks import Writing
 
 TOKEN_VARIABLE = "SYLVA_TOKEN"
 SPEAK_SECONDS = 5.0
+STOPPED = "The scoring was stopped; nothing was written."
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 ModelArgument = Annotated[
@@ -62,26 +63,22 @@ def predict(
     """
     from engine.cli.text import duration, print_json
     from engine.workspace import Workspace
-    from nodes.deploy.registry import Registry, open_model
-    from nodes.deploy.scoring import score_file, target_format
+    from nodes.deploy.registry import Registry
+    from nodes.deploy.scoring import score_guarded, target_format
 
-    # Read when LightGBM is loaded: between two blocks its threads are to leave the cores to reading and writing.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     target_format(out)
     if not out.absolute().parent.is_dir():
         raise BadInput(f"There is no folder {out.absolute().parent} to write {out.name} into.")
     writing = _writing(file_format, delimiter, encoding, header=not no_header, missing=missing or [])
     folder = Registry(Workspace.at(workspace)).find(model)
-    opened = open_model(folder)
-    with _stoppable() as stopped, _progress(quiet=as_json) as progress:
-        scored = score_file(
-            opened,
+    with _stoppable(), _progress(quiet=as_json) as progress:
+        scored = score_guarded(
+            folder,
             data,
             out,
             keep="all" if keep_all else keep or (),
             threads=threads,
             progress=progress,
-            cancelled=stopped,
             writing=writing,
         )
     rate = scored.rows / scored.seconds if scored.seconds else 0.0
@@ -115,11 +112,12 @@ def serve(
     """
     from engine.cli.text import print_json
     from engine.workspace import Workspace
-    from nodes.deploy.registry import Registry, open_model
+    from nodes.deploy.registry import Registry, open_model, prove_model
     from nodes.deploy.service import Limits, Service, listen, run_until_stopped
 
     _check_token(host, token)
     folder = Registry(Workspace.at(workspace)).find(model)
+    prove_model(folder)
     service = Service(
         folder.name,
         open_model(folder),
@@ -163,19 +161,20 @@ def _writing(file_format: str, delimiter: str, encoding: str, *, header: bool, m
 
 
 @contextmanager
-def _stoppable() -> Iterator[Callable[[], bool]]:
-    """Whether the program was asked to end: it then leaves nothing half done behind. Asked twice, it ends at once."""
+def _stoppable() -> Iterator[None]:
+    """Turn the first request to end (SIGTERM) into ``Cancelled``, so that nothing half done is left behind.
+
+    A second request ends the program at once.
+    """
     import signal
 
-    asked: list[int] = []
-
-    def note(number: int, frame: object) -> None:
-        asked.append(number)
+    def stop(number: int, frame: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise Cancelled(STOPPED)
 
-    before = signal.signal(signal.SIGTERM, note)
+    before = signal.signal(signal.SIGTERM, stop)
     try:
-        yield lambda: bool(asked)
+        yield
     finally:
         signal.signal(signal.SIGTERM, before)
 

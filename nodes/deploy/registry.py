@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from engine import sandbox
 from engine.errors import BadInput, SylvaError
+from engine.processes import usable_memory
 from engine.workspace import Workspace
 from nodes._columns import listed
 from nodes._model import CARD, FittedModel, describe_model, is_plain, load_model
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from engine.document import Document
     from engine.state import RunState
 
+OPENING_SECONDS = 600.0
 CARD_BYTES = 1 << 20
 """A card larger than this is none."""
 
@@ -188,6 +191,20 @@ def open_model(folder: Path) -> FittedModel:
     """Load a model while no one may swap it."""
     with being_read(folder):
         return load_model(folder)
+
+
+def prove_model(folder: Path) -> None:
+    """Open a model in a child process first: one that is hostile or damaged must not end this process."""
+    call = sandbox.Call(
+        "nodes.deploy.registry:open_in_child", folder.name, {"folder": str(folder.absolute())},
+        ("numpy", "lightgbm", "sklearn.tree"), field=None, megabytes=usable_memory(), seconds=OPENING_SECONDS,
+    )  # fmt: skip
+    sandbox.call(call)
+
+
+def open_in_child(folder: str) -> None:
+    """Open a model and forget it."""
+    open_model(Path(folder))
 
 
 @contextmanager

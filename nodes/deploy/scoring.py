@@ -11,16 +11,18 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass
 from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from engine import sandbox
 from engine.durable import replacing
 from engine.errors import BadInput, Cancelled, SylvaError
+from engine.processes import usable_memory
 from engine.values import Predictions
 from nodes._columns import listed, require_column
 from nodes._libsvm import COLUMN, TARGET
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
 
 OLD_SECONDS = 86_400
 """Age from which what an earlier command left unfinished is of no one any more."""
+BLOCK_SECONDS = 600.0
+"""A file of which a block takes longer than this is taken for damaged."""
+IMPORTS = ("numpy", "pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet", "lightgbm")
+"""Slow modules that scoring needs."""
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow"}
 """What is written, by the ending of the target."""
 TITLES = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
@@ -75,6 +81,30 @@ def score_file(
     not fit, before anything is written; ``Cancelled`` once ``cancelled`` says so. The probabilities are those of
     ``FittedModel.predict_proba`` to the last bit.
     """
+    with closing(score_blocks(model, source, target, keep=keep, threads=threads, writing=writing)) as steps:
+        for done in steps:
+            if isinstance(done, Scored):
+                return done
+            progress(*done)
+            if cancelled():
+                break
+    raise Cancelled("The scoring was stopped; nothing was written.")
+
+
+def score_blocks(
+    model: FittedModel,
+    source: Path,
+    target: Path,
+    *,
+    keep: Keep = (),
+    threads: int | None = None,
+    writing: Writing | None = None,
+) -> Generator[Scored | tuple[int, int | None], None, None]:
+    """Do the work of ``score_file`` block by block.
+
+    Yield the rows done and about how many there are after each block, and ``Scored`` once the target is written.
+    A caller that stops before that leaves no target behind.
+    """
     import pyarrow.csv
     import pyarrow.parquet  # noqa: F401  (loaded before the clock starts)
 
@@ -97,16 +127,59 @@ def score_file(
         with _replacing(target) as temporary, _Writer(temporary, file_format, model) as writer:
             block: _Block | None = first
             del first  # so that no block outlives its turn
+            yield 0, file.total
             while block is not None:
-                if cancelled():
-                    raise Cancelled("The scoring was stopped; nothing was written.")
                 probabilities = model.learner.predict_proba(block.matrix, threads)
                 writer.write(probabilities, block.kept)
                 done += len(probabilities)
-                progress(done, None if file.total is None else max(file.total, done))
+                yield done, None if file.total is None else max(file.total, done)
                 block = next(blocks, None)
-    progress(done, done)
-    return Scored(done, time.monotonic() - began)
+    yield done, done
+    yield Scored(done, time.monotonic() - began)
+
+
+def score_guarded(
+    model: Path,
+    source: Path,
+    target: Path,
+    *,
+    keep: Keep = (),
+    threads: int | None = None,
+    writing: Writing | None = None,
+    progress: Progress = lambda rows, total: None,
+) -> Scored:
+    """Open a model and score a file like ``score_file``, in a child process: either may be damaged or hostile."""
+    arguments = {
+        "model": str(model.absolute()), "source": str(source.absolute()), "target": str(target.absolute()),
+        "keep": keep, "threads": threads,
+        "writing": None if writing is None else writing.to_json(),
+    }  # fmt: skip
+    call = sandbox.Call(
+        "nodes.deploy.scoring:score_in_child", source.name, arguments, IMPORTS,
+        field=None, megabytes=usable_memory(), seconds=BLOCK_SECONDS,
+    )  # fmt: skip
+    with closing(sandbox.stream(call)) as steps:
+        for step in steps:
+            if "seconds" in step:
+                return Scored(**step)
+            progress(step["rows"], step["total"])
+    raise SylvaError(f"The scoring of '{source.name}' ended without a result.")
+
+
+def score_in_child(
+    model: str, source: str, target: str, keep: Keep, threads: int | None, writing: dict[str, Any] | None
+) -> Generator[dict[str, Any], None, None]:
+    """Score a file; each step as JSON."""
+    from nodes.deploy.registry import open_model
+
+    how = None if writing is None else Writing.from_json(writing)
+    opened = open_model(Path(model))
+    with closing(score_blocks(opened, Path(source), Path(target), keep=keep, threads=threads, writing=how)) as steps:
+        for step in steps:
+            if isinstance(step, Scored):
+                yield asdict(step)
+            else:
+                yield {"rows": step[0], "total": step[1]}
 
 
 def target_format(target: Path) -> str:

@@ -14,6 +14,7 @@ MISBEHAVIOUR = {
     "exit_as_if_well": ({"action": "exit", "amount": 0}, "crashed", "exit code 0"),
     "segfault": ({"action": "segfault"}, "crashed", "SIGSEGV"),
     "abort": ({"action": "abort"}, "crashed", "SIGABRT"),
+    "bad_file": ({"action": "abort-reading"}, "bad-input", "large.parquet"),
     "killed": ({"action": "signal", "amount": signal.SIGKILL}, "crashed", "SIGKILL"),
     "odd_signal": ({"action": "signal", "amount": signal.SIGRTMIN + 3}, "crashed", "signal 37"),
     "error": ({"action": "raise"}, "error", "RuntimeError: the probe was told to fail"),

@@ -28,7 +28,7 @@ TRACE = "SYLVA_TEST_TRACE"
 class ProbeParams(NodeParams):
     action: Literal[
         "none", "sleep", "exit", "segfault", "allocate", "abort", "raise", "bad-input", "fail-times", "spawn", "big",
-        "gate", "hoard", "signal", "stubborn", "fork", "long-error", "odd-error", "array",
+        "gate", "hoard", "signal", "stubborn", "fork", "long-error", "odd-error", "array", "abort-reading",
     ] = Field("none", title="Action", description="What to do.")  # fmt: skip
     amount: float = Field(0, title="Amount", description="Seconds, exit code, signal, megabytes or times.")
     value: int = Field(0, title="Value", description="Goes into the report.")
@@ -84,6 +84,11 @@ def wait_at_gate(ctx: Context, amount: float) -> None:
 
 def segfault(ctx: Context, amount: float) -> None:
     ctypes.string_at(0)
+
+
+def abort_reading(ctx: Context, amount: float) -> None:
+    with ctx.reading("large.parquet", "source"):
+        os.abort()
 
 
 def allocate(ctx: Context, megabytes: float) -> None:
@@ -170,6 +175,7 @@ ACTIONS: dict[str, Any] = {
     "long-error": fail_at_length,
     "odd-error": fail_oddly,
     "array": write_array,
+    "abort-reading": abort_reading,
 }
 
 PROBE = NodeType(

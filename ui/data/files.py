@@ -17,15 +17,16 @@ import shutil
 import threading
 import time
 import unicodedata
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from uuid import uuid4
 
+from engine import sandbox
 from engine.cli.text import size
 from engine.durable import sync
 from engine.errors import BadInput, SylvaError
@@ -34,6 +35,7 @@ from engine.workspace import Workspace
 from nodes import _reading
 from nodes._csv_file import Dialect
 from nodes._samples import PREFIX
+from nodes.load_data import IMPORTS
 from ui.data.looking import Reading, look
 
 MOST_UPLOADED = 1024
@@ -48,6 +50,9 @@ COUNTED_BYTES = 1 << 20
 """Text files up to this size are read for the list; larger ones show their columns only."""
 LOOKING_SECONDS = 1.0
 """After so long, the list shows the files it has not looked into without their rows; the next time it goes on."""
+
+MEASURING_SECONDS = 10.0
+"""A file on which the list hangs for longer is shown without its rows."""
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -95,10 +100,13 @@ class CannotKeep(SylvaError):
 
 
 def listing(files: Files) -> list[DataFile]:
-    """All files that a pipeline may read, the last changed first; hidden ones are left out."""
-    deadline = time.monotonic() + LOOKING_SECONDS
+    """Return all files that a pipeline may read, the last changed first; hidden ones are left out."""
     found = sorted(_visible(files), key=lambda each: -each[1].modified)[:MOST_FILES]
-    return [_listed(name, files.data / name, its, time.monotonic() < deadline) for name, its in found]
+    shapes = _shapes([(files.data / name, its) for name, its in found])
+    return [
+        DataFile(name, its.size, its.modified / 1e9, *shapes.get((files.data / name, its), (None, None)))
+        for name, its in found
+    ]
 
 
 def stamp(path: Path) -> Stamp | None:
@@ -128,20 +136,64 @@ def _is_text(path: str) -> bool:
         return False
 
 
-def _listed(name: str, path: Path, its: Stamp, may_look: bool) -> DataFile:
-    rows, columns = _shape(path, its) if may_look else (None, None)
-    return DataFile(name, its.size, its.modified / 1e9, rows, columns)
+Shape = tuple[int | None, int | None]
+_known_shapes: OrderedDict[tuple[Path, Stamp], Shape] = OrderedDict()
+_measuring = threading.Lock()
 
 
-@lru_cache(maxsize=4 * MOST_FILES)
-def _shape(path: Path, its: Stamp) -> tuple[int | None, int | None]:
-    """Rows and columns as far as a short look tells; remembered as long as the file stays the same."""
+def _shapes(versions: Sequence[tuple[Path, Stamp]]) -> dict[tuple[Path, Stamp], Shape]:
+    """Return rows and columns of files as far as a short look tells; remembered while a file stays the same.
+
+    The look takes a second at most: what is left then is measured the next time.
+    """
+    with _measuring:
+        unknown = [version for version in versions if version not in _known_shapes]
+        seconds = LOOKING_SECONDS
+        while unknown and seconds > 0:
+            measured, taken = _measure(unknown, seconds)
+            _known_shapes.update(zip(unknown, measured, strict=False))
+            unknown, seconds = unknown[len(measured) :], seconds - taken
+        while len(_known_shapes) > 4 * MOST_FILES:
+            _known_shapes.popitem(last=False)
+        return {version: _known_shapes[version] for version in versions if version in _known_shapes}
+
+
+def _measure(versions: Sequence[tuple[Path, Stamp]], seconds: float) -> tuple[list[Shape], float]:
+    """Return the shapes of as many files as can be measured in so many seconds, and the seconds it took.
+
+    A file that ends the child process is the last of them, and its shape is unknown.
+    """
+    paths = [str(path) for path, _ in versions]
+    arguments = {"paths": paths, "counted_bytes": COUNTED_BYTES}
+    call = sandbox.Call("ui.data.files:measure_files", "data", arguments, IMPORTS, seconds=MEASURING_SECONDS)
+    shapes: list[Shape] = []
+    began = time.monotonic()
+    try:
+        with closing(sandbox.stream(call)) as results:
+            for rows, columns in results:
+                if not shapes:
+                    began = time.monotonic()  # a child process that is only just starting does not count
+                shapes.append((rows, columns))
+                if time.monotonic() - began > seconds:
+                    break
+    except SylvaError:
+        shapes.append((None, None))
+    return shapes, time.monotonic() - began
+
+
+def measure_files(paths: list[str], counted_bytes: int) -> Generator[list[int | None], None, None]:
+    """Yield rows and columns of each file, in a child process: one of them may be damaged."""
+    for path in map(Path, paths):
+        yield list(_shape(path, counted_bytes))
+
+
+def _shape(path: Path, counted_bytes: int) -> Shape:
     try:
         kind = _reading.format_of(path, "auto")
         if kind == "parquet":
             about = _reading.parquet_file(path).metadata
             return about.num_rows, about.num_columns
-        if kind != "arrow" and its.size <= COUNTED_BYTES and not _reading.is_compressed(path):
+        if kind != "arrow" and path.stat().st_size <= counted_bytes and not _reading.is_compressed(path):
             data = _reading.read(path, kind, Dialect(), (), 8192)
             return data.num_rows, data.num_columns
         names = _reading.names(path, kind, Dialect())

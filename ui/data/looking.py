@@ -15,14 +15,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import BadInput, SylvaError
+from engine import sandbox
+from engine.errors import BadInput
 from engine.files import Files
 from engine.values import Table
 from nodes import _reading
 from nodes._csv_file import Dialect
 from nodes._decoded_size import is_within
 from nodes._samples import sample_name
-from nodes.load_data import LoadDataParams, load
+from nodes.load_data import IMPORTS, LoadDataParams, load
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,28 +66,51 @@ class Look:
 
 
 def look(source: str, files: Files, reading: Reading | None = None, target: str | None = None) -> Look:
-    """The table of a file or a sample, with a target if one is chosen."""
-    try:
-        return _look(source, files, reading or Reading(), target)
-    except SylvaError:
-        raise
-    except Exception as error:  # a file of others may break a reader in ways that nobody thought of
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise BadInput(f"'{source}' cannot be read: {reason[:300]}", field="source") from error
+    """Return the table of a file or a sample, with a target if one is chosen.
 
-
-def _look(source: str, files: Files, reading: Reading, target: str | None) -> Look:
-    params = params_for(source, reading, target)
+    A file is read in a child process: it may come from anyone, and be damaged.
+    """
+    params = params_for(source, reading or Reading(), target)
     if sample_name(source) is not None:
         table = load(params, files)
         return Look(table, True, table.data.num_rows)
-    path = files.readable(source, field="source")
+    facts, data = sandbox.call(
+        sandbox.Call(
+            "ui.data.looking:read_file",
+            source,
+            {
+                "workspace": str(files.workspace),
+                "params_json": params.model_dump_json(),
+                "whole_bytes": WHOLE_BYTES,
+                "head_bytes": HEAD_BYTES,
+                "head_rows": HEAD_ROWS,
+            },
+            IMPORTS,
+        )
+    )
+    table = Table(data, facts["target"], facts["roles"])
+    return Look(table, facts["whole"], facts["rows"], tuple(facts["empty"]), facts["without_target"])
+
+
+def read_file(
+    workspace: str, params_json: str, whole_bytes: int, head_bytes: int, head_rows: int
+) -> tuple[dict[str, Any], pa.Table]:
+    """Read a file or its first rows, in a child process; what there is to know of them, and the rows."""
+    params, files = LoadDataParams.model_validate_json(params_json), Files(Path(workspace))
+    path = files.readable(params.source, field="source")
     kind = _reading.format_of(path, "auto")
-    if is_within(path, kind, WHOLE_BYTES, params.max_columns):
-        return _looked(params, files, path, kind, whole=True)
-    with _head(path, kind, reading) as (beside, name, head_kind):
-        params = params.model_copy(update={"source": name, "format": head_kind})
-        return _looked(params, beside, path, kind, whole=False)
+    if is_within(path, kind, whole_bytes, params.max_columns):
+        found = _looked(params, files, path, kind, whole=True)
+    else:
+        with _head(path, kind, params.encoding, head_bytes, head_rows) as (beside, name, head_kind):
+            head = params.model_copy(update={"source": name, "format": head_kind})
+            found = _looked(head, beside, path, kind, whole=False)
+    table = found.table
+    facts = {
+        "target": table.target, "roles": dict(table.roles), "whole": found.whole, "rows": found.rows,
+        "empty": found.empty, "without_target": found.without_target,
+    }  # fmt: skip
+    return facts, table.data
 
 
 def params_for(source: str, reading: Reading, target: str | None) -> LoadDataParams:
@@ -127,43 +151,43 @@ def _known_rows(path: Path, kind: str) -> int | None:
 
 
 @contextmanager
-def _head(path: Path, kind: str, reading: Reading) -> Iterator[tuple[Files, str, str]]:
+def _head(path: Path, kind: str, encoding: str, most_bytes: int, most_rows: int) -> Iterator[tuple[Files, str, str]]:
     """A small file with the first rows, in a folder laid out like a workspace; its name and format."""
     with tempfile.TemporaryDirectory(prefix="sylva-") as folder:
         files = Files(Path(folder))
         files.data.mkdir()
         name = path.name
         if kind in ("parquet", "arrow"):
-            _write_head_of_batches(path, kind, files.data / name)
+            _write_head_of_batches(path, kind, files.data / name, most_bytes, most_rows)
             yield files, name, "arrow"
         else:
             name = path.stem if _reading.is_compressed(path) else name
-            (files.data / name).write_bytes(_first_lines(path, reading))
+            (files.data / name).write_bytes(_first_lines(path, encoding, most_bytes))
             yield files, name, kind
 
 
-def _first_lines(path: Path, reading: Reading) -> bytes:
+def _first_lines(path: Path, encoding: str, most_bytes: int) -> bytes:
     """Whole rows from the beginning of a text: cut at the end of a line that lies in no quotes."""
     import pyarrow as pa
 
     try:
         with pa.input_stream(str(path), compression="detect") as stream:
-            head = bytes(stream.read(HEAD_BYTES))
+            head = bytes(stream.read(most_bytes))
     except OSError:
         raise BadInput(f"'{path.name}' cannot be decompressed; it is damaged or misnamed", field="source") from None
-    if reading.encoding not in ("utf-8", "latin-1", "cp1252"):  # where a newline may be part of another character
-        return head.decode(reading.encoding, "ignore").rpartition("\n")[0].encode(reading.encoding)
+    if encoding not in ("utf-8", "latin-1", "cp1252"):  # where a newline may be part of another character
+        return head.decode(encoding, "ignore").rpartition("\n")[0].encode(encoding)
     end = head.rfind(b"\n")
     while end > 0 and head.count(b'"', 0, end) % 2:
         end = head.rfind(b"\n", 0, end)
     return head[: end + 1] if end > 0 else head
 
 
-def _write_head_of_batches(path: Path, kind: str, target: Path) -> None:
+def _write_head_of_batches(path: Path, kind: str, target: Path, most_bytes: int, most_rows: int) -> None:
     import pyarrow as pa
 
     try:
-        batches = list(_first_batches(path, kind))
+        batches = list(_first_batches(path, kind, most_bytes, most_rows))
     except (pa.ArrowException, OSError) as error:
         raise _reading.damaged(path, kind.capitalize(), error) from None
     if not batches:
@@ -173,12 +197,12 @@ def _write_head_of_batches(path: Path, kind: str, target: Path) -> None:
         writer.write_table(data)
 
 
-def _first_batches(path: Path, kind: str) -> Iterator[pa.RecordBatch]:
+def _first_batches(path: Path, kind: str, most_bytes: int, most_rows: int) -> Iterator[pa.RecordBatch]:
     rows = held = 0
     for batch in _batches(path, kind):
-        yield batch.slice(0, HEAD_ROWS - rows)
+        yield batch.slice(0, most_rows - rows)
         rows, held = rows + batch.num_rows, held + batch.nbytes
-        if rows >= HEAD_ROWS or held >= HEAD_BYTES:
+        if rows >= most_rows or held >= most_bytes:
             return
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -24,8 +25,10 @@ from tempfile import TemporaryFile
 from typing import Any, Literal
 from uuid import uuid4
 
-from engine.errors import BadInput, SylvaError
+from engine import sandbox
+from engine.errors import BadInput, SylvaError, reader_crashed
 from engine.files import Files
+from engine.processes import exit_text
 from engine.workspace import Workspace
 from nodes._encoder import TableEncoder
 from nodes._model import describe_model
@@ -33,6 +36,7 @@ from nodes.deploy.blocks import open_blocks
 from nodes.deploy.fitting import Fitting
 from nodes.deploy.registry import Registry, being_read
 from nodes.deploy.scoring import check_names
+from nodes.load_data import IMPORTS
 from ui.data.looking import Reading
 from ui.data.pipelines import title_of
 from ui.models.scorer import writing
@@ -190,7 +194,7 @@ class ScoringJobs:
             code = process.wait()
             if not last.keys() & {"done", "error", "stopped"}:
                 complaints.seek(0)
-                last = {"error": _why_it_died(code, complaints.read())}
+                last = {"error": _why_it_died(Path(order["source"]).name, code, complaints.read())}
         return last
 
     def _note_process(self, job: str, process: subprocess.Popen[str]) -> None:
@@ -241,10 +245,12 @@ def _clear(target: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _why_it_died(code: int, complaints: str) -> str:
-    lines = [line for line in complaints.splitlines() if line.strip()]
-    if code == -9:
+def _why_it_died(source: str, code: int, error_output: str) -> str:
+    lines = [line for line in error_output.splitlines() if line.strip()]
+    if code == -signal.SIGKILL or "bad_alloc" in error_output:
         return "The scoring was killed; perhaps there was not enough memory."
+    if code < 0:
+        return reader_crashed(source, exit_text(code)).message
     return f"The scoring ended unexpectedly: {lines[-1][:300] if lines else f'exit code {code}'}"
 
 
@@ -252,23 +258,25 @@ def _why_it_died(code: int, complaints: str) -> str:
 
 
 def misfit(model: Path, source: Path, reading: Reading | None = None) -> str:
-    """What keeps the model from scoring the file, all columns named; empty if its first rows fit."""
-    with being_read(model):
-        encoder = TableEncoder.from_json(describe_model(model)["encoder"])
+    """Return what keeps the model from scoring the file, all columns named; empty if its first rows fit."""
+    arguments = {"model": str(model), "source": str(source), "reading": asdict(reading or Reading())}
     try:
-        return _misfit(Fitting(encoder), source, reading or Reading())
+        sandbox.call(
+            sandbox.Call("ui.models.scoring_jobs:check_first_rows", source.name, arguments, IMPORTS, field="file")
+        )
     except BadInput as problem:
         return problem.message
-    except Exception as error:  # a file of others may break a reader in ways that nobody thought of
-        return f"'{source.name}' cannot be read: {(str(error) or type(error).__name__).splitlines()[0][:300]}"
+    return ""
 
 
-def _misfit(fitting: Fitting, source: Path, reading: Reading) -> str:
-    file = open_blocks(source, writing(asdict(reading)))
+def check_first_rows(model: str, source: str, reading: dict[str, Any]) -> None:
+    """Raise ``BadInput`` unless the first rows of the file fit the model; runs in a child process."""
+    with being_read(Path(model)):
+        fitting = Fitting(TableEncoder.from_json(describe_model(Path(model))["encoder"]))
+    file = open_blocks(Path(source), writing(reading))
     check_names(file, fitting)
     wanted = [name for name in fitting.encoder.names if file.names is None or name in file.names]
     first = next(iter(file.blocks(wanted, CHECKED_ROWS)), None)
     if first is None:
-        return f"'{source.name}' has no rows"
+        raise BadInput(f"'{Path(source).name}' has no rows")
     fitting.table(first)
-    return ""

@@ -191,7 +191,7 @@ class TestFoldersOfOthers:
         out.mkdir()
         for use in (
             lambda: registry.open("mart"),
-            lambda: load_model.SavedModel(registry.folder / "mart").save(out),
+            lambda: load_model.SavedModel(registry.folder / "mart", ctx.reading).save(out),
             lambda: save_model.NODE.run(ctx, {"model": Folder(registry.folder / "mart")}, save_model.Params(name="x")),
         ):
             with refused(naming=["'mart'", name]):
