@@ -26,7 +26,7 @@ from engine.store import Output, Store
 from engine.values import Report
 from engine.workspace import Workspace
 from nodes import NODE_TYPES
-from tests.test_command_line import ROOT, SAMPLES, Sylva
+from tests.command_line import ROOT, SAMPLES, Sylva
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "mart": {"trees": 8, "row_share": 0.7, "class_weights": "balanced"},
