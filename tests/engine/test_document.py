@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -439,10 +439,8 @@ documents = st.builds(
     layout=st.dictionaries(names, st.tuples(numbers, numbers), max_size=4),
     notes=st.lists(st.builds(Note, text=texts, x=numbers, y=numbers), max_size=3),
 )
-slow_is_fine = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 
 
-@slow_is_fine
 @given(documents)
 def test_every_document_survives_writing_and_reading(document):
     text = dumps(document)
@@ -465,7 +463,6 @@ def parses_or_is_invalid(text: str | bytes) -> None:
         assert parse(dumps(document)) == parse(dumps(parse(dumps(document))))
 
 
-@slow_is_fine
 @given(st.binary() | st.text())
 @example(b"\xef\xbb\xbf")
 def test_any_bytes_parse_or_are_an_invalid_pipeline(text):
@@ -488,7 +485,6 @@ SNIPPETS = [
 ]
 
 
-@slow_is_fine
 @given(st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 40), st.sampled_from(SNIPPETS)), min_size=1, max_size=4))
 def test_any_damaged_document_parses_or_is_an_invalid_pipeline(cuts):
     text = CANONICAL.encode()
@@ -497,7 +493,6 @@ def test_any_damaged_document_parses_or_is_an_invalid_pipeline(cuts):
     parses_or_is_invalid(text)
 
 
-@slow_is_fine
 @given(st.data())
 def test_any_value_anywhere_parses_or_is_an_invalid_pipeline(data):
     raw = json.loads(CANONICAL)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.document import Document, Edge, Node, NodeSettings, Note
@@ -261,7 +261,6 @@ loose_ends = make(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.sampled_from([whole(), loose_ends, make({})]), st.lists(edits, max_size=12))
 def test_undoing_everything_restores_every_step_to_the_byte(document, tried):
     history, texts = History(document), [dumps(document)]
