@@ -142,7 +142,8 @@ def with_saved_model() -> Document:
 def run_script(text: str, workspace: Path, folder: Path) -> str:
     path = folder / "script.py"
     path.write_text(text, encoding="utf-8")
-    environment = os.environ | {"SYLVA_WORKSPACE": str(workspace), "PYTHONPATH": str(ROOT)}
+    # One thread: on a busy machine several threads mostly wait for one another.
+    environment = os.environ | {"SYLVA_WORKSPACE": str(workspace), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, str(path)], capture_output=True, text=True, cwd=folder, env=environment, timeout=240
     )
