@@ -215,10 +215,10 @@ def test_the_exit_code_of_a_process_tells_a_failure_from_bad_input(tmp_path: Pat
 
 
 def test_an_error_goes_to_stderr_or_is_the_json_document(tmp_path: Path) -> None:
-    sylva, missing = Sylva(tmp_path / "workspace"), tmp_path / "missing.json"
-    code, out, err = ended(sylva.process("validate", missing))
-    assert (code, out) == (2, "") and "missing.json" in err
-    code, out, err = ended(sylva.process("validate", missing, "--json"))
+    sylva = Sylva(tmp_path / "workspace")
+    code, out, err = ended(sylva.process("validate", "missing.json", cwd=tmp_path))
+    assert (code, out) == (2, "") and "'missing.json'" in err
+    code, out, err = ended(sylva.process("validate", "missing.json", "--json", cwd=tmp_path))
     assert (code, err, json.loads(out)["exit_code"]) == (2, "", 2)
 
 

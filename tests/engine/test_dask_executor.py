@@ -149,6 +149,7 @@ def test_without_workers_nodes_fail_after_a_while_and_a_retry_goes_on(
     with Cluster(lab) as empty:
         answer = finished(lab, empty.run(pipeline(first={}, second={}, third={"after": "first"})), code=1)
         assert answer.states == {"first": "failed", "second": "failed", "third": "skipped"}
+        assert answer.nodes["first"]["error"]["kind"] == "lost"
         assert all(each in answer.message("first") for each in (empty.address, "0.5 s"))
         monkeypatch.setenv("SYLVA_CLUSTER_PATIENCE", "60")
         empty.start_worker()
