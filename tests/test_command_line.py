@@ -69,9 +69,9 @@ def test_every_sample_is_described_valid_and_written_as_the_studio_would_write_i
     assert sylva.json("validate", sample)["valid"]
 
 
-def test_a_replay_gives_the_same_report_from_the_store(sylva: Sylva) -> None:
-    words = ("run", FIRST, "--set", "mart.trees=5")
-    first, again = sylva.json(*words), sylva.json(*words)
+def test_a_replay_gives_the_same_report_from_the_store(sylva: Sylva, tmp_path: Path) -> None:
+    pipeline = pipeline_of_probes(tmp_path, a={"value": 60}, b={"value": 1})
+    first, again = sylva.json("run", pipeline), sylva.json("run", pipeline)
     assert {node["state"] for node in again["nodes"].values()} == {"cached"}
     assert again["reports"] == first["reports"]
 
