@@ -32,8 +32,9 @@ chromium:
 	@command -v chromium || command -v google-chrome || (apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium) \
 		|| echo 'Chromium is not here and could not be installed: the browser tests will be skipped.'
 
+# All that `make test` leaves out, and the property tests with many more examples.
 faults: $(READY)
-	$(BIN)/pytest -n $(WORKERS) tests/faults tests/engine/test_dask_executor.py
+	$(BIN)/pytest -n $(WORKERS) -m "slow or faults or hypothesis" --hypothesis-profile thorough
 
 e2e: $(READY) chromium
 	$(BIN)/pytest tests/e2e

@@ -18,7 +18,8 @@ from uuid import uuid4
 
 import psutil
 
-from tests.faults.lab import SYLVA, Lab, wait_until
+from tests.command_line import COMMAND
+from tests.faults.lab import Lab, wait_until
 
 DASK = str(Path(sys.executable).with_name("dask"))
 START_SECONDS = 60.0
@@ -62,7 +63,7 @@ class Cluster:
 
     def run(self, document: dict[str, Any], *words: str) -> subprocess.Popen[str]:
         """Start a run on this cluster."""
-        command = [SYLVA, "run", self.lab.write(document), "--json", "--executor", self.address, *words]
+        command = [COMMAND, "run", self.lab.write(document), "--json", "--executor", self.address, *words]
         return subprocess.Popen(
             [*self.within, *command],
             env=self.lab.environment,

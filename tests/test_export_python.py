@@ -8,6 +8,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,12 @@ from engine.store import Output, Store
 from engine.values import Report
 from engine.workspace import Workspace
 from nodes import NODE_TYPES
-from tests.test_command_line import ROOT, SAMPLES, Sylva
+from tests.command_line import ROOT, SAMPLES, Sylva
+from tests.expect import refused
 
-LEARNERS: dict[str, dict[str, Any]] = {
+Learners = dict[str, dict[str, Any]]
+
+LEARNERS: Learners = {
     "mart": {"trees": 8, "row_share": 0.7, "class_weights": "balanced"},
     "random-forest": {"trees": 7, "max_depth": 6, "max_features": "all"},
     "extra-trees": {"trees": 6, "class_weights": {"yes": 5.0}},
@@ -44,54 +48,87 @@ LEARNERS: dict[str, dict[str, Any]] = {
         "select_features": 12,
     },
 }
-DIGIT_LEARNERS: dict[str, dict[str, Any]] = {
+TINY_LEARNERS: Learners = {
+    "mart": {"trees": 3, "class_weights": "balanced"},
+    "random-forest": {"trees": 3, "max_depth": 4, "max_features": "all"},
+    "extra-trees": {"trees": 3, "class_weights": {"yes": 5.0}},
+    "logistic-regression": {"max_iter": 10},
+    "mlp": {"layers": [4], "epochs": 2},
+    "deep-forest": {"learners": [{"kind": "random_forest", "trees": 3}], "folds": 2, "max_layers": 1},
+}
+DIGIT_LEARNERS: Learners = {
     "mart": {"trees": 3},
     "logistic-regression": {"max_iter": 30},
     "mlp": {"layers": [10], "epochs": 5},
     "deep-forest": {"preset": "mddf", "learners": [{"kind": "random_forest", "trees": 5, "count": 2}], "max_layers": 2},
 }
+Parts = tuple[dict[str, Node], list[str]]
 
 
-def everything() -> Document:
-    """Every node type there is but for ``load-model``, on payments (two classes) and on digits (ten)."""
+def payments(rows: int, learners: Learners) -> Parts:
+    """Nodes and edges on payments, which have two classes; a table and a model are saved."""
     nodes = {
-        "load": Node(type="load-data", params={"source": "sample:fraud", "rows": 3000, "fraud_share": 0.1}),
+        "load": Node(type="load-data", params={"source": "sample:fraud", "rows": rows, "fraud_share": 0.1}),
         "some": Node(type="sample", params={"share": 0.8, "seed": 3}),
         "fewer": Node(type="select-columns", params={"columns": ["items"], "kinds": ["bool"]}),
-        "split": Node(type="split", params={"test_rows": 700, "seed": 5}, label="Hold out # 1 in 3"),
+        "split": Node(type="split", params={"test_rows": rows // 4, "seed": 5}, label="Hold out # 1 in 3"),
         "best": Node(type="feature-selection", params={"columns": 15, "trees": 10}),
+        "table": Node(type="save-table", params={"name": "scores", "format": "parquet"}),
+        "keep": Node(type="save-model", params={"name": "kept"}),
+    }
+    edges = ["load.table some.table", "some.table fewer.table", "fewer.table split.table", "split.train best.table"]
+    edges += ["pay-mart-p.predictions table.table", "pay-mlp.model keep.model"]
+    compared_nodes, compared_edges = compared("pay", learners, "best.table", "split.test")
+    compared_nodes["pay-mart-p"] = Node(type="predict", params={"keep": ["amount"]})
+    return nodes | compared_nodes, edges + compared_edges
+
+
+def digits() -> Parts:
+    """Nodes and edges on digits, which have ten classes."""
+    nodes = {
         "digits": Node(type="load-data"),
         "part": Node(type="sample", params={"rows": 600}),
         "halves": Node(type="split", params={"test_share": 0.5}),
     }
-    edges = ["load.table some.table", "some.table fewer.table", "fewer.table split.table", "split.train best.table"]
-    edges += ["digits.table part.table", "part.table halves.table"]
-    for stem, learners, rows, held_out in (
-        ("pay", LEARNERS, "best.table", "split.test"),
-        ("digit", DIGIT_LEARNERS, "halves.train", "halves.test"),
-    ):
-        nodes[f"{stem}-compare"] = Node(type="compare", params={"metric": "log_loss"})
-        for kind, params in learners.items():
-            name = f"{stem}-{kind}"
-            nodes |= {
-                name: Node(type=kind, params=params),
-                f"{name}-p": Node(type="predict", params={"keep": ["amount"]} if name == "pay-mart" else {}),
-                f"{name}-e": Node(type="evaluate"),
-            }
-            edges += [f"{rows} {name}.table", f"{name}.model {name}-p.model", f"{held_out} {name}-p.table"]
-            edges += [f"{name}-p.predictions {name}-e.predictions", f"{name}-e.report {stem}-compare.reports"]
-    nodes |= {
-        "table": Node(type="save-table", params={"name": "scores", "format": "parquet"}),
-        "keep": Node(type="save-model", params={"name": "kept"}),
-        "layers": Node(type="inspect-layers", params={"rows": 50, "perplexity": 5.0}),
-    }
-    edges += ["pay-mart-p.predictions table.table", "pay-mlp.model keep.model"]
-    edges += ["digit-deep-forest.model layers.model", "halves.test layers.table"]
+    edges = ["digits.table part.table", "part.table halves.table"]
+    compared_nodes, compared_edges = compared("digit", DIGIT_LEARNERS, "halves.train", "halves.test")
+    return nodes | compared_nodes, edges + compared_edges
+
+
+def compared(stem: str, learners: Learners, rows: str, held_out: str) -> Parts:
+    """One model of each kind, evaluated on ``held_out`` and compared."""
+    nodes, edges = {f"{stem}-compare": Node(type="compare", params={"metric": "log_loss"})}, []
+    for kind, params in learners.items():
+        name = f"{stem}-{kind}"
+        nodes |= {
+            name: Node(type=kind, params=params),
+            f"{name}-p": Node(type="predict"),
+            f"{name}-e": Node(type="evaluate"),
+        }
+        edges += [f"{rows} {name}.table", f"{name}.model {name}-p.model", f"{held_out} {name}-p.table"]
+        edges += [f"{name}-p.predictions {name}-e.predictions", f"{name}-e.report {stem}-compare.reports"]
+    return nodes, edges
+
+
+def every_node_type(*parts: Parts, inspected: str, rows: str) -> Document:
+    """A pipeline of every node type there is but for ``load-model``."""
+    nodes = {"layers": Node(type="inspect-layers", params={"rows": 50, "perplexity": 5.0})}
+    edges = [f"{inspected}.model layers.model", f"{rows} layers.table"]
+    for more_nodes, more_edges in parts:
+        nodes, edges = nodes | more_nodes, edges + more_edges
     return Document(name="All", nodes=nodes, edges=tuple(Edge.between(*edge.split()) for edge in edges))
 
 
+def tiny() -> Document:
+    return every_node_type(payments(1000, TINY_LEARNERS), inspected="pay-deep-forest", rows="split.test")
+
+
+def full() -> Document:
+    return every_node_type(payments(3000, LEARNERS), digits(), inspected="digit-deep-forest", rows="halves.test")
+
+
 def with_saved_model() -> Document:
-    """New payments scored by the model that ``everything`` saves."""
+    """New payments scored by the model that ``payments`` saves."""
     nodes = {
         "load": Node(type="load-data", params={"source": "sample:fraud", "rows": 1000, "seed": 9}),
         "model": Node(type="load-model", params={"name": "kept"}),
@@ -105,7 +142,8 @@ def with_saved_model() -> Document:
 def run_script(text: str, workspace: Path, folder: Path) -> str:
     path = folder / "script.py"
     path.write_text(text, encoding="utf-8")
-    environment = os.environ | {"SYLVA_WORKSPACE": str(workspace), "PYTHONPATH": str(ROOT)}
+    # One thread: on a busy machine several threads mostly wait for one another.
+    environment = os.environ | {"SYLVA_WORKSPACE": str(workspace), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, str(path)], capture_output=True, text=True, cwd=folder, env=environment, timeout=240
     )
@@ -160,12 +198,13 @@ def exported(sylva: Sylva, document: Document, folder: Path) -> str:
     file = folder / "pipeline.json"
     file.write_text(dumps(document), encoding="utf-8")
     assert sylva.json("run", file)["state"] == "done"
-    assert "is written" in sylva("export", file, "--python", "-o", folder / "out.py")
+    sylva("export", file, "--python", "-o", folder / "out.py")
     return (folder / "out.py").read_text(encoding="utf-8")
 
 
-def test_a_script_of_every_node_type_finds_the_figures_of_the_run(sylva: Sylva, tmp_path: Path) -> None:
-    document = everything()
+@pytest.mark.parametrize("make", [tiny, pytest.param(full, marks=pytest.mark.slow)])
+def test_a_script_of_every_node_type_finds_the_figures_of_the_run(make: Callable[[], Document], tmp_path: Path) -> None:
+    sylva, document = Sylva(tmp_path / "workspace"), make()
     assert {node.type for node in document.nodes.values()} | {"load-model"} == {each.name for each in NODE_TYPES}
     script = exported(sylva, document, tmp_path)
     elsewhere = tmp_path / "elsewhere"
@@ -250,7 +289,7 @@ def test_a_sweep_is_written_out_branch_by_branch() -> None:
 def test_a_type_that_does_not_say_how_is_named() -> None:
     types = [replace(each, python=None) if each.name == "mart" else each for each in load_catalogue().values()]
     document = read(ROOT / "sample_pipelines" / "first_pipeline.json")
-    with pytest.raises(BadInput, match=r"'mart' \(mart\) cannot be written as Python"):
+    with refused(BadInput, naming=["'mart' (mart)"]):
         export_python(document, Catalogue(types))
 
 
@@ -261,7 +300,7 @@ def test_the_command_asks_for_a_form_and_says_what_is_wrong(sylva: Sylva, tmp_pa
     sylva("export", tmp_path / "bad.json", "--python", code=2)
     compile(sylva("export", SAMPLES[0], "--python"), "script", "exec")
     sylva("export", SAMPLES[0], "--python", "-o", tmp_path / "no" / "such" / "folder.py", code=1)
-    assert "could not be written" in sylva.errors
+    assert "folder.py" in sylva.errors
 
 
 # No document puts in code
@@ -325,7 +364,7 @@ def test_values_are_written_as_they_are(value: Any) -> None:
 
 
 def test_what_is_no_plain_value_is_refused() -> None:
-    with pytest.raises(TypeError, match="Path cannot be written"):
+    with refused(TypeError, naming=["Path"]):
         literal(Path("x"))
 
 

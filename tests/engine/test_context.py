@@ -11,6 +11,7 @@ import pytest
 from engine.contract import Context
 from engine.errors import Cancelled
 from engine.files import Files
+from tests.expect import refused
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_progress_stays_between_nothing_and_all(context: Context, told: list[tup
 
 def test_a_cancelled_node_stops_at_its_next_progress(context: Context, told: list[tuple[float, str]]) -> None:
     context.cancelled.set()
-    with pytest.raises(Cancelled, match="'a' was stopped"):
+    with refused(Cancelled, naming=["'a'"]):
         context.progress(0.5)
     assert told == []
 

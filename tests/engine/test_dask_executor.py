@@ -1,6 +1,7 @@
 """A run on a Dask cluster: the same results, and whatever dies or hangs costs no more than it does on one machine.
 
-The scheduler, its workers and everything else are real processes on this machine.
+The scheduler, its workers and everything else are real processes on this machine. A cluster takes seconds to start, so
+`make test` has one test on it; the others are slow.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from engine.executors.host import fit_to_this_machine
 from engine.plan import Request
 from engine.processes import end_leftover, identify, is_alive, usable_memory
 from tests.cluster import Cluster
+from tests.expect import refused
 from tests.faults.lab import Answer, Lab, diamond, duration_of, pipeline, tame, wait_until
 
 SAMPLE = Path(__file__).parents[2] / "sample_pipelines" / "first_pipeline.json"
@@ -86,11 +88,15 @@ def test_nodes_that_crash_hang_or_eat_memory_fail_alone_and_the_workers_live(clu
     assert answer.states == dict.fromkeys(document["nodes"], "failed") | {"fine": "done", "below": "skipped"}
     assert "SIGSEGV" in answer.message("segfault")
     assert "exit code 3" in answer.message("exit")
-    assert "timeout of 0.5 s" in answer.message("hang")
-    assert "limit 200 MB" in answer.message("hungry")
+    assert "0.5 s" in answer.message("hang")
+    assert "200 MB" in answer.message("hungry")
+    assert {name: answer.nodes[name]["error"]["kind"] for name in ("segfault", "exit", "hang", "hungry")} == {
+        "segfault": "crashed", "exit": "crashed", "hang": "timeout", "hungry": "memory",
+    }  # fmt: skip
     assert workers == cluster.workers()
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_only_the_node_it_ran(cluster: Cluster, lab: Lab) -> None:
     document = diamond(action="spawn", amount=600, first=1)
     command = cluster.run(document)
@@ -105,6 +111,7 @@ def test_a_killed_worker_costs_only_the_node_it_ran(cluster: Cluster, lab: Lab) 
     assert answer.outputs == lab.run(tame(document)).outputs
 
 
+@pytest.mark.slow
 def test_progress_and_log_arrive_and_a_cancelled_node_is_gone_within_two_seconds(cluster: Cluster, lab: Lab) -> None:
     command = cluster.run(pipeline(node={"action": "spawn", "amount": 600, "first": 1}, last={"after": "node"}))
     lab.begun("node")
@@ -142,23 +149,25 @@ def test_without_workers_nodes_fail_after_a_while_and_a_retry_goes_on(
     with Cluster(lab) as empty:
         answer = finished(lab, empty.run(pipeline(first={}, second={}, third={"after": "first"})), code=1)
         assert answer.states == {"first": "failed", "second": "failed", "third": "skipped"}
-        assert f"{empty.address} has had no worker for 0.5 s" in answer.message("first")
+        assert answer.nodes["first"]["error"]["kind"] == "lost"
+        assert all(each in answer.message("first") for each in (empty.address, "0.5 s"))
         monkeypatch.setenv("SYLVA_CLUSTER_PATIENCE", "60")
         empty.start_worker()
         assert set(lab.sylva("retry", "last", "--json").states.values()) == {"done"}
 
 
+@pytest.mark.slow
 def test_without_a_scheduler_the_message_is_plain(cluster: Cluster, lab: Lab) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{unused.getsockname()[1]}"
         answer = finished(lab, lab.start("run", lab.write(pipeline(a={})), "--executor", address), code=1)
-    assert f"No Dask scheduler answers at {address}" in answer.err
+    assert address in answer.err
 
 
 @pytest.mark.parametrize("address", ["", "somewhere", "127.0.0.1:8786", "http://127.0.0.1:8786", "tcp://127.0.0.1"])
 def test_what_is_no_address_is_refused_before_anything_is_noted_down(address: str) -> None:
-    with pytest.raises(BadInput, match="tcp://HOST:PORT"):
+    with refused(BadInput, naming=["tcp://HOST:PORT"]):
         Request(executor=address)
 
 
@@ -175,10 +184,11 @@ def test_no_node_may_have_more_memory_than_its_machine() -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(SylvaError, match=r"install sylva-studio\[cluster\]"):
+    with refused(SylvaError, naming=["sylva-studio[cluster]"]):
         DaskExecutor("tcp://127.0.0.1:8786")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare")
 def test_a_worker_that_does_not_see_the_workspace_says_so(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
@@ -189,8 +199,7 @@ def test_a_worker_that_does_not_see_the_workspace_says_so(tmp_path: Path) -> Non
     with Cluster(lab) as elsewhere:
         elsewhere.start_worker(within=hidden)
         answer = finished(lab, elsewhere.run(pipeline(node={})), code=1)
-        assert f"does not see the workspace {lab.workspace}" in answer.message("node")
-        assert "Dask worker tcp://127.0.0.1:" in answer.message("node")
+        assert all(each in answer.message("node") for each in (str(lab.workspace), "tcp://127.0.0.1:"))
 
 
 def test_a_process_of_another_machine_is_left_alone() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -31,6 +31,7 @@ from engine.problems import (
 )
 from engine.schema import json_schema
 from tests.engine import fakes
+from tests.expect import problems, refused
 
 CANONICAL = """\
 {
@@ -240,21 +241,20 @@ def test_all_problems_are_reported_at_once():
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "naming"),
     [
-        ('{"a": 1,}', "line 1, column 9"),
-        (b'{"a": "\xff"}', "not UTF-8 text (see byte 8)"),
-        (with_head('"nodes": {}').replace("1", "7"), "version 7, this program reads up to 1; update Sylva"),
-        (node('"parms": {}'), "Node 'a', field 'parms': there is no such field; did you mean 'params'?"),
-        (node('"settings": {"retries": 11}'), "Node 'a', field 'settings.retries': 11 is too large; give 10 or less."),
-        (with_head('"nodes": {"a.b": {"type": "t"}}'), "Node 'a.b': the name cannot be used; begin with a letter"),
-        (with_head('"nodes": {}, "edges": [{"from": "a", "to": "b.c"}]'), "write it as 'node.port'"),
+        ('{"a": 1,}', ["line 1", "column 9"]),
+        (b'{"a": "\xff"}', ["UTF-8", "byte 8"]),
+        (with_head('"nodes": {}').replace("1", "7"), ["version 7", " 1;"]),
+        (node('"parms": {}'), ["Node 'a', field 'parms': ", "'params'?"]),
+        (node('"settings": {"retries": 11}'), ["Node 'a', field 'settings.retries': ", "11", "10"]),
+        (with_head('"nodes": {"a.b": {"type": "t"}}'), ["Node 'a.b': ", "64", "'-' and '_'"]),
+        (with_head('"nodes": {}, "edges": [{"from": "a", "to": "b.c"}]'), ["'node.port'"]),
     ],
 )
-def test_messages_say_how_to_mend(text, message):
-    with pytest.raises(InvalidPipeline) as caught:
+def test_messages_name_the_place_the_value_and_what_is_allowed(text, naming):
+    with refused(InvalidPipeline, naming=naming):
         parse(text)
-    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -379,25 +379,17 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("engine.durable.os.fsync", full)
-    with pytest.raises(SylvaError, match="No space left on device"):
+    with refused(SylvaError, naming=["No space left on device"]):
         write(path, parse(CANONICAL))
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["pipeline.json"]
 
 
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("none.json", "There is no file"),
-        (".", "is a folder"),
-        ("a\0b", "cannot be read"),
-        ("x" * 300, "cannot be read"),
-    ],
-)
-def test_a_file_that_cannot_be_read_is_a_plain_problem(tmp_path, path, message):
-    with pytest.raises(InvalidPipeline, match=message) as caught:
+@pytest.mark.parametrize("path", ["none.json", ".", "a\0b", "x" * 300])
+def test_a_file_that_cannot_be_read_is_a_plain_problem(tmp_path, path):
+    with refused(InvalidPipeline) as caught:
         read(tmp_path / path)
-    assert isinstance(caught.value.problems[0], Unreadable)
+    problems(caught.value.problems, (Unreadable, None, None))
 
 
 def test_an_endless_file_is_read_up_to_the_limit():
@@ -439,10 +431,8 @@ documents = st.builds(
     layout=st.dictionaries(names, st.tuples(numbers, numbers), max_size=4),
     notes=st.lists(st.builds(Note, text=texts, x=numbers, y=numbers), max_size=3),
 )
-slow_is_fine = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 
 
-@slow_is_fine
 @given(documents)
 def test_every_document_survives_writing_and_reading(document):
     text = dumps(document)
@@ -465,7 +455,6 @@ def parses_or_is_invalid(text: str | bytes) -> None:
         assert parse(dumps(document)) == parse(dumps(parse(dumps(document))))
 
 
-@slow_is_fine
 @given(st.binary() | st.text())
 @example(b"\xef\xbb\xbf")
 def test_any_bytes_parse_or_are_an_invalid_pipeline(text):
@@ -488,7 +477,6 @@ SNIPPETS = [
 ]
 
 
-@slow_is_fine
 @given(st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 40), st.sampled_from(SNIPPETS)), min_size=1, max_size=4))
 def test_any_damaged_document_parses_or_is_an_invalid_pipeline(cuts):
     text = CANONICAL.encode()
@@ -497,7 +485,6 @@ def test_any_damaged_document_parses_or_is_an_invalid_pipeline(cuts):
     parses_or_is_invalid(text)
 
 
-@slow_is_fine
 @given(st.data())
 def test_any_value_anywhere_parses_or_is_an_invalid_pipeline(data):
     raw = json.loads(CANONICAL)

@@ -14,8 +14,9 @@ from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.library import Library, Outdated, UnknownPipeline
 from engine.pipeline_file import read, write
-from engine.problems import InvalidPipeline
+from engine.problems import InvalidPipeline, Unreadable
 from engine.workspace import Workspace
+from tests.expect import problems, refused
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_a_deleted_pipeline_cannot_be_opened_or_brought_back_by_a_save(library: 
     library.delete(pipeline)
     with pytest.raises(Outdated):
         library.save(pipeline, opened.document, opened.stamp)
-    with pytest.raises(UnknownPipeline, match="deleted"):
+    with refused(UnknownPipeline, naming=[f"'{pipeline}'"]):
         library.open(pipeline)
     assert library.entries() == []
 
@@ -124,7 +125,7 @@ def test_a_folder_that_cannot_be_written_is_named(library: Library):
     opened = library.open(pipeline)
     (library.folder / ".lock").unlink()
     (library.folder / ".lock").mkdir()
-    with pytest.raises(SylvaError, match="cannot be written"):
+    with refused(SylvaError, naming=[library.folder]):
         library.save(pipeline, document("Other"), opened.stamp)
     assert library.open(pipeline).document.name == "Digits"
 
@@ -135,8 +136,9 @@ def test_only_files_are_pipelines_and_a_pipe_keeps_nobody_waiting(library: Libra
     (library.folder / "folder.json").mkdir()
     assert [entry.id for entry in library.entries()] == ["digits"]
     for name in ("pipe", "folder"):
-        with pytest.raises(InvalidPipeline, match="not a file"):
+        with refused(InvalidPipeline) as caught:
             library.open(name)
+        problems(caught.value.problems, (Unreadable, None, None))
 
 
 def test_a_save_does_not_follow_a_link_out_of_the_library(library: Library, tmp_path: Path):
@@ -144,8 +146,10 @@ def test_a_save_does_not_follow_a_link_out_of_the_library(library: Library, tmp_
     write(outside, document("Outside"))
     before = outside.read_bytes()
     (library.folder / "linked.json").symlink_to(outside)
-    with pytest.raises(SylvaError, match="link to a file elsewhere"):
-        library.save("linked", document("Inside"), library.open("linked").stamp)
+    stamp = library.open("linked").stamp
+    with refused(SylvaError) as caught:
+        library.save("linked", document("Inside"), stamp)
+    assert not isinstance(caught.value, Outdated)
     assert outside.read_bytes() == before
 
 

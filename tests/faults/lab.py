@@ -12,7 +12,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,8 +20,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-SYLVA = str(Path(sys.executable).with_name("sylva"))
-PLUGIN = str(Path(__file__).parents[1] / "plugin")
+from tests.command_line import COMMAND, PLUGIN, ROOT
+
 MARK = "SYLVA_TEST_MARK"
 
 Document = dict[str, Any]
@@ -123,7 +122,8 @@ class Lab:
 
     @property
     def environment(self) -> dict[str, str]:
-        own = {"PYTHONPATH": PLUGIN, "SYLVA_WORKSPACE": str(self.workspace), MARK: self.mark}
+        path = os.pathsep.join([PLUGIN, str(ROOT)])
+        own = {"PYTHONPATH": path, "SYLVA_WORKSPACE": str(self.workspace), MARK: self.mark}
         return {**os.environ, **own, "SYLVA_TEST_TRACE": str(self.root / "trace")}
 
     # Commands.
@@ -137,7 +137,7 @@ class Lab:
         """A command that runs while the test goes on."""
         environment = self.environment | ({"SYLVA_FAULT": fault} if fault else {})
         return subprocess.Popen(
-            [SYLVA, *words],
+            [COMMAND, *words],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -41,6 +41,7 @@ def test_a_cancelled_node_is_gone_within_two_seconds_and_the_run_resumes(action:
     assert lab.executions()["source"] == 1
 
 
+@slow
 def test_ctrl_c_cancels(lab: Lab) -> None:
     command = lab.start("run", lab.write(diamond(action="sleep", amount=600, first=1)))
     lab.begun("left")
@@ -77,4 +78,4 @@ def test_a_run_that_is_over_cannot_be_cancelled(lab: Lab) -> None:
     assert lab.run(diamond()).code == 0
     refused = lab.sylva("cancel", "last")
     assert refused.code == 1
-    assert "is not running; it is done" in refused.err
+    assert "done" in refused.err

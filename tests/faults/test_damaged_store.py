@@ -135,6 +135,7 @@ def test_a_run_resumed_on_a_damaged_store_mends_it(lab: Lab, undisturbed: Undist
     assert lab.executions() == {"first": 1, "second": 2, "third": 2, "last": 1}
 
 
+@slow
 def test_records_that_say_nothing_sensible_do_not_count(lab: Lab) -> None:
     def document(value: int) -> Document:
         nodes = {name: {"value": index} for index, name in enumerate(RECORD_DAMAGE)}

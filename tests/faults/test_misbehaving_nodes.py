@@ -23,14 +23,14 @@ MISBEHAVIOUR = {
     "memory": (
         {"action": "allocate", "amount": 300, "settings": {"memory_limit": 200}},
         "memory",
-        "ran out of memory, limit 200 MB",
+        "200 MB",
     ),
-    "last_crumb": ({"action": "hoard", "settings": {"memory_limit": 100}}, "memory", "ran out of memory, limit 100 MB"),
-    "timeout": ({"action": "sleep", "amount": 60, "settings": {"timeout": 0.2}}, "timeout", "timeout of 0.2 s"),
-    "stubborn": ({"action": "stubborn", "amount": 60, "settings": {"timeout": 0.3}}, "timeout", "timeout of 0.3 s"),
-    "left_child": ({"action": "spawn", "amount": 60, "settings": {"timeout": 0.4}}, "timeout", "timeout of 0.4 s"),
+    "last_crumb": ({"action": "hoard", "settings": {"memory_limit": 100}}, "memory", "100 MB"),
+    "timeout": ({"action": "sleep", "amount": 60, "settings": {"timeout": 0.2}}, "timeout", "0.2 s"),
+    "stubborn": ({"action": "stubborn", "amount": 60, "settings": {"timeout": 0.3}}, "timeout", "0.3 s"),
+    "left_child": ({"action": "spawn", "amount": 60, "settings": {"timeout": 0.4}}, "timeout", "0.4 s"),
 }
-"""For each node: what it does, the kind of failure, part of the message."""
+"""For each node: what it does, the kind of failure, a value that the message names."""
 
 FAILING = {name: params for name, (params, _, _) in MISBEHAVIOUR.items()}
 WELL = {"good": {}, "better": {"after": "good"}, "child": {"action": "spawn"}}
@@ -69,7 +69,8 @@ def test_the_rest_of_the_pipeline_finishes(outcome: Answer, lab: Lab) -> None:
 
 def test_only_what_needs_a_failed_node_is_skipped_and_the_cause_is_named(outcome: Answer) -> None:
     skipped = {name: node["text"] for name, node in outcome.nodes.items() if node["state"] == "skipped"}
-    assert skipped == dict.fromkeys(("below", "far_below"), "needs 'segfault', which failed")
+    assert list(skipped) == ["below", "far_below"]
+    assert all("'segfault'" in text for text in skipped.values())
 
 
 def test_a_run_with_failures_exits_with_1(outcome: Answer) -> None:
@@ -92,6 +93,7 @@ def test_a_node_with_odd_characters_in_its_error_can_be_shown(outcome: Answer, l
     assert "\x1b" not in shown.out
 
 
+@pytest.mark.slow
 def test_an_exception_is_one_line_on_screen_with_its_traceback_on_request(lab: Lab) -> None:
     said = lab.sylva("run", lab.write(pipeline(wrong={"action": "raise"})))
     assert said.code == 1
@@ -126,8 +128,12 @@ def test_limits_given_for_the_whole_run_hold_for_each_node(lab: Lab) -> None:
     greedy, idle = {"action": "allocate", "amount": 200}, {"action": "sleep", "amount": 60}
     answer = lab.run(pipeline(greedy=greedy, idle=idle), "--memory-limit", "150", "--timeout", "0.5")
     assert answer.code == 1
-    assert "ran out of memory, limit 150 MB" in answer.message("greedy")
-    assert "timeout of 0.5 s" in answer.message("idle")
+    assert {name: node["error"]["kind"] for name, node in answer.nodes.items()} == {
+        "greedy": "memory",
+        "idle": "timeout",
+    }
+    assert "150 MB" in answer.message("greedy")
+    assert "0.5 s" in answer.message("idle")
 
 
 @pytest.mark.slow

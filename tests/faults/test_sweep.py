@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.command_line import Sylva
 from tests.faults.lab import Document, Lab, diamond, wait_until
 
 FOREST: Document = {
@@ -70,20 +71,19 @@ def test_a_sweep_asked_for_on_the_command_line_ends_in_a_leaderboard_and_is_cach
 
 
 def test_what_cannot_be_swept_is_refused_before_anything_runs(lab: Lab) -> None:
-    refused = lab.run(FOREST, "--sweep", "forest.trees=0,many", "--sweep", "split.seeds=1")
-    assert refused.code == 2
-    assert [(problem["node"], problem["field"]) for problem in refused.json["problems"]] == [
+    sylva, file = Sylva(lab.workspace), lab.write(FOREST)
+    refused = sylva.json("run", file, "--sweep", "forest.trees=0,many", "--sweep", "split.seeds=1", code=2)
+    assert [(problem["node"], problem["field"]) for problem in refused["problems"]] == [
         ("split", "sweep.grid.seeds"), ("forest", "sweep.grid.trees"), ("forest", "sweep.grid.trees"),
     ]  # fmt: skip
-    assert "there is no node 'tree'" in lab.run(FOREST, "--sweep", "tree.x=1").json["error"]
-    assert "NODE.PARAM=VALUE" in lab.run(FOREST, "--sweep", "forest").json["error"]
+    assert "'tree'" in sylva.json("run", file, "--sweep", "tree.x=1", code=2)["error"]
+    assert "NODE.PARAM=VALUE" in sylva.json("run", file, "--sweep", "forest", code=2)["error"]
     assert not (lab.workspace / "runs").exists()
 
 
-def test_files_that_a_branch_would_not_find_are_told_of_beforehand(lab: Lab) -> None:
-    missing = lab.run(FOREST, "--sweep", "load.source=sample:iris,gone.csv")
-    assert missing.code == 2
-    (problem,) = missing.json["problems"]
+def test_files_that_a_branch_would_not_find_are_reported_beforehand(lab: Lab) -> None:
+    words = ("--sweep", "load.source=sample:iris,gone.csv")
+    (problem,) = Sylva(lab.workspace).json("run", lab.write(FOREST), *words, code=2)["problems"]
     assert (problem["node"], problem["field"]) == ("load", "source")
 
 
@@ -97,6 +97,7 @@ def test_a_branch_that_fails_leaves_the_others_and_is_retried_alone(lab: Lab) ->
     assert lab.executions() == {"source": 1, "left-1": 1, "left-2": 2, "right": 1, "join": 1}
 
 
+@pytest.mark.slow
 def test_a_run_killed_in_one_branch_resumes_there(lab: Lab) -> None:
     command = lab.start_run(branching(action="sleep", amount=600))
     for node in ("left-1", "left-2", "right"):
