@@ -38,24 +38,26 @@ def test_a_first_visitor_finds_a_finished_example_one_click_away(studio: Studio)
 def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
     studio.new()
     places = {
-        "load-data": (140, 110), "split": (400, 110), "deep-forest": (600, 60),
-        "predict": (400, 330), "evaluate": (640, 330),
+        "load-data": (140, 130), "split": (400, 130), "deep-forest": (650, 130),
+        "predict": (400, 350), "evaluate": (650, 350),
     }  # fmt: skip
     for name, at in places.items():
         studio.drop(name, *at)
-        expect(studio.node(name)).to_be_visible()
-    for wire in WIRES:
+        studio.saved(lambda document, name=name: name in document.nodes)
+    for count, wire in enumerate(WIRES, start=1):
         studio.connect(*wire)
-    studio.saved(lambda document: [edge.names for edge in document.edges] == WIRES)
+        studio.saved(lambda document, count=count: [edge.names for edge in document.edges] == WIRES[:count])
     studio.choose("deep-forest")
     studio.button("Change the learners").click()
     trees = studio.panel.get_by_label("Trees", exact=True)
     trees.first.fill("20")
     trees.first.press("Enter")
     studio.saved(lambda document: document.nodes["deep-forest"].params["learners"][0].get("trees") == 20)
+    remove = studio.panel.get_by_role("button", name="Remove", exact=True)
     for left in (3, 2, 1):
-        studio.panel.get_by_role("button", name="Remove", exact=True).last.click()
+        remove.last.click()
         studio.saved(lambda document, left=left: len(document.nodes["deep-forest"].params["learners"]) == left)
+        expect(remove).to_have_count(left)  # the form is drawn anew
     studio.fill("Most layers", "1")
     studio.saved(lambda document: document.nodes["deep-forest"].params.get("max_layers") == 1)
     studio.shoot("forest-form")
@@ -147,7 +149,7 @@ def test_a_run_is_found_again_after_a_reload_looked_at_stopped_and_gone_on_with(
 
 def test_a_run_outlives_the_studio_and_is_found_when_it_comes_back(tmp_path: Path, browser: Any):
     workspace = Workspace(tmp_path).create()
-    few = {"learners": [{"kind": "random_forest", "trees": 300, "count": 4}], "max_layers": 1}
+    few = {"learners": [{"kind": "random_forest", "trees": 150, "count": 4}], "max_layers": 1}
     pipeline = Library(workspace).create(forest(**few))
     with studio_at(workspace.root) as address:
         tab = Studio(browser.new_page(), address, workspace).open(pipeline)
