@@ -1,4 +1,7 @@
-"""One browser for all end-to-end tests; without Chromium they are skipped."""
+"""One browser and one studio for all end-to-end tests; without Chromium they are skipped.
+
+Each test makes its own pipelines, tables and runs in the workspace that all share, and asks only about these.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from engine.workspace import Workspace
+from tests.e2e.studio import Studio, studio_at
 from tests.e2e.tab import CHROMIUM
 
 
@@ -20,3 +25,32 @@ def browser() -> Iterator[Any]:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def place(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Workspace]]:
+    """The address of the studio and its workspace."""
+    workspace = Workspace(tmp_path_factory.mktemp("studio")).create()
+    with studio_at(workspace.root) as address:
+        yield address, workspace
+
+
+@pytest.fixture(scope="module")
+def tab(browser: Any, place: tuple[str, Workspace]) -> Iterator[Studio]:
+    """One tab for all tests of a module: the browser keeps what it has loaded."""
+    context = browser.new_context(viewport={"width": 1440, "height": 1000}, accept_downloads=True)
+    yield Studio(context.new_page(), *place)
+    context.close()
+
+
+@pytest.fixture
+def studio(tab: Studio) -> Iterator[Studio]:
+    """The tab, as no test before has left it; in the end, nothing may have gone wrong in it."""
+    tab.errors.clear()
+    tab.page.mouse.up()
+    tab.page.emulate_media(color_scheme="light")
+    tab.page.goto("about:blank")
+    yield tab
+    assert tab.page.evaluate("window.hacked") is None
+    assert tab.page.get_by_test_id("stException").all_inner_texts() == []
+    assert tab.errors == []

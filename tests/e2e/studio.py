@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -91,35 +91,27 @@ class Studio(Tab):
         self.page.wait_for_selector(".react-flow__node")
         return self
 
+    @property
+    def panel(self) -> Any:
+        return self.page.locator(".st-key-panel")
+
     def choose(self, node: str) -> None:
         self.click(node)
-        expect()(self.page.locator(".st-key-panel")).to_contain_text("Name and limits")
+        self.panel.locator(f'[class*="{node}"]').first.wait_for(state="attached")  # keys of fields name their node
 
     def open_menu(self) -> None:
-        """A redrawing at the same moment may close it again."""
         shown = self.button("Export JSON")
-        for _ in range(5):
-            if not shown.is_visible():
-                self.button("File").click()
-            self.page.wait_for_timeout(700)
-            if shown.is_visible():
-                return
-        raise AssertionError("the menu does not open")
+        self.click_until(self.button("File"), shown.is_visible, "the menu")
 
-    def delete_pipeline(self) -> Any:
-        """A redrawing may fold the menu in the moment of the click."""
+    def delete_pipeline(self) -> None:
         shelf, button = self.page.get_by_role("heading", name="Pipelines"), self.button("Delete this pipeline")
-        for _ in range(3):
-            if not button.is_visible():
-                self.open_menu()
-                self.page.get_by_test_id("stPopoverBody").get_by_text("Delete", exact=True).click()
-            self.click_at_rest(button)
-            with suppress(AssertionError):
-                return until(shelf.is_visible, 20)
-        raise AssertionError("the pipeline is not deleted")
+        part = self.page.get_by_test_id("stPopoverBody").get_by_text("Delete", exact=True)
+        self.open_menu()
+        self.click_until(part, lambda: button.is_visible() or shelf.is_visible(), "the last question")
+        self.click_until(button, shelf.is_visible, "the deletion")
 
     def field(self, label: str) -> Any:
-        return self.page.locator(".st-key-panel").get_by_label(label, exact=True).first
+        return self.panel.get_by_label(label, exact=True).first
 
     def fill(self, label: str, value: str) -> None:
         self.field(label).fill(value)
@@ -133,7 +125,37 @@ class Studio(Tab):
 
     def look_at(self, end: str) -> None:
         self.handle(end, "output").click()
-        self.page.locator(".st-key-bottom").get_by_role("button", name="Output").wait_for()
+        self.page.locator(".st-key-bottom-Output").wait_for()
+
+
+WIRES = [
+    ("load-data.table", "split.table"),
+    ("split.train", "deep-forest.table"),
+    ("split.test", "predict.table"),
+    ("deep-forest.model", "predict.model"),
+    ("predict.predictions", "evaluate.predictions"),
+]
+
+
+def five_steps() -> Document:
+    """The pipeline of the first lesson, each node named by its type, in two rows that fit on the stage."""
+    places = {
+        "load-data": (0, 0), "split": (288, 0), "deep-forest": (576, 0), "predict": (288, 224), "evaluate": (576, 224),
+    }  # fmt: skip
+    nodes = {name: Node(type=name) for name in places}
+    nodes["load-data"] = Node(type="load-data", params={"source": "sample:wine"})
+    edges = tuple(Edge.between(*wire) for wire in WIRES)
+    return Document(name="Five steps", nodes=nodes, edges=edges, layout=places)
+
+
+def many(count: int, columns: int) -> Document:
+    """Rows of steps, each connected with the next in its row."""
+    nodes = {f"split-{at}": Node(type="split") for at in range(count)}
+    edges = tuple(
+        Edge.between(f"split-{at}.train", f"split-{at + 1}.table") for at in range(count - 1) if (at + 1) % columns
+    )
+    layout = {f"split-{at}": (at % columns * 272.0, at // columns * 144.0) for at in range(count)}
+    return Document(name="Many", nodes=nodes, edges=edges, layout=layout)
 
 
 def chain(*nodes: tuple[str, dict[str, Any]], name: str = "Chain", ports: str = "table") -> Document:

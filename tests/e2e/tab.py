@@ -9,7 +9,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,22 @@ def until(holds: Callable[[], Any], seconds: float = PATIENCE, what: str = "it")
         assert time.monotonic() < end, f"{what} did not happen in time"
         time.sleep(0.05)
     return found
+
+
+def waited(holds: Callable[[], Any], seconds: float) -> bool:
+    """Whether it holds within the seconds."""
+    try:
+        until(holds, seconds)
+    except AssertionError:
+        return False
+    return True
+
+
+def gone() -> tuple[type[Exception], ...]:
+    """What Playwright raises for an element that went, or moved, while it was used."""
+    from playwright.sync_api import Error
+
+    return (Error,)
 
 
 def free_port() -> int:
@@ -119,19 +135,25 @@ class Tab:
         self.page.mouse.move(*self.on_stage(500, 540))
         self.node(name).locator(".step-title").click(**options)
 
-    def click_at_rest(self, button: Any) -> None:
-        """Click what is in a part that unfolds: a click on something that moves may be lost."""
-        seen = [self.box(button)]
-        until(lambda: self.page.wait_for_timeout(250) or seen.append(self.box(button)) or seen[-2] == seen[-1])
-        button.click()
+    def click_until(self, button: Any, holds: Callable[[], Any], what: str = "it") -> None:
+        """Click until it has its effect: a click on what is drawn anew in that moment may be lost."""
+
+        def clicked() -> bool:
+            if not holds() and button.is_visible():
+                with suppress(*gone()):
+                    button.click(timeout=2_000)
+            return waited(holds, 2)
+
+        until(clicked, what=what)
 
     def write(self, field: Any, text: str) -> None:
         """Type into the field that the program gives the keyboard to."""
         expect()(field).to_be_focused()
         self.page.keyboard.type(text)
 
-    def press(self, keys: str) -> None:
-        self.page.keyboard.press(keys)
+    def press(self, keys: str, times: int = 1) -> None:
+        for _ in range(times):
+            self.page.keyboard.press(keys)
 
     def button(self, name: str) -> Any:
         return self.page.get_by_role("button", name=name, exact=True)

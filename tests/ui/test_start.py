@@ -70,7 +70,7 @@ def test_a_workspace_that_cannot_be_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("")
     ended = subprocess.run(command(f"--workspace={tmp_path / 'file'}"), capture_output=True, text=True, timeout=60)
     assert ended.returncode == 1
-    assert "cannot be written" in ended.stderr and "--workspace" in ended.stderr
+    assert str(tmp_path / "file") in ended.stderr and "--workspace" in ended.stderr
 
 
 def test_help_names_every_option():

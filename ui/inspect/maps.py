@@ -77,7 +77,7 @@ def row_maps(layers: Layers, numbers: Sequence[int], by: str, held: Marks, file:
         key=_KEY,
         data={**_payload(layers, tuple(numbers), held.digest, file), "by": by, "marked": list(held.rows),
               "epoch": held.epoch},
-        default={"marked": []},
+        default={"marked": list(held.rows)},  # what the page begins with: else no rows, told later, were no change
         height="content",
         on_marked_change=partial(_take, held, len(layers.rows)),
     )  # fmt: skip

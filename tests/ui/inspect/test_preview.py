@@ -40,7 +40,7 @@ def shown(tmp_path: Path) -> tuple[AppTest, Studio, str]:
 def test_the_card_tells_the_layers_in_short_and_leads_inside(shown):
     test, studio, run = shown
     test.run()
-    assert not test.exception and "2 layers of 2 learners" in words(test) and "inspected on 10 rows" in words(test)
+    assert not test.exception and "2 layers" in words(test) and "10 rows" in words(test)
     assert test.dataframe[0].value["Accuracy"].tolist() == [0.5, pytest.approx(2 / 3)]
     assert labels(test) == ["Look inside"]
     assert models._maker(test.session_state["output"].digest, studio.store) == (run, "inspect")

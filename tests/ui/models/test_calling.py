@@ -19,6 +19,7 @@ from nodes._encoder import LevelColumn, NumberColumn, TableEncoder
 from nodes._model import load_model
 from nodes.deploy.registry import Card, Judged, ModelEntry, Registry
 from nodes.deploy.rows import RowReader
+from tests.expect import refused
 from tests.ui.models.conftest import MODEL, ROWS
 from ui.models import archive, calling
 from ui.models.calling import Call
@@ -98,7 +99,7 @@ def test_a_model_from_an_archive_is_the_same_model(workspace: Workspace, tmp_pat
 
 def test_a_model_that_is_too_large_is_not_zipped(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(archive, "MOST_ZIPPED", 10)
-    with pytest.raises(SylvaError, match="copy the folder"):
+    with refused(SylvaError, naming=str(Registry(workspace).place(MODEL))):
         archive.zipped(Registry(workspace).place(MODEL))
 
 

@@ -86,13 +86,13 @@ def test_models_are_listed_with_what_is_known_of_them(jobs: ScoringJobs):
 def test_a_model_shows_its_card(jobs: ScoringJobs):
     test = at(MODEL)
     assert not test.exception
-    assert "Random forest · 2 classes · 4 features · trained on 120 rows" in words(test)
+    assert all(each in words(test) for each in ("Random forest", "2 classes", "4 features", "120 rows"))
     assert "Delete it" in labels(test) and "Run" not in labels(test)
 
 
 def test_what_a_model_was_judged_on_is_told_in_words():
     judged = Judged("evaluate", "Deep forest", "split.test", {})
-    assert judged_words(judged) == "Deep forest, judged in its run on the rows “test” of the node “split”."
+    assert all(each in judged_words(judged) for each in ("Deep forest", "“test”", "“split”"))
 
 
 @pytest.mark.parametrize(("threshold", "title"), [(0.3, "F1 at threshold"), (None, "Mean F1")])
@@ -119,7 +119,7 @@ def test_ways_lead_to_run_layers_and_pipeline(jobs: ScoringJobs, workspace: Work
 @pytest.mark.parametrize("model", ["none", "../data", "a\0b", "<img src=x>"])
 def test_an_address_of_no_model_says_what_there_is(jobs: ScoringJobs, model: str):
     test = at(model)
-    assert not test.exception and "no model" in test.error[0].value
+    assert not test.exception and len(test.error) == 1 and MODEL in test.error[0].value
     test = press(test, "All models")
     assert not test.error and "model" not in test.query_params
 
@@ -127,7 +127,7 @@ def test_an_address_of_no_model_says_what_there_is(jobs: ScoringJobs, model: str
 def test_a_damaged_model_says_so_and_can_be_deleted(jobs: ScoringJobs, workspace: Workspace):
     (workspace.root / "models" / MODEL / "model.json").write_text("{")
     test = at(MODEL)
-    assert not test.exception and "no model that can be read" in test.error[0].value
+    assert not test.exception and len(test.error) == 1 and MODEL in test.error[0].value
     test = press(test, "Delete it")
     assert not (workspace.root / "models" / MODEL).exists() and "deleted" in test.toast[0].value
 

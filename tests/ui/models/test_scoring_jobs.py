@@ -15,6 +15,7 @@ import pytest
 from engine.errors import BadInput, SylvaError
 from engine.workspace import Workspace
 from nodes.deploy.registry import Registry
+from tests.expect import refused
 from tests.ui.models.conftest import MODEL, ROWS
 from ui.data.looking import Reading
 from ui.models import scoring_jobs
@@ -108,9 +109,7 @@ def test_a_result_replaces_no_other(jobs: ScoringJobs, workspace: Workspace):
     assert [job.id for job in jobs.of(MODEL)] == [second.id, first.id] and jobs.of("other") == []
 
 
-@pytest.mark.parametrize(
-    ("source", "said"), [("misfit.csv", "it lacks 'job'"), ("fault.csv", "RuntimeError: it broke")]
-)
+@pytest.mark.parametrize(("source", "said"), [("misfit.csv", "'job'"), ("fault.csv", "RuntimeError: it broke")])
 def test_a_job_that_fails_says_why_and_leaves_nothing(jobs: ScoringJobs, workspace: Workspace, source: str, said: str):
     job = ended(jobs, jobs.start(MODEL, source))
     assert job.state == "failed" and said in job.error
@@ -118,7 +117,7 @@ def test_a_job_that_fails_says_why_and_leaves_nothing(jobs: ScoringJobs, workspa
 
 
 def test_what_is_not_there_is_refused_at_once(jobs: ScoringJobs):
-    with pytest.raises(BadInput, match="no model"):
+    with refused(naming="none"):
         jobs.start("none", "people.csv")
     for source in ("none.csv", "../sylva.db", "/etc/passwd"):
         with pytest.raises(BadInput):
@@ -132,7 +131,7 @@ def test_a_job_tells_how_far_it_is_and_is_stopped_without_a_trace(jobs: ScoringJ
     until(lambda: (jobs.get(job.id) or job).rows > 1)
     now = jobs.get(job.id)
     assert now is not None and now.running and 0 < now.fraction < 1
-    assert f"{now.rows:,} of about 2,000 rows" in progress_words(now)
+    assert f"{now.rows:,}" in progress_words(now) and "2,000" in progress_words(now)
     jobs.forget(job.id)
     assert jobs.get(job.id) is not None
     jobs.cancel(job.id)
@@ -173,7 +172,7 @@ def test_a_process_that_is_killed_fails_its_job_and_leaves_nothing(jobs: Scoring
 def test_no_more_are_started_than_the_machine_can_bear(jobs: ScoringJobs):
     first, second = jobs.start(MODEL, "slow.csv"), jobs.start(MODEL, "slow.csv")
     assert first.target != second.target
-    with pytest.raises(SylvaError, match=f"slow.csv by {MODEL} and slow.csv by {MODEL} are being scored already"):
+    with pytest.raises(SylvaError, match=f"slow.csv by {MODEL} and slow.csv by {MODEL}"):
         jobs.start(MODEL, "quick.csv")
     jobs.cancel(first.id)
     ended(jobs, first)

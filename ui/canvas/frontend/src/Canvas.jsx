@@ -1,6 +1,16 @@
 // The editor: palette to the left, React Flow to the right, and what lies over it.
 
-import { Background, BackgroundVariant, MiniMap, ReactFlow, SelectionMode, useReactFlow, useStore as useFlow } from "@xyflow/react";
+import {
+  Background,
+  BackgroundVariant,
+  MiniMap,
+  ReactFlow,
+  SelectionMode,
+  applyEdgeChanges,
+  applyNodeChanges,
+  useReactFlow,
+  useStore as useFlow,
+} from "@xyflow/react";
 import { useEffect, useMemo, useRef, useState, useLayoutEffect } from "react";
 import { add, copySelected, duplicateSelected, link, note, pasteCopy, removeSelected, retarget, selectAll, tidy } from "./actions.js";
 import { Connect } from "./Connect.jsx";
@@ -110,9 +120,16 @@ function firstView(store, stage) {
   return { defaultViewport };
 }
 
+// Only an edit of the document takes something away.
+const kept = (changes) => changes.filter(({ type }) => type !== "remove");
+
 const flowHandlers = (store, ui) => ({
-  onNodesChange: store.nodesChanged,
-  onEdgesChange: store.edgesChanged,
+  onNodesChange: (changes) =>
+    store.nodesChanged(
+      applyNodeChanges(kept(changes), store.view.nodes),
+      changes.some(({ type }) => type === "select"),
+    ),
+  onEdgesChange: (changes) => store.edgesChanged(applyEdgeChanges(kept(changes), store.view.edges)),
   onNodeDragStart: store.held,
   onSelectionDragStart: store.held,
   onNodeDragStop: (_, __, moved) => store.dropped(moved),
@@ -233,8 +250,7 @@ function useScreen(store, home, stage, flow) {
       },
       onEdgeMenu: (event, edge) => {
         event.preventDefault();
-        store.select([]);
-        store.edgesChanged([{ id: edge.id, type: "select", selected: true }]);
+        store.selectEdge(edge.id);
         show("menu", event, { items: [{ label: "Delete connection", keys: "Del", run: () => removeSelected(store) }] });
       },
       onPaneMenu: (event) => {

@@ -2,7 +2,7 @@
 
 import { useMemo } from "react";
 import { useView } from "./context.js";
-import { wordsIn } from "./Palette.jsx";
+import { wordsIn } from "./find.js";
 import { edgesAt } from "./rules.js";
 import { Search } from "./Search.jsx";
 

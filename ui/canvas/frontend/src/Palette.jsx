@@ -2,35 +2,11 @@
 
 import { useMemo, useState } from "react";
 import { useView } from "./context.js";
+import { found } from "./find.js";
 import { Icon } from "./icons.jsx";
 
 export const dragging = { type: null }; // a browser does not tell what is dragged until it is dropped
 export const MIME = "application/x-sylva-node";
-
-export const wordsIn = (query) => query.toLowerCase().split(/\s+/).filter(Boolean);
-
-/** Types by category, in the order of the categories, as far as title, name or summary hold the words. */
-export function found(types, categories, query) {
-  const words = wordsIn(query);
-  const matches = ([name, type]) => {
-    const text = `${name} ${type.title} ${type.summary} ${type.category}`.toLowerCase();
-    return words.every((word) => text.includes(word));
-  };
-  const fitting = Object.entries(types).filter(matches);
-  const all = [...new Set([...categories, ...fitting.map(([, { category }]) => category)])];
-  return all
-    .map((category) => ({ category, items: fitting.filter(([, type]) => type.category === category) }))
-    .filter(({ items }) => items.length);
-}
-
-/** The same as one list: types whose title begins with the words first, then those whose title holds them. */
-export function ranked(types, categories, query) {
-  const text = wordsIn(query).join(" ");
-  const rank = ([, { title }]) => [title.toLowerCase().startsWith(text), title.toLowerCase().includes(text)].filter((fits) => !fits).length;
-  return found(types, categories, query)
-    .flatMap(({ items }) => items)
-    .sort((a, b) => rank(a) - rank(b));
-}
 
 export function Palette({ onAdd }) {
   const types = useView((view) => view.types);

@@ -2,8 +2,8 @@
 
 import { useMemo } from "react";
 import { useView } from "./context.js";
+import { ranked } from "./find.js";
 import { Icon } from "./icons.jsx";
-import { ranked } from "./Palette.jsx";
 import { takers } from "./rules.js";
 import { Search } from "./Search.jsx";
 

@@ -5,7 +5,6 @@
 // the revision it has taken (`taken`). Python's document replaces the canvas's own only when `epoch` changes; what
 // Python had not taken by then is made again upon the new document, and sent. No clocks are compared.
 
-import { applyEdgeChanges, applyNodeChanges } from "@xyflow/react";
 import { edgeOf, flowEdges, flowNodes, sizeOf } from "./flow.js";
 import { History } from "./history.js";
 import { layered } from "./layout.js";
@@ -249,12 +248,15 @@ export class CanvasStore {
 
   // From React Flow
 
-  nodesChanged = (changes) => {
-    this.set({ nodes: applyNodeChanges(changes.filter(({ type }) => type !== "remove"), this.view.nodes) });
-    if (changes.some(({ type }) => type === "select")) this.#watchSelection();
-  };
+  /** React Flow measured, moved or selected something: `nodes` as it has them now. */
+  nodesChanged(nodes, selectionChanged) {
+    this.set({ nodes });
+    if (selectionChanged) this.#watchSelection();
+  }
 
-  edgesChanged = (changes) => this.set({ edges: applyEdgeChanges(changes.filter(({ type }) => type !== "remove"), this.view.edges) });
+  edgesChanged(edges) {
+    this.set({ edges });
+  }
 
   /** The user drags something. Python hears what is selected only when it is let go: its answer would stop the hand. */
   held = () => {
@@ -279,6 +281,12 @@ export class CanvasStore {
 
   select(ids) {
     this.#draw(new Set(ids));
+  }
+
+  /** One edge and nothing else. */
+  selectEdge(id) {
+    this.select([]);
+    this.set({ edges: this.view.edges.map((edge) => (edge.id === id ? { ...edge, selected: true } : edge)) });
   }
 
   get selected() {

@@ -61,8 +61,8 @@ def test_a_cycle_drawn_since_does_not_hang():
         (NodeState("cached", seconds=1.5, text="unchanged"), {"state": "cached", "seconds": None, "text": "unchanged"}),
         (NodeState("failed", error={"message": "no file"}), {"state": "failed", "text": "no file"}),
         (NodeState("skipped", text="needs 'load'"), {"state": "skipped", "text": "needs 'load'"}),
-        (NodeState("cancelled"), {"state": "skipped", "text": "stopped; Retry goes on"}),
-        (NodeState("interrupted"), {"state": "skipped", "text": "interrupted; Retry goes on"}),
+        (NodeState("cancelled"), {"state": "skipped"}),
+        (NodeState("interrupted"), {"state": "skipped"}),
         (NodeState("of a newer version"), {"state": "idle"}),
     ],
 )
