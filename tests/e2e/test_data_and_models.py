@@ -13,6 +13,7 @@ from engine.document import Document, Edge, Node
 from engine.workspace import Workspace
 from tests.e2e.studio import Studio
 from tests.e2e.tab import until
+from tests.fuzz.damage import killer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect
@@ -66,10 +67,11 @@ def go(studio: Studio, address: str, title: str) -> None:
     studio.page.get_by_role("heading", name=title, exact=True).wait_for()
 
 
-def send(studio: Studio, name: str, content: str) -> None:
+def send(studio: Studio, name: str, content: str | bytes) -> None:
+    data = content.encode() if isinstance(content, str) else content
     chooser = studio.page.locator('input[type="file"]').first
     chooser.wait_for(state="attached")
-    chooser.set_input_files({"name": name, "mimeType": "text/csv", "buffer": content.encode()})
+    chooser.set_input_files({"name": name, "mimeType": "application/octet-stream", "buffer": data})
 
 
 def pick(studio: Studio, label: str, value: str) -> None:
@@ -133,6 +135,22 @@ def test_a_table_is_uploaded_looked_into_and_made_into_a_pipeline(studio: Studio
     assert studio.document.nodes["load"].params == {"source": "people.csv", "target": "pay"}
     studio.expect_states(load="idle", split="idle", forest="idle", predict="idle", evaluate="idle")
     expect(studio.button("Problems (0)")).to_be_visible()
+
+
+def test_a_file_that_ends_its_reader_is_refused_and_the_studio_goes_on(studio: Studio):
+    go(studio, "data", "Data")
+    send(studio, "killer.parquet", killer())
+    alert = studio.page.get_by_role("alert").filter(has_text="killer.parquet")
+    expect(alert).to_contain_text("SIGABRT")
+    studio.shoot("damaged-upload")
+    assert not (studio.workspace.data / "killer.parquet").exists()
+    (studio.workspace.data / "copied.parquet").write_bytes(killer())  # past the upload: the list and the page live on
+    send(studio, "sound.csv", people(50))
+    studio.page.get_by_role("heading", name="sound.csv", exact=True).wait_for()
+    seen(studio, "50 rows")
+    studio.page.goto(f"{studio.address}/data?file=copied.parquet")
+    expect(studio.page.get_by_role("alert").filter(has_text="copied.parquet")).to_be_visible()
+    (studio.workspace.data / "copied.parquet").unlink()
 
 
 def test_a_name_that_is_taken_is_asked_about_and_a_file_that_cannot_be_read_is_not_kept(studio: Studio):
