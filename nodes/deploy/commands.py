@@ -14,6 +14,7 @@ import typer
 
 from engine.cli.commands import DebugOption, JsonOption, WorkspaceOption
 from engine.errors import BadInput
+from engine.processes import wait_passively
 
 if TYPE_CHECKING:
     from nodes.deploy.blocks import Writing
@@ -65,8 +66,7 @@ def predict(
     from nodes.deploy.registry import Registry, open_model
     from nodes.deploy.scoring import score_file, target_format
 
-    # Read when LightGBM is loaded: between two blocks its threads are to leave the cores to reading and writing.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    wait_passively()
     target_format(out)
     if not out.absolute().parent.is_dir():
         raise BadInput(f"There is no folder {out.absolute().parent} to write {out.name} into.")
@@ -118,6 +118,7 @@ def serve(
     from nodes.deploy.registry import Registry, open_model
     from nodes.deploy.service import Limits, Service, listen, run_until_stopped
 
+    wait_passively()
     _check_token(host, token)
     folder = Registry(Workspace.at(workspace)).find(model)
     service = Service(
