@@ -2,30 +2,58 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+DEVELOPER := .venv/.ready-developer
+UNFINISHED := .venv/.unfinished
+INSTALL_LOG := .venv/install.log
 WORKERS ?= 2
 
-.PHONY: setup run test lint chromium faults e2e bundle bench format constraints clean
+.PHONY: setup run test lint chromium faults fuzz e2e bundle bench format constraints clean
+
+# $(call install,WHAT): bytecode is not written for all packages, only later for what is imported: 150 MB less.
+# A set-up that was cut off may have left half a package behind: the next one starts with an empty .venv.
+define install
+@rm -f $(READY) && touch $(UNFINISHED)
+@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --no-input \
+	--editable '$(1)' --constraint constraints.txt > $(INSTALL_LOG) 2>&1 || { \
+	grep '^ERROR' $(INSTALL_LOG) | tail -n 3; \
+	echo 'The packages could not be installed. Check the network (or the proxy) and the free disk space,'; \
+	echo 'then give the same command again. All that pip said is in $(INSTALL_LOG).'; \
+	exit 1; }
+@rm -f $(UNFINISHED)
+endef
 
 setup: $(READY)
 
+# What the studio and the command line need.
 $(READY): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit("Sylva needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade pip --constraint constraints.txt
-	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint constraints.txt
-	touch $(READY)
+	@$(PYTHON) -c 'import sys; sys.exit("Sylva needs Python 3.11 or newer; name one: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'
+	@echo '1/4 Creating .venv ...'
+	@if [ -e $(UNFINISHED) ]; then rm -rf .venv; fi
+	@mkdir -p .venv && touch $(UNFINISHED) && $(PYTHON) -m venv .venv
+	@echo '2/4 Installing the packages that the studio needs (about a minute) ...'
+	$(call install,.)
+	@echo '3/4 Compiling the forest kernels for this machine (once, about 30 s) ...'
+	@$(BIN)/python -m deepforest.forest.compile_kernels
+	@touch $(READY)
+
+# What tests, checks and benchmarks need besides.
+$(DEVELOPER): $(READY)
+	@echo '4/4 Installing the packages that the tests need besides ...'
+	$(call install,.[dev])
+	@touch $(READY) $(DEVELOPER)
 
 run: $(READY)
-	$(BIN)/sylva studio
+	@echo '4/4 Starting the studio ...'
+	@$(BIN)/sylva studio
 
-lint: $(READY)
+lint: $(DEVELOPER)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 test: lint chromium
-	$(BIN)/pytest -n $(WORKERS) -m "not slow" --durations=40
+	$(BIN)/pytest -n $(WORKERS) -m "not slow and not fuzz" --durations=40
 
 # The browser tests need Chromium; where it is missing and may not be installed, they are skipped and say so.
 chromium:
@@ -33,17 +61,21 @@ chromium:
 		|| echo 'Chromium is not here and could not be installed: the browser tests will be skipped.'
 
 # All that `make test` leaves out, and the property tests with many more examples.
-faults: $(READY)
-	$(BIN)/pytest -n $(WORKERS) -m "slow or faults or hypothesis" --hypothesis-profile thorough
+faults: $(DEVELOPER)
+	$(BIN)/pytest -n $(WORKERS) -m "(slow or faults or hypothesis) and not fuzz" --hypothesis-profile thorough
 
-e2e: $(READY) chromium
+# Reads thousands of damaged files, each in a child process.
+fuzz: $(DEVELOPER)
+	$(BIN)/pytest -n $(WORKERS) -m fuzz -rP tests/fuzz
+
+e2e: $(DEVELOPER) chromium
 	$(BIN)/pytest tests/e2e
 
 # The canvas as one script and one style sheet; both are committed, so that users need no Node.js.
 bundle:
 	cd ui/canvas/frontend && npm install --no-package-lock && node build.mjs
 
-bench: $(READY)
+bench: $(DEVELOPER)
 	$(BIN)/python -m benchmarks.engine
 	$(BIN)/python -m benchmarks.forest
 	$(BIN)/python -m benchmarks.cascade
@@ -51,12 +83,12 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.deploy
 	$(BIN)/python -m benchmarks.tsne
 
-format: $(READY)
+format: $(DEVELOPER)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 # The versions a fresh install gets; renew them by hand, then run the tests.
-constraints: $(READY)
+constraints: $(DEVELOPER)
 	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==' > constraints.txt
 
 clean:

@@ -26,7 +26,7 @@ from engine.keys import node_key
 from engine.pipeline_file import dumps
 from engine.plan import Request
 from engine.problems import Problem
-from engine.processes import ProcessId, is_alive
+from engine.processes import ProcessId, is_alive, wait_passively
 from engine.state import RunState
 from engine.store import Store
 from engine.validate import find_problems, find_source_problems
@@ -120,6 +120,7 @@ def _serve() -> None:
     from engine.executors.preload import preload
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    wait_passively()
     needed = {name for node_type in load_catalogue().values() for name in node_type.imports}
     preload(["engine.supervisor", "networkx", *sorted(needed)])
     for line in sys.stdin:

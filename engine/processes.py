@@ -47,6 +47,15 @@ def is_alive(process: ProcessId) -> bool:
     return bool(status) and status[0] != "Z" and int(status[19]) == process.began and process.boot == _boot()
 
 
+def wait_passively() -> None:
+    """Let threads of OpenMP sleep while they wait, unless the user has chosen otherwise.
+
+    By default they spin: two threads that boost trees took twice the processor time. OpenMP reads this when it is
+    loaded, so call it before LightGBM or scikit-learn are imported.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
 def die_with_parent(parent: int, kill_signal: int = signal.SIGKILL) -> None:
     """Have the kernel end this process when ``parent`` ends, however that happens."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, kill_signal)

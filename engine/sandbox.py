@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput, Cancelled, SylvaError, reader_crashed
 from engine.executors.preload import preload
-from engine.processes import die_with_parent, exit_text, limit_memory
+from engine.processes import die_with_parent, exit_text, limit_memory, wait_passively
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -259,7 +259,7 @@ def _too_large(megabytes: int) -> str:
 def _serve(control: socket.socket) -> None:
     """Fork a child for each request; report to its caller how the child ended."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a process with threads must not fork
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    wait_passively()
     wake, wake_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)

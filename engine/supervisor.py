@@ -21,7 +21,7 @@ from engine.executors import Executor
 from engine.executors.local import LocalExecutor
 from engine.pipeline_file import parse
 from engine.plan import Plan, Request, make_plan
-from engine.processes import ProcessId, end_leftover, identify, usable_memory
+from engine.processes import ProcessId, end_leftover, identify, usable_memory, wait_passively
 from engine.scheduler import Scheduler
 from engine.state import RunState, fold
 from engine.store import Output, Store
@@ -35,6 +35,7 @@ def supervise(workspace: Workspace, run: str) -> str:
     """Carry a run as far as it goes; how it ended."""
     # Node code must not find this process's threads multiplied by every library's own.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    wait_passively()
     os.environ[faults.SUPERVISOR] = str(os.getpid())
     with EventLog(workspace) as log:
         row = log.run(run)

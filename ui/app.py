@@ -6,6 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from deepforest.forest.kernel_cache import COMPILING
 from engine.errors import SylvaError
 from ui import links
 from ui.build import page as build
@@ -19,6 +20,7 @@ from ui.studio import studio
 from ui.text import plain
 
 HERE = Path(__file__).parent
+LOOK_SECONDS = 2.0
 
 
 def main() -> None:
@@ -40,7 +42,23 @@ def main() -> None:
     ]
     st.session_state[links.PAGES] = {page.url_path: page for page in pages}
     home = st.Page(lambda: st.switch_page(pages[0]), title="Sylva", default=True, visibility="hidden")
-    st.navigation([home, *pages], position="top").run()
+    navigation = st.navigation([home, *pages], position="top")
+    if _is_compiling():
+        _compiling()
+    navigation.run()
+
+
+def _is_compiling() -> bool:
+    compiler = studio().compiler
+    return compiler is not None and compiler.poll() is None
+
+
+@st.fragment(run_every=LOOK_SECONDS)
+def _compiling() -> None:
+    """Say that deep forests have to wait, while that is so."""
+    if not _is_compiling():
+        st.rerun()
+    st.caption(f":material/hourglass_top: {COMPILING}. Deep forests wait for it; all else works.")
 
 
 @st.cache_resource(show_spinner=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from importlib import import_module
 
 import streamlit as st
 
+from deepforest.forest.kernel_cache import PARTS, is_ready, kernel_folder, start_compiling
 from engine import sandbox
 from engine.catalogue import Catalogue, load_catalogue
 from engine.document import Document
@@ -53,6 +55,15 @@ class Studio:
         launcher = Launcher()
         atexit.register(launcher.close)
         return launcher
+
+    @cached_property
+    def compiler(self) -> subprocess.Popen[bytes] | None:
+        """Compiles the forest kernels in the background, if that was not done on this machine before."""
+        if kernel_folder() is None or all(map(is_ready, PARTS)):
+            return None
+        compiler = start_compiling("--background")
+        atexit.register(compiler.terminate)
+        return compiler
 
     @contextmanager
     def log(self) -> Iterator[EventLog]:
@@ -110,6 +121,7 @@ def studio() -> Studio:
     made = Studio(Workspace.at(), load_catalogue())
     _ = made.launcher
     sandbox.warm([*IMPORTS, "ui.data.files", "ui.models.scoring_jobs"])
+    _ = made.compiler
     # The form of a deep forest needs the library, which takes seconds to load: better before anyone waits for it.
     threading.Thread(target=import_module, args=("deepforest.presets",), daemon=True).start()
     return made

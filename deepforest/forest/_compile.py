@@ -1,18 +1,24 @@
-"""Compiling the numeric kernels with numba, kept on disk so that the next process starts at once.
+"""Compiling the numeric kernels with numba, saved on disk so that the next process starts at once.
 
-numba keeps compiled code beside the source, or in the user's cache folder when the package folder is read-only. Where
-neither can be written the kernels are compiled in memory, for this process only.
+``kernel_cache`` says where. Where nothing can be saved the kernels are compiled in memory, for this process only.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import pickle
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numba
+from numba.core import caching
 from numba.extending import intrinsic
 
+from .kernel_cache import file_lock, kernel_folder, release_lock, take_lock
+
 Function = TypeVar("Function", bound=Callable[..., Any])
+_numba: Any = caching  # without types of its own
 
 
 # Kernels own no memory: all arrays are given to them. Without reference counting, reading an array out of a tuple costs
@@ -22,11 +28,70 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False
 
 def kernel(function: Function) -> Function:
     """Compile ``function`` to machine code that runs without the interpreter lock."""
-    try:
-        compiled = numba.njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # numba found no folder it may write to
-        compiled = numba.njit(**_OPTIONS)(function)
+    compiled = numba.njit(**_OPTIONS)(function)
+    with contextlib.suppress(RuntimeError):  # there is no folder that may be used
+        compiled._cache = _KernelCache(function)
     return cast(Function, compiled)
+
+
+class _Locator(_numba.UserWideCacheLocator):  # type: ignore[misc]
+    """Puts the code of all kernels into the folder of the kernels."""
+
+    def __init__(self, function: Any, file: str) -> None:
+        super().__init__(function, file)
+        self._cache_path = str(kernel_folder())
+
+    @classmethod
+    def from_function(cls, function: Any, file: str) -> Any:
+        return super().from_function(function, file) if kernel_folder() else None
+
+
+class _CacheImpl(_numba.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes: ClassVar = [_Locator]
+
+
+class _KernelCache(_numba.FunctionCache):  # type: ignore[misc]
+    """Saves the code of one kernel. Of several processes that need the same code one compiles, the others wait."""
+
+    _impl_class = _CacheImpl
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._lock: int | None = None
+
+    # The compiler calls these two under a lock of its own: one thread at a time.
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """Load the code; if there is none, hold the lock until it is saved."""
+        release_lock(self._lock)  # still held if the last compilation failed
+        self._lock = None
+        code = self._read(signature, context)
+        if code is not None:
+            return code
+        name = hashlib.sha256(f"{self._name_of_function} {signature}".encode()).hexdigest()[:16]
+        self._lock = take_lock(name)
+        return self._read(signature, context)
+
+    def save_overload(self, signature: Any, code: Any) -> None:
+        """Save the code. Where that fails, on a full disk for instance, this process has it all the same."""
+        with contextlib.suppress(OSError), file_lock("index"):
+            super().save_overload(signature, code)
+        release_lock(self._lock)
+        self._lock = None
+
+    @property
+    def _name_of_function(self) -> str:
+        return f"{self._py_func.__module__}.{self._py_func.__qualname__}"
+
+    def _read(self, signature: Any, context: Any) -> Any:
+        try:
+            return super().load_overload(signature, context)
+        except OSError:
+            return None
+        except (EOFError, pickle.UnpicklingError):  # damaged: forget it and compile again
+            with contextlib.suppress(OSError), file_lock("index"):
+                self.flush()
+            return None
 
 
 # Parts of kernels are never called from Python: they need no way in from there, which would take long to compile.

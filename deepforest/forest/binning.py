@@ -244,8 +244,12 @@ def _flat(values: Array) -> tuple[Array, int, int]:
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float64)
     if values.flags.f_contiguous:
-        return values.T.reshape(-1), 1, values.shape[0]
-    return np.ascontiguousarray(values).reshape(-1), values.shape[1], 1
+        flat, row_stride, column_stride = values.T.reshape(-1), 1, values.shape[0]
+    else:
+        flat, row_stride, column_stride = np.ascontiguousarray(values).reshape(-1), values.shape[1], 1
+    flat = flat.view()
+    flat.flags.writeable = False  # always: the kernel is compiled once for arrays that may be written and for others
+    return flat, row_stride, column_stride
 
 
 def _sample_rows(n_rows: int) -> Array | slice:

@@ -266,7 +266,7 @@ _lowest_bit: Any = intrinsic(_lowest_bit_typed)
 
 
 @inlined
-def pack_node(feature: int, threshold: int, shift: int, value: int) -> Any:
+def pack_node(feature: Int, threshold: Int, shift: Int, value: Int) -> Any:
     """One node in 64 bits. Rows with ``(bin + shift) mod 256 <= threshold`` go left; ``value`` is the left child.
 
     The shift turns the missing bin 255 into 0, so that missing values go left without a test of their own.
@@ -1128,7 +1128,7 @@ def _partition_by_bins(row_bins: Array, rows: Array, threshold: Int, shift: Int,
 
 
 @inlined
-def _look_at_node(rows: Array, data: Data, weights: Array, blind: bool, s: Scratch, desk: Any) -> bool:
+def _look_at_node(rows: Array, data: Data, weights: Array, blind: Any, s: Scratch, desk: Any) -> bool:
     """Put on the desk what is in a node; whether it is pure.
 
     A blind search needs no more than that: then the number of classes is 0 and nothing is summed unless it is pure.
@@ -1200,7 +1200,7 @@ def _choose_split(
     n_known: Int,
     n_bins: Array,
     most_bins: Int,
-    blind: bool,
+    blind: Any,
     limits: Limits,
     s: Scratch,
     desk: Any,
@@ -1212,7 +1212,8 @@ def _choose_split(
     perfect = _largest_gain(desk)
     feature: Int = -1
     best, cut, shift = NO_CUT, 0, -1
-    n_drawn, n_found, n_visited, high = 0, 0, 0, n_bins.shape[0]
+    n_drawn = n_found = n_visited = np.int64(0)
+    high = n_bins.shape[0]
     done = False
     while not done and high > n_known + n_found and (n_visited < limits.n_candidates or n_visited <= n_found + n_drawn):
         end = high
@@ -1229,7 +1230,7 @@ def _choose_split(
                 if size == 1:
                     way = _way(rows.shape[0], np.int64(n_bins[f]), desk)
                     if way != BY_ROW:
-                        _sum_group(way, matrix, feature_stride, stride, rows, at, 1, s, desk)
+                        _sum_group(way, matrix, feature_stride, stride, rows, at, np.int64(1), s, desk)
                 gain, b, side = _best_cut(way, column, rows, np.int64(n_bins[f]), at - first, s, desk)
             else:
                 gain, b, side = _random_cut(column, rows, s.row_bins, s.state)
@@ -1299,7 +1300,7 @@ def grow_tree(
     never_weighs = by_chance and not limits.measure
     never_weighs = never_weighs and limits.min_leaf == 1 and limits.min_weight == 0.0
     s.state[0] = seed
-    most_bins: Int = 0
+    most_bins: Int = np.int64(0)
     for f in range(data.n_bins.shape[0]):
         most_bins = max(most_bins, np.int64(data.n_bins[f]))
         s.features[f] = f
@@ -1307,13 +1308,13 @@ def grow_tree(
     out.leaf_start[0] = 0
     out.made[SHARED_MADE] = 0
     out.made[ENTRIES_MADE] = 0
-    n_nodes, n_held, n_stack = 1, 0, 1
-    _push(s.stack, 0, 0, 0, bag.shape[0], 0, passengers.shape[0], 0, 0)
+    n_nodes, n_held, n_stack, zero = np.int64(1), np.int64(0), np.int64(1), np.int64(0)
+    _push(s.stack, zero, zero, zero, bag.shape[0], zero, passengers.shape[0], zero, zero)
     while n_stack > 0:
         n_stack -= 1
-        node, start, end = s.stack[n_stack, 0], s.stack[n_stack, 1], s.stack[n_stack, 2]
-        p_start, p_end = s.stack[n_stack, 3], s.stack[n_stack, 4]
-        depth, n_known = s.stack[n_stack, 5], np.int64(s.stack[n_stack, 6])
+        node, start, end = np.int64(s.stack[n_stack, 0]), np.int64(s.stack[n_stack, 1]), np.int64(s.stack[n_stack, 2])
+        p_start, p_end = np.int64(s.stack[n_stack, 3]), np.int64(s.stack[n_stack, 4])
+        depth, n_known = np.int64(s.stack[n_stack, 5]), np.int64(s.stack[n_stack, 6])
         rows = bag[start:end]
         n = rows.shape[0]
         by_row = n < data.by_row_below
@@ -1331,7 +1332,7 @@ def grow_tree(
             )
         if feature < 0:
             if blind and not pure:  # all rows alike, yet of several classes
-                _look_at_node(rows, data, weights, False, s, desk)
+                _look_at_node(rows, data, weights, not blind, s, desk)
             _write_leaf(node, data.n_classes, s, desk, out)
             if p_end > p_start:
                 out.passenger_leaf[n_held] = node

@@ -29,7 +29,7 @@ from typing import Any
 from engine.catalogue import load_catalogue
 from engine.executors import Job, Report, report_to_dict
 from engine.executors.local import GRACE_SECONDS, LocalExecutor
-from engine.processes import die_with_parent, usable_memory
+from engine.processes import die_with_parent, usable_memory, wait_passively
 from engine.workspace import Workspace
 
 LOOK_SECONDS = 1.0
@@ -77,6 +77,7 @@ class Host:
 def serve(workspace: Path, dask_worker: int, line: Connection) -> None:
     """Run the jobs that come, one after the other, until the Dask worker is gone or says so."""
     die_with_parent(dask_worker, signal.SIGTERM)
+    wait_passively()
     load_catalogue()  # every node's process is a copy of this one and has it too
     executor = LocalExecutor(Workspace(workspace), slots=1)
     signal.signal(signal.SIGTERM, _leave)

@@ -40,10 +40,16 @@ class DeepForest:
     def fit(self, problem: Problem) -> None:
         """Grow the cascade; fits that were finished before a kill are not repeated."""
         from deepforest import preset
+        from deepforest.forest.kernel_cache import ensure_compiled
         from deepforest.jobs import FitCancelled
 
         settings = {**self.changes, "random_state": self.seed, "n_jobs": problem.threads}
         cascade = preset(self.preset, categorical_features=list(problem.categorical), **settings)
+        ensure_compiled(
+            _kernels_of(cascade, problem),
+            say=lambda text: problem.progress(0.0, text),
+            interrupt=lambda: _stop_if_cancelled(problem),
+        )
         try:
             self.cascade = cascade.fit(
                 problem.matrix,
@@ -54,7 +60,7 @@ class DeepForest:
                 cancelled=problem.cancelled,
             )
         except FitCancelled:
-            problem.progress(1.0, "stopped")  # says so in the engine's own way
+            _stop_if_cancelled(problem)
             raise
 
     def predict_proba(self, matrix: np.ndarray, threads: int = 1) -> np.ndarray:
@@ -81,6 +87,25 @@ class DeepForest:
         if about["class"] not in kinds:
             raise ValueError(f"there is no cascade {about['class']!r}")
         return cls(cascade=kinds[about["class"]].load(folder))
+
+
+def _kernels_of(cascade: Any, problem: Problem) -> list[str]:
+    """Return which kernels of the forests a fit uses."""
+    from deepforest.forest.kernel_cache import COUNTS, WEIGHTS
+
+    kinds = [learner["kind"] for learner in cascade.learners or []]
+    if kinds and set(kinds) == {"mart"}:
+        return []
+    if problem.weights is not None:
+        return [WEIGHTS]
+    # mdDF gives the rows weights from its second layer on.
+    return [COUNTS, WEIGHTS] if getattr(cascade, "reweight", False) else [COUNTS]
+
+
+def _stop_if_cancelled(problem: Problem) -> None:
+    """Raise the engine's own error if the training was asked to stop."""
+    if problem.cancelled():
+        problem.progress(1.0, "stopped")
 
 
 JOB_WORDS: Mapping[str, JobWord] = {

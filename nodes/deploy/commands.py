@@ -14,6 +14,7 @@ import typer
 
 from engine.cli.commands import DebugOption, JsonOption, WorkspaceOption
 from engine.errors import BadInput, Cancelled
+from engine.processes import wait_passively
 
 if TYPE_CHECKING:
     from nodes.deploy.blocks import Writing
@@ -115,6 +116,7 @@ def serve(
     from nodes.deploy.registry import Registry, open_model, prove_model
     from nodes.deploy.service import Limits, Service, listen, run_until_stopped
 
+    wait_passively()
     _check_token(host, token)
     folder = Registry(Workspace.at(workspace)).find(model)
     prove_model(folder)

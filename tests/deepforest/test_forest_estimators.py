@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import subprocess
 import sys
@@ -22,7 +21,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from deepforest._files import BrokenModel
 from deepforest.forest import HistForestClassifier, HistForestRegressor
-from deepforest.forest import _compile as compiling
 from tests.expect import refused
 
 SPLITTERS = ["best", "random", "completely_random"]
@@ -265,47 +263,3 @@ def test_wrong_parameters_say_what_is_wrong(params: dict[str, Any], naming: list
 def test_importing_the_library_does_not_load_the_compiler() -> None:
     code = "import sys, deepforest, deepforest.forest; assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-@pytest.mark.slow
-def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
-    code = (
-        "import numpy as np\n"
-        "from deepforest.forest import kernels\n"
-        "rows, counts = np.arange(9, dtype=np.uint32), np.zeros(9, np.uint8)\n"
-        "kernels.draw_bag(rows, 9, 1, np.zeros(1, np.uint64), counts)\n"
-        "print(sum(kernels.draw_bag.stats.cache_hits.values()))\n"
-    )
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    hits = [
-        subprocess.run([sys.executable, "-c", code], check=True, env=environment, capture_output=True, text=True).stdout
-        for _ in range(2)
-    ]
-    assert [hit.strip() for hit in hits] == ["0", "1"]
-
-
-def test_kernels_compile_where_no_folder_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    from numba.core import caching
-
-    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
-
-    def double(x: int) -> int:
-        return 2 * x
-
-    assert compiling.kernel(double)(4) == 8
-
-
-def test_a_read_only_package_keeps_its_kernels_in_the_users_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    from numba.core import caching
-
-    def refused(self: Any) -> None:
-        raise PermissionError(13, "read-only")
-
-    monkeypatch.setattr(caching.InTreeCacheLocator, "ensure_cache_path", refused)
-
-    def triple(x: int) -> int:
-        return 3 * x
-
-    compiled: Any = compiling.kernel(triple)
-    assert compiled(4) == 12
-    assert "__pycache__" not in str(compiled._cache.cache_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +75,48 @@ def test_a_training_that_goes_on_tells_the_layers_from_before_too(rows: Table, t
     assert jobs.count("kept") >= 4  # one layer of two learners by two folds
     assert [without_times(record) for record in after.values()] == kept
     assert without_times(after["layer-1"]) == without_times(before["layer-1"])
+
+
+def test_a_node_that_must_wait_for_the_kernels_says_so(
+    rows: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deepforest.forest import kernel_cache, kernels
+
+    assert kernels  # loaded, with the kernels of this machine, before the cache is made to look empty
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    lock = kernel_cache.take_lock(kernel_cache.COUNTS)
+    heard: list[tuple[float, str]] = []
+
+    def hear(fraction: float, text: str) -> None:
+        heard.append((fraction, text))
+        if text == kernel_cache.WAITING and not kernel_cache.is_ready(kernel_cache.COUNTS):
+            for part in kernel_cache.PARTS:
+                kernel_cache.mark_ready(part)
+            kernel_cache.release_lock(lock)
+
+    grow(make_context(tmp_path, on_progress=hear), rows, tmp_path / "model")
+    assert heard[0] == (0.0, kernel_cache.WAITING)
+    assert "layer 3 scored" in heard[-1][1]
+
+
+def test_a_node_that_waits_for_the_kernels_can_be_cancelled(
+    rows: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deepforest.forest import kernel_cache
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    ctx = make_context(tmp_path)
+    with kernel_cache.file_lock(kernel_cache.COUNTS), pytest.raises(Cancelled):
+        grow(replace(ctx, on_progress=lambda fraction, text: ctx.cancelled.set()), rows, tmp_path / "model")
+
+
+def test_a_cascade_of_boosted_trees_does_not_wait_for_the_kernels_of_forests(
+    rows: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    heard: list[str] = []
+    params = deep_forest.NODE.params(learners=[{"kind": "mart", "trees": 2}], max_layers=1)
+    ctx = make_context(tmp_path, on_progress=lambda fraction, text: heard.append(text))
+    deep_forest.NODE.run(ctx, {"table": rows}, params)
+    assert heard
+    assert not [text for text in heard if "kernels" in text]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import Cancelled, SylvaError
-from engine.processes import die_with_parent
+from engine.processes import die_with_parent, wait_passively
 
 SPEAK_SECONDS = 0.2
 POLITENESS = 5
@@ -29,6 +29,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
     die_with_parent(order["parent"], signal.SIGTERM)
     os.nice(POLITENESS)
+    wait_passively()
     try:
         _say(done=_score(order, asked))
     except Cancelled:
