@@ -71,6 +71,7 @@ def use_kernels(part: str) -> None:
     """Grow and use small forests: every kernel is called once with every type of array it gets."""
     import numpy as np
 
+    from ..arithmetic import class_probabilities, row_products
     from .binning import Binner
     from .growing import ForestSettings, grow_forest
 
@@ -87,6 +88,11 @@ def use_kernels(part: str) -> None:
     for forest in forests:
         forest.predict(binned.rows)
         forest.leaves(binned.rows)
+    if part == COUNTS:
+        for dtype in (np.float32, np.float64):
+            for n_outputs in (1, CLASSES):
+                scores = row_products(values.astype(dtype), np.ones((4, n_outputs), dtype), np.zeros(n_outputs, dtype))
+        class_probabilities(scores)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ COMPILING = "Compiling the forest kernels for this machine (once, about 30 s)"
 WAITING = "Waiting: another process is compiling the forest kernels for this machine (once, about 30 s)"
 UNSAVED = "Compiling the forest kernels (about 30 s); they cannot be saved: {reason}"
 
-SOURCES = ("_compile.py", "binning.py", "kernels.py", "prediction.py")
+SOURCES = ("_compile.py", "binning.py", "kernels.py", "prediction.py", "../arithmetic.py")
 LOOK_SECONDS = 0.1
 SAY_SECONDS = 5.0
 PATIENCE_SECONDS = 300.0
