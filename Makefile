@@ -15,7 +15,7 @@ define install
 @rm -f $(READY) && touch $(UNFINISHED)
 @$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --no-input \
 	--editable '$(1)' --constraint constraints.txt > $(INSTALL_LOG) 2>&1 || { \
-	grep '^ERROR' $(INSTALL_LOG) | tail -n 3; \
+	grep '^ *ERROR' $(INSTALL_LOG) | tail -n 3; \
 	echo 'The packages could not be installed. Check the network (or the proxy) and the free disk space,'; \
 	echo 'then give the same command again. All that pip said is in $(INSTALL_LOG).'; \
 	exit 1; }

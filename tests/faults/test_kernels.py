@@ -76,7 +76,7 @@ def test_a_run_that_is_cancelled_while_its_kernels_are_compiled_leaves_nothing_b
     lab: Lab, empty_cache: Path
 ) -> None:
     command = lab.start_run(forest(5))
-    wait_until(lab.children_of_workers, what="for the process that compiles")
+    wait_until(lab.children_of_workers, 240, "for the process that compiles")
     assert lab.sylva("cancel", "last").code == 0
     lab.answer(command)
     lab.nothing_is_left()
