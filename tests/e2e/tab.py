@@ -146,6 +146,15 @@ class Tab:
 
         until(clicked, what=what)
 
+    def download(self, button: Any) -> Path:
+        """What a click on the button brings; the click is made again if it was lost."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            with suppress(*gone()), self.page.expect_download(timeout=10_000) as download:
+                button.click()
+                return Path(download.value.path())
+        raise AssertionError("the download did not begin in time")
+
     def write(self, field: Any, text: str) -> None:
         """Type into the field that the program gives the keyboard to."""
         expect()(field).to_be_focused()

@@ -54,7 +54,7 @@ def with_trees(trees: int) -> Document:
     )
 
 
-def test_two_runs_are_compared_in_every_way_and_one_is_opened(studio: Studio, runs: list[str], tmp_path: Path) -> None:
+def test_two_runs_are_compared_in_every_way_and_one_is_opened(studio: Studio, runs: list[str]) -> None:
     page = studio.page
     page.goto(f"{studio.address}/compare?runs={','.join(runs)}")
     tables, plots = page.get_by_test_id("stDataFrame"), page.locator(".js-plotly-plot")
@@ -68,10 +68,8 @@ def test_two_runs_are_compared_in_every_way_and_one_is_opened(studio: Studio, ru
     page.get_by_role("tab", name="Settings").click()
     expect(tables).to_have_count(2)
 
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Leaderboard as CSV").click()
-    download.value.save_as(tmp_path / "board.csv")
-    rows = list(csv.DictReader((tmp_path / "board.csv").open(encoding="utf-8")))
+    board = studio.download(page.get_by_role("button", name="Leaderboard as CSV"))
+    rows = list(csv.DictReader(board.open(encoding="utf-8")))
     assert [row["evaluation"] for row in rows] == ["Many trees", "Few trees"]
     assert float(rows[0]["auc"]) > float(rows[1]["auc"])
 
@@ -80,9 +78,6 @@ def test_two_runs_are_compared_in_every_way_and_one_is_opened(studio: Studio, ru
     page.wait_for_selector(".react-flow__node")
     assert studio.document.nodes["one"].params == {"trees": 50}
     studio.open_menu()
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Export as Python").click()
-    download.value.save_as(tmp_path / "script.py")
-    script = (tmp_path / "script.py").read_text(encoding="utf-8")
+    script = studio.download(page.get_by_role("button", name="Export as Python")).read_text(encoding="utf-8")
     compile(script, "script.py", "exec")
     assert "num_boost_round=50" in script

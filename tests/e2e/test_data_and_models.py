@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import zipfile
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -196,16 +195,14 @@ def test_a_saved_model_is_listed_with_its_card_and_leads_to_its_layers(studio: S
     seen(studio, f"sylva predict {model}")
     studio.page.get_by_role("tab", name="Inside").click()
     studio.page.locator(".js-plotly-plot").first.wait_for()
-    with studio.page.expect_download() as download:
-        studio.button("Download").click()
-    with zipfile.ZipFile(download.value.path()) as archive:
+    with zipfile.ZipFile(studio.download(studio.button("Download"))) as archive:
         assert f"{model}/model.json" in archive.namelist()
     studio.button("Run").click()
     studio.page.wait_for_url("**/runs?run=*")
     studio.page.get_by_role("heading", name="Payers").wait_for()
 
 
-def test_a_file_is_scored_with_the_model_and_the_result_downloaded(studio: Studio, model: str, tmp_path: Path):
+def test_a_file_is_scored_with_the_model_and_the_result_downloaded(studio: Studio, model: str):
     go(studio, f"models?model={model}", model)
     studio.page.get_by_text("Add a file", exact=True).click()
     send(studio, "new.csv", people(250))
@@ -215,10 +212,7 @@ def test_a_file_is_scored_with_the_model_and_the_result_downloaded(studio: Studi
     seen(studio, f"exports/new by {model}.csv")
     seen(studio, "250 rows")
     studio.shoot("models")
-    with studio.page.expect_download() as download:
-        studio.button("Download the result").click()
-    download.value.save_as(tmp_path / "result.csv")
-    rows = list(csv.DictReader((tmp_path / "result.csv").open()))
+    rows = list(csv.DictReader(studio.download(studio.button("Download the result")).open()))
     assert len(rows) == 250 and [*rows[0]] == ["age", "job", "pay", "prediction", "p(high)", "p(low)"]
     assert sum(row["prediction"] == row["pay"] for row in rows) > 240
     assert all(abs(float(row["p(high)"]) + float(row["p(low)"]) - 1) < 1e-6 for row in rows)

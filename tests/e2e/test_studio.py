@@ -18,8 +18,8 @@ from tests.e2e.tab import until
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect
 
-SLOW = {"learners": [{"kind": "random_forest", "trees": 500, "count": 4}], "max_layers": 3}
-"""A forest that is at work for as long as a test looks at it."""
+SLOW = {"learners": [{"kind": "random_forest", "trees": 500, "count": 30}]}
+"""A forest of many fits: it is at work for as long as a test looks at it, and then stopped."""
 
 
 def test_a_first_visitor_finds_a_finished_example_one_click_away(studio: Studio):
@@ -242,10 +242,8 @@ def test_pipelines_are_renamed_duplicated_exported_imported_and_deleted(studio: 
     name.press("Enter")
     studio.saved(lambda document: document.name == "Renamed here")
     studio.open_menu()
-    with studio.page.expect_download() as download:
-        studio.button("Export JSON").click()
     exported = tmp_path / "exported.json"
-    download.value.save_as(exported)
+    exported.write_bytes(studio.download(studio.button("Export JSON")).read_bytes())
     assert json.loads(exported.read_text())["nodes"]["forest"]["params"] == {"seed": 3}
     studio.click_until(studio.button("Duplicate"), lambda: studio.pipeline != first, "the copy")
     copy, title = studio.pipeline, studio.document.name

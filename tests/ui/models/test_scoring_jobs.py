@@ -81,7 +81,7 @@ def leftovers(workspace: Workspace) -> list[str]:
 # Scoring
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", pytest.param("parquet", marks=pytest.mark.slow)])
 def test_a_file_is_scored_row_by_row_as_the_model_itself_does(workspace: Workspace, ending: str):
     jobs = ScoringJobs(workspace)
     (workspace.data / "alt.csv").write_bytes(ROWS.replace("nurse", "ä").replace(",", ";").encode("latin-1"))

@@ -61,12 +61,6 @@ PIPELINE = {
 }
 
 
-@pytest.fixture(autouse=True)
-def no_search_for_components(monkeypatch) -> None:
-    """A page under test would look through all installed packages for components each time it is run."""
-    monkeypatch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", lambda: [], raising=False)
-
-
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory) -> Workspace:
     """A workspace in which the pipeline has run."""
