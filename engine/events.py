@@ -1,4 +1,9 @@
-"""The append-only log from which every state shown anywhere is derived.
+"""The log of events from which every state shown anywhere is derived.
+
+Events are added and never changed. What a node reports on the way is replaced by what says the same in fewer events:
+a newer progress takes the place of the last, and when the node ends, one event with the last state of its jobs takes
+the place of all. What is written anew gets a new number, in the same commit in which the old events go. So a reader
+that asks for what came after the last number it has seen misses nothing.
 
 SQLite in WAL mode: one supervisor writes a run's events, any number of programs read them meanwhile. Events
 may be lost in a power cut (results may not: they are in the store), so commits do not wait for the disk.
@@ -10,10 +15,11 @@ import contextlib
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from engine.errors import SylvaError
@@ -29,13 +35,21 @@ CREATE TABLE IF NOT EXISTS events (
     kind TEXT NOT NULL, node TEXT, data TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS events_of_run ON events (run, seq);
+CREATE TABLE IF NOT EXISTS summaries (run TEXT PRIMARY KEY, seq INTEGER NOT NULL, facts TEXT NOT NULL);
 """
-
+IN_PASSING = ("progress", "jobs")
+"""Kinds of events that count only until the node ends."""
 
 INSERT_EVENT = "INSERT INTO events (run, time, kind, node, data) VALUES (?, ?, ?, ?, ?)"
 
 FULL_DISK_PATIENCE = 5.0
 MOST_TRIES = 50
+REMOVED_AT_ONCE = 100
+"""Runs that are forgotten in one commit; whoever writes meanwhile waits no longer than that takes."""
+WORTH_SHRINKING = 0.25
+"""Share of unused pages from which on the log is written anew; below that, later runs use them."""
+
+Written = TypeVar("Written")
 
 PIPELINE = "CASE WHEN json_valid(request) THEN json_extract(request, '$.pipeline') END"
 
@@ -57,6 +71,32 @@ class Event:
     data: dict[str, Any]
 
 
+@dataclass(eq=False)
+class Entry:
+    """An event as its writer knows it; ``seq`` is its number once it is in the log."""
+
+    run: str
+    time: float
+    kind: str
+    node: str | None
+    data: dict[str, Any]
+    replaces: Sequence[Entry | Event] = ()
+    seq: int | None = None
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What the log says of a run without its events: the summary that was saved, and the number it is of."""
+
+    id: str
+    name: str
+    created: float
+    request: dict[str, Any]
+    last_event: int
+    summarised: int
+    facts: dict[str, Any]
+
+
 @dataclass(frozen=True)
 class RunRow:
     """A run as it was asked for; what became of it is in its events."""
@@ -73,7 +113,7 @@ class EventLog:
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
-        self._gathered: list[tuple[Any, ...]] | None = None
+        self._gathered: list[Entry] | None = None
         try:
             self._db = sqlite3.connect(workspace.database, timeout=30, isolation_level=None)
             self._db.text_factory = lambda text: text.decode(errors="replace")  # one damaged text costs no other
@@ -111,21 +151,31 @@ class EventLog:
             run = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{uuid4().hex[:4]}"
             with contextlib.suppress(sqlite3.IntegrityError):  # another run of this second has the id
                 row = (run, name, document, json.dumps(request), now)
-                self._write("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", [row])
+                self._write_rows("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", [row])
                 return run
         raise SylvaError("Too many runs were started in this second; try again.")
 
     def change_request(self, run: str, request: dict[str, Any]) -> None:
         """Go on with a run under other limits."""
-        self._write("UPDATE runs SET request = ? WHERE id = ?", [(json.dumps(request), run)])
+        self._write_rows("UPDATE runs SET request = ? WHERE id = ?", [(json.dumps(request), run)])
 
-    def append(self, run: str, kind: str, node: str | None = None, **data: Any) -> None:
-        """Add one event."""
-        row = (run, time.time(), kind, node, json.dumps(data))
+    def append(
+        self,
+        run: str,
+        kind: str,
+        node: str | None = None,
+        *,
+        replaces: Sequence[Entry | Event] = (),
+        moment: float | None = None,
+        **data: Any,
+    ) -> Entry:
+        """Add one event, in the place of those that it replaces; ``moment`` is when it happened, if not now."""
+        entry = Entry(run, time.time() if moment is None else moment, kind, node, data, replaces)
         if self._gathered is None:
-            self._write(INSERT_EVENT, [row])
+            self._add([entry])
         else:
-            self._gathered.append(row)
+            self._gathered.append(entry)
+        return entry
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -134,17 +184,33 @@ class EventLog:
         try:
             yield
         finally:
-            rows, self._gathered = self._gathered, None
-            self._write(INSERT_EVENT, rows)
+            entries, self._gathered = self._gathered, None
+            self._add(entries)
 
-    def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """All rows or none. A node that has filled the disk gives the space back when it fails, so wait a little."""
-        deadline = time.monotonic() + FULL_DISK_PATIENCE
+    def _add(self, entries: Sequence[Entry]) -> None:
+        """Write events and drop those they replace, in one commit. One that is replaced already is not written."""
+        replaced = [old for entry in entries for old in entry.replaces]
+        unwritten = {id(old) for old in replaced}
+        new = [entry for entry in entries if id(entry) not in unwritten]
+        gone = [(old.seq, entry.run) for entry in entries for old in entry.replaces if old.seq is not None]
+
+        def change() -> list[int | None]:
+            self._db.executemany("DELETE FROM events WHERE seq = ? AND run = ?", gone)
+            return [self._db.execute(INSERT_EVENT, _row(entry)).lastrowid for entry in new]
+
+        for entry, seq in zip(new, self._write(change), strict=True):
+            entry.seq, entry.replaces = seq, ()
+
+    def _write_rows(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        self._write(lambda: self._db.executemany(statement, rows))
+
+    def _write(self, change: Callable[[], Written], patience: float = FULL_DISK_PATIENCE) -> Written:
+        """Do all of a change or nothing. A node that has filled the disk frees it when it fails, so wait a little."""
+        deadline = time.monotonic() + patience
         while True:
             try:
                 with self._transaction():
-                    self._db.executemany(statement, rows)
-                return
+                    return change()
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
                     raise self._damaged(error) from error
@@ -173,9 +239,10 @@ class EventLog:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
 
-    def events(self, run: str, after: int = 0, *, without: Sequence[str] = ()) -> list[Event]:
-        """The run's events with a number above ``after``, but for those of the kinds ``without``."""
+    def events(self, run: str, after: int = 0, *, without: Sequence[str] = (), nodes: bool = True) -> list[Event]:
+        """The run's events with a number above ``after``, but for those of the kinds ``without`` or of nodes."""
         others = f"AND kind NOT IN ({', '.join('?' * len(without))})" if without else ""
+        others += "" if nodes else " AND node IS NULL"
         query = f"SELECT seq, time, kind, node, data FROM events WHERE run = ? AND seq > ? {others} ORDER BY seq"
         rows = self._select(query, run, after, *without)
         return [Event(seq, when, kind, node, _facts(data)) for seq, when, kind, node, data in rows if _is_moment(when)]
@@ -222,15 +289,62 @@ class EventLog:
         except sqlite3.Error as error:
             raise self._damaged(error) from error
 
+    def noted(self, limit: int | None = None, run: str | None = None) -> Iterator[Noted]:
+        """All runs, newest first, or one run, with their saved summaries."""
+        query = (
+            "SELECT id, name, created, request, (SELECT MAX(seq) FROM events WHERE run = id), summaries.seq, facts "
+            "FROM runs LEFT JOIN summaries ON summaries.run = id "
+        )
+        if run is None:
+            rows = self._select(f"{query} ORDER BY runs.rowid DESC LIMIT ?", -1 if limit is None else limit)
+        else:
+            rows = self._select(f"{query} WHERE id = ?", run)
+        for found, name, created, request, last, seq, facts in rows:
+            if _is_moment(created):
+                yield Noted(str(found), str(name), created, _facts(request), last or 0, seq or 0, _facts(facts))
+
+    def save_summaries(self, found: Iterable[tuple[str, int, dict[str, Any]]]) -> None:
+        """Save what became of runs: run, the number of its last event, facts."""
+        rows = [(seq, json.dumps(facts), run) for run, seq, facts in found]
+        # Of a run that was forgotten meanwhile nothing is saved.
+        statement = "INSERT OR REPLACE INTO summaries SELECT id, ?, ? FROM runs WHERE id = ?"
+        self._write(lambda: self._db.executemany(statement, rows), patience=0.0)
+
     def remove_runs(self, runs: Sequence[str]) -> None:
         """Forget runs and their events."""
         try:
-            with self._transaction():
-                for run in runs:
-                    self._db.execute("DELETE FROM events WHERE run = ?", (run,))
-                    self._db.execute("DELETE FROM runs WHERE id = ?", (run,))
+            for start in range(0, len(runs), REMOVED_AT_ONCE):
+                some = [(run,) for run in runs[start : start + REMOVED_AT_ONCE]]
+                with self._transaction():
+                    self._db.executemany("DELETE FROM events WHERE run = ?", some)
+                    self._db.executemany("DELETE FROM summaries WHERE run = ?", some)
+                    self._db.executemany("DELETE FROM runs WHERE id = ?", some)
         except sqlite3.Error as error:
             raise self._damaged(error) from error
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        files = [self.workspace.database, Path(f"{self.workspace.database}-wal")]
+        return sum(file.stat().st_size for file in files if file.is_file())
+
+    def shrink(self) -> None:
+        """Give the space of forgotten runs back to the disk. Readers and writers may go on meanwhile."""
+        try:
+            (pages,) = self._db.execute("PRAGMA page_count").fetchone()
+            (unused,) = self._db.execute("PRAGMA freelist_count").fetchone()
+            if unused >= WORTH_SHRINKING * pages:
+                self._db.execute("VACUUM")
+            # Waits for readers of the old pages as long as for any lock; if they stay, a later one does it.
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except sqlite3.Error as error:
+            raise SylvaError(
+                f"The run log {self.workspace.database} could not be made smaller ({error}). If the disk is full, "
+                "free some space; if runs are in progress, wait for them. Then run `sylva gc` again."
+            ) from error
+
+
+def _row(entry: Entry) -> tuple[Any, ...]:
+    return entry.run, entry.time, entry.kind, entry.node, json.dumps(entry.data)
 
 
 def _facts(text: str) -> dict[str, Any]:

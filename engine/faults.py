@@ -1,7 +1,9 @@
 """Named points at which a test can make the program die, to prove that nothing finished is lost.
 
 ``SYLVA_FAULT=POINT:NODE:VICTIM`` kills, when ``NODE`` reaches ``POINT``, the ``worker`` that runs it, the
-``supervisor`` of its run, or ``both``. Without the variable a point costs one look-up.
+``supervisor`` of its run, or ``both``; with ``none`` it stops there until it is killed. At the points on the way to
+a run, ``NODE`` is ``run`` and the ``worker`` is the process that starts or supervises it. Without the variable a point
+costs one look-up.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import signal
 VARIABLE = "SYLVA_FAULT"
 SUPERVISOR = "SYLVA_SUPERVISOR_PID"
 POINTS = ("before-run", "before-write", "after-temporary", "after-rename", "after-record")
+STARTING_POINTS = ("run-created", "run-received")
 
 
 def point(name: str, node: str) -> None:

@@ -8,20 +8,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from functools import partial
 
+from engine import faults
 from engine.catalogue import Catalogue
 from engine.contract import NodeParams, NodeType
 from engine.document import Document
 from engine.errors import BadInput, SylvaError
 from engine.events import EventLog
 from engine.files import Files
+from engine.handover import Order, new_line, receive_order, send_order
 from engine.keys import node_key
 from engine.pipeline_file import dumps
 from engine.plan import Request
@@ -56,8 +58,10 @@ def _was_read_before(files: Files, store: Store, node_type: NodeType, params: No
 
 
 def new_run(log: EventLog, document: Document, request: Request) -> str:
-    """Note down a run of a valid document; its id."""
-    return log.create_run(document.name, dumps(document), request.to_dict())
+    """Note down a run of a valid document; its id. Hold ``Workspace.in_use`` until the run is handed over."""
+    run = log.create_run(document.name, dumps(document), request.to_dict())
+    faults.point("run-created", "run")
+    return run
 
 
 def request_cancel(state: RunState) -> None:
@@ -73,18 +77,17 @@ class Launcher:
     """Starts supervisors from a process that has everything loaded. One thread, so that it may fork."""
 
     def __init__(self) -> None:
-        self._process = _warm_process()
+        self._process, self._line = _warm_process()
         self._speaking = threading.Lock()
 
     def start(self, workspace: Workspace, run: str) -> None:
         """Start the supervisor of a run; it outlives this launcher. A warm process that has died is replaced."""
-        request = json.dumps({"workspace": str(workspace.root), "run": run}) + "\n"
         with self._speaking:
             try:
-                if self._process.poll() is not None or not self._say(request):
+                if self._process.poll() is not None or not self._send(workspace, run):
                     self._end()
-                    self._process = _warm_process()
-                    if not self._say(request):
+                    self._process, self._line = _warm_process()
+                    if not self._send(workspace, run):
                         raise SylvaError(f"Run {run} could not be started: the process that starts runs keeps ending.")
             except OSError as error:
                 raise SylvaError(f"Run {run} could not be started: {error.strerror or error}.") from error
@@ -93,29 +96,27 @@ class Launcher:
         """End the warm process; runs it has started go on."""
         self._end()
 
-    def _say(self, line: str) -> bool:
-        assert self._process.stdin is not None
+    def _send(self, workspace: Workspace, run: str) -> bool:
         try:
-            self._process.stdin.write(line.encode())
-        except BrokenPipeError:
+            send_order(self._line, workspace, run)
+        except (BrokenPipeError, ConnectionResetError):
             return False
         return True
 
     def _end(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._line.close()
         self._process.wait()
 
 
-def _warm_process() -> subprocess.Popen[bytes]:
-    # Unbuffered: a line that a dead process did not read must not be said to the next.
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "engine.launch"], stdin=subprocess.PIPE, start_new_session=True, bufsize=0
-    )
+def _warm_process() -> tuple[subprocess.Popen[bytes], socket.socket]:
+    line, end = new_line()
+    with end:
+        command = [sys.executable, "-P", "-m", "engine.launch"]
+        return subprocess.Popen(command, stdin=end.fileno(), start_new_session=True), line
 
 
 def _serve() -> None:
-    """Load what nodes need, then fork a supervisor for each line read."""
+    """Load what nodes need, then fork a supervisor for each order."""
     from engine.catalogue import load_catalogue
     from engine.executors.preload import preload
 
@@ -123,15 +124,18 @@ def _serve() -> None:
     wait_passively()
     needed = {name for node_type in load_catalogue().values() for name in node_type.imports}
     preload(["engine.supervisor", "networkx", *sorted(needed)])
-    for line in sys.stdin:
-        _fork_supervisor(line)
+    with socket.socket(fileno=sys.stdin.fileno()) as line:
+        while order := receive_order(line):
+            _fork_supervisor(order)
 
 
-def _fork_supervisor(orders: str) -> None:
+def _fork_supervisor(order: Order) -> None:
     """Fork twice: the supervisor belongs to no one and leaves no zombie behind."""
     child = os.fork()
     if child:
         os.waitpid(child, 0)
+        for lock in order.locks:  # from here on they are the supervisor's alone
+            os.close(lock)
         return
     os.setsid()
     if os.fork():
@@ -139,7 +143,7 @@ def _fork_supervisor(orders: str) -> None:
     from engine.supervisor import obey
 
     try:
-        obey(orders)
+        obey(order)
     finally:
         os._exit(0)
 

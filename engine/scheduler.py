@@ -11,13 +11,15 @@ import os
 import time
 from collections import deque
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from engine.errors import BadInput
-from engine.events import EventLog
+from engine.events import Entry, EventLog
 from engine.executors import Executor, Failed, Failure, Finished, Job, Progressed, Report, Started, Told, Worked
 from engine.files import Files
 from engine.keys import node_key
 from engine.plan import Plan, Request, Step
+from engine.state import last_jobs
 from engine.store import Output, Result, Store
 
 BACK_OFF_SECONDS = 1.0
@@ -52,6 +54,7 @@ class Scheduler:
         self.ready: deque[str] = deque()
         self.startable: deque[str] = deque()
         self.later: list[tuple[float, str]] = []
+        self.passing: dict[str, list[Entry]] = {}
         self.files = Files(self.store.workspace.root, self.request.allow_absolute)
         self.room = self._room()
         for node in self.plan.steps:
@@ -73,8 +76,9 @@ class Scheduler:
                         for report in reports:
                             self._take(report)
         if self.cancelled:
-            for node in self.executor.stop():
-                self._tell("stopped", node)
+            with self.log.together():
+                for node in self.executor.stop():
+                    self._tell("stopped", node)
             return "cancelled"
         return "failed" if self.failed else "done"
 
@@ -159,9 +163,10 @@ class Scheduler:
             case Started(node, process):
                 self._tell("started", node, attempt=self.attempts[node], key=self.keys[node], process=process.to_dict())
             case Progressed(node, fraction, text):
-                self._tell("progress", node, fraction=fraction, text=text)
+                self._progress(node, fraction, text)
             case Worked(node, jobs):
-                self._tell("jobs", node, jobs=jobs)
+                entry = self.log.append(self.run_id, "jobs", node, jobs=jobs)
+                self.passing.setdefault(node, []).append(entry)
             case Told(node, part, data):
                 self._tell("part", node, part=part, data=data)
             case Finished(node):
@@ -250,8 +255,20 @@ class Scheduler:
         limit = self.request.store_limit
         return None if limit is None else limit - self.store.size()
 
-    def _tell(self, kind: str, node: str, **facts: object) -> None:
-        self.log.append(self.run_id, kind, node, **facts)
+    def _progress(self, node: str, fraction: float, text: str) -> None:
+        """Note how far a node is, in the place of what it said last."""
+        before = [entry for entry in self.passing.get(node, []) if entry.kind == "progress"]
+        entry = self.log.append(self.run_id, "progress", node, replaces=before, fraction=fraction, text=text)
+        others = [entry for entry in self.passing.get(node, []) if entry.kind != "progress"]
+        self.passing[node] = [*others, entry]
+
+    def _tell(self, kind: str, node: str, **facts: Any) -> None:
+        """Note what became of a node. Once it has ended, one event says how its jobs ended and none how far it was."""
+        passing = [] if kind in ("started", "part") else self.passing.pop(node, [])
+        jobs = last_jobs(passing)
+        if jobs:
+            self.log.append(self.run_id, "jobs", node, jobs=jobs)
+        self.log.append(self.run_id, kind, node, replaces=passing, **facts)
 
 
 def _sources(step: Step) -> dict[str, list[str]]:

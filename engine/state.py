@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from engine.events import Event, EventLog, RunRow
+from engine.events import IN_PASSING, Entry, Event, EventLog, RunRow
 from engine.processes import ProcessId, is_alive
 
 STARTING_SECONDS = 20.0
@@ -196,12 +196,47 @@ def _progress(node: NodeState, event: Event) -> NodeState:
 
 
 def _jobs(node: NodeState, event: Event) -> NodeState:
-    heard = {}
-    for job in _fact(event, "jobs", list, []):
-        match job:
-            case [list() as place, str() as state, int() | float() | None as seconds]:
-                heard[tuple(map(str, place))] = JobState(state, seconds, node.executions)
+    heard = {
+        place: JobState(state, seconds, node.executions) for place, (state, seconds) in _told_jobs(event.data).items()
+    }
     return replace(node, jobs={**node.jobs, **heard})
+
+
+def _told_jobs(data: dict[str, Any]) -> dict[tuple[str, ...], tuple[str, float | None]]:
+    """State and seconds of the jobs that one event reports, by place."""
+    told: dict[tuple[str, ...], tuple[str, float | None]] = {}
+    jobs = data.get("jobs")
+    for job in jobs if isinstance(jobs, list) else []:
+        match job:
+            case [list() | tuple() as place, str() as state, int() | float() | None as seconds]:
+                told[tuple(map(str, place))] = state, seconds
+    return told
+
+
+# What is reported on the way, once it no longer matters
+
+
+def last_jobs(passing: Iterable[Event | Entry]) -> list[Any]:
+    """Return the last state of every job that these events report, as one event reports it.
+
+    Folded after the events themselves it changes nothing, so a reader may have seen any of them.
+    """
+    told: dict[tuple[str, ...], tuple[str, float | None]] = {}
+    for event in passing:
+        if event.kind == "jobs":
+            told |= _told_jobs(event.data)
+    return [[list(place), state, seconds] for place, (state, seconds) in told.items()]
+
+
+def left_in_passing(events: Iterable[Event]) -> dict[str, list[Event]]:
+    """Return what nodes reported on the way that never ended, since their supervisor was killed."""
+    left: dict[str, list[Event]] = {}
+    for event in events:
+        if event.node is not None and event.kind in IN_PASSING:
+            left.setdefault(event.node, []).append(event)
+        elif event.node is not None and event.kind != "part":
+            left.pop(event.node, None)
+    return left
 
 
 def _part(node: NodeState, event: Event) -> NodeState:
@@ -212,7 +247,7 @@ def _part(node: NodeState, event: Event) -> NodeState:
 
 
 def _retrying(node: NodeState, event: Event) -> NodeState:
-    return replace(node, state="queued", text=_text(event, "why"), error=_error(event))
+    return replace(node, state="queued", fraction=0.0, text=_text(event, "why"), error=_error(event))
 
 
 def _finished(node: NodeState, event: Event) -> NodeState:
@@ -232,7 +267,7 @@ def _cached(node: NodeState, event: Event) -> NodeState:
 
 def _failed(node: NodeState, event: Event) -> NodeState:
     seconds = event.time - node.started if node.started else None
-    return replace(node, state="failed", seconds=seconds, error=_error(event), text="")
+    return replace(node, state="failed", fraction=0.0, seconds=seconds, error=_error(event), text="")
 
 
 def _skipped(node: NodeState, event: Event) -> NodeState:
@@ -240,7 +275,7 @@ def _skipped(node: NodeState, event: Event) -> NodeState:
 
 
 def _stopped(node: NodeState, event: Event) -> NodeState:
-    return replace(node, state="cancelled", text="stopped by a cancel")
+    return replace(node, state="cancelled", fraction=0.0, text="stopped by a cancel")
 
 
 def _reopened(node: NodeState, event: Event) -> NodeState:

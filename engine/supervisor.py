@@ -1,38 +1,42 @@
 """The process that owns a run, from its plan to its last word.
 
-It is started by the command line or the app and lives on without them. It holds the run's lock; the kernel gives
-that back the moment it dies, so a run can be resumed at once and never has two supervisors.
+It is started by the command line or the app and lives on without them. It is given the run's locks;
+the kernel gives them back the moment it dies, so a run can be resumed at once and never has two supervisors.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import signal
+import socket
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 from engine import faults
 from engine.catalogue import load_catalogue
 from engine.errors import SylvaError
-from engine.events import EventLog, RunRow
+from engine.events import Event, EventLog, RunRow
 from engine.executors import Executor
 from engine.executors.local import LocalExecutor
+from engine.handover import Order, receive_order
 from engine.pipeline_file import parse
 from engine.plan import Plan, Request, make_plan
 from engine.processes import ProcessId, end_leftover, identify, usable_memory, wait_passively
 from engine.scheduler import Scheduler
-from engine.state import RunState, fold
+from engine.state import RunState, fold, last_jobs, left_in_passing
 from engine.store import Output, Store
+from engine.summaries import summarise
 from engine.workspace import Workspace
 
 UNBOUNDED_MEMORY = 1_000_000_000
 """Megabytes."""
 
 
-def supervise(workspace: Workspace, run: str) -> str:
-    """Carry a run as far as it goes; how it ended."""
+def supervise(workspace: Workspace, run: str, locks: Sequence[int]) -> str:
+    """Carry a run as far as it goes; how it ended. ``locks`` are given back then."""
     # Node code must not find this process's threads multiplied by every library's own.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     wait_passively()
@@ -44,9 +48,11 @@ def supervise(workspace: Workspace, run: str) -> str:
     # Forked before anything is opened that a child should not share.
     executor = _executor(workspace, request)
     try:
-        with workspace.in_use(), workspace.claim(run), EventLog(workspace) as log:
+        with EventLog(workspace) as log:
             return _carry_out(log, row, plan, request, executor, Store(workspace, run))
     finally:
+        for lock in locks:
+            os.close(lock)
         executor.close()
 
 
@@ -59,15 +65,18 @@ def _executor(workspace: Workspace, request: Request) -> Executor:
 
 
 def _carry_out(log: EventLog, row: RunRow, plan: Plan, request: Request, executor: Executor, store: Store) -> str:
-    before = fold(RunState(row.id, row.name, row.created), log.events(row.id))
+    events = log.events(row.id)
+    before = fold(RunState(row.id, row.name, row.created), events)
     _end_leftovers(before)
     store.clear_scratch()
     finished = _finished(before, plan)
     todo = plan.unfinished(finished, lambda node: all(map(store.intact, finished[node].values())))
     outputs = {node: ports for node, ports in finished.items() if node not in todo}
-    log.append(
-        row.id, "run-started", supervisor=identify().to_dict(), todo=[node for node in plan.steps if node in todo]
-    )
+    with log.together():
+        _condense(log, row.id, events)
+        log.append(
+            row.id, "run-started", supervisor=identify().to_dict(), todo=[node for node in plan.steps if node in todo]
+        )
     # On a cluster only the worker that gets a node knows how much memory there is.
     memory = usable_memory() if request.executor is None else UNBOUNDED_MEMORY
     scheduler = Scheduler(plan, request, row.id, store, log, executor, outputs, memory)
@@ -75,7 +84,17 @@ def _carry_out(log: EventLog, row: RunRow, plan: Plan, request: Request, executo
     state = scheduler.run()
     store.clear_scratch()
     log.append(row.id, "run-finished", state=state)
+    with contextlib.suppress(SylvaError):  # who lists the runs summarises it then
+        summarise(log, row.id)
     return state
+
+
+def _condense(log: EventLog, run: str, events: Sequence[Event]) -> None:
+    """Write what a killed supervisor left of the jobs inside nodes in one event each, of the same moment."""
+    for node, passing in left_in_passing(events).items():
+        jobs = last_jobs(passing)
+        if jobs and len(passing) > 1:
+            log.append(run, "jobs", node, replaces=passing, moment=passing[-1].time, jobs=jobs)
 
 
 def _end_leftovers(before: RunState) -> None:
@@ -100,13 +119,12 @@ def _obey_signals(scheduler: Scheduler, executor: Executor) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: executor.wake())
 
 
-def obey(orders: str) -> int:
-    """Supervise the run that a line of JSON names; an exit code. What goes wrong outside the nodes is in its log."""
-    about = json.loads(orders)
-    workspace, run = Workspace(Path(about["workspace"])), about["run"]
-    _speak_to(workspace.supervisor_log(run))
+def obey(order: Order) -> int:
+    """Supervise a run; an exit code. What goes wrong outside the nodes is in its log."""
+    _speak_to(order.workspace.supervisor_log(order.run))
+    faults.point("run-received", "run")
     try:
-        return 0 if supervise(workspace, run) == "done" else 1
+        return 0 if supervise(order.workspace, order.run, order.locks) == "done" else 1
     except SylvaError as error:
         print(error, file=sys.stderr, flush=True)
     except Exception:
@@ -124,5 +142,7 @@ def _speak_to(log: Path) -> None:
 
 
 if __name__ == "__main__":
-    if orders := sys.stdin.readline():
-        sys.exit(obey(orders))
+    with socket.socket(fileno=os.dup(sys.stdin.fileno())) as line:
+        received = receive_order(line)
+    if received:
+        sys.exit(obey(received))

@@ -13,14 +13,24 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import SylvaError
+from engine.errors import BadInput, SylvaError
 
 DEFAULT_ROOT = Path("~/.sylva")
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+"""How an address such as ``s3://bucket`` begins; a ``Path`` made of it has one slash only."""
+
+CLEANING_SECONDS = 60.0
+"""How long a run that is to start waits for `sylva gc` to end."""
+LEAVING_SECONDS = 5.0
+"""How long a supervisor may take to leave a run after its last event."""
+LOOK_SECONDS = 0.02
 
 
 class Busy(SylvaError):
@@ -37,6 +47,11 @@ class Workspace:
     def at(cls, root: Path | str | None = None) -> Workspace:
         """The workspace at ``root``, else at ``$SYLVA_WORKSPACE``, else at ``~/.sylva``. Nothing is created."""
         chosen = str(root or os.environ.get("SYLVA_WORKSPACE") or DEFAULT_ROOT)
+        if ADDRESS.match(chosen):
+            raise BadInput(
+                f"The workspace '{chosen}' is an address, but a workspace is a folder of this machine. "
+                "Give the path of a folder to --workspace or in $SYLVA_WORKSPACE."
+            )
         try:
             chosen.encode()
             return cls(Path(chosen).expanduser().absolute())
@@ -107,34 +122,49 @@ class Workspace:
         return self
 
     @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Held by every run, so that nothing is collected from under it."""
-        with _locked(self.root / "in-use.lock", shared=True, message="The store is being cleaned; try again shortly."):
-            yield
+    def in_use(self, patience: float = 0.0) -> Iterator[int]:
+        """Hold the lock that keeps `sylva gc` away; yield the open file, which can be handed over.
+
+        Every run holds it, from before its id exists until it has ended. ``patience`` is how many seconds to wait
+        for a cleaning that is under way.
+        """
+        message = "The store is being cleaned; try again shortly."
+        with _locked(self.root / "in-use.lock", shared=True, message=message, patience=patience) as handle:
+            yield handle
 
     @contextmanager
     def idle(self) -> Iterator[None]:
-        """Held while the store is cleaned; refused while a run is alive."""
-        with _locked(
-            self.root / "in-use.lock", shared=False, message="A run is in progress; wait for it or cancel it."
-        ):
+        """Hold off all runs while the store is cleaned; refused while a run is starting or running."""
+        message = "A run is in progress, or another `sylva gc`; wait for it, or cancel the run."
+        with _locked(self.root / "in-use.lock", shared=False, message=message):
             yield
 
     @contextmanager
-    def claim(self, run: str) -> Iterator[None]:
-        """The right to supervise ``run``. The kernel gives it back the moment its holder dies, however it dies."""
+    def claim(self, run: str, patience: float = 0.0) -> Iterator[int]:
+        """Hold the right to supervise ``run``; yield the open file, which can be handed over.
+
+        The kernel gives it back the moment its last holder dies, however it dies. Claim a run only while the
+        workspace is ``in_use``: otherwise `sylva gc` may remove the run meanwhile.
+        """
         self.run_folder(run).mkdir(parents=True, exist_ok=True)
-        with _locked(self.run_folder(run) / "lock", shared=False, message=f"Run {run} is already being supervised."):
-            yield
+        path, message = self.run_folder(run) / "lock", f"Run {run} is already being supervised."
+        with _locked(path, shared=False, message=message, patience=patience) as handle:
+            yield handle
 
 
 @contextmanager
-def _locked(path: Path, *, shared: bool, message: str) -> Iterator[None]:
+def _locked(path: Path, *, shared: bool, message: str, patience: float = 0.0) -> Iterator[int]:
     import fcntl
 
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except OSError as error:
-            raise Busy(message) from error
-        yield
+    deadline = time.monotonic() + patience
+    # Open for both: over NFS a shared lock needs a file that can be read, an exclusive one a file that can be written.
+    with path.open("a+") as file:
+        while True:
+            try:
+                fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+                break
+            except OSError as error:
+                if time.monotonic() >= deadline:
+                    raise Busy(message) from error
+            time.sleep(LOOK_SECONDS)
+        yield file.fileno()

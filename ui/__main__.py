@@ -42,7 +42,8 @@ def main() -> None:
         workspace = Workspace.at(chosen.workspace).create()
         port = _port(chosen.port)
     except SylvaError as error:
-        sys.exit(str(error))
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
     os.environ["SYLVA_WORKSPACE"] = str(workspace.root)
     serve(port, browser=not chosen.no_browser)
 

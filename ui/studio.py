@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,10 +25,8 @@ from engine.plan import Request, make_plan
 from engine.problems import InvalidPipeline
 from engine.state import run_state
 from engine.store import Store
-from engine.workspace import Busy, Workspace
+from engine.workspace import CLEANING_SECONDS, Workspace
 from nodes.load_data import IMPORTS
-
-LEAVING_SECONDS = 5.0
 
 
 @dataclass
@@ -79,7 +76,7 @@ class Studio:
         if not document.nodes:
             raise BadInput("The pipeline has no nodes yet; drag some onto the canvas.")
         make_plan(document, self.catalogue, request)
-        with self.log() as log:
+        with self.workspace.create().in_use(CLEANING_SECONDS), self.log() as log:
             run = new_run(log, document, request)
             try:
                 self.launcher.start(self.workspace, run)
@@ -90,24 +87,11 @@ class Studio:
 
     def go_on(self, run: str) -> None:
         """Retry or resume a run: nothing that is finished runs again."""
-        with self.log() as log:
+        with self.workspace.create().in_use(CLEANING_SECONDS), self.log() as log:
             state = run_state(log, log.run(run))
-        if state.live:
-            raise SylvaError(f"Run {run} is {state.state} already.")
-        self._wait_for_its_supervisor(run)
-        self.launcher.start(self.workspace, run)
-
-    def _wait_for_its_supervisor(self, run: str) -> None:
-        """A supervisor that was just told to stop has said its last word a moment before it is gone."""
-        deadline = time.monotonic() + LEAVING_SECONDS
-        while True:
-            try:
-                with self.workspace.claim(run):
-                    return
-            except Busy:
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(0.02)
+            if state.live:
+                raise SylvaError(f"Run {run} is {state.state} already.")
+            self.launcher.start(self.workspace, run)
 
     def stop(self, run: str) -> None:
         """Ask a run to stop; it stays resumable."""

@@ -113,6 +113,7 @@ def run(
         from engine.launch import new_run
         from engine.pipeline_file import read
         from engine.plan import Request
+        from engine.workspace import CLEANING_SECONDS
 
         place = _workspace(workspace)
         request = Request(
@@ -130,7 +131,8 @@ def run(
         document = _with_settings(read(file), settings) if settings else read(file)
         document = _with_sweeps(document, sweeps) if sweeps else document
         _refuse_invalid(document, request, place)
-        with EventLog(place.create()) as log:
+        # Held until the outcome is printed: `sylva gc` must not forget the run before that.
+        with place.create().in_use(CLEANING_SECONDS), EventLog(place) as log:
             row = log.run(new_run(log, document, request))
             _carry_on(log, row, standby, detach=detach, as_json=as_json)
 
@@ -154,9 +156,10 @@ def retry(
     finished is in the store.
     """
     from engine.standby import Standby
+    from engine.workspace import CLEANING_SECONDS
 
     limits = {"workers": workers, "retries": retries, "timeout": timeout, "memory_limit": memory_limit}
-    with Standby() as standby, _log(workspace) as log:
+    with Standby() as standby, _log(workspace) as log, log.workspace.in_use(CLEANING_SECONDS):
         row = _run_to_continue(log, run, as_json=as_json)
         log.change_request(row.id, row.request | {name: each for name, each in limits.items() if each is not None})
         _carry_on(log, row, standby, detach=detach, as_json=as_json)
@@ -172,8 +175,9 @@ def cancel(
     from engine.cli.text import print_json
     from engine.launch import request_cancel
     from engine.state import run_state
+    from engine.workspace import CLEANING_SECONDS
 
-    with _log(workspace) as log:
+    with _log(workspace) as log, log.workspace.in_use(CLEANING_SECONDS):
         row = log.run(run)
         request_cancel(run_state(log, row))
         deadline = time.monotonic() + 10
@@ -197,13 +201,13 @@ def runs(
     """List runs, newest first."""
     from engine.cli.show import run_row
     from engine.cli.text import clock, duration, print_json, print_table
-    from engine.state import run_state
+    from engine.summaries import summaries
 
     rows = []
     place = _workspace(workspace)
     if place.database.is_file():
         with _log(workspace) as log:
-            rows = [run_row(log, row, run_state(log, row)) for row in log.runs(limit)]
+            rows = [run_row(each) for each in summaries(log, limit, reports=True)]
     if as_json:
         print_json(rows)
     elif rows:
@@ -346,27 +350,17 @@ def gc(
     debug: DebugOption = False,
 ) -> None:
     """Forget old runs and remove every stored result no kept run refers to."""
-    import shutil
-
+    from engine.cleaning import clean
     from engine.cli.text import print_json, size
-    from engine.state import run_state
-    from engine.store import Store
 
-    place = _used_workspace(workspace)
-    with place.idle():
-        store = Store(place.create())
-        freed = store.clear_temporary()  # first of all: on a full disk this gives the log room to work
-        with _log(workspace) as log:
-            kept, dropped = log.runs()[:keep], log.runs()[keep:]
-            keys = {node.key for row in kept for node in run_state(log, row).nodes.values() if node.key}
-            freed += store.collect(keys)
-            log.remove_runs([row.id for row in dropped])
-        for row in dropped:
-            shutil.rmtree(place.run_folder(row.id), ignore_errors=True)
+    done = clean(_used_workspace(workspace), keep)
     if as_json:
-        print_json({"freed_bytes": freed, "forgotten_runs": len(dropped), "kept_runs": len(kept)})
+        facts = {"freed_bytes": done.freed, "forgotten_runs": done.forgotten, "kept_runs": done.kept}
+        print_json(facts | {"notice": done.notice})
     else:
-        print(f"Freed {size(freed)}; {len(dropped)} runs forgotten, {len(kept)} kept.")
+        print(f"Freed {size(done.freed)}; {done.forgotten} runs forgotten, {done.kept} kept.")
+        if done.notice:
+            print(done.notice, file=sys.stderr)
 
 
 def _workspace(root: Path | None) -> Workspace:
@@ -489,7 +483,7 @@ def _carry_on(log: EventLog, row: RunRow, standby: Standby, *, detach: bool, as_
     from engine.cli.follow import follow
     from engine.cli.text import print_json
 
-    supervisor = standby.begin(log.workspace.root, row.id)
+    supervisor = standby.begin(log.workspace, row.id)
     if detach:
         print_json({"run": row.id}) if as_json else print(row.id)
         return

@@ -7,19 +7,16 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from engine.catalogue import load_catalogue
 from engine.cli.text import cell, clock, duration, failure_line, last_words, print_table, size
 from engine.errors import CorruptObject
-from engine.pipeline_file import parse
-from engine.problems import InvalidPipeline
 from engine.store import Output, Store
-from engine.sweep import as_run, has_sweep
+from engine.summaries import final_reports, written_out
 from engine.values import kind_of
 
 if TYPE_CHECKING:
-    from engine.document import Document
-    from engine.events import EventLog, RunRow
+    from engine.events import EventLog
     from engine.state import NodeState, RunState
+    from engine.summaries import Summary
     from engine.values import Report
 
 LOG_LINES = 40
@@ -34,25 +31,23 @@ def exit_code(state: RunState) -> int:
     return 2 if state.state == "failed" and kinds == {"bad-input"} else 1
 
 
-def run_row(log: EventLog, row: RunRow, state: RunState) -> dict[str, Any]:
+def run_row(run: Summary) -> dict[str, Any]:
     """A run in a list of runs."""
-    end = state.finished or (time.time() if state.live else None)
+    end = run.finished or (time.time() if run.live else None)
     return {
-        "run": state.id,
-        "pipeline": state.name,
-        "state": state.state,
-        "created": state.created,
-        "seconds": end - state.started if end and state.started else None,
-        "headline": _headline(list(reports(log, state).values())),
-        "changed": " ".join(row.request.get("settings", [])),
+        "run": run.id,
+        "pipeline": run.name,
+        "state": run.state,
+        "created": run.created,
+        "seconds": end - run.started if end and run.started else None,
+        "headline": _headline(run.report),
+        "changed": " ".join(run.settings),
     }
 
 
-def _headline(found: list[Report]) -> str:
-    """The most telling report in a few words: a comparison before an evaluation before anything else."""
-    telling = ("comparison", "evaluation")
-    found.sort(key=lambda report: telling.index(report.kind) if report.kind in telling else len(telling))
-    words = {name: cell(value) for name, value in (found[0].headline if found else {}).items()}
+def _headline(report: Report | None) -> str:
+    """The most telling report of a run in a few words."""
+    words = {name: cell(value) for name, value in (report.headline if report else {}).items()}
     if "best" in words:
         return f"best {words['best']}, {words['metric']} {words['value']}"
     return next((f"{name} {value}" for name, value in words.items()), "")
@@ -83,28 +78,14 @@ def _node_facts(node: NodeState) -> dict[str, Any]:
     return facts | {"outputs": {port: output["digest"] for port, output in node.outputs.items()}}
 
 
-def _document(log: EventLog, run: str) -> Document | None:
-    """The pipeline of a run with its branches written out; ``None`` if it is of a version this program cannot read."""
-    try:
-        document = parse(log.run(run).document)
-        return as_run(document, load_catalogue()).document if has_sweep(document) else document
-    except InvalidPipeline:
-        return None
-
-
 def reports(log: EventLog, state: RunState) -> dict[str, Report]:
     """What a run has to say: the reports that no other node gathers into its own, by node."""
-    document = _document(log, state.id)
-    edges = document.edges if document else ()
-    gathered = {edge.source.node for edge in edges if edge.target.node in state.nodes}
     found = {}
-    for name, node in state.nodes.items():
-        for about in node.outputs.values():
-            if about["type"] == "report" and name not in gathered:
-                try:
-                    found[name] = Store(log.workspace).open(Output.from_dict(about))
-                except CorruptObject as error:
-                    print(f"Node '{name}': {error} Run the pipeline again.", file=sys.stderr)
+    for name, output in final_reports(log.run(state.id), state).items():
+        try:
+            found[name] = Store(log.workspace).open(output)
+        except CorruptObject as error:
+            print(f"Node '{name}': {error} Run the pipeline again.", file=sys.stderr)
     return found
 
 
@@ -171,7 +152,7 @@ def node_details(log: EventLog, state: RunState, name: str) -> dict[str, Any]:
     path = log.workspace.node_log(state.id, name)
     outputs = {port: _output_facts(log, Output.from_dict(about)) for port, about in node.outputs.items()}
     lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
-    document = _document(log, state.id)
+    document = written_out(log.run(state.id).document)
     about = document.nodes.get(name) if document else None
     facts = {
         "run": state.id,

@@ -33,7 +33,7 @@ from engine.workspace import Workspace
 
 Tell = Callable[..., None]
 
-PROGRESS_SECONDS = 0.2
+PROGRESS_SECONDS = 1.0
 LOCK = ".lock"
 NUMPY_DISK_FULL = re.compile(r"Not enough free space to write|\d+ requested and \d+ written")
 """NumPy says it in words only, without an error number."""

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.errors import SylvaError
+from engine.events import EventLog
+from engine.workspace import Workspace
 from tests.faults.lab import Document, Lab, Outputs, diamond, pipeline, wait_until
 
 Undisturbed = Callable[[Document], Outputs]
@@ -146,4 +149,22 @@ def test_a_disk_that_fills_up_at_any_moment_loses_nothing_that_was_finished(
     assert (resumed.code, resumed.outputs) == (0, undisturbed(document))
     again = {node for node, times in lab.executions().items() if times > 1}
     assert not {resumed.nodes[node]["key"] for node in again} & finished
+    assert is_sound(disk)
+
+
+def test_a_disk_too_full_to_shrink_the_run_log_is_said_and_costs_nothing(disk: Path) -> None:
+    with EventLog(Workspace(disk).create()) as log:
+        runs = [log.create_run("test", "{}", {}) for _ in range(40)]
+        for run in runs:
+            log.append(run, "part", "a", part="p", data={"text": "x" * 40_000})
+        log.remove_runs(runs[20:])
+        fill(disk)
+        with pytest.raises(SylvaError, match=r"could not be made smaller .*free some space"):
+            log.shrink()
+        assert len(log.runs()) == 20
+        before = log.size()
+        empty(disk)
+        log.shrink()
+        assert log.size() < before
+        assert [len(log.events(row.id)) for row in log.runs()] == [1] * 20
     assert is_sound(disk)

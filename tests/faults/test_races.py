@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Callable
 
 import pytest
@@ -89,17 +88,6 @@ def test_an_interrupted_run_resumes_after_a_cleaning_that_kept_it(lab: Lab) -> N
     assert not list((lab.workspace / "tmp").iterdir())
     assert lab.resume().code == 0
     assert lab.executions()["source"] == 1
-
-
-@pytest.mark.slow
-def test_a_run_is_refused_while_the_store_is_cleaned_and_can_be_resumed_right_after(lab: Lab) -> None:
-    assert lab.run(pipeline(first={})).code == 0
-    with (lab.workspace / "in-use.lock").open("a") as cleaning:
-        fcntl.flock(cleaning, fcntl.LOCK_EX)
-        refused = lab.run(diamond())
-        assert refused.code == 1
-        assert refused.json["error"]
-    assert lab.resume().code == 0
 
 
 @pytest.mark.slow

@@ -14,16 +14,15 @@ from engine.catalogue import Catalogue
 from engine.document import Document, Node
 from engine.errors import SylvaError
 from engine.events import EventLog, RunRow
-from engine.state import RunState, fold
+from engine.state import RunState
 from engine.store import Output, Store
+from engine.summaries import result_state
 from engine.values import Report
 from engine.wording import readable
 from ui.compare.board import Judged, Line, model_behind
 from ui.runs.history import written_out
 
 UNKNOWN = "unknown"
-ON_THE_WAY = ("progress", "jobs", "part")
-"""Events that say nothing of results, and are most of a log."""
 FOREST, INSPECTED = "deep-forest", "inspect-layers"
 
 
@@ -45,8 +44,7 @@ class Boards:
         newest = log.last_event(row.id)
         known = self._lines.get(row.id)
         if known is None or known[0] != newest:
-            state = fold(RunState(row.id, row.name, row.created), log.events(row.id, without=ON_THE_WAY))
-            known = self._lines[row.id] = newest, self._read(row, state)
+            known = self._lines[row.id] = newest, self._read(row, result_state(log, row))
         return known[1]
 
     def _read(self, row: RunRow, state: RunState) -> tuple[Line, ...]:

@@ -18,6 +18,7 @@ from engine.errors import BadInput, CorruptObject, SylvaError
 from engine.events import EventLog
 from engine.state import RunState, run_state
 from engine.store import Output
+from engine.summaries import Summary, summarise
 from engine.wording import readable
 from nodes._layers import Layers, load_layers
 from ui import links
@@ -38,7 +39,7 @@ from ui.inspect.subject import (
 )
 from ui.previews.models import forest_record
 from ui.previews.parts import check_there, counted, opened
-from ui.runs.history import History, Summary, written_out
+from ui.runs.history import History, written_out
 from ui.runs.view import history_of, look, open_watch, steady
 from ui.runs.watch import Watch
 from ui.runs.words import marked, tone
@@ -116,10 +117,10 @@ def _forests(log: EventLog) -> list[tuple[Summary, Choice, str]]:
         if FOREST not in row.document and INSPECTION not in row.document:
             continue
         document = written_out(row)
-        state = run_state(log, row) if document else None
-        if document is None or state is None:
+        summary = summarise(log, row.id) if document else None
+        if document is None or summary is None:  # not readable, or forgotten meanwhile
             continue
-        summary = history.look(log, row)
+        state = run_state(log, row)
         there = listed(choices(document, state))
         found += [(summary, choice, _score(log, history, summary, choice, state)) for choice in there]
         runs += bool(there)

@@ -1,51 +1,24 @@
 """What became of the runs of a workspace, quickly, however many there are.
 
-A run's state is a fold over its events; what was folded once is kept, and carried on by new events only.
-
-- ``Summary``, ``History``   a run in a list; the list with its filters
+- ``History``   the list of runs with its filters
 - ``reports_of``, ``final_reports``, ``headline_of``  what a run found
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from engine.catalogue import load_catalogue
 from engine.document import Document
 from engine.errors import SylvaError
-from engine.events import EventLog, RunRow
+from engine.events import EventLog, Noted, RunRow
 from engine.pipeline_file import parse
-from engine.state import LIVE, RunState, fold, judge_life, run_state
+from engine.state import RunState
 from engine.store import Output, Store
+from engine.summaries import Summary, most_telling, result_state, summaries
 from engine.sweep import Expansion, as_run
 from engine.values import Report
-
-TELLING = ("comparison", "evaluation")
-"""Kinds of reports, the most telling first."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A run in a list of runs."""
-
-    id: str
-    name: str
-    created: float
-    state: str
-    started: float | None
-    finished: float | None
-    last_event: int
-
-    @property
-    def live(self) -> bool:
-        """Whether someone is at work on it."""
-        return self.state in LIVE
-
-    @property
-    def seconds(self) -> float | None:
-        """How long its last attempt took; nothing while it is at work."""
-        return self.finished - self.started if self.finished and self.started else None
 
 
 @dataclass
@@ -53,35 +26,20 @@ class History:
     """The runs of one workspace and what is known of them already."""
 
     store: Store
-    _told: dict[str, RunState] = field(default_factory=dict)
     _headlines: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def newest(
         self, log: EventLog, *, words: str = "", states: Sequence[str] = (), limit: int = 50
     ) -> tuple[list[Summary], bool]:
         """The newest runs that the words fit and that are in one of the states; whether there are more."""
-        rows = log.runs(None if words or states else limit + 1)
         found: list[Summary] = []
-        for row in rows:
-            if not _fits(row, words):
-                continue
-            summary = self.look(log, row)
-            if not states or summary.state in states:
+        searched = None if words or states else limit + 1
+        for run in summaries(log, searched, wanted=lambda noted: _fits(noted, words)):
+            if not states or run.state in states:
                 if len(found) == limit:
                     return found, True
-                found.append(summary)
+                found.append(run)
         return found, False
-
-    def look(self, log: EventLog, row: RunRow) -> Summary:
-        """What became of a run."""
-        before = self._told.get(row.id) or RunState(row.id, row.name, row.created)
-        events = log.events(row.id, before.last_event)
-        if events:
-            # What nodes did does not matter in a list, and folding it would take most of the time.
-            state = fold(before, (event for event in events if event.node is None))
-            before = self._told[row.id] = replace(state, nodes={}, last_event=events[-1].seq)
-        now = judge_life(before)
-        return Summary(row.id, row.name, row.created, now.state, now.started, now.finished, now.last_event)
 
     def headline(self, log: EventLog, run: Summary) -> str:
         """What a run found, in a few words; nothing while it is at work. Read once, since it takes opening a report."""
@@ -90,12 +48,12 @@ class History:
         known = self._headlines.get((run.id, run.last_event))
         if known is None:
             row = log.run(run.id)
-            known = headline_of(final_reports(self.store, row, run_state(log, row)))
+            known = headline_of(final_reports(self.store, row, result_state(log, row)))
             self._headlines[run.id, run.last_event] = known
         return known
 
 
-def _fits(row: RunRow, words: str) -> bool:
+def _fits(row: Noted, words: str) -> bool:
     """Whether the name has all the words, or the id holds the text."""
     name = row.name.casefold()
     return all(word in name for word in words.casefold().split()) or words.strip() in row.id
@@ -151,7 +109,5 @@ def headline_of(reports: Mapping[str, Report]) -> str:
     """The most telling report in a few words: a comparison before an evaluation before anything else."""
     from ui.previews import headline
 
-    ranked = sorted(
-        reports.values(), key=lambda report: TELLING.index(report.kind) if report.kind in TELLING else len(TELLING)
-    )
-    return ": ".join(part for part in headline(ranked[0]) if part) if ranked else ""
+    report = most_telling(reports.values())
+    return ": ".join(part for part in headline(report) if part) if report else ""

@@ -7,9 +7,10 @@ import streamlit as st
 
 from engine.cli.text import clock, duration
 from engine.errors import SylvaError
+from engine.summaries import Summary
 from engine.wording import readable
 from ui import links
-from ui.runs.history import History, Summary
+from ui.runs.history import History
 from ui.runs.view import LOOK_SECONDS, draw_run, history_of, steady
 from ui.runs.words import INK, marked, tone
 from ui.studio import studio

@@ -51,7 +51,7 @@ class Watch:
         for event in events:
             attempt += event.kind == "run-started"
             self._draw_on(event, attempt)
-            self.heard = event.time
+            self.heard = max(self.heard, event.time)  # jobs of a killed attempt may be written anew
         self.told = fold(self.told, events)
         return judge_life(self.told)
 

@@ -1,0 +1,364 @@
+"""The run log stays small, and whoever reads it sees the same, whenever they look."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.document import Document
+from engine.errors import SylvaError
+from engine.events import EventLog
+from engine.executors import Failed, Failure, Finished, Job, Progressed, Report, Started, Told, Worked
+from engine.pipeline_file import parse
+from engine.plan import Request
+from engine.processes import identify
+from engine.scheduler import Scheduler
+from engine.state import JobState, RunState, fold, judge_life, left_in_passing, run_state
+from engine.store import Store
+from engine.summaries import summaries, summarise
+from engine.supervisor import _condense
+from engine.values import Report as ReportValue
+from engine.workspace import Workspace
+from tests.engine.lab import Lab
+from tests.faults.lab import pipeline
+
+GONE = {"pid": 1, "began": 1, "boot": "another"}
+OLD_LOG = Path(__file__).with_name("old_log.sql")
+PLACES = [["layer 1", "rf", "fold 1"], ["layer 1", "rf", "fold 2"]]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EventLog]:
+    with EventLog(Workspace(tmp_path).create()) as made:
+        yield made
+
+
+def folded(log: EventLog, run: str) -> RunState:
+    row = log.run(run)
+    return fold(RunState(row.id, row.name, row.created), log.events(run))
+
+
+def kinds(log: EventLog, run: str) -> list[str]:
+    return [event.kind for event in log.events(run)]
+
+
+# What a node reports on the way
+
+
+def talk(node: str, executions: int = 1) -> list[Report]:
+    """All that a node reports on the way, one after the other."""
+    states = [("waiting", None), ("running", None), ("done", 0.5 * executions)]
+    said: list[Report] = [Started(node, identify())]
+    for number, place in enumerate(PLACES):
+        said += [Worked(node, [[place, state, seconds]]) for state, seconds in states]
+        said += [Progressed(node, number / 2, f"fold {number}"), Told(node, f"part {number}", {"score": number})]
+    return said
+
+
+class Talking:
+    """An executor whose nodes report what a test says, one report at a time or all at once."""
+
+    free = 1
+
+    def __init__(self, lab: Lab, endings: list[str], at_once: bool, after: Callable[[], None]) -> None:
+        self.lab, self.endings, self.at_once, self.after = lab, endings, at_once, after
+        self.reports: list[Report] = []
+
+    def submit(self, job: Job, upcoming: object) -> None:
+        ending = self.endings.pop(0)
+        end: Report = Failed(job.node, Failure("error", "the test said so"))
+        if ending == "finished":
+            self.lab.store.record(self.lab.executor._result(job))
+            end = Finished(job.node)
+        self.reports = [*talk(job.node), end]
+
+    def wait(self, timeout: float | None) -> list[Report]:
+        self.after()
+        count = len(self.reports) if self.at_once else 1
+        now, self.reports = self.reports[:count], self.reports[count:]
+        return now
+
+    def wake(self) -> None:
+        pass
+
+    def stop(self) -> list[str]:
+        return ["a"] if self.reports else []
+
+    def close(self) -> None:
+        pass
+
+
+def one_node() -> Document:
+    return parse(json.dumps(pipeline(a={})))
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("endings", [["finished"], ["failed"], ["failed", "finished"]])
+def test_what_was_said_on_the_way_does_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endings: list[str], at_once: bool
+) -> None:
+    """Readers that have seen none, some or all of it come to the same state as one who reads it in the end."""
+    monkeypatch.setattr("engine.scheduler.BACK_OFF_SECONDS", 0.0)
+    lab = Lab(tmp_path)
+    readers: list[RunState] = []
+
+    def look() -> None:
+        row = lab.log.run("last")
+        readers[:] = [fold(state, lab.log.events(row.id, state.last_event)) for state in readers]
+        readers.append(fold(RunState(row.id, row.name, row.created), lab.log.events(row.id)))
+
+    lab.executor.executed.clear()
+    executor = Talking(lab, list(endings), at_once, look)
+    made = lab.scheduler(one_node(), Request(retries=len(endings) - 1))
+    scheduler = Scheduler(made.plan, made.request, made.run_id, lab.store, lab.log, executor, {})
+    lab.log.append(scheduler.run_id, "run-finished", state=scheduler.run())
+    look()
+    assert len(readers) >= 2
+    assert all(state == readers[-1] for state in readers)
+    told = kinds(lab.log, scheduler.run_id)
+    assert told.count("progress") == 0
+    assert told.count("jobs") == len(endings)
+    assert told.count("part") == 2 * len(endings)
+    node = readers[-1].nodes["a"]
+    assert node.jobs == {tuple(place): JobState("done", 0.5, len(endings)) for place in PLACES}
+    assert node.executions == len(endings)
+
+
+def test_a_node_at_work_has_one_progress_in_the_log(log: EventLog) -> None:
+    run = log.create_run("test", "{}", {})
+    log.append(run, "started", "a", attempt=1, key="k", process=GONE)
+    entry, seen = None, 0
+    for step in range(5):
+        entry = log.append(run, "progress", "a", replaces=[entry] if entry else [], fraction=step / 5, text="")
+        (newest,) = log.events(run, max(seen, 1))
+        assert newest.data["fraction"] == step / 5
+        assert newest.seq > seen
+        seen = newest.seq
+    assert kinds(log, run) == ["started", "progress"]
+
+
+def test_what_replaces_an_event_is_there_or_the_event_is(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that fails half-way leaves the log as it was."""
+    run = log.create_run("test", "{}", {})
+    first = log.append(run, "progress", "a", fraction=0.1, text="")
+    monkeypatch.setattr("engine.events._row", lambda entry: (entry.run, None, None, None, None))
+    with pytest.raises(sqlite3.IntegrityError):
+        log.append(run, "progress", "a", replaces=[first], fraction=0.2, text="")
+    assert [event.data["fraction"] for event in log.events(run)] == [0.1]
+
+
+def interrupted(log: EventLog) -> str:
+    """A run whose supervisor was killed while a node was at work."""
+    run = log.create_run("test", "{}", {})
+    log.append(run, "run-started", supervisor=GONE, todo=["a", "b"])
+    for node in ("a", "b"):
+        log.append(run, "started", node, attempt=1, key="k", process=GONE)
+    for place in PLACES:
+        for state, seconds in (("waiting", None), ("running", None), ("done", 1.0)):
+            log.append(run, "jobs", "a", moment=100.0, jobs=[[place, state, seconds]])
+    log.append(run, "progress", "a", moment=101.0, fraction=0.5, text="half")
+    log.append(run, "progress", "b", moment=102.0, fraction=0.5, text="half")
+    return run
+
+
+def test_what_a_killed_supervisor_left_is_put_together_when_the_run_goes_on(log: EventLog) -> None:
+    run = interrupted(log)
+    before = folded(log, run)
+    _condense(log, run, log.events(run))
+    assert kinds(log, run).count("jobs") == 1
+    assert [event.time for event in log.events(run) if event.kind == "jobs"] == [101.0]
+    after = folded(log, run)
+    assert after.nodes["a"].jobs == before.nodes["a"].jobs
+    assert fold(before, log.events(run, before.last_event)).nodes == before.nodes
+    events = log.events(run)
+    _condense(log, run, events)  # killed again before it began: nothing is left to be done
+    assert log.events(run) == events
+    log.append(run, "run-started", supervisor=GONE, todo=["a", "b"])
+    carried = fold(before, log.events(run, before.last_event))
+    assert replace(carried, last_event=0) == replace(folded(log, run), last_event=0)
+
+
+def test_a_node_that_ended_left_nothing_in_passing(log: EventLog) -> None:
+    run = interrupted(log)
+    log.append(run, "stopped", "a")
+    assert list(left_in_passing(log.events(run))) == ["b"]
+
+
+# Logs of before
+
+
+@pytest.fixture
+def old_log(tmp_path: Path) -> Iterator[EventLog]:
+    """A log that an earlier version wrote: with all that nodes said on the way, and without summaries."""
+    workspace = Workspace(tmp_path).create()
+    database = sqlite3.connect(workspace.database)
+    database.executescript(OLD_LOG.read_text())
+    database.close()
+    with EventLog(workspace) as made:
+        yield made
+
+
+def test_an_old_log_opens_and_reads(old_log: EventLog) -> None:
+    found = list(summaries(old_log))
+    assert [(run.name, run.state) for run in found] == [
+        ("Old forest", "interrupted"), ("Old failure", "failed"), ("Old log", "done"),
+    ]  # fmt: skip
+    good, failed = (run_state(old_log, old_log.run(run.id)) for run in (found[2], found[1]))
+    assert {node.state for node in good.nodes.values()} == {"done"}
+    assert (failed.nodes["slow"].state, failed.nodes["join"].state) == ("failed", "skipped")
+    assert kinds(old_log, found[2].id).count("progress") > 1
+
+
+def test_an_old_run_goes_on_with_its_jobs(old_log: EventLog) -> None:
+    row = old_log.run("last")
+    before = folded(old_log, row.id).nodes["forest"]
+    assert {job.state for job in before.jobs.values()} == {"kept", "done"}
+    _condense(old_log, row.id, old_log.events(row.id))
+    after = folded(old_log, row.id).nodes["forest"]
+    assert after.jobs == before.jobs
+    assert after.parts == before.parts == {"layer 1": {"score": 0.6}, "layer 2": {"score": 0.7}}
+
+
+# Summaries
+
+
+def ended(log: EventLog, state: str = "done", report: dict[str, Any] | None = None) -> str:
+    run = log.create_run("test", json.dumps(pipeline(a={})), {"settings": ["a.value=3"]})
+    log.append(run, "run-started", supervisor=GONE, todo=["a"])
+    if report:
+        log.append(run, "finished", "a", key="k", seconds=1.0, outputs={"report": report})
+    log.append(run, "run-finished", state=state)
+    return run
+
+
+def stored_report(log: EventLog) -> dict[str, Any]:
+    report = ReportValue("evaluation", "E", {"accuracy": 0.5}, rows=[{"class": "a"}])
+    return Store(log.workspace).put("report", report).to_dict()
+
+
+def test_a_saved_summary_is_used_until_the_run_goes_on(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = ended(log, "failed")
+    (first,) = summaries(log)
+    with monkeypatch.context() as patch:
+        patch.setattr(EventLog, "events", lambda *_, **__: pytest.fail("read again"))
+        assert list(summaries(log)) == [first]
+    log.append(run, "run-started", supervisor=identify().to_dict(), todo=["a"])
+    (now,) = summaries(log)
+    assert (now.state, now.live, now.finished) == ("running", True, None)
+    log.append(run, "run-finished", state="done")
+    assert [each.state for each in summaries(log)] == ["done"]
+
+
+def test_a_summary_does_not_hide_that_a_supervisor_died(log: EventLog) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    run = log.create_run("test", "{}", {})
+    log.append(run, "run-started", supervisor=identify(process.pid).to_dict(), todo=["a"])
+    assert [each.state for each in summaries(log)] == ["running"]
+    process.communicate(b"\n")
+    for _ in range(2):  # the second time it was saved
+        assert [each.state for each in summaries(log)] == ["interrupted"]
+    assert judge_life(folded(log, run)).state == "interrupted"
+
+
+def test_a_summary_has_the_headline_of_the_report_and_reads_it_once(log: EventLog) -> None:
+    run = ended(log, report=stored_report(log))
+    summary = summarise(log, run)
+    assert summary and summary.report
+    assert (summary.report.headline, summary.report.rows) == ({"accuracy": 0.5}, [])
+    assert summary.settings == ("a.value=3",)
+    for folder in log.workspace.objects.iterdir():
+        (folder / ReportValue.FILE).unlink()
+    assert list(summaries(log, reports=True)) == [summary]
+
+
+def test_a_report_that_cannot_be_read_is_looked_for_again(log: EventLog) -> None:
+    report = stored_report(log)
+    ended(log, report=report)
+    file = log.workspace.objects / report["digest"] / ReportValue.FILE
+    text = file.read_text()
+    file.write_text("damaged")
+    assert [each.report for each in summaries(log, reports=True)] == [None]
+    file.write_text(text)
+    assert [each.report is not None for each in summaries(log, reports=True)] == [True]
+
+
+@pytest.mark.parametrize("facts", ["{", "[]", '{"state": 7}', '{"state": "done"}'])
+def test_a_damaged_summary_is_made_again(log: EventLog, facts: str) -> None:
+    run = ended(log, "failed")
+    (good,) = summaries(log)
+    log._db.execute("UPDATE summaries SET facts = ?", (facts,))
+    assert list(summaries(log)) == [good]
+    log._db.execute("UPDATE summaries SET seq = 999999 WHERE run = ?", (run,))
+    assert list(summaries(log)) == [good]
+
+
+def test_summaries_are_listed_when_they_cannot_be_saved(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended(log)
+
+    def refuse(*_: object) -> None:
+        raise SylvaError("the disk is full")
+
+    monkeypatch.setattr(EventLog, "save_summaries", refuse)
+    assert [each.state for each in summaries(log)] == ["done"]
+
+
+# Its size
+
+
+def filled(log: EventLog, runs: int = 30) -> list[str]:
+    made = []
+    for _ in range(runs):
+        run = log.create_run("test", "{}", {})
+        log.append(run, "part", "a", part="p", data={"text": "x" * 30_000})
+        log.append(run, "run-finished", state="done")
+        made.append(run)
+    return made
+
+
+def test_a_log_gives_the_space_of_forgotten_runs_back(log: EventLog) -> None:
+    runs = filled(log)
+    list(summaries(log))
+    log.shrink()
+    before = log.size()
+    log.remove_runs(runs[1:])
+    with EventLog(log.workspace) as reader:
+        log.shrink()
+        assert log.size() < before / 5
+        assert [row.id for row in reader.runs()] == runs[:1]
+        assert len(reader.events(runs[0])) == 2
+    assert log._db.execute("SELECT run FROM summaries").fetchall() == [(runs[0],)]
+
+
+def test_a_log_is_shrunk_beside_a_reader_and_written_on(log: EventLog) -> None:
+    runs = filled(log)
+    with EventLog(log.workspace) as reader, EventLog(log.workspace) as writer:
+        log.remove_runs(runs[1:])
+        reader._db.execute("BEGIN")
+        assert len(reader.runs()) == 1
+        log._db.execute("PRAGMA busy_timeout = 100")
+        log.shrink()
+        assert len(reader.runs()) == 1
+        reader._db.execute("COMMIT")
+        writer.append(runs[0], "run-started", supervisor=GONE, todo=[])
+        assert kinds(reader, runs[0]) == ["part", "run-finished", "run-started"]
+
+
+def test_a_log_that_cannot_be_shrunk_now_stays_as_it_is(log: EventLog) -> None:
+    runs = filled(log)
+    log.remove_runs(runs[1:15])
+    (pages,) = log._db.execute("PRAGMA page_count").fetchone()
+    with EventLog(log.workspace) as blocker:
+        blocker._db.execute("BEGIN IMMEDIATE")
+        log._db.execute("PRAGMA busy_timeout = 10")
+        with pytest.raises(SylvaError, match="could not be made smaller"):
+            log.shrink()
+    assert log._db.execute("PRAGMA page_count").fetchone() == (pages,)
+    assert len(log.runs()) == len(runs) - 14
