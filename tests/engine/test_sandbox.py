@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,17 @@ from engine.processes import identify, is_alive
 from engine.sandbox import Call, call, stream
 
 HERE = "tests.engine.sandboxed"
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server_that_knows_the_tests() -> Iterator[None]:
+    """Start a server of our own, because the usual one does not find the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setattr(sandbox, "_server", sandbox._Server())
+        yield
+        sandbox._server._stop()
 
 
 def ask(function: str, /, subject: str = "t.csv", *, seconds: float = 60.0, megabytes: int = 400, **arguments: Any):

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from nodes.deploy.registry import prove_model
 from nodes.deploy.scoring import score_guarded
 from tests.expect import refused
 from tests.fuzz.damage import killer
-from tests.nodes.deploy.conftest import Kept, Sylva
+from tests.nodes.deploy.conftest import Kept
 
 HEADER, ROW = "amount,count,steady,member,when,colour,grade\n", "1,2,3,true,2024-01-01,red,1\n"
 
@@ -27,7 +28,7 @@ def bad(tmp_path: Path) -> Path:
     return path
 
 
-def test_predict_refuses_a_damaged_file(sylva: Sylva, bad: Path, tmp_path: Path):
+def test_predict_refuses_a_damaged_file(sylva: Any, bad: Path, tmp_path: Path):
     done = sylva("predict", "mart", bad, "-o", tmp_path / "out.csv", code=2)
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == [bad]
