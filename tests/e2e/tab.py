@@ -128,9 +128,6 @@ class Tab:
     def connect(self, source: str, target: str, let_go: bool = True) -> None:
         self.pull(self.centre(self.handle(source, "output")), self.centre(self.handle(target, "input")), let_go)
 
-    def click_ground(self) -> None:
-        self.page.mouse.click(*self.on_stage(500, 540))
-
     def click(self, name: str, **options: Any) -> None:
         self.page.mouse.move(*self.on_stage(500, 540))
         self.node(name).locator(".step-title").click(**options)
