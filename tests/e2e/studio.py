@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -116,6 +116,15 @@ class Studio(Tab):
     def fill(self, label: str, value: str) -> None:
         self.field(label).fill(value)
         self.field(label).press("Enter")
+
+    def fill_until(self, label: str, value: str, holds: Callable[[Document], Any]) -> None:
+        """Fill a field until the document has the value: one typed while the form is drawn anew can be lost."""
+        for _ in range(3):
+            self.fill(label, value)
+            with suppress(AssertionError):
+                self.saved(holds, PATIENCE / 3)
+                return
+        self.saved(holds, 0)
 
     def expect_states(self, seconds: float = PATIENCE, **states: str) -> None:
         """``finished`` is done or cached: another test may have made the same."""

@@ -58,8 +58,7 @@ def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
         remove.last.click()
         studio.saved(lambda document, left=left: len(document.nodes["deep-forest"].params["learners"]) == left)
         expect(remove).to_have_count(left)  # the form is drawn anew
-    studio.fill("Most layers", "1")
-    studio.saved(lambda document: document.nodes["deep-forest"].params.get("max_layers") == 1)
+    studio.fill_until("Most layers", "1", lambda document: document.nodes["deep-forest"].params.get("max_layers") == 1)
     studio.shoot("forest-form")
     studio.button("Layout").click()
     studio.button("Run").click()

@@ -397,7 +397,7 @@ class TestProgress:
         told: list[tuple[int, int | None]] = []
         source = write(table.data, tmp_path / "t.parquet")
         score_file(model, source, tmp_path / "o.csv", progress=lambda rows, total: told.append((rows, total)))
-        assert told[:2] == [(70, 600), (140, 600)] and told[-1] == (600, 600)
+        assert told[:3] == [(0, 600), (70, 600), (140, 600)] and told[-1] == (600, 600)
 
     def test_the_rows_of_a_text_are_guessed(self, table, tmp_path):
         total = open_blocks(write(table.data, tmp_path / "t.csv")).total
@@ -410,9 +410,9 @@ class TestProgress:
         with pytest.raises(Cancelled):
             score_file(
                 model, write(table.data, tmp_path / "t.csv"), tmp_path / "o.csv",
-                progress=lambda rows, total: done.append(rows), cancelled=lambda: len(done) >= 2,
+                progress=lambda rows, total: done.append(rows), cancelled=lambda: len(done) >= 3,
             )  # fmt: skip
-        assert done == [70, 140] and (tmp_path / "o.csv").read_text() == "old"
+        assert done == [0, 70, 140] and (tmp_path / "o.csv").read_text() == "old"
         assert {path.name for path in tmp_path.iterdir()} == {"o.csv", "t.csv"}
 
 
