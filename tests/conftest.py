@@ -37,12 +37,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("faults")
 
 
+TOGETHER = (
+    "tests/ui/previews/test_previews.py",
+    "tests/nodes/deploy/test_service.py",
+    "tests/nodes/deploy/test_registry.py",
+)
+"""Files whose tests share something that takes seconds to make: two workers would make it twice."""
+
+
 def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
     """Give all browser tests to one worker, one after the other: a second browser would only slow down the first."""
     from xdist.scheduler import LoadScopeScheduling
 
     class OneBrowser(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return "browser" if "tests/e2e/" in nodeid else nodeid
+            if "tests/e2e/" in nodeid:
+                return "browser"
+            file = nodeid.partition("::")[0]
+            return file if file in TOGETHER else nodeid
 
     return OneBrowser(config, log)

@@ -76,6 +76,7 @@ def test_a_replay_gives_the_same_report_from_the_store(sylva: Sylva, tmp_path: P
     assert again["reports"] == first["reports"]
 
 
+@pytest.mark.slow
 def test_a_fresh_run_gives_the_same_bytes(sylva: Sylva, tmp_path: Path) -> None:
     """Nothing in the outputs depends on the workspace, the time or the order in which nodes ran."""
     words = ["run", ROOT / "sample_pipelines" / "model_comparison.json"]

@@ -118,8 +118,10 @@ def serve(
 
     wait_passively()
     _check_token(host, token)
-    folder = Registry(Workspace.at(workspace)).find(model)
-    prove_model(folder)
+    registry = Registry(Workspace.at(workspace))
+    folder = registry.find(model)
+    if folder.parent != registry.folder:
+        prove_model(folder)  # it was given as a path: it may come from anyone
     service = Service(
         folder.name,
         open_model(folder),

@@ -48,6 +48,7 @@ def start_using_a_kernel() -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", USE_A_KERNEL], stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_compile_once_and_the_next_one_not_at_all(cache_home: Path) -> None:
     first = [start_using_a_kernel() for _ in range(2)]
     answers = [process.communicate()[0].split() for process in first]

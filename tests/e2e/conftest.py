@@ -1,5 +1,6 @@
 """One browser and one studio for all end-to-end tests; without Chromium they are skipped.
 
+Both end with the last of these tests: the browser's driver keeps an event loop running, in which others cannot start one.
 Each test makes its own pipelines, tables and runs in the workspace that all share, and asks only about these.
 """
 
@@ -15,7 +16,7 @@ from tests.e2e.studio import Studio, studio_at
 from tests.e2e.tab import CHROMIUM
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if CHROMIUM is None:
@@ -27,7 +28,7 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def place(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Workspace]]:
     """The address of the studio and its workspace."""
     workspace = Workspace(tmp_path_factory.mktemp("studio")).create()

@@ -146,6 +146,7 @@ def test_a_run_is_found_again_after_a_reload_looked_at_stopped_and_gone_on_with(
     assert studio.document.nodes == before
 
 
+@pytest.mark.slow
 def test_a_run_outlives_the_studio_and_is_found_when_it_comes_back(tmp_path: Path, browser: Any):
     workspace = Workspace(tmp_path).create()
     few = {"learners": [{"kind": "random_forest", "trees": 200, "count": 2}], "max_layers": 1}

@@ -30,6 +30,7 @@ def wait_for_end(log: EventLog, run: str) -> RunState:
     return state
 
 
+@pytest.mark.slow
 def test_a_killed_launcher_is_replaced_and_runs_go_on_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

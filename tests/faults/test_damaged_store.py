@@ -91,6 +91,7 @@ RECORD_DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", OBJECT_DAMAGE)
+@pytest.mark.slow
 def test_a_damaged_output_that_is_needed_is_made_again(damage: Damage, lab: Lab, undisturbed: Undisturbed) -> None:
     first = lab.run(chain())
     damage(lab.object_file(first, "third"))

@@ -65,6 +65,7 @@ def is_sound(disk: Path) -> bool:
     # NumPy finds out about a full disk in two ways, depending on the size.
     [("big", 8), pytest.param("array", 8, marks=pytest.mark.slow), pytest.param("array", 20, marks=pytest.mark.slow)],
 )
+@pytest.mark.slow
 def test_a_node_that_writes_more_than_fits_fails_alone_and_is_done_with_more_space(
     action: str, megabytes: float, lab: Lab, disk: Path, undisturbed: Undisturbed
 ) -> None:

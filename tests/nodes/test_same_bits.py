@@ -163,6 +163,7 @@ for folder in map(Path, sys.argv[1:]):
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86 processors can be told to forget what they can do")
+@pytest.mark.slow
 def test_an_older_processor_says_the_same(models: dict[tuple[str, int], FittedModel], tmp_path: Path) -> None:
     """BLAS, numpy, the kernels and the C library use nothing newer than SSE."""
     from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__

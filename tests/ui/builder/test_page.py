@@ -134,6 +134,7 @@ def test_a_first_visitor_is_told_how_to_begin(studio: Studio):
     assert {sample.name for sample in samples().values()} <= {part.value.strip("*") for part in app.markdown}
 
 
+@pytest.mark.slow
 def test_the_example_is_run_once_in_a_new_workspace_and_one_click_shows_it_finished(studio: Studio, canvas: Canvas):
     prepare_example(studio)
     prepare_example(studio)
