@@ -1,6 +1,7 @@
 """One browser and one studio for all end-to-end tests; without Chromium they are skipped.
 
-Both end with the last of these tests: the browser's driver keeps an event loop running, in which others cannot start one.
+Both end with the last of these tests: the browser's driver keeps an event loop running, in which
+other tests cannot start their own.
 Each test makes its own pipelines, tables and runs in the workspace that all share, and asks only about these.
 """
 

@@ -16,7 +16,7 @@ slow = pytest.mark.slow
     "action",
     [
         pytest.param("sleep", marks=slow),
-        pytest.param("stubborn", marks=pytest.mark.slow),
+        "stubborn",
         pytest.param("spawn", marks=slow),
         pytest.param("fork", marks=slow),
     ],
