@@ -6,6 +6,8 @@ DEVELOPER := .venv/.ready-developer
 UNFINISHED := .venv/.unfinished
 INSTALL_LOG := .venv/install.log
 WORKERS ?= 2
+# Modules are compiled when they are first imported. Without saved bytecode every process would do it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup run test lint chromium faults fuzz e2e bundle bench format constraints clean
 
