@@ -195,7 +195,7 @@ def ensure_compiled(
     """Return once the kernels of ``parts`` are saved, so that using them does not take long.
 
     They are compiled by a process of their own: that can be ended at any moment, and the memory it takes does not
-    count as memory of this process. ``say`` is told why it takes time, every few seconds; ``interrupt`` is called often
+    count as memory of this process. ``say`` gets the reason every few seconds; ``interrupt`` is called often
     and may raise.
     If that process fails, the kernels are compiled when they are first called.
     """
