@@ -114,6 +114,7 @@ class Lab:
     root: Path
     workspace: Path = field(init=False)
     mark: str = field(init=False)
+    killed: set[int] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
         self.workspace = self.root / "workspace"
@@ -225,12 +226,14 @@ class Lab:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, with_signal)
+        self.killed.update(pids)
 
     def kill_everything(self) -> None:
         self.kill(*self.processes())
 
     def no_process_is_left(self, seconds: float = 5.0) -> None:
         wait_until(lambda: not self.processes(), seconds, f"for the end of {self.processes()}")
+        wait_until(lambda: not any(map(_holds_files, self.killed)), seconds, "for the locks of killed processes")
 
     def nothing_is_left(self) -> None:
         """No process lives and nothing half written lies about."""
@@ -258,6 +261,22 @@ def _command(pid: int, mark: str) -> list[str]:
         if f"{MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
             return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
     return []
+
+
+def _holds_files(pid: int) -> bool:
+    """Whether a process may still have files open.
+
+    A killed process gives up its environment first and its files, with their locks, a moment later.
+    It has none when it is gone, or when its last thread is a zombie.
+    """
+    with contextlib.suppress(OSError):
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+        return len(threads) > 1 or _state(pid) != "Z"
+    return False
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _parent(pid: int) -> int:
