@@ -32,7 +32,7 @@ from benchmarks._bare_loop import sync  # noqa: E402
 from benchmarks._figures import Figure, median_seconds, seconds  # noqa: E402
 from engine.catalogue import load_catalogue  # noqa: E402
 from engine.document import Document, Edge, Node  # noqa: E402
-from engine.edits import SetParams  # noqa: E402
+from engine.edits import set_params  # noqa: E402
 from engine.events import EventLog  # noqa: E402
 from engine.launch import Launcher, new_run  # noqa: E402
 from engine.pipeline_file import parse, write  # noqa: E402
@@ -119,7 +119,7 @@ def bare_loop(folder: Path, count: int) -> float:
 def cold_start(folder: Path, repeats: int) -> Iterator[Figure]:
     """One MART node of one tree with its inputs in the store, from a cold start, against importing what it needs."""
     first = parse((ROOT / "sample_pipelines" / "first_pipeline.json").read_text())
-    document, _ = SetParams("mart", {"trees": 1}).apply(first, load_catalogue())
+    document = set_params(first, load_catalogue(), "mart", {"trees": 1})
     workspace = folder / "cold"
     sylva_run(workspace, document)
     needs = ", ".join(load_catalogue()["mart"].imports)

@@ -64,10 +64,6 @@ class NodeParams(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
 
-class NoParams(NodeParams):
-    """For a node with nothing to set."""
-
-
 FORM = "x-form"
 """Where a field's JSON schema keeps its ``form_hint``."""
 

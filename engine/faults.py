@@ -13,8 +13,6 @@ import signal
 
 VARIABLE = "SYLVA_FAULT"
 SUPERVISOR = "SYLVA_SUPERVISOR_PID"
-POINTS = ("before-run", "before-write", "after-temporary", "after-rename", "after-record")
-STARTING_POINTS = ("run-created", "run-received")
 
 
 def point(name: str, node: str) -> None:

@@ -35,11 +35,6 @@ def to_data(file: str) -> NoReturn:
     _go("data", {"file": file})
 
 
-def to_model(name: str) -> NoReturn:
-    """One model of the workspace."""
-    _go("models", {"model": name})
-
-
 def _go(page: str, address: Mapping[str, str]) -> NoReturn:
     st.switch_page(st.session_state[PAGES][page], query_params=dict(address))
     raise AssertionError("switch_page ends the script")

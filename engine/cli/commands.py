@@ -389,27 +389,25 @@ def _with_settings(document: Document, settings: list[str]) -> Document:
     """Apply ``--set NODE.PARAM=VALUE``, a value for all branches; it is JSON where it can be, else text."""
     from engine.branches import without_choices
     from engine.catalogue import load_catalogue
-    from engine.edits import SetParams, SetSweep
+    from engine.edits import set_params, set_sweep
 
     for setting in settings:
         node, param, text = _node_param_text("--set", setting, document)
         params: dict[str, Any] = {**document.nodes[node].params, param: _value(text)}
-        document, _ = SetParams(node, params).apply(document, load_catalogue())
-        sweep = without_choices(document.nodes[node].sweep, param)
-        document, _ = SetSweep(node, sweep).apply(document, load_catalogue())
+        document = set_params(document, load_catalogue(), node, params)
+        document = set_sweep(document, node, without_choices(document.nodes[node].sweep, param))
     return document
 
 
 def _with_sweeps(document: Document, sweeps: list[str]) -> Document:
     """Apply ``--sweep NODE.PARAM=V1,V2``: one more parameter for the node's sweep, or its values instead of others."""
     from engine.branches import with_choices
-    from engine.catalogue import load_catalogue
-    from engine.edits import SetSweep
+    from engine.edits import set_sweep
 
     for given in sweeps:
         node, param, text = _node_param_text("--sweep", given, document)
         sweep = with_choices(document.nodes[node].sweep, param, _values(text))
-        document, _ = SetSweep(node, sweep).apply(document, load_catalogue())
+        document = set_sweep(document, node, sweep)
     return document
 
 

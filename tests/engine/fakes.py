@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from engine.catalogue import Catalogue
-from engine.contract import Column, NodeParams, NodeType, NoParams, Port
+from engine.contract import Column, NodeParams, NodeType, Port
 from engine.document import Document, Edge, Node
 from engine.errors import BadInput
 from engine.files import Files
@@ -80,12 +80,12 @@ LEARN = NodeType(
     inputs=(Port("table", "table"), Port("start", "model", required=False)), outputs=(Port("model", "model"),),
 )  # fmt: skip
 SCORE = NodeType(
-    "score", "Score", "Apply", "Scores.", 1, NoParams, _no_run,
+    "score", "Score", "Apply", "Scores.", 1, NodeParams, _no_run,
     inputs=(Port("model", "model"), Port("table", "table")), outputs=(Port("predictions", "predictions"),),
     columns=_failing_columns,
 )  # fmt: skip
 COMPARE = NodeType(
-    "compare", "Compare", "Judge", "Compares.", 1, NoParams, _no_run,
+    "compare", "Compare", "Judge", "Compares.", 1, NodeParams, _no_run,
     inputs=(Port("results", "predictions", many=True, accepts=("report",)),), outputs=(Port("report", "report"),),
 )  # fmt: skip
 CATALOGUE = Catalogue([READ, SPLIT, LEARN, SCORE, COMPARE])

@@ -15,7 +15,7 @@ from engine.catalogue import Catalogue
 from engine.cli.commands import _with_settings, _with_sweeps
 from engine.contract import NodeParams, NodeType, Port
 from engine.document import Document, Node, Sweep
-from engine.edits import History, KeepBranch, ReviseSweep, SetSweep
+from engine.edits import apply_branch, revise_sweep, set_sweep
 from engine.keys import node_key
 from engine.pipeline_file import dumps, parse
 from engine.plan import Request, make_plan
@@ -501,26 +501,22 @@ def test_a_sweep_of_the_wrong_shape_is_refused_when_it_is_read(sweep: Any, field
     assert said(caught.value.problems) == [("forest", field)]
 
 
-def test_a_sweep_is_edited_and_taken_back():
-    history = History(pipeline())
-    history.do(SetSweep("forest", sweep_of(TREES)), CATALOGUE)
-    history.do(ReviseSweep("forest", lambda sweep: with_choices(sweep, "loss", ["log"])), CATALOGUE)
-    assert history.document.nodes["forest"].sweep == sweep_of({**TREES, "loss": ["log"]})
-    history.undo()
-    assert history.document.nodes["forest"].sweep == sweep_of(TREES)
-    assert history.undo().nodes["forest"].sweep is None
+def test_a_sweep_is_edited():
+    swept = set_sweep(pipeline(), "forest", sweep_of(TREES))
+    more = revise_sweep(swept, "forest", lambda sweep: with_choices(sweep, "loss", ["log"]))
+    assert more.nodes["forest"].sweep == sweep_of({**TREES, "loss": ["log"]})
+    assert swept.nodes["forest"].sweep == sweep_of(TREES)
+    assert set_sweep(more, "forest", None) == pipeline()
 
 
 def test_the_values_of_a_branch_are_kept_and_the_sweep_ends():
     swept = pipeline(sweeps={"split": {"seed": [1, 2]}, "forest": {"trees": [50, 7], "loss": ["hinge"]}})
-    history = History(swept)
-    after = history.do(KeepBranch(expansion(swept, CATALOGUE).values["judge-2-1"]), CATALOGUE)
+    after = apply_branch(swept, CATALOGUE, expansion(swept, CATALOGUE).values["judge-2-1"])
     assert after.nodes["forest"] == Node(type="learn", params={"loss": "hinge"})  # 50 is the default
     assert after.nodes["split"] == Node(type="split", params={"seed": 2})
-    assert history.undo() == swept
     gone = Node(type="learn", sweep=sweep_of(TREES))
     with refused(BadSweep):
-        KeepBranch({"forest": {"grid.low": 1}}).apply(pipeline(forest=gone), CATALOGUE)
+        apply_branch(pipeline(forest=gone), CATALOGUE, {"forest": {"grid.low": 1}})
 
 
 # The plan

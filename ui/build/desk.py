@@ -22,7 +22,6 @@ import streamlit as st
 
 from engine.contract import NodeType
 from engine.document import Document, Endpoint, changed
-from engine.edits import Edit
 from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.files import Files
@@ -118,12 +117,12 @@ class Desk:
         elif self.not_saved or self.library.stamp(self.pipeline) != self.stamp:
             self._read_again()
 
-    def edit(self, *edits: Edit) -> None:
+    def edit(self, *edits: Callable[[Document], Document]) -> None:
         """Make edits and save them; forms and canvas that show something else by then are drawn anew."""
         self.refresh()
         document = self.document
         for edit in edits:
-            document, _ = edit.apply(document, self.catalogue)
+            document = edit(document)
         if document != self.document:
             self.epoch += _differs_on_canvas(self.document, document)
             self.document = document

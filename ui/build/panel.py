@@ -9,8 +9,8 @@ from itertools import islice
 import streamlit as st
 
 from engine.contract import NodeType
-from engine.document import Node, NodeSettings
-from engine.edits import ReviseParams, ReviseSweep, SetDescription, SetLabel, SetSettings
+from engine.document import Document, Node, NodeSettings
+from engine.edits import revise_params, revise_sweep, set_description, set_label, set_settings
 from engine.problems import Problem
 from engine.state import NodeState
 from engine.sweep import is_judged
@@ -63,7 +63,7 @@ def _description(desk: Desk) -> None:
     key = f"{desk.pipeline}/description/{hash(text)}"  # another text, another widget
 
     def save() -> None:
-        desk.attempt(lambda: desk.edit(SetDescription(st.session_state[key])))
+        desk.attempt(lambda: desk.edit(lambda document: set_description(document, st.session_state[key])))
 
     st.text_area(
         "Description", text, key=key, on_change=save, max_chars=10_000, height=100, placeholder="What it is for"
@@ -123,12 +123,16 @@ def failure(state: NodeState) -> None:
 
 
 def _revise(desk: Desk, name: str, edit: ParamsEdit) -> None:
-    desk.attempt(lambda: desk.edit(ReviseParams(name, edit)))
+    desk.attempt(lambda: desk.edit(lambda document: revise_params(document, desk.catalogue, name, edit)))
 
 
 def _revise_sweep(desk: Desk, name: str, edit: SweepEdit, params: ParamsEdit | None) -> None:
-    needed = [ReviseParams(name, params)] if params else []
-    desk.attempt(lambda: desk.edit(*needed, ReviseSweep(name, edit)))
+    def revise(document: Document) -> Document:
+        if params:
+            document = revise_params(document, desk.catalogue, name, params)
+        return revise_sweep(document, name, edit)
+
+    desk.attempt(lambda: desk.edit(revise))
 
 
 def _offered_files(node_type: NodeType) -> list[str]:
@@ -174,7 +178,8 @@ def _about_the_node(desk: Desk, name: str, node: Node, node_type: NodeType) -> N
 
 
 def _set_label(desk: Desk, name: str, key: str) -> None:
-    desk.attempt(lambda: desk.edit(SetLabel(name, st.session_state[key].strip())))
+    label = st.session_state[key].strip()
+    desk.attempt(lambda: desk.edit(lambda document: set_label(document, name, label)))
 
 
 def _set_setting(desk: Desk, name: str, field: str, key: str) -> None:
@@ -182,4 +187,4 @@ def _set_setting(desk: Desk, name: str, field: str, key: str) -> None:
     desk.refresh()  # another tab may have set another of them
     settings = desk.document.nodes[name].settings.model_dump()
     settings[field] = 0 if value is None and field == "retries" else value
-    desk.attempt(lambda: desk.edit(SetSettings(name, NodeSettings(**settings))))
+    desk.attempt(lambda: desk.edit(lambda document: set_settings(document, name, NodeSettings(**settings))))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from engine.edits import SetName
+from engine.edits import set_name
 from engine.errors import SylvaError
 from engine.pipeline_file import dumps
 from engine.script import check_exportable, export_python
@@ -46,7 +46,7 @@ def _name(desk: Desk) -> None:
     def rename() -> None:
         wanted = st.session_state[key].strip()
         if wanted and wanted != desk.document.name:
-            desk.attempt(lambda: desk.edit(SetName(wanted)))
+            desk.attempt(lambda: desk.edit(lambda document: set_name(document, wanted)))
 
     st.text_input("Name", name, key=key, on_change=rename, max_chars=200, label_visibility="collapsed", width=260)
 

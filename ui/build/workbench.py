@@ -10,7 +10,7 @@ import streamlit as st
 from engine.branches import Values, branch_words, brief, param_words
 from engine.cli.text import duration
 from engine.document import Endpoint
-from engine.edits import KeepBranch
+from engine.edits import apply_branch
 from engine.errors import SylvaError
 from engine.problems import Problem
 from engine.state import NodeState, RunState
@@ -309,7 +309,7 @@ def _keep_button(desk: Desk, values: Mapping[str, Values], label: str) -> None:
 
 
 def _keep(desk: Desk, values: Mapping[str, Values]) -> None:
-    if desk.attempt(lambda: desk.edit(KeepBranch(values))):
+    if desk.attempt(lambda: desk.edit(lambda document: apply_branch(document, desk.catalogue, values))):
         kept = [
             f"{param_words(param, desk.type_of(name))} = {brief(value)}"
             for name, each in values.items()

@@ -147,15 +147,16 @@ def app():
     import streamlit as st
 
     from engine.catalogue import load_catalogue
-    from engine.edits import ReviseParams, ReviseSweep
+    from engine.edits import revise_params, revise_sweep
     from engine.validate import find_problems
     from ui.forms.sweep import in_sweep, sweep_form
 
     state, catalogue = st.session_state, load_catalogue()
 
     def change(edit, params):  # this function is run by itself, without the imports above
-        for one in [*([ReviseParams("node", params)] if params else []), ReviseSweep("node", edit)]:
-            state.document, _ = one.apply(state.document, catalogue)
+        if params:
+            state.document = revise_params(state.document, catalogue, "node", params)
+        state.document = revise_sweep(state.document, "node", edit)
 
     problems = [problem for problem in find_problems(state.document, catalogue) if in_sweep(problem)]
     node = state.document.nodes["node"]
