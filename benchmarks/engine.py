@@ -31,14 +31,14 @@ os.environ["PYTHONPATH"] = str(PLUGIN)
 from benchmarks._bare_loop import sync  # noqa: E402
 from benchmarks._figures import Figure, median_seconds, seconds  # noqa: E402
 from engine.catalogue import load_catalogue  # noqa: E402
-from engine.document import Document, Edge, Node  # noqa: E402
 from engine.edits import set_params  # noqa: E402
 from engine.events import EventLog  # noqa: E402
 from engine.launch import Launcher, new_run  # noqa: E402
+from engine.pipeline import Document, Edge, Node  # noqa: E402
 from engine.pipeline_file import parse, write  # noqa: E402
 from engine.plan import Request  # noqa: E402
-from engine.state import run_state  # noqa: E402
-from engine.validate import find_problems  # noqa: E402
+from engine.run_state import run_state  # noqa: E402
+from engine.validation import find_problems  # noqa: E402
 from engine.workspace import Workspace  # noqa: E402
 
 WIDE, DEEP = 5, 10

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from engine.contract import NodeType
+from engine.node_types import NodeType
 
 GROUP = "sylva.nodes"
 OWN_DISTRIBUTION = "sylva-studio"

@@ -14,10 +14,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from engine.branches import with_values
-from engine.contract import NodeType
-from engine.document import Document, Node, NodeSettings, Sweep, changed
+from engine.node_types import NodeType
+from engine.pipeline import Document, Node, NodeSettings, Sweep, changed
 from engine.problems import BadSweep
-from engine.validate import Types, unknown_node
+from engine.validation import Types, unknown_node
 
 
 def set_name(document: Document, name: str) -> Document:

@@ -16,22 +16,22 @@ import sys
 import threading
 from functools import partial
 
-from engine import faults
 from engine.catalogue import Catalogue
-from engine.contract import NodeParams, NodeType
-from engine.document import Document
+from engine.crash_points import crash_point
 from engine.errors import BadInput, SylvaError
 from engine.events import EventLog
 from engine.files import Files
 from engine.handover import Order, new_line, receive_order, send_order
 from engine.keys import node_key
+from engine.node_types import NodeParams, NodeType
+from engine.pipeline import Document
 from engine.pipeline_file import dumps
 from engine.plan import Request
 from engine.problems import Problem
 from engine.processes import ProcessId, is_alive, wait_passively
-from engine.state import RunState
+from engine.run_state import RunState
 from engine.store import Store
-from engine.validate import find_problems, find_source_problems
+from engine.validation import find_problems, find_source_problems
 from engine.workspace import Workspace
 
 
@@ -60,7 +60,7 @@ def _was_read_before(files: Files, store: Store, node_type: NodeType, params: No
 def new_run(log: EventLog, document: Document, request: Request) -> str:
     """Note down a run of a valid document; its id. Hold ``Workspace.in_use`` until the run is handed over."""
     run = log.create_run(document.name, dumps(document), request.to_dict())
-    faults.point("run-created", "run")
+    crash_point("run-created", "run")
     return run
 
 

@@ -15,9 +15,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from engine.contract import NodeParams, NodeType
-from engine.document import Document, Node
 from engine.errors import BadInput
+from engine.node_types import NodeParams, NodeType
+from engine.pipeline import Document, Node
 from engine.problems import (
     BadParam,
     InvalidPipeline,

@@ -17,9 +17,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from engine.document import Document, RepeatedKeys, too_deep, translated, value_problems
-from engine.durable import replacing
+from engine.atomic import replacing
 from engine.errors import SylvaError
+from engine.pipeline import Document, RepeatedKeys, too_deep, translated, value_problems
 from engine.problems import (
     BadStructure,
     InvalidPipeline,

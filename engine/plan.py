@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine.contract import NodeParams, NodeType
-from engine.document import Document, Endpoint, NodeSettings
 from engine.errors import BadInput
+from engine.node_types import NodeParams, NodeType
 from engine.params import Types, params_of
-from engine.sweep import expansion
+from engine.pipeline import Document, Endpoint, NodeSettings
+from engine.sweeps import expansion
 
 if TYPE_CHECKING:
     import networkx as nx

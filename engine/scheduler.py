@@ -19,7 +19,7 @@ from engine.executors import Executor, Failed, Failure, Finished, Job, Progresse
 from engine.files import Files
 from engine.keys import node_key
 from engine.plan import Plan, Request, Step
-from engine.state import last_jobs
+from engine.run_state import last_jobs
 from engine.store import Output, Result, Store
 
 BACK_OFF_SECONDS = 1.0

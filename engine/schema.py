@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from engine.contract import NodeType
-from engine.document import Document
+from engine.node_types import NodeType
+from engine.pipeline import Document
 
 
 def json_schema(catalogue: Mapping[str, NodeType]) -> dict[str, Any]:

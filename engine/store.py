@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from engine import faults
-from engine.durable import sync
+from engine.atomic import sync
+from engine.crash_points import crash_point
 from engine.errors import CorruptObject, SylvaError
 from engine.values import VALUES, Savable
 from engine.workspace import Workspace
@@ -93,7 +93,7 @@ class Store:
 
     def put(self, port_type: str, value: Savable, *, node: str = "", room: int | None = None) -> Output:
         """Keep ``value`` durably; the same content is kept once. ``room`` is how many bytes may still be added."""
-        faults.point("before-write", node)
+        crash_point("before-write", node)
         with self._temporary_folder() as folder:
             value.save(folder)
             files = _hashed_and_synced(folder)
@@ -103,9 +103,9 @@ class Store:
                     f"the store has {room:,} bytes left of its limit and this output needs {output.size:,}; "
                     "free space with `sylva gc` or raise --store-limit"
                 )
-            faults.point("after-temporary", node)
+            crash_point("after-temporary", node)
             adopted = self._adopt(folder, output)
-        faults.point("after-rename", node)
+        crash_point("after-rename", node)
         return adopted
 
     def record(self, result: Result) -> None:
@@ -116,7 +116,7 @@ class Store:
         sync(temporary)
         temporary.replace(path)
         sync(path.parent)
-        faults.point("after-record", result.node)
+        crash_point("after-record", result.node)
 
     def find(self, key: str) -> Result | None:
         """The result of ``key`` if all of it is in the store and looks as it did when it was written."""

@@ -18,14 +18,14 @@ from functools import lru_cache
 from typing import Any
 
 from engine.catalogue import load_catalogue
-from engine.document import Document
 from engine.errors import SylvaError
 from engine.events import EventLog, Noted, RunRow
+from engine.pipeline import Document
 from engine.pipeline_file import parse
 from engine.problems import InvalidPipeline
-from engine.state import LIVE, RunState, fold, judge_life
+from engine.run_state import LIVE, RunState, fold, judge_life
 from engine.store import Output, Store
-from engine.sweep import as_run, has_sweep
+from engine.sweeps import as_run, has_sweep
 from engine.values import Report
 
 ON_THE_WAY = ("progress", "jobs", "part")

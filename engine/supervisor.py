@@ -15,8 +15,8 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine import faults
 from engine.catalogue import load_catalogue
+from engine.crash_points import SUPERVISOR, crash_point
 from engine.errors import SylvaError
 from engine.events import Event, EventLog, RunRow
 from engine.executors import Executor
@@ -25,8 +25,8 @@ from engine.handover import Order, receive_order
 from engine.pipeline_file import parse
 from engine.plan import Plan, Request, make_plan
 from engine.processes import ProcessId, end_leftover, identify, usable_memory, wait_passively
+from engine.run_state import RunState, fold, last_jobs, left_in_passing
 from engine.scheduler import Scheduler
-from engine.state import RunState, fold, last_jobs, left_in_passing
 from engine.store import Output, Store
 from engine.summaries import summarise
 from engine.workspace import Workspace
@@ -40,7 +40,7 @@ def supervise(workspace: Workspace, run: str, locks: Sequence[int]) -> str:
     # Node code must not find this process's threads multiplied by every library's own.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     wait_passively()
-    os.environ[faults.SUPERVISOR] = str(os.getpid())
+    os.environ[SUPERVISOR] = str(os.getpid())
     with EventLog(workspace) as log:
         row = log.run(run)
     request = Request.from_dict(row.request)
@@ -122,7 +122,7 @@ def _obey_signals(scheduler: Scheduler, executor: Executor) -> None:
 def obey(order: Order) -> int:
     """Supervise a run; an exit code. What goes wrong outside the nodes is in its log."""
     _speak_to(order.workspace.supervisor_log(order.run))
-    faults.point("run-received", "run")
+    crash_point("run-received", "run")
     try:
         return 0 if supervise(order.workspace, order.run, order.locks) == "done" else 1
     except SylvaError as error:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
-from engine.script import Code, Names, settings, statement
+from engine.export_python import Code, Names, settings, statement
+from engine.node_types import Context, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
-from nodes._layers import UNKNOWN, Layers
-from nodes._learners import DeepForest
-from nodes._levels import class_codes
-from nodes._model import FittedModel, describe_model, load_model
-from nodes._survey import Survey, cascade_of, choose_rows, survey
-from nodes._tsne import fitting_perplexity, lay_out
+from nodes.inspection.layer_statistics import Survey, cascade_of, choose_rows, survey
+from nodes.inspection.layers import UNKNOWN, Layers
+from nodes.inspection.tsne import fitting_perplexity, lay_out
+from nodes.models.categories import class_codes
+from nodes.models.learners import DeepForest
+from nodes.models.model import FittedModel, describe_model, load_model
 
 if TYPE_CHECKING:
     import numpy as np

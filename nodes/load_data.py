@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, field_validator
 
 from engine import sandbox
-from engine.contract import OUTSIDE, Column, Columns, Context, Kind, NodeParams, NodeType, Port, Role, form_hint
 from engine.errors import BadInput
+from engine.export_python import Code, Names, settings, statement
 from engine.files import Files
-from engine.script import Code, Names, settings, statement
+from engine.node_types import OUTSIDE, Column, Columns, Context, Kind, NodeParams, NodeType, Port, Role, form_hint
 from engine.values import Table, kind_of
-from nodes import _reading
-from nodes._columns import listed, require_column
-from nodes._csv_file import Dialect
-from nodes._decoded_size import is_within
-from nodes._kinds import as_kind, settle
-from nodes._roles import check_classes, check_roles, without_missing_target
-from nodes._samples import read_sample, sample_columns, sample_name
+from nodes.data import formats as _reading
+from nodes.data.column_types import as_kind, settle
+from nodes.data.columns import listed, require_column
+from nodes.data.csv_reader import Dialect
+from nodes.data.decoded_size import is_within
+from nodes.data.roles import check_classes, check_roles, without_missing_target
+from nodes.data.samples import read_sample, sample_columns, sample_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,13 +13,13 @@ from typing import Any
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
+from engine.export_python import Code, Names, statement
 from engine.files import Files
-from engine.script import Code, Names, statement
+from engine.node_types import Context, NodeParams, NodeType, Port, form_hint
 from engine.workspace import Workspace
-from nodes._model import CARD, FILE, describe_model, is_plain, load_model, model_files
-from nodes.deploy.registry import Registry, being_read
+from nodes.models.model import CARD, FILE, describe_model, is_plain, load_model, model_files
+from nodes.models.registry import Registry, being_read
 from nodes.save_model import NAME
 
 

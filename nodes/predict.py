@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from engine.contract import Columns, Context, NodeParams, NodeType, Port, form_hint
-from engine.script import Code, Names, settings, statement
+from engine.export_python import Code, Names, settings, statement
+from engine.node_types import Columns, Context, NodeParams, NodeType, Port, form_hint
 from engine.values import Predictions, Table
-from nodes._columns import require_column
-from nodes._levels import MISSING, class_codes
-from nodes._model import FittedModel, load_model
+from nodes.data.columns import require_column
+from nodes.models.categories import MISSING, class_codes
+from nodes.models.model import FittedModel, load_model
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,6 +1,6 @@
 """Keep a model under a name, outside the store of results.
 
-Beside the model lies a small card that says which run saved it and when; ``nodes.deploy.registry`` reads it.
+Beside the model lies a small card that says which run saved it and when; ``nodes.models.registry`` reads it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port
-from engine.durable import sync
+from engine.atomic import sync
 from engine.errors import BadInput
-from engine.script import Code, Names, settings, statement
+from engine.export_python import Code, Names, settings, statement
+from engine.node_types import Context, NodeParams, NodeType, Port
 from engine.values import Report
-from nodes._model import CARD, describe_model, model_files
+from nodes.models.model import CARD, describe_model, model_files
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 """What models may be called: no path, nothing hidden."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port
-from engine.durable import replacing
+from engine.atomic import replacing
 from engine.errors import SylvaError
-from engine.script import Code, Names, statement
+from engine.export_python import Code, Names, statement
+from engine.node_types import Context, NodeParams, NodeType, Port
 from engine.values import Predictions, Report, Table
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from engine.contract import Column, Columns, Context, Kind, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
-from engine.script import Code, Names, settings, statement
+from engine.export_python import Code, Names, settings, statement
+from engine.node_types import Column, Columns, Context, Kind, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
-from nodes._columns import require_column
+from nodes.data.columns import require_column
 
 
 class SelectColumnsParams(NodeParams):

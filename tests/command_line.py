@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from engine.catalogue import load_catalogue
-from engine.cli import main
+from ui.cli import main
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = str(ROOT / "tests" / "plugin")

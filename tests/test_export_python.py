@@ -17,12 +17,12 @@ import pytest
 from pyarrow.parquet import read_table
 
 from engine.catalogue import Catalogue, load_catalogue
-from engine.document import Document, Edge, Node
 from engine.errors import BadInput
 from engine.events import EventLog
+from engine.export_python import Raw, comment, export_python, literal, statement
+from engine.pipeline import Document, Edge, Node
 from engine.pipeline_file import dumps, parse, read
-from engine.script import Raw, comment, export_python, literal, statement
-from engine.state import run_state
+from engine.run_state import run_state
 from engine.store import Output, Store
 from engine.values import Report
 from engine.workspace import Workspace

@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.errors import reader_crashed
 from engine.executors import Failed, Failure, Finished, Job, Progressed, Report, Started, Told, Worked
-from engine.executors.nursery import start_nursery
+from engine.executors.fork_server import start_nursery
 from engine.executors.worker import out_of_memory
 from engine.processes import ProcessId, exit_text, kill_group
 from engine.workspace import Workspace

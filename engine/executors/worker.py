@@ -21,12 +21,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from engine import faults
 from engine.catalogue import load_catalogue
-from engine.contract import Context, NodeType
+from engine.crash_points import crash_point
 from engine.errors import BadInput, Cancelled, CorruptObject, SylvaError
 from engine.executors import Failure, Job
 from engine.files import Files
+from engine.node_types import Context, NodeType
 from engine.store import Result, Store
 from engine.wording import readable
 from engine.workspace import Workspace
@@ -60,7 +60,7 @@ def execute(job: Job, tell: Tell) -> None:
 def _run(job: Job, store: Store, folder: Path, tell: Tell) -> Result:
     node_type = load_catalogue()[job.type]
     began = time.monotonic()
-    faults.point("before-run", job.node)
+    crash_point("before-run", job.node)
     inputs = {port: [store.open(output) for output in outputs] for port, outputs in job.inputs.items()}
     given = {port.name: _given(inputs.get(port.name, []), port.many) for port in node_type.inputs}
     params = node_type.params.model_validate_json(json.dumps(job.params))

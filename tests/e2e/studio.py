@@ -10,10 +10,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from engine.document import Document, Edge, Node
 from engine.events import Event, EventLog
-from engine.library import Library
-from engine.state import RunState, run_state
+from engine.pipeline import Document, Edge, Node
+from engine.pipeline_library import Library
+from engine.run_state import RunState, run_state
 from engine.workspace import Workspace
 from tests.e2e.tab import PATIENCE, Tab, expect, free_port, served, until
 
@@ -21,7 +21,7 @@ from tests.e2e.tab import PATIENCE, Tab, expect, free_port, served, until
 @contextmanager
 def studio_at(workspace: Path) -> Iterator[str]:
     port = free_port()
-    command = [sys.executable, "-P", "-m", "ui", f"--port={port}", "--no-browser", f"--workspace={workspace}"]
+    command = [sys.executable, "-P", "-m", "ui.studio", f"--port={port}", "--no-browser", f"--workspace={workspace}"]
     with served(command, port, workspace) as address:
         yield address
 

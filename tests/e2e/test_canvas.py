@@ -1,6 +1,7 @@
 """The canvas by mouse and keys, in a real browser: what its own modules cannot show without one.
 
-What may be connected, undo, the clipboard, names, notes and the talk with Python are tested in ``tests/ui/canvas``.
+What may be connected, undo, the clipboard, names, notes and the talk with Python are tested in
+``tests/ui/studio/canvas``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from engine.document import Document, Node, Note
+from engine.pipeline import Document, Node, Note
 from tests.e2e.studio import WIRES, Studio, five_steps, many
 from tests.e2e.tab import until
 

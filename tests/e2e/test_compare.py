@@ -10,15 +10,15 @@ import pyarrow as pa
 import pytest
 
 from engine.catalogue import load_catalogue
-from engine.contract import Context
-from engine.document import Document, Node
 from engine.files import Files
+from engine.node_types import Context
+from engine.pipeline import Document, Node
 from engine.values import Predictions, Report
 from engine.workspace import Workspace
 from nodes import evaluate
 from tests.e2e.studio import Studio
-from tests.ui.compare.lab import judged_run, pipeline
-from ui.studio import Studio as Workshop
+from tests.ui.studio.compare.lab import judged_run, pipeline
+from ui.studio.session import Studio as Workshop
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.document import Document, Edge, Node
+from engine.pipeline import Document, Edge, Node
 from engine.workspace import Workspace
 from tests.e2e.studio import Studio
 from tests.e2e.tab import until

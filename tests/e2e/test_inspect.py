@@ -10,8 +10,8 @@ from engine.catalogue import load_catalogue
 from engine.workspace import Workspace
 from tests.e2e.studio import Studio
 from tests.e2e.tab import until
-from tests.ui.inspect.lab import inspected_run, large
-from ui.studio import Studio as Workshop
+from tests.ui.studio.inspect.lab import inspected_run, large
+from ui.studio.session import Studio as Workshop
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engine.document import Document, Edge, Node
+from engine.pipeline import Document, Edge, Node
 from tests.e2e.studio import PATIENCE, Studio, expect
 
 PIPELINE = Document(

@@ -8,10 +8,10 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from engine.catalogue import Catalogue
-from engine.contract import Column, NodeParams, NodeType, Port
-from engine.document import Document, Edge, Node
 from engine.errors import BadInput
 from engine.files import Files
+from engine.node_types import Column, NodeParams, NodeType, Port
+from engine.pipeline import Document, Edge, Node
 
 
 class ReadParams(NodeParams):

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.catalogue import Catalogue
-from engine.document import Document, Edge, Node, NodeSettings
 from engine.events import EventLog
 from engine.executors import Failed, Failure, Finished, Job, Report, Started
+from engine.pipeline import Document, Edge, Node, NodeSettings
 from engine.plan import Plan, Request, make_plan
 from engine.processes import identify
+from engine.run_state import RunState, run_state
 from engine.scheduler import Scheduler
-from engine.state import RunState, run_state
 from engine.store import Output, Result, Store
 from engine.values import Report as ReportValue
 from engine.workspace import Workspace

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from engine.contract import Context
 from engine.errors import Cancelled
 from engine.files import Files
+from engine.node_types import Context
 from tests.expect import refused
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.document import Document, Node, NodeSettings
 from engine.edits import (
     revise_params,
     set_description,
@@ -14,6 +13,7 @@ from engine.edits import (
     set_settings,
     without_defaults,
 )
+from engine.pipeline import Document, Node, NodeSettings
 from engine.problems import BadStructure, NotFinite, Problem, UnknownNode
 from tests.engine import fakes
 from tests.engine.fakes import CATALOGUE, make, whole

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.document import Document, Node
 from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.launch import Launcher, new_run
+from engine.pipeline import Document, Node
 from engine.plan import Request
 from engine.processes import ProcessId, end_leftover, identify, is_alive
-from engine.state import RunState, run_state
+from engine.run_state import RunState, run_state
 from engine.workspace import Workspace
 from tests.command_line import PLUGIN, ROOT
 from tests.expect import refused

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from engine.document import Document
 from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.executors import Failed, Failure, Finished, Job, Progressed, Report, Started, Told, Worked
+from engine.pipeline import Document
 from engine.pipeline_file import parse
 from engine.plan import Request
 from engine.processes import identify
+from engine.run_state import JobState, RunState, fold, judge_life, left_in_passing, run_state
 from engine.scheduler import Scheduler
-from engine.state import JobState, RunState, fold, judge_life, left_in_passing, run_state
 from engine.store import Store
 from engine.summaries import summaries, summarise
 from engine.supervisor import _condense

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine import scheduler as scheduling
-from engine.document import NodeSettings
 from engine.executors import Failure, Told
+from engine.pipeline import NodeSettings
 from engine.plan import Request
 from tests.engine.lab import Lab, pipeline
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.contract import Context
 from engine.files import Files
+from engine.node_types import Context
 from engine.values import Table
 
 

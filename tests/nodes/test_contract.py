@@ -11,10 +11,10 @@ import pytest
 from pydantic import Field
 
 from engine.catalogue import load_catalogue
-from engine.contract import Context, NodeParams, NodeType, Port
-from engine.node_check import check_node
+from engine.node_types import Context, NodeParams, NodeType, Port
 from engine.pipeline_file import parse
-from engine.validate import find_problems
+from engine.testing import check_node
+from engine.validation import find_problems
 from engine.values import Folder, Report, Table
 from nodes import NODE_TYPES, deep_forest, evaluate, predict
 

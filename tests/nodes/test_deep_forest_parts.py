@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from engine.contract import Context
 from engine.errors import Cancelled
+from engine.node_types import Context
 from engine.values import Table
 from nodes import deep_forest
 from tests.nodes.conftest import make_context

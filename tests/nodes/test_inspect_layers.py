@@ -13,13 +13,15 @@ import pytest
 
 from deepforest.inspection import agreement, scatter_ratio
 from deepforest.metrics import auc
-from engine.contract import Context
 from engine.errors import Cancelled
+from engine.node_types import Context
 from engine.values import Folder, Table
-from nodes import _survey, _tsne, deep_forest, evaluate, inspect_layers, mart, predict
-from nodes._layers import UNKNOWN, Layers, load_layers
-from nodes._survey import Spread, choose_rows
-from nodes._tsne import fitting_perplexity, lay_out
+from nodes import deep_forest, evaluate, inspect_layers, mart, predict
+from nodes.inspection import layer_statistics as _survey
+from nodes.inspection import tsne as _tsne
+from nodes.inspection.layer_statistics import Spread, choose_rows
+from nodes.inspection.layers import UNKNOWN, Layers, load_layers
+from nodes.inspection.tsne import fitting_perplexity, lay_out
 from tests.expect import refused
 from tests.nodes.conftest import make_context
 
@@ -397,7 +399,7 @@ def rewrite(folder: Path, **changes: Any) -> None:
 
 
 def resave(folder: Path, name: str, array: np.ndarray) -> None:
-    from nodes._kept import sha256_of
+    from nodes.models.model_folder import sha256_of
 
     np.save(folder / f"{name}.npy", array)
     about = json.loads((folder / "layers.json").read_text())

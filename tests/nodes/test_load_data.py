@@ -17,11 +17,11 @@ import pytest
 from pydantic import ValidationError
 
 from engine import sandbox
-from engine.contract import OUTSIDE, Context
 from engine.errors import BadInput, Cancelled
 from engine.files import Files
+from engine.node_types import OUTSIDE, Context
 from engine.values import Table
-from nodes._decoded_size import is_within
+from nodes.data.decoded_size import is_within
 from nodes.load_data import NODE, LoadDataParams, file_columns, load
 from tests.expect import refused
 from tests.nodes.conftest import load_sample, make_context

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from engine.contract import Context
 from engine.errors import SylvaError
+from engine.node_types import Context
 from engine.values import Predictions, Report, Table
 from nodes.load_data import LoadDataParams, load
 from nodes.save_table import NODE, WRITERS, SaveTableParams

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port
 from engine.errors import BadInput
+from engine.node_types import Context, NodeParams, NodeType, Port
 from engine.values import Report, Table
 
 TRACE = "SYLVA_TEST_TRACE"
