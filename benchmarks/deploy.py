@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 from benchmarks._figures import Figure
 from engine.files import Files
-from engine.node_types import Context, NodeParams
+from engine.node_types import NodeContext, NodeParams
 from engine.values import Table
 from nodes.models.learners import DeepForest, Mart
 from nodes.models.model import load_model
@@ -89,7 +89,7 @@ def make_table(rows: int, seed: int) -> Table:
 
 
 def make_models(place: Path) -> None:
-    context = Context("learn", "0" * 64, Files(place), place, threads=cores())
+    context = NodeContext("learn", "0" * 64, Files(place), place, threads=cores())
     cascade = DeepForest("mart_cascade", {"max_layers": 2, "patience": 2})
     for name, learner in {"cascade": cascade, "mart": Mart()}.items():
         folder = place / "models" / name

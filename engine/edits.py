@@ -15,59 +15,59 @@ from pydantic_core import to_jsonable_python
 
 from engine.branches import with_values
 from engine.node_types import NodeType
-from engine.pipeline import Document, Node, NodeSettings, Sweep, changed
+from engine.pipeline import Node, NodeSettings, Pipeline, Sweep, changed
 from engine.problems import BadSweep
 from engine.validation import Types, unknown_node
 
 
-def set_name(document: Document, name: str) -> Document:
+def set_name(document: Pipeline, name: str) -> Pipeline:
     """Name the pipeline."""
     return changed(document, name=name)
 
 
-def set_description(document: Document, description: str) -> Document:
+def set_description(document: Pipeline, description: str) -> Pipeline:
     """Describe the pipeline."""
     return changed(document, description=description)
 
 
-def set_label(document: Document, node_id: str, label: str) -> Document:
+def set_label(document: Pipeline, node_id: str, label: str) -> Pipeline:
     """Set the title that the canvas shows on a node."""
     return _with_node(document, node_id, label=label)
 
 
-def set_params(document: Document, catalogue: Types, node_id: str, params: Mapping[str, JsonValue]) -> Document:
+def set_params(document: Pipeline, catalogue: Types, node_id: str, params: Mapping[str, JsonValue]) -> Pipeline:
     """Replace all parameters of a node; those that equal the default are left out."""
     node_type = catalogue.get(_existing(document, node_id).type)
     return _with_node(document, node_id, params=without_defaults(node_type, params))
 
 
 def revise_params(
-    document: Document,
+    document: Pipeline,
     catalogue: Types,
     node_id: str,
     revise: Callable[[dict[str, Any]], Mapping[str, JsonValue]],
-) -> Document:
+) -> Pipeline:
     """Change the parameters that a node has now."""
     params = revise(dict(_existing(document, node_id).params))
     return set_params(document, catalogue, node_id, params)
 
 
-def set_settings(document: Document, node_id: str, settings: NodeSettings) -> Document:
+def set_settings(document: Pipeline, node_id: str, settings: NodeSettings) -> Pipeline:
     """Set how the engine runs a node: retries, timeout and memory."""
     return _with_node(document, node_id, settings=settings)
 
 
-def set_sweep(document: Document, node_id: str, sweep: Sweep | None) -> Document:
+def set_sweep(document: Pipeline, node_id: str, sweep: Sweep | None) -> Pipeline:
     """Let a node try several parameter values; ``None`` ends that."""
     return _with_node(document, node_id, sweep=sweep)
 
 
-def revise_sweep(document: Document, node_id: str, revise: Callable[[Sweep | None], Sweep | None]) -> Document:
+def revise_sweep(document: Pipeline, node_id: str, revise: Callable[[Sweep | None], Sweep | None]) -> Pipeline:
     """Change the sweep that a node has now."""
     return set_sweep(document, node_id, revise(_existing(document, node_id).sweep))
 
 
-def apply_branch(document: Document, catalogue: Types, values: Mapping[str, Mapping[str, JsonValue]]) -> Document:
+def apply_branch(document: Pipeline, catalogue: Types, values: Mapping[str, Mapping[str, JsonValue]]) -> Pipeline:
     """Give nodes the values of one branch of their sweeps, and end these sweeps."""
     for name, chosen in values.items():
         try:
@@ -108,12 +108,12 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
-def _existing(document: Document, node_id: str) -> Node:
+def _existing(document: Pipeline, node_id: str) -> Node:
     if node_id not in document.nodes:
         raise unknown_node(node_id, document)
     return document.nodes[node_id]
 
 
-def _with_node(document: Document, node_id: str, **values: object) -> Document:
+def _with_node(document: Pipeline, node_id: str, **values: object) -> Pipeline:
     node = changed(_existing(document, node_id), ("nodes", node_id), **values)
     return changed(document, nodes={**document.nodes, node_id: node})

@@ -28,8 +28,8 @@ from engine.wording import readable
 if TYPE_CHECKING:
     from engine.node_types import NodeParams, NodeType
     from engine.params import Types
-    from engine.pipeline import Document
-    from engine.plan import Plan, Step
+    from engine.pipeline import Pipeline
+    from engine.plan import Plan, PlannedNode
 
 WIDTH = 100
 INDENT = "    "
@@ -66,12 +66,12 @@ Python = Callable[[Any, Names], Code]
 """``python(params, names) -> code``."""
 
 
-def export_python(document: Document, catalogue: Types) -> str:
+def export_python(document: Pipeline, catalogue: Types) -> str:
     """The script of a valid document, its sweeps written out; ``BadInput`` names types that cannot be exported."""
-    from engine.plan import Request, make_plan
+    from engine.plan import RunOptions, make_plan
 
     check_exportable(document, catalogue)
-    plan = make_plan(document, catalogue, Request())
+    plan = make_plan(document, catalogue, RunOptions())
     # Imported names must not be taken by a variable, and only the code says which they are: so it is made twice.
     imports = _Imports(code.imports for code in _codes(plan, RESERVED).values())
     codes = _codes(plan, RESERVED | imports.bound)
@@ -79,7 +79,7 @@ def export_python(document: Document, catalogue: Types) -> str:
     return "\n\n".join(["\n".join(_head(document)), imports.text, *blocks]) + "\n"
 
 
-def check_exportable(document: Document, catalogue: Types) -> None:
+def check_exportable(document: Pipeline, catalogue: Types) -> None:
     """``BadInput`` names the nodes whose types do not say how they read as Python."""
     unable = [
         (name, node.type)
@@ -128,7 +128,7 @@ class _Variables:
         self._taken.add(name)
         return Raw(name)
 
-    def of(self, step: Step) -> Names:
+    def of(self, step: PlannedNode) -> Names:
         inputs, gathered = {}, {}
         for port, sources in step.inputs.items():
             entry = step.type.input(port)
@@ -143,7 +143,7 @@ class _Variables:
 # The parts of the script
 
 
-def _head(document: Document) -> Iterator[str]:
+def _head(document: Pipeline) -> Iterator[str]:
     yield comment(document.name)
     if document.description:
         yield "#"
@@ -152,7 +152,7 @@ def _head(document: Document) -> Iterator[str]:
     yield "# Files and models are those of the workspace: $SYLVA_WORKSPACE, else ~/.sylva."
 
 
-def _block(step: Step, document: Document, code: Code) -> str:
+def _block(step: PlannedNode, document: Pipeline, code: Code) -> str:
     node = document.nodes.get(step.id)
     label = node.label if node and node.label else ""
     words = [step.id, step.type.title, *([label] if label and label != step.type.title else [])]

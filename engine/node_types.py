@@ -7,7 +7,7 @@ A node type is one frozen description, ``NodeType``: its ports, its parameters (
 - ``NodeParams``  base of every node's parameters: strict, closed, finite
 - ``form_hint``   how a form should offer a parameter
 - ``Column``, ``Columns``  the columns a table will have, known before any run
-- ``Context``     what ``run`` may use besides its inputs: progress, log, seed, files, checkpoints
+- ``NodeContext``     what ``run`` may use besides its inputs: progress, log, seed, files, checkpoints
 - ``NodeType``    the description itself
 """
 
@@ -103,7 +103,7 @@ OUTSIDE = "outside"
 
 
 @dataclass(frozen=True)
-class Context:
+class NodeContext:
     """What a running node may use besides its inputs and parameters."""
 
     node: str
@@ -170,7 +170,7 @@ class Context:
         return ThreadPoolExecutor(self.threads, thread_name_prefix=self.node)
 
 
-Run = Callable[[Context, dict[str, Any], Any], dict[str, Any]]
+Run = Callable[[NodeContext, dict[str, Any], Any], dict[str, Any]]
 """``run(ctx, inputs, params) -> outputs``; inputs and outputs by port name."""
 
 ColumnRule = Callable[[Mapping[str, Columns | None], Any], Mapping[str, Columns | None]]

@@ -1,6 +1,6 @@
 """A pipeline as a value that never changes.
 
-- ``Document``, ``Node``, ``NodeSettings``, ``Sweep``, ``Edge``, ``Endpoint``, ``Note``  what a pipeline holds
+- ``Pipeline``, ``Node``, ``NodeSettings``, ``Sweep``, ``Edge``, ``PortRef``, ``Note``  what a pipeline holds
 - ``changed``                      a model with other values, checked like a new one
 - ``dependencies``, ``in_order``   which node reads from which, and every node after those it reads from
 - ``value_problems``, ``translated``  what is wrong with plain JSON data, as ``Problem``s that name node and field
@@ -53,7 +53,7 @@ Place = tuple[str | int, ...]
 """Where a value lies in the JSON: keys and list positions from the top."""
 
 
-class Endpoint(NamedTuple):
+class PortRef(NamedTuple):
     """One end of an edge: a port of a node. In JSON it reads ``node.port``."""
 
     node: str
@@ -63,7 +63,7 @@ class Endpoint(NamedTuple):
         return f"{self.node}.{self.port}"
 
     @classmethod
-    def parse(cls, text: str) -> Endpoint:
+    def parse(cls, text: str) -> PortRef:
         """The end that ``node.port`` names; ``ValueError`` if the text reads otherwise."""
         found = _ENDPOINT.fullmatch(text)
         if found is None:
@@ -74,13 +74,13 @@ class Endpoint(NamedTuple):
 _ENDPOINT = re.compile(rf"({NAME_PATTERN})\.({NAME_PATTERN})")
 
 
-def _endpoint(value: object) -> Endpoint:
+def _endpoint(value: object) -> PortRef:
     """An end as JSON or as Python has it."""
-    text = str(value) if isinstance(value, Endpoint) else value
+    text = str(value) if isinstance(value, PortRef) else value
     found = _ENDPOINT.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         raise PydanticCustomError("endpoint", "not an end of an edge; write it as 'node.port'")
-    return Endpoint(*found.groups())
+    return PortRef(*found.groups())
 
 
 def _storable(params: dict[str, Any]) -> dict[str, Any]:
@@ -102,7 +102,7 @@ _LINE = r"^[^\x00-\x1f\x7f-\x9f]*$"
 NodeId = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 Label = Annotated[str, Field(max_length=200, pattern=_LINE)]
 End = Annotated[
-    Endpoint,
+    PortRef,
     PlainValidator(_endpoint),
     PlainSerializer(str, return_type=str),
     WithJsonSchema({"type": "string", "pattern": rf"^{NAME_PATTERN}\.{NAME_PATTERN}$"}),
@@ -171,7 +171,7 @@ class Edge(_Model):
     @classmethod
     def between(cls, source: str, target: str) -> Edge:
         """``Edge.between("load.table", "forest.table")``."""
-        return cls(source=Endpoint.parse(source), target=Endpoint.parse(target))
+        return cls(source=PortRef.parse(source), target=PortRef.parse(target))
 
     @property
     def names(self) -> tuple[str, str]:
@@ -189,7 +189,7 @@ class Note(_Model):
     height: Finite = Field(default=120, gt=0)
 
 
-class Document(_Model):
+class Pipeline(_Model):
     """A whole pipeline. ``layout`` says where the canvas draws each node and means nothing to a run."""
 
     format: Literal["sylva-pipeline"] = "sylva-pipeline"
@@ -219,7 +219,7 @@ def changed(model: ModelType, place: Place = (), /, **values: object) -> ModelTy
 # Which node reads from which
 
 
-def dependencies(document: Document) -> Iterator[tuple[str, str]]:
+def dependencies(document: Pipeline) -> Iterator[tuple[str, str]]:
     """Pairs of a node and one that reads from it; edges of unknown nodes and to oneself are left out."""
     for edge in document.edges:
         source, target = edge.source.node, edge.target.node
@@ -227,7 +227,7 @@ def dependencies(document: Document) -> Iterator[tuple[str, str]]:
             yield source, target
 
 
-def in_order(document: Document) -> Iterator[str]:
+def in_order(document: Pipeline) -> Iterator[str]:
     """Every node after those it reads from; nodes on or behind a cycle are left out."""
     sorter = TopologicalSorter[str](dict.fromkeys(document.nodes, ()))
     for source, target in dependencies(document):
@@ -384,4 +384,4 @@ def _fields_at(place: Place) -> list[str]:
             return ["from", "to"]
         case ("notes", _, _):
             return list(Note.model_fields)
-    return list(Document.model_fields)
+    return list(Pipeline.model_fields)

@@ -13,9 +13,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from engine.branches import param_words
-from engine.catalogue import Catalogue
+from engine.catalogue import NodeCatalog
 from engine.node_types import NodeType
-from engine.pipeline import Document, Node, NodeSettings, Range, Sweep
+from engine.pipeline import Node, NodeSettings, Pipeline, Range, Sweep
 from engine.wording import readable
 
 ABSENT, THERE, UNSET = "not there", "there", "–"
@@ -24,7 +24,7 @@ LONGEST_VALUE = 200
 Settings = dict[str, str]
 
 
-def changes(documents: Mapping[str, Document], catalogue: Catalogue) -> list[dict[str, str]]:
+def changes(documents: Mapping[str, Pipeline], catalogue: NodeCatalog) -> list[dict[str, str]]:
     """One row a difference, one column for each key of ``documents``; places on the canvas and notes do not count."""
     rows = []
     for name in dict.fromkeys(name for document in documents.values() for name in document.nodes):
@@ -38,7 +38,7 @@ def changes(documents: Mapping[str, Document], catalogue: Catalogue) -> list[dic
 
 
 def _differences(
-    name: str, title: str, documents: Mapping[str, Document], catalogue: Catalogue
+    name: str, title: str, documents: Mapping[str, Pipeline], catalogue: NodeCatalog
 ) -> Iterator[dict[str, str]]:
     """The settings of one node that are not the same in all pipelines that have it."""
     having = {run: document for run, document in documents.items() if name in document.nodes}
@@ -52,14 +52,14 @@ def _differences(
             yield {"Node": title, "Setting": words, **{run: shown.get(run, ABSENT) for run in documents}}
 
 
-def _title(name: str, nodes: list[Node], catalogue: Catalogue) -> str:
+def _title(name: str, nodes: list[Node], catalogue: NodeCatalog) -> str:
     """``Deep forest (forest)``."""
     node = nodes[0]
     title = node.label or (catalogue[node.type].title if node.type in catalogue else node.type)
     return f"{readable(title)} ({name})"
 
 
-def _settings(name: str, document: Document, catalogue: Catalogue) -> Settings:
+def _settings(name: str, document: Pipeline, catalogue: NodeCatalog) -> Settings:
     """Everything a node was told, flat: its type, where its inputs come from, its parameters, its limits."""
     node = document.nodes[name]
     inputs: dict[str, list[str]] = {}
@@ -111,7 +111,7 @@ def _values_words(choice: list[Any] | Range) -> str:
     return ", ".join(map(_text, choice))
 
 
-def _told_or_default(setting: str, values: Settings, node: Node, catalogue: Catalogue) -> str:
+def _told_or_default(setting: str, values: Settings, node: Node, catalogue: NodeCatalog) -> str:
     if setting in values:
         return values[setting]
     field = _field(setting, node, catalogue)
@@ -121,7 +121,7 @@ def _told_or_default(setting: str, values: Settings, node: Node, catalogue: Cata
     return _text(default)
 
 
-def _words(setting: str, node: Node, catalogue: Catalogue) -> str:
+def _words(setting: str, node: Node, catalogue: NodeCatalog) -> str:
     """The title that the form has for a setting."""
     first, *rest = setting.split(".")
     field = _field(first, node, catalogue)
@@ -136,6 +136,6 @@ def _words(setting: str, node: Node, catalogue: Catalogue) -> str:
     return " · ".join([field.title, *rest])
 
 
-def _field(setting: str, node: Node, catalogue: Catalogue) -> FieldInfo | None:
+def _field(setting: str, node: Node, catalogue: NodeCatalog) -> FieldInfo | None:
     params = catalogue[node.type].params.model_fields if node.type in catalogue else {}
     return params.get(setting) or NodeSettings.model_fields.get(setting)

@@ -2,7 +2,7 @@
 
 - ``Library``  lists, opens, saves, creates and deletes them
 - ``Entry``    a pipeline in the list
-- ``Stamp``    which version of a file someone has; saving over another's version is refused with ``Outdated``
+- ``FileVersion``    which version of a file someone has; saving over another's version is refused with ``Outdated``
 
 The name of a file is the pipeline's id and stays; its title is the document's own name.
 """
@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from engine.errors import SylvaError
 from engine.events import EventLog
-from engine.pipeline import Document
+from engine.pipeline import Pipeline
 from engine.pipeline_file import read, write
 from engine.problems import InvalidPipeline, Unreadable, shown
 from engine.workspace import Workspace
@@ -42,7 +42,7 @@ class Outdated(SylvaError):
     """Someone else has saved the pipeline since it was opened."""
 
 
-class Stamp(NamedTuple):
+class FileVersion(NamedTuple):
     """Which version of a file it is."""
 
     file: int
@@ -53,8 +53,8 @@ class Stamp(NamedTuple):
 class Opened(NamedTuple):
     """A document and the version of the file it was read from, or written to."""
 
-    document: Document
-    stamp: Stamp
+    document: Pipeline
+    stamp: FileVersion
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Library:
                 found.append(_entry(path, _stamp_of(about), about.st_ctime_ns))
         return sorted(found, key=lambda entry: -entry.modified)
 
-    def stamp(self, pipeline: str) -> Stamp | None:
+    def stamp(self, pipeline: str) -> FileVersion | None:
         """The present version of a pipeline's file; ``None`` if there is none."""
         return _stamp(self._path(pipeline))
 
@@ -102,7 +102,7 @@ class Library:
             raise UnknownPipeline(f"There is no pipeline '{pipeline}' in {self.folder}; it may have been deleted.")
         return Opened(read(path), stamp)
 
-    def save(self, pipeline: str, document: Document, over: Stamp) -> Stamp:
+    def save(self, pipeline: str, document: Pipeline, over: FileVersion) -> FileVersion:
         """Write the document over the version ``over``; its new version. ``Outdated`` if there is another by now."""
         path = self._path(pipeline)
         with self._changing():
@@ -112,7 +112,7 @@ class Library:
             write(path, document)
             return _known_stamp(path)
 
-    def create(self, document: Document) -> str:
+    def create(self, document: Pipeline) -> str:
         """Keep a new pipeline; its id, made from its name. Runs of one that was deleted are not taken for its own."""
         with self._changing():
             pipeline = self._free_id(document.name)
@@ -178,16 +178,16 @@ def _about(path: Path) -> os.stat_result | None:
     return about if stat.S_ISREG(about.st_mode) else None
 
 
-def _stamp_of(about: os.stat_result) -> Stamp:
-    return Stamp(about.st_ino, about.st_size, about.st_mtime_ns)
+def _stamp_of(about: os.stat_result) -> FileVersion:
+    return FileVersion(about.st_ino, about.st_size, about.st_mtime_ns)
 
 
-def _stamp(path: Path) -> Stamp | None:
+def _stamp(path: Path) -> FileVersion | None:
     about = _about(path)
     return _stamp_of(about) if about else None
 
 
-def _known_stamp(path: Path) -> Stamp:
+def _known_stamp(path: Path) -> FileVersion:
     stamp = _stamp(path)
     if stamp is None:
         raise SylvaError(f"{path} is gone right after it was written.")
@@ -195,7 +195,7 @@ def _known_stamp(path: Path) -> Stamp:
 
 
 @lru_cache(maxsize=1000)
-def _entry(path: Path, stamp: Stamp, touched: int) -> Entry:
+def _entry(path: Path, stamp: FileVersion, touched: int) -> Entry:
     """What the list shows; read once for each version of the file, and again when its permissions change."""
     modified = stamp.modified / 1e9
     try:

@@ -84,7 +84,7 @@ class RunState:
 
 def run_state(log: EventLog, row: RunRow) -> RunState:
     """The present state of a run."""
-    return judge_life(fold(RunState(row.id, row.name, row.created), log.events(row.id)))
+    return mark_interrupted_if_dead(fold(RunState(row.id, row.name, row.created), log.events(row.id)))
 
 
 def fold(state: RunState, events: Iterable[Event]) -> RunState:
@@ -108,7 +108,7 @@ def fold(state: RunState, events: Iterable[Event]) -> RunState:
     return replace(state, nodes=nodes)
 
 
-def judge_life(state: RunState) -> RunState:
+def mark_interrupted_if_dead(state: RunState) -> RunState:
     """A run that says it is at work but has no living supervisor was interrupted."""
     if state.state == "starting" and 0 <= time.time() - state.created < STARTING_SECONDS:
         return state

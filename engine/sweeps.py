@@ -37,10 +37,10 @@ from engine.pipeline import (
     MAX_BRANCHES,
     MAX_EDGES,
     MAX_NODES,
-    Document,
     Edge,
-    Endpoint,
     Node,
+    Pipeline,
+    PortRef,
     changed,
     dependencies,
     in_order,
@@ -68,10 +68,10 @@ Point = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Expansion:
+class ExpandedPipeline:
     """A pipeline written out, and how it came about."""
 
-    document: Document
+    document: Pipeline
     """An ordinary pipeline, without sweeps."""
     copies: Mapping[str, tuple[str, ...]]
     """The nodes that stand for each node of the pipeline as it was; for most of them, the node itself."""
@@ -96,35 +96,35 @@ class Expansion:
         return (*wanted, self.leaderboard) if self.leaderboard and compared <= set(wanted) else wanted
 
 
-def expand(document: Document, catalogue: Types) -> Document:
+def expand(document: Pipeline, catalogue: Types) -> Pipeline:
     """A valid pipeline without sweeps: every branch written out, and a leaderboard behind them."""
     return expansion(document, catalogue).document
 
 
-def expansion(document: Document, catalogue: Types) -> Expansion:
+def expansion(document: Pipeline, catalogue: Types) -> ExpandedPipeline:
     """The same, with what came of each node; ``InvalidPipeline`` if a sweep cannot be carried out."""
     if not has_sweep(document):
-        return Expansion(document, {name: (name,) for name in document.nodes})
+        return ExpandedPipeline(document, {name: (name,) for name in document.nodes})
     axes = axes_of(document, catalogue)
     judged = _with_leaderboard(document, catalogue, axes)
     added = next((name for name in judged.nodes if name not in document.nodes), None)
     return _Writer(judged, catalogue, {name: axes.get(name, ()) for name in judged.nodes}).written(added)
 
 
-def has_sweep(document: Document) -> bool:
+def has_sweep(document: Pipeline) -> bool:
     """Whether any node of it sweeps."""
     return any(node.sweep is not None for node in document.nodes.values())
 
 
-def as_run(document: Document, catalogue: Types) -> Expansion:
+def as_run(document: Pipeline, catalogue: Types) -> ExpandedPipeline:
     """What a run of the document planned; the document itself where this program can no longer tell."""
     try:
         return expansion(document, catalogue)
     except (InvalidPipeline, Problem):
-        return Expansion(document, {name: (name,) for name in document.nodes})
+        return ExpandedPipeline(document, {name: (name,) for name in document.nodes})
 
 
-def axes_of(document: Document, catalogue: Types) -> dict[str, tuple[str, ...]]:
+def axes_of(document: Pipeline, catalogue: Types) -> dict[str, tuple[str, ...]]:
     """For each node the sweeps that it is copied for, the first ones first; nodes on a cycle are left out."""
     order = list(in_order(document))
     position = {name: at for at, name in enumerate(order)}
@@ -140,13 +140,13 @@ def axes_of(document: Document, catalogue: Types) -> dict[str, tuple[str, ...]]:
     return axes
 
 
-def is_judged(document: Document, catalogue: Types, name: str) -> bool:
+def is_judged(document: Pipeline, catalogue: Types, name: str) -> bool:
     """Whether something below the node says how good its branches are, so that they can be compared."""
     axes = axes_of(document, catalogue)
     return any(name in axes.get(end.node, ()) for end in _judgements(document, catalogue))
 
 
-def _joins(document: Document, catalogue: Types, end: Endpoint) -> bool:
+def _joins(document: Pipeline, catalogue: Types, end: PortRef) -> bool:
     """Whether the input takes any number of edges, so that branches meet there."""
     node_type = catalogue.get(document.nodes[end.node].type) if end.node in document.nodes else None
     port = node_type.input(end.port) if node_type else None
@@ -156,7 +156,7 @@ def _joins(document: Document, catalogue: Types, end: Endpoint) -> bool:
 # The leaderboard
 
 
-def _with_leaderboard(document: Document, catalogue: Types, axes: Axes) -> Document:
+def _with_leaderboard(document: Pipeline, catalogue: Types, axes: Axes) -> Pipeline:
     """The pipeline with a node that compares those judgements of branches that meet nowhere."""
     met = {edge.source for edge in document.edges if _joins(document, catalogue, edge.target)}
     loose = [end for end in _judgements(document, catalogue) if axes.get(end.node) and end not in met]
@@ -165,16 +165,16 @@ def _with_leaderboard(document: Document, catalogue: Types, axes: Axes) -> Docum
         return document
     node_type, port = gatherer
     name = _free(LEADERBOARD, set(document.nodes))
-    edges = [Edge(source=end, target=Endpoint(name, port)) for end in loose]
+    edges = [Edge(source=end, target=PortRef(name, port)) for end in loose]
     node = Node(type=node_type, label="Leaderboard")
     return changed(document, nodes={**document.nodes, name: node}, edges=[*document.edges, *edges])
 
 
-def _judgements(document: Document, catalogue: Types) -> Iterator[Endpoint]:
+def _judgements(document: Pipeline, catalogue: Types) -> Iterator[PortRef]:
     for name, node in document.nodes.items():
         port = _judges(catalogue.get(node.type))
         if port:
-            yield Endpoint(name, port)
+            yield PortRef(name, port)
 
 
 def _judges(node_type: NodeType | None) -> str | None:
@@ -199,7 +199,7 @@ def _gatherer(catalogue: Types) -> tuple[str, str] | None:
 class _Writer:
     """Copies the nodes of a pipeline along their axes, and connects the copies."""
 
-    def __init__(self, document: Document, catalogue: Types, axes: Axes) -> None:
+    def __init__(self, document: Pipeline, catalogue: Types, axes: Axes) -> None:
         self.document, self.catalogue, self.axes = document, catalogue, axes
         opened = [name for name, node in document.nodes.items() if node.sweep]
         self.values = {name: combinations(name, document.nodes[name], catalogue) for name in opened}
@@ -210,14 +210,14 @@ class _Writer:
         self.ids = self._named_copies()
         self.judged = {name: self._judged(name) for name in document.nodes if axes[name]}
 
-    def written(self, added: str | None) -> Expansion:
+    def written(self, added: str | None) -> ExpandedPipeline:
         """The pipeline with all copies; ``added`` is its node that was not there before."""
         edges = list(self._edges())
         nodes = {
             self.ids[name][point]: self._node(name, point) for name in self.document.nodes for point in self.ids[name]
         }
         self._tell_gatherers(nodes, edges)
-        return Expansion(
+        return ExpandedPipeline(
             changed(self.document, nodes=nodes, edges=edges, layout={}, notes=()),
             {name: tuple(self.ids[name].values()) for name in self.document.nodes},
             {
@@ -284,7 +284,7 @@ class _Writer:
                 agreeing.setdefault(self._part(source, point, shared), []).append(copy)
             for point, copy in self.ids[target].items():
                 for feed in agreeing[self._part(target, point, shared)]:
-                    yield Edge(source=Endpoint(feed, output), target=Endpoint(copy, entry))
+                    yield Edge(source=PortRef(feed, output), target=PortRef(copy, entry))
 
     def _part(self, name: str, point: Point, axes: Sequence[str]) -> Point:
         at = dict(zip(self.axes[name], point, strict=True))
@@ -367,7 +367,7 @@ def _cell(value: JsonValue) -> str:
 # What can be wrong with it
 
 
-def document_sweep_problems(document: Document, catalogue: Types) -> Iterator[Problem]:
+def document_sweep_problems(document: Pipeline, catalogue: Types) -> Iterator[Problem]:
     """What is wrong with all sweeps together: too much of it, or nodes that must not run once a branch."""
     if not has_sweep(document):
         return
@@ -380,7 +380,7 @@ def document_sweep_problems(document: Document, catalogue: Types) -> Iterator[Pr
     yield from _size_problems(document, axes, sizes)
 
 
-def _effect_problems(document: Document, catalogue: Types, axes: Axes) -> Iterator[Problem]:
+def _effect_problems(document: Pipeline, catalogue: Types, axes: Axes) -> Iterator[Problem]:
     """A node that runs for its effect would do it again in each branch, each over the other."""
     for name, own in axes.items():
         node_type = catalogue.get(document.nodes[name].type)
@@ -392,7 +392,7 @@ def _effect_problems(document: Document, catalogue: Types, axes: Axes) -> Iterat
             )
 
 
-def _size_problems(document: Document, axes: Axes, sizes: Mapping[str, int]) -> Iterator[Problem]:
+def _size_problems(document: Pipeline, axes: Axes, sizes: Mapping[str, int]) -> Iterator[Problem]:
     """Too many branches for one node, else too much of everything."""
 
     def copies(own: Iterable[str]) -> int:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.files import Files
-from engine.node_types import Columns, Context, NodeParams, NodeType, Port
-from engine.store import Output, Store
+from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port
+from engine.store import Artifact, Store
 from engine.values import VALUES, Table
 from engine.workspace import Workspace
 
@@ -92,13 +92,15 @@ def _columns(value: Any) -> Columns | None:
 
 def _run(
     node_type: NodeType, folder: Path, inputs: Mapping[str, Any], params: NodeParams
-) -> tuple[dict[str, Output], dict[str, Any]]:
+) -> tuple[dict[str, Artifact], dict[str, Any]]:
     workspace = Workspace(folder).create()
     checkpoint = folder / "checkpoint"
     checkpoint.mkdir()
     many = {port: given for port, given in inputs.items() if isinstance(given, list)}
     sources = {port: [f"{port}{index}" for index in range(len(given))] for port, given in many.items()}
-    context = Context(node=node_type.name, key="0" * 64, files=Files(folder), checkpoint=checkpoint, sources=sources)
+    context = NodeContext(
+        node=node_type.name, key="0" * 64, files=Files(folder), checkpoint=checkpoint, sources=sources
+    )
     values = node_type.run(context, {port.name: inputs.get(port.name) for port in node_type.inputs}, params)
     store = Store(workspace)
     stored = {port.name: store.put(port.type, values[port.name]) for port in node_type.outputs if port.name in values}

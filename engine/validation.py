@@ -18,7 +18,7 @@ from engine.errors import BadInput
 from engine.files import Files
 from engine.node_types import OUTSIDE, Column, Columns, NodeParams, NodeType, Port
 from engine.params import Types, load_params, node_problems, params_of, type_problem, unknown_node
-from engine.pipeline import Document, Edge, Endpoint, Node, dependencies, in_order
+from engine.pipeline import Edge, Node, Pipeline, PortRef, dependencies, in_order
 from engine.problems import (
     BadColumns,
     BadSource,
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 
-def find_problems(document: Document, catalogue: Types) -> list[Problem]:
+def find_problems(document: Pipeline, catalogue: Types) -> list[Problem]:
     """Everything that is wrong with the document itself; an empty list means that it can run."""
     problems = [problem for name, node in document.nodes.items() for problem in _node_problems(name, node, catalogue)]
     wiring = _Wiring(document, catalogue)
@@ -79,25 +79,23 @@ def _none(node_type: NodeType, params: NodeParams) -> bool:
     return False
 
 
-def find_source_problems(
-    document: Document, catalogue: Types, files: Files, passed_over: AnyParams = _none
-) -> list[Problem]:
+def find_source_problems(document: Pipeline, catalogue: Types, files: Files, skip: AnyParams = _none) -> list[Problem]:
     """What is wrong with the things that nodes read from outside, and with the columns that come of them.
 
-    Each branch of a sweep is looked at. Nodes with other problems are passed over; of those of which ``passed_over``
+    Each branch of a sweep is looked at. Nodes with other problems are passed over; of those of which ``skip``
     says that they need not be looked at, nothing is learned.
     """
-    flow = _Flow(document, catalogue, files, passed_over, every_branch=True)
-    problems = [*_outside_problems(document, catalogue, files, passed_over), *flow.problems]
+    flow = _Flow(document, catalogue, files, skip, every_branch=True)
+    problems = [*_outside_problems(document, catalogue, files, skip), *flow.problems]
     return list({(one.node, one.field, one.message): one for one in problems}.values())
 
 
-def _outside_problems(document: Document, catalogue: Types, files: Files, passed_over: AnyParams) -> Iterator[Problem]:
+def _outside_problems(document: Pipeline, catalogue: Types, files: Files, skip: AnyParams) -> Iterator[Problem]:
     for name, node in document.nodes.items():
         if node.type not in catalogue or catalogue[node.type].check is None:
             continue
         for params in _all_params(name, node, catalogue):
-            if not passed_over(catalogue[node.type], params):
+            if not skip(catalogue[node.type], params):
                 for fault in _source_faults(catalogue[node.type], params, files):
                     yield BadSource(fault.message, node=name, field=fault.field)
 
@@ -122,7 +120,7 @@ def _source_faults(node_type: NodeType, params: NodeParams, files: Files) -> lis
 # Edges
 
 
-def check_connect(document: Document, catalogue: Types, edge: Edge) -> None:
+def check_connect(document: Pipeline, catalogue: Types, edge: Edge) -> None:
     """Raise the ``Problem`` that speaks against adding ``edge``, if there is one."""
     for end in (edge.source, edge.target):
         node = document.nodes.get(end.node)
@@ -137,7 +135,7 @@ def check_connect(document: Document, catalogue: Types, edge: Edge) -> None:
     _check_stays_acyclic(document, edge)
 
 
-def can_connect(document: Document, catalogue: Types, edge: Edge) -> bool:
+def can_connect(document: Pipeline, catalogue: Types, edge: Edge) -> bool:
     """Whether ``edge`` may be added."""
     try:
         check_connect(document, catalogue, edge)
@@ -172,10 +170,10 @@ def connection_rules(catalogue: Types) -> dict[str, dict[str, list[dict[str, Any
 class _Wiring:
     """A document's edges taken up one by one, and the rules for the next."""
 
-    def __init__(self, document: Document, catalogue: Types) -> None:
+    def __init__(self, document: Pipeline, catalogue: Types) -> None:
         self.document = document
         self.types = {name: catalogue.get(node.type) for name, node in document.nodes.items()}
-        self.sources: dict[Endpoint, list[Endpoint]] = {}
+        self.sources: dict[PortRef, list[PortRef]] = {}
 
     def add(self, edge: Edge) -> None:
         """Take the edge up, whether or not it fits."""
@@ -220,7 +218,7 @@ class _Wiring:
             yield PortTaken(message, node=node, field=field, edge=edge.names)
 
 
-def _unknown_port(edge: Edge, end: Endpoint, side: str, ports: Iterable[Port], others: Iterable[Port]) -> Problem:
+def _unknown_port(edge: Edge, end: PortRef, side: str, ports: Iterable[Port], others: Iterable[Port]) -> Problem:
     names = [port.name for port in ports]
     choice = f"its {side}s are {listed(names)}" if names else f"it has no {side}s at all"
     if end.port in (port.name for port in others):
@@ -239,7 +237,7 @@ def _mismatch(edge: Edge, output: Port, entry: Port, target_type: NodeType) -> P
     return TypeMismatch(message, node=edge.target.node, field=edge.target.port, edge=edge.names)
 
 
-def _missing_inputs(document: Document, catalogue: Types) -> Iterator[Problem]:
+def _missing_inputs(document: Pipeline, catalogue: Types) -> Iterator[Problem]:
     connected = {edge.target for edge in document.edges}
     for name, node in document.nodes.items():
         for port in catalogue[node.type].inputs if node.type in catalogue else ():
@@ -253,7 +251,7 @@ def _missing_inputs(document: Document, catalogue: Types) -> Iterator[Problem]:
 # Cycles
 
 
-def _cycles(document: Document) -> Iterator[Problem]:
+def _cycles(document: Pipeline) -> Iterator[Problem]:
     """One problem for each knot of nodes that wait for each other."""
     import networkx as nx
 
@@ -267,7 +265,7 @@ def _cycles(document: Document) -> Iterator[Problem]:
         yield Cycle(f"{_around(circle)} is a circle; remove one of these edges", node=circle[0])
 
 
-def _check_stays_acyclic(document: Document, edge: Edge) -> None:
+def _check_stays_acyclic(document: Pipeline, edge: Edge) -> None:
     import networkx as nx
 
     try:
@@ -278,7 +276,7 @@ def _check_stays_acyclic(document: Document, edge: Edge) -> None:
     raise Cycle(message, node=edge.target.node, edge=edge.names)
 
 
-def _graph(document: Document) -> nx.DiGraph[str]:
+def _graph(document: Pipeline) -> nx.DiGraph[str]:
     """The nodes and what leads from one to another; edges of unknown nodes and to oneself are other problems."""
     import networkx as nx
 
@@ -297,7 +295,7 @@ def _around(names: list[str]) -> str:
 
 
 def columns_at(
-    document: Document, catalogue: Types, files: Files | None = None
+    document: Pipeline, catalogue: Types, files: Files | None = None
 ) -> dict[str, dict[str, Columns | None]]:
     """For each node and output the columns it will have; ``None`` where they cannot be known before a run.
 
@@ -315,16 +313,16 @@ class _Flow:
 
     def __init__(
         self,
-        document: Document,
+        document: Pipeline,
         catalogue: Types,
         files: Files | None,
-        passed_over: AnyParams = _none,
+        skip: AnyParams = _none,
         *,
         every_branch: bool = False,
     ) -> None:
         self.document, self.catalogue, self.files = document, catalogue, files
-        self.passed_over, self.every_branch = passed_over, every_branch
-        self.feeds: dict[Endpoint, list[Endpoint]] = {}
+        self.skip, self.every_branch = skip, every_branch
+        self.feeds: dict[PortRef, list[PortRef]] = {}
         for edge in document.edges:
             self.feeds.setdefault(edge.target, []).append(edge.source)
         self.problems: list[Problem] = []
@@ -340,7 +338,7 @@ class _Flow:
         return told[0] if told and all(one == told[0] for one in told) else _unknown(node_type)
 
     def _arriving(self, name: str, port: Port) -> Columns | None:
-        sources = self.feeds.get(Endpoint(name, port.name), [])
+        sources = self.feeds.get(PortRef(name, port.name), [])
         if port.many or len(sources) != 1:
             return None
         return self.columns.get(sources[0].node, {}).get(sources[0].port)
@@ -367,7 +365,7 @@ class _Flow:
         return _unknown(node_type)
 
     def _outside(self, node_type: NodeType, params: NodeParams) -> dict[str, Columns | None]:
-        if node_type.source is None or self.files is None or self.passed_over(node_type, params):
+        if node_type.source is None or self.files is None or self.skip(node_type, params):
             return {}
         try:
             return {OUTSIDE: node_type.source(params, self.files)}

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from engine.errors import BadInput
 from engine.export_python import Code, Names, settings, statement
-from engine.node_types import Context, NodeParams, NodeType, Port, form_hint
+from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Report
 
 MetricName = Literal[
@@ -52,7 +52,7 @@ class Params(NodeParams):
     )
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """A leaderboard with every measure of every evaluation."""
     reports: list[Report] = inputs["reports"]
     _check_kinds(reports)

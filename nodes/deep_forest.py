@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from engine.export_python import Code, Names, Raw, statement
-from engine.node_types import Context, NodeParams, NodeType, Port, form_hint
+from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from nodes.data.columns import check_learnable
 from nodes.models.training import ClassWeights, Seed, fitting, train
 
@@ -158,7 +158,7 @@ class Params(NodeParams):
         return self
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Grow the cascade on the table's target."""
     from nodes.models.learners import DeepForest
 

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from engine.errors import BadInput
 from engine.export_python import Code, Names, settings, statement
-from engine.node_types import Columns, Context, NodeParams, NodeType, Port, form_hint
+from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Predictions, Report
 from nodes.data.columns import HOW_TO_TARGET, listed
 from nodes.models.categories import MISSING, class_codes
@@ -56,7 +56,7 @@ class Params(NodeParams):
     )
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Every measure, the curves and the confusion matrix."""
     predictions: Predictions = inputs["predictions"]
     truth, probabilities = _known(predictions)

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from engine.export_python import Code, Names, Raw, statement
-from engine.node_types import Context, NodeParams, NodeType, Port, form_hint
+from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Report, Table
 from nodes.data.columns import check_learnable
 from nodes.models.training import Seed, labelled
@@ -34,7 +34,7 @@ class Params(NodeParams):
     seed: Seed = 0
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Boost on all features and drop those from which little was gained."""
     from deepforest import MartSelector
     from nodes.models.encoder import TableEncoder

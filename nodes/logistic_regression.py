@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from engine.export_python import Code, Names, Raw, statement
-from engine.node_types import Context, NodeParams, NodeType, Port
+from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from nodes.data.columns import check_learnable
 from nodes.models.training import ClassWeights, fitting, train
 
@@ -22,7 +22,7 @@ class Params(NodeParams):
     class_weights: ClassWeights = "none"
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Fit the weights to the table's target."""
     from nodes.models.learners import LogisticRegression
 

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from engine.export_python import Code, Names, Raw, assignment, statement
-from engine.node_types import Context, NodeParams, NodeType, Port, form_hint
+from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from nodes.data.columns import check_learnable
 from nodes.models.training import ClassWeights, Seed, fitting, train
 
@@ -53,7 +53,7 @@ class Params(NodeParams):
     class_weights: ClassWeights = "none"
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Fit the trees to the table's target."""
     from nodes.models.learners import Mart
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from engine.export_python import Code, Names, Raw, statement
-from engine.node_types import Context, NodeParams, NodeType, Port
+from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from nodes.data.columns import check_learnable
 from nodes.models.training import ClassWeights, Seed, fitting, train
 
@@ -35,7 +35,7 @@ class Params(NodeParams):
     class_weights: ClassWeights = "none"
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Fit the network to the table's target."""
     from nodes.models.learners import Mlp
 

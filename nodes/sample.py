@@ -9,7 +9,7 @@ from pydantic import Field
 
 from engine.errors import BadInput
 from engine.export_python import Code, Names, settings, statement
-from engine.node_types import Columns, Context, NodeParams, NodeType, Port, form_hint
+from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
 from nodes.data.sampling import pick
 
@@ -47,7 +47,7 @@ class SampleParams(NodeParams):
     )
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: SampleParams) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: SampleParams) -> dict[str, Any]:
     """Draw the rows; they keep their order."""
     import pyarrow as pa
 

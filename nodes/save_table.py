@@ -13,7 +13,7 @@ from pydantic import Field
 from engine.atomic import replacing
 from engine.errors import SylvaError
 from engine.export_python import Code, Names, statement
-from engine.node_types import Context, NodeParams, NodeType, Port
+from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from engine.values import Predictions, Report, Table
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class SaveTableParams(NodeParams):
     )
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: SaveTableParams) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: SaveTableParams) -> dict[str, Any]:
     """Write the file and report where it is."""
     value: Table | Predictions = inputs["table"]
     data = value.to_arrow() if isinstance(value, Predictions) else value.data

@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.files import Files
-from engine.node_types import Context, NodeType
+from engine.node_types import NodeContext, NodeType
 from engine.values import Folder, Predictions, Report, Table
 from engine.workspace import Workspace
-from nodes.models import model as _model
 from nodes.models.kinds import learner_of
-from nodes.models.model import FittedModel
+from nodes.models.model import CARD, FittedModel
+from nodes.models.model import load_model as read_model
 from nodes.models.training import Rows, prepare
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def load_model(name: str) -> FittedModel:
     """A model of the workspace."""
     with tempfile.TemporaryDirectory() as folder:
         _outputs("load_model", {}, {"name": name})["model"].save(Path(folder))
-        return _model.load_model(Path(folder))
+        return read_model(Path(folder))
 
 
 def predict(trained: FittedModel, table: Table, *, keep: Sequence[str] = ()) -> Predictions:
@@ -189,7 +189,7 @@ def save_model(trained: FittedModel, **settings: Any) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         trained.save(Path(folder))
         card = json.dumps({"script": True, "saved": time.time()})
-        (Path(folder) / _model.CARD).write_text(card + "\n", encoding="utf-8")
+        (Path(folder) / CARD).write_text(card + "\n", encoding="utf-8")
         inputs = {"model": Folder(Path(folder))}
         return _outputs("save_model", inputs, settings)["report"]  # type: ignore[no-any-return]
 
@@ -201,6 +201,6 @@ def _outputs(
     node: NodeType = import_module(f"nodes.{module}").NODE
     files = Files(Workspace.at().root, allow_absolute=True)
     with tempfile.TemporaryDirectory() as folder:
-        ctx = Context(module, "0" * 64, files, Path(folder), threads=os.cpu_count() or 1, sources=sources or {})
+        ctx = NodeContext(module, "0" * 64, files, Path(folder), threads=os.cpu_count() or 1, sources=sources or {})
         # As JSON, as a document has them: a list may then stand for a tuple.
         return node.run(ctx, inputs, node.params.model_validate_json(json.dumps(settings)))

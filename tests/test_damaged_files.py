@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.pipeline import Document, Edge, Node
+from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_file import dumps
 from tests.fuzz.damage import killer
 
@@ -21,7 +21,7 @@ NAME = "bad.parquet"
 def workspace(tmp_path: Path) -> Path:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / NAME).write_bytes(killer())
-    document = Document(
+    document = Pipeline(
         name="Bad file",
         nodes={"load": Node(type="load-data", params={"source": NAME}), "split": Node(type="split")},
         edges=(Edge.between("load.table", "split.table"),),

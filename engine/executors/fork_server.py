@@ -23,7 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from engine.executors import Job
+from engine.executors import NodeTask
 from engine.executors.preload import preload
 from engine.executors.worker import describe, execute
 from engine.processes import die_with_parent, identify, kill_group, limit_memory
@@ -63,7 +63,7 @@ class _Nursery:
     def __init__(self, requests: socket.socket, reports: socket.socket) -> None:
         self.requests = requests
         self.reports = reports
-        self.children: dict[int, Job] = {}
+        self.children: dict[int, NodeTask] = {}
         self.upcoming: dict[str, None] = {}
         self.unread = b""
 
@@ -83,7 +83,7 @@ class _Nursery:
             if requests in readable:
                 for request in self._read_requests():
                     preload(request["job"]["imports"])
-                    self._fork(Job.from_dict(request["job"]))
+                    self._fork(NodeTask.from_dict(request["job"]))
                     self.upcoming |= request["upcoming"]
             elif self.upcoming:
                 soonest = next(iter(self.upcoming))
@@ -98,7 +98,7 @@ class _Nursery:
         for line in lines:
             yield json.loads(line)
 
-    def _fork(self, job: Job) -> None:
+    def _fork(self, job: NodeTask) -> None:
         nursery = os.getpid()
         pid = os.fork()
         if not pid:
@@ -110,7 +110,7 @@ class _Nursery:
             os.setpgid(pid, pid)
         self.children[pid] = job
 
-    def _become_worker(self, job: Job, nursery: int) -> None:
+    def _become_worker(self, job: NodeTask, nursery: int) -> None:
         os.setpgid(0, 0)
         die_with_parent(nursery)
         os.nice(NICENESS)
@@ -136,7 +136,7 @@ class _Nursery:
             kill_group(pid)  # what the node started and left behind
             self._tell(self.children.pop(pid), "ended", code=os.waitstatus_to_exitcode(status))
 
-    def _tell(self, job: Job, kind: str, **facts: Any) -> None:
+    def _tell(self, job: NodeTask, kind: str, **facts: Any) -> None:
         message = {"node": job.node, "attempt": job.attempt, "kind": kind, **facts}
         self.reports.send(json.dumps(message).encode())
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
-from nodes.data import formats as _reading
+from nodes.data import formats
 from nodes.data.csv_reader import Dialect, csv_names, stream_csv
 from nodes.data.libsvm import stream_libsvm
 from nodes.models.new_data import MISSING_TEXTS
@@ -69,14 +69,14 @@ def open_blocks(path: Path, writing: Writing | None = None) -> BlockFile:
     writing = writing or Writing()
     if not path.is_file():
         raise BadInput(f"there is no file '{path}'" if not path.exists() else f"'{path}' is no file")
-    found = _reading.format_of(path, writing.format)
+    found = formats.format_of(path, writing.format)
     if found == "libsvm":
         return BlockFile(path, None, _guess(path), lambda wanted, rows: stream_libsvm(path, wanted, rows))
     if found in ("csv", "tsv"):
         opened = _open_csv(path, writing.dialect if found == "csv" else _tabbed(writing.dialect))
     else:
         opened = _open_parquet(path) if found == "parquet" else _open_arrow(path)
-    _reading.check_names(path, opened.names or [], MOST_COLUMNS)
+    formats.check_names(path, opened.names or [], MOST_COLUMNS)
     return opened
 
 
@@ -115,7 +115,7 @@ def _open_csv(path: Path, dialect: Dialect) -> BlockFile:
 
 def _guess(path: Path) -> int | None:
     """The rows of a text file by those at its beginning; unknown if it is compressed."""
-    if _reading.is_compressed(path):
+    if formats.is_compressed(path):
         return None
     with path.open("rb") as file:
         sample = file.read(SAMPLE)
@@ -124,7 +124,7 @@ def _guess(path: Path) -> int | None:
 
 
 def _open_parquet(path: Path) -> BlockFile:
-    file = _reading.parquet_file(path, by_block=True)
+    file = formats.parquet_file(path, by_block=True)
 
     def read(wanted: Sequence[str], rows: int) -> Iterator[pa.Table]:
         batches = file.iter_batches(batch_size=rows, columns=list(wanted))
@@ -134,7 +134,7 @@ def _open_parquet(path: Path) -> BlockFile:
 
 
 def _open_arrow(path: Path) -> BlockFile:
-    reader = _reading.arrow_reader(path, mapped=True)
+    reader = formats.arrow_reader(path, mapped=True)
 
     def read(wanted: Sequence[str], rows: int) -> Iterator[pa.Table]:
         batches = (
@@ -159,5 +159,5 @@ def _checked(path: Path, title: str, batches: Iterator[Any], wanted: Sequence[st
             table = pa.Table.from_batches([batch]).select(list(wanted))
             table.validate(full=True)  # offsets that point nowhere would crash whoever reads the table
         except (pa.ArrowException, OSError) as error:
-            raise _reading.damaged(path, title, error) from None
+            raise formats.damaged(path, title, error) from None
         yield table

@@ -13,9 +13,9 @@ text      string
 Strings are a category, unless there are more than ``MANY_TEXTS`` different ones and more than half of the
 values differ from one another: then they are text.
 
-- ``settle``      infers the kind of a column
-- ``as_kind``     makes it the kind that was asked for, or says which value stands in the way
-- ``categorise``  distinct values in natural order, as categories and class labels have them
+- ``infer_type``      infers the kind of a column
+- ``cast_column``     makes it the kind that was asked for, or says which value stands in the way
+- ``to_category``  distinct values in natural order, as categories and class labels have them
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BOOLS = {"true": True, "yes": True, "t": True, "y": True, "1": True} | {
 EXAMPLES = {"number": "3 or 2.5", "bool": "true or false", "time": "2024-01-31 or 2024-01-31 12:30:00"}
 
 
-def settle(column: pa.ChunkedArray, name: str, missing: Collection[str]) -> pa.ChunkedArray:
+def infer_type(column: pa.ChunkedArray, name: str, missing: Collection[str]) -> pa.ChunkedArray:
     """The column in the type of its kind, the kind inferred from what the file says it is."""
     import pyarrow as pa
     import pyarrow.types as types
@@ -53,7 +53,7 @@ def settle(column: pa.ChunkedArray, name: str, missing: Collection[str]) -> pa.C
     column = _unwrapped(column)
     kind = column.type
     if types.is_dictionary(kind):
-        return pa.chunked_array([categorise(column, missing)])
+        return pa.chunked_array([to_category(column, missing)])
     if _is_text(kind):
         return _category_or_text(_readable(column, name), missing)
     if types.is_null(kind):
@@ -67,14 +67,14 @@ def settle(column: pa.ChunkedArray, name: str, missing: Collection[str]) -> pa.C
     raise BadInput(f"column '{name}' holds {kind}, not plain values; leave it out of the file", field="source")
 
 
-def as_kind(column: pa.ChunkedArray, kind: Kind, name: str, missing: Collection[str]) -> pa.ChunkedArray:
+def cast_column(column: pa.ChunkedArray, kind: Kind, name: str, missing: Collection[str]) -> pa.ChunkedArray:
     """The column as ``kind``; ``BadInput`` names the first value that cannot be one."""
     import pyarrow as pa
 
     # Texts are taken as they are written; what a file has as something else is brought into its own type first.
-    plain = _readable(column, name) if _is_text(column.type) else settle(column, name, missing)
+    plain = _readable(column, name) if _is_text(column.type) else infer_type(column, name, missing)
     if kind == "category":
-        return pa.chunked_array([categorise(plain, missing)])
+        return pa.chunked_array([to_category(plain, missing)])
     if kind == "text":
         return _texts(plain, missing)
     if kind_of(plain.type) == kind:
@@ -84,7 +84,7 @@ def as_kind(column: pa.ChunkedArray, kind: Kind, name: str, missing: Collection[
     return _parsed(_texts(plain, missing), kind, name)
 
 
-def categorise(column: pa.ChunkedArray, missing: Collection[str] = ()) -> pa.DictionaryArray:
+def to_category(column: pa.ChunkedArray, missing: Collection[str] = ()) -> pa.DictionaryArray:
     """Each value as a text, kept once, in natural order; whole numbers print without a decimal point."""
     import numpy as np
     import pyarrow as pa
@@ -182,7 +182,7 @@ def _category_or_text(column: pa.ChunkedArray, missing: Collection[str]) -> pa.C
     different = pc.count_distinct(texts).as_py()
     if different > MANY_TEXTS and different > (len(texts) - texts.null_count) / 2:
         return texts
-    return pa.chunked_array([categorise(texts)])
+    return pa.chunked_array([to_category(texts)])
 
 
 def _texts(column: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:

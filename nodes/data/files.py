@@ -4,7 +4,7 @@
 - ``stamp``                   which version of a file it is
 - ``clean_name``, ``name_fault``, ``free_name``  names from elsewhere made fit, judged, told apart
 - ``receive``                 takes a file in: copied beside, read for proof, brought to disk, then put in its place
-- ``Taken``, ``CannotKeep``   the name is in use; the file is not kept, and why
+- ``NameTaken``, ``CannotKeep``   the name is in use; the file is not kept, and why
 - ``delete``                  removes one
 """
 
@@ -32,7 +32,7 @@ from engine.errors import BadInput, SylvaError
 from engine.files import Files
 from engine.text import size
 from engine.workspace import Workspace
-from nodes.data import formats as _reading
+from nodes.data import formats
 from nodes.data.csv_reader import Dialect
 from nodes.data.samples import PREFIX
 from nodes.data.tables import Reading, look
@@ -60,7 +60,7 @@ Progress = Callable[[float, str], None]
 _keeping = threading.Lock()
 
 
-class Stamp(NamedTuple):
+class FileVersion(NamedTuple):
     """Which version of a file it is."""
 
     file: int
@@ -80,7 +80,7 @@ class DataFile:
     columns: int | None = None
 
 
-class Taken(SylvaError):
+class NameTaken(SylvaError):
     """There is a file of that name already."""
 
     def __init__(self, name: str) -> None:
@@ -109,16 +109,16 @@ def listing(files: Files) -> list[DataFile]:
     ]
 
 
-def stamp(path: Path) -> Stamp | None:
+def stamp(path: Path) -> FileVersion | None:
     """The present version of a file; ``None`` if there is none."""
     try:
         about = path.stat()
     except OSError:
         return None
-    return Stamp(about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns) if path.is_file() else None
+    return FileVersion(about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns) if path.is_file() else None
 
 
-def _visible(files: Files) -> Iterator[tuple[str, Stamp]]:
+def _visible(files: Files) -> Iterator[tuple[str, FileVersion]]:
     for folder, inner, names in os.walk(files.data):
         inner[:] = sorted(each for each in inner if not each.startswith("."))
         for name in names:
@@ -137,11 +137,11 @@ def _is_text(path: str) -> bool:
 
 
 Shape = tuple[int | None, int | None]
-_known_shapes: OrderedDict[tuple[Path, Stamp], Shape] = OrderedDict()
+_known_shapes: OrderedDict[tuple[Path, FileVersion], Shape] = OrderedDict()
 _measuring = threading.Lock()
 
 
-def _shapes(versions: Sequence[tuple[Path, Stamp]]) -> dict[tuple[Path, Stamp], Shape]:
+def _shapes(versions: Sequence[tuple[Path, FileVersion]]) -> dict[tuple[Path, FileVersion], Shape]:
     """Return rows and columns of files as far as a short look tells; remembered while a file stays the same.
 
     The look takes a second at most: what is left then is measured the next time.
@@ -158,7 +158,7 @@ def _shapes(versions: Sequence[tuple[Path, Stamp]]) -> dict[tuple[Path, Stamp], 
         return {version: _known_shapes[version] for version in versions if version in _known_shapes}
 
 
-def _measure(versions: Sequence[tuple[Path, Stamp]], seconds: float) -> tuple[list[Shape], float]:
+def _measure(versions: Sequence[tuple[Path, FileVersion]], seconds: float) -> tuple[list[Shape], float]:
     """Return the shapes of as many files as can be measured in so many seconds, and the seconds it took.
 
     A file that ends the child process is the last of them, and its shape is unknown.
@@ -189,14 +189,14 @@ def measure_files(paths: list[str], counted_bytes: int) -> Generator[list[int | 
 
 def _shape(path: Path, counted_bytes: int) -> Shape:
     try:
-        kind = _reading.format_of(path, "auto")
+        kind = formats.format_of(path, "auto")
         if kind == "parquet":
-            about = _reading.parquet_file(path).metadata
+            about = formats.parquet_file(path).metadata
             return about.num_rows, about.num_columns
-        if kind != "arrow" and path.stat().st_size <= counted_bytes and not _reading.is_compressed(path):
-            data = _reading.read(path, kind, Dialect(), (), 8192)
+        if kind != "arrow" and path.stat().st_size <= counted_bytes and not formats.is_compressed(path):
+            data = formats.read(path, kind, Dialect(), (), 8192)
             return data.num_rows, data.num_columns
-        names = _reading.names(path, kind, Dialect())
+        names = formats.names(path, kind, Dialect())
         return None, len(names) if names is not None else None
     except (BadInput, OSError, ValueError):
         return None, None
@@ -236,7 +236,7 @@ def free_name(name: str, files: Files) -> str:
 def _parted(name: str) -> tuple[str, str]:
     """What stands before the ending, and the ending; of ``x.csv.gz`` both count."""
     path = Path(name)
-    endings = "".join(path.suffixes[-2:]) if _reading.is_compressed(path) else path.suffix
+    endings = "".join(path.suffixes[-2:]) if formats.is_compressed(path) else path.suffix
     return (name.removesuffix(endings), endings) if len(endings) <= 20 else (name, "")
 
 
@@ -256,7 +256,7 @@ def receive(
     reading: Reading | None = None,
     progress: Progress = lambda fraction, text: None,
 ) -> str:
-    """Keep what ``source`` holds as a file of the data folder; its name. ``Taken`` or ``CannotKeep`` if it is not kept.
+    """Save what ``source`` holds as a file of the data folder and return its name.
 
     Readers see the old file or the new one, never a part; what cannot be read as a table leaves no trace.
     """
@@ -291,7 +291,7 @@ def _check_free(files: Files, name: str, replace: bool) -> None:
     if path.is_dir():
         raise CannotKeep(f"There is a folder '{name}'; choose another name.")
     if not replace and os.path.lexists(path):
-        raise Taken(name)
+        raise NameTaken(name)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import BadInput
 from engine.node_types import Column, Columns
-from nodes.data import fraud_sample as _fraud
+from nodes.data import fraud_sample
 from nodes.data.columns import listed
 
 if TYPE_CHECKING:
@@ -97,12 +97,12 @@ def sample_name(source: str) -> str | None:
 
 def sample_columns(name: str) -> Columns:
     """Its columns, with the roles they have unless others are chosen."""
-    return _fraud.COLUMNS if name == "fraud" else FILES[name].columns
+    return fraud_sample.COLUMNS if name == "fraud" else FILES[name].columns
 
 
 def read_sample(name: str, rows: int, fraud_share: float, seed: int) -> pa.Table:
     """The sample's table; the last three say how to generate ``fraud``."""
-    return _fraud.payments(rows, fraud_share, seed) if name == "fraud" else FILES[name].read()
+    return fraud_sample.payments(rows, fraud_share, seed) if name == "fraud" else FILES[name].read()
 
 
 def _scikit_learn_data() -> Path:

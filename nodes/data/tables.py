@@ -19,7 +19,7 @@ from engine import sandbox
 from engine.errors import BadInput
 from engine.files import Files
 from engine.values import Table
-from nodes.data import formats as _reading
+from nodes.data import formats
 from nodes.data.csv_reader import Dialect
 from nodes.data.decoded_size import is_within
 from nodes.data.samples import sample_name
@@ -98,7 +98,7 @@ def read_file(
     """Read a file or its first rows, in a child process; what there is to know of them, and the rows."""
     params, files = LoadDataParams.model_validate_json(params_json), Files(Path(workspace))
     path = files.readable(params.source, field="source")
-    kind = _reading.format_of(path, "auto")
+    kind = formats.format_of(path, "auto")
     if is_within(path, kind, whole_bytes, params.max_columns):
         found = _looked(params, files, path, kind, whole=True)
     else:
@@ -134,7 +134,7 @@ def classes(table: Table) -> list[tuple[str, int]]:
 
 def _looked(params: LoadDataParams, files: Files, path: Path, kind: str, *, whole: bool) -> Look:
     table = load(params, files)
-    names = _reading.names(path, kind, params.dialect) or table.data.column_names
+    names = formats.names(path, kind, params.dialect) or table.data.column_names
     empty = tuple(name for name in names if name not in table.data.column_names)
     if params.target is None:
         return Look(table, whole, table.data.num_rows if whole else _known_rows(path, kind), empty)
@@ -144,7 +144,7 @@ def _looked(params: LoadDataParams, files: Files, path: Path, kind: str, *, whol
 
 
 def _known_rows(path: Path, kind: str) -> int | None:
-    return int(_reading.parquet_file(path).metadata.num_rows) if kind == "parquet" else None
+    return int(formats.parquet_file(path).metadata.num_rows) if kind == "parquet" else None
 
 
 # The beginning of a large file
@@ -161,7 +161,7 @@ def _head(path: Path, kind: str, encoding: str, most_bytes: int, most_rows: int)
             _write_head_of_batches(path, kind, files.data / name, most_bytes, most_rows)
             yield files, name, "arrow"
         else:
-            name = path.stem if _reading.is_compressed(path) else name
+            name = path.stem if formats.is_compressed(path) else name
             (files.data / name).write_bytes(_first_lines(path, encoding, most_bytes))
             yield files, name, kind
 
@@ -189,7 +189,7 @@ def _write_head_of_batches(path: Path, kind: str, target: Path, most_bytes: int,
     try:
         batches = list(_first_batches(path, kind, most_bytes, most_rows))
     except (pa.ArrowException, OSError) as error:
-        raise _reading.damaged(path, kind.capitalize(), error) from None
+        raise formats.damaged(path, kind.capitalize(), error) from None
     if not batches:
         raise BadInput(f"'{path.name}' has no rows", field="source")
     data = pa.Table.from_batches(batches).unify_dictionaries()
@@ -210,13 +210,13 @@ def _batches(path: Path, kind: str) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    _reading.check_names(path, _reading.names(path, kind, Dialect()) or [], 8192)
+    formats.check_names(path, formats.names(path, kind, Dialect()) or [], 8192)
     if kind == "parquet":
         # Texts that are repeated stay repeated: written out, a small file may be larger than any memory.
         texts = [field.name for field in pq.ParquetFile(path).schema_arrow if pa.types.is_string(field.type)]
         yield from pq.ParquetFile(path, read_dictionary=texts).iter_batches(BATCH_ROWS)
         return
-    reader: Any = _reading.arrow_reader(path)
+    reader: Any = formats.arrow_reader(path)
     if hasattr(reader, "num_record_batches"):
         yield from (reader.get_batch(at) for at in range(reader.num_record_batches))
     else:

@@ -5,7 +5,7 @@ that needs all scores together (a rank, such as AUC).
 
 - ``cascade_of``   what a model of the right kind is made of
 - ``choose_rows``  the sample: some rows of every class, however rare
-- ``survey``       the pass itself; gives a ``Survey``
+- ``survey``       the pass itself; gives a ``LayerStatistics``
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine.node_types import Context
+from engine.node_types import NodeContext
 from engine.values import Table
 from nodes.models.learners import DeepForest
 from nodes.models.model import FittedModel
@@ -69,7 +69,7 @@ def _rank_in(group: np.ndarray) -> np.ndarray:
 
 
 @dataclass
-class Spread:
+class MarginSummary:
     """Number, mean, squared distance to it and histogram of margins; two of them make one."""
 
     n: int = 0
@@ -78,7 +78,7 @@ class Spread:
     counts: np.ndarray | None = None
 
     @classmethod
-    def of(cls, margin: np.ndarray) -> Spread:
+    def of(cls, margin: np.ndarray) -> MarginSummary:
         """Of the margins of some rows."""
         import numpy as np
 
@@ -89,7 +89,7 @@ class Spread:
         counts, _ = np.histogram(np.clip(margin, -1, 1), MARGIN_BINS)
         return cls(len(margin), float(margin.mean()), float(((margin - margin.mean()) ** 2).sum()), counts)
 
-    def add(self, other: Spread) -> None:
+    def add(self, other: MarginSummary) -> None:
         """Take in other rows."""
         if not other.n:
             return
@@ -111,7 +111,7 @@ class Spread:
 
 
 @dataclass
-class Tally:
+class LayerSums:
     """What can be added up of one layer: sums over rows, whose class is known where that matters."""
 
     agreements: np.ndarray
@@ -121,9 +121,9 @@ class Tally:
     judged: np.ndarray
     """Over how many rows those sums are."""
     rows: int = 0
-    margins: Spread = field(default_factory=Spread)
+    margins: MarginSummary = field(default_factory=MarginSummary)
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: LayerSums) -> None:
         """Take in other rows."""
         self.agreements = self.agreements + other.agreements
         self.sums = self.sums + other.sums
@@ -133,13 +133,13 @@ class Tally:
 
 
 @dataclass
-class Survey:
+class LayerStatistics:
     """What a pass of a table through L layers with K learners and C classes gave; n rows are the sample."""
 
     rows: np.ndarray
     truth: np.ndarray
     """Of all rows."""
-    tallies: list[Tally]
+    tallies: list[LayerSums]
     left_at: np.ndarray
     """Of all rows: the last layer they went through."""
     wrong: np.ndarray
@@ -155,14 +155,14 @@ class Survey:
 
 
 def survey(
-    ctx: Context,
+    ctx: NodeContext,
     model: FittedModel,
     table: Table,
     truth: np.ndarray,
     rows: np.ndarray,
     measure: Metric | None,
     share: float,
-) -> Survey:
+) -> LayerStatistics:
     """Take the table through the layers; ``share`` is the part of the node's progress that this is."""
     work = _Pass(model, table, truth, rows, measure)
     for who, kept in (("the cascade", work.seen.own_scores), ("each learner", work.seen.learner_scores)):
@@ -195,12 +195,14 @@ class _Pass:
         self.step = max(1, min(ROWS_AT_ONCE, CELLS_AT_ONCE // widest))
         self.starts = range(0, len(truth), self.step)
         self.ranked = None if measure in USUAL or not (truth >= 0).any() else measure
-        empty = Tally(np.zeros((learners, learners), int), np.zeros((len(USUAL), 1 + learners)), np.zeros(1 + learners))
+        empty = LayerSums(
+            np.zeros((learners, learners), int), np.zeros((len(USUAL), 1 + learners)), np.zeros(1 + learners)
+        )
         n, all_rows = len(rows), len(truth)
-        self.seen = Survey(
+        self.seen = LayerStatistics(
             rows=rows,
             truth=truth,
-            tallies=[Tally(empty.agreements, empty.sums, empty.judged) for _ in range(self.depth)],
+            tallies=[LayerSums(empty.agreements, empty.sums, empty.judged) for _ in range(self.depth)],
             left_at=np.zeros(all_rows, np.int64),
             wrong=np.zeros(all_rows, bool),
             vectors=np.full((self.depth, learners, n, classes), np.nan, np.float32),
@@ -216,7 +218,7 @@ class _Pass:
         size = np.prod(shape, dtype=float) * np.dtype(kind).itemsize
         return np.full(shape, np.nan, kind) if self.ranked is not None and size <= BYTES_OF_SCORES else None
 
-    def take(self, start: int) -> list[Tally]:
+    def take(self, start: int) -> list[LayerSums]:
         """Take the rows from ``start`` on through all layers."""
         import numpy as np
 
@@ -249,7 +251,7 @@ class _Pass:
         seen.outputs[layer][in_sample] = said[rows[in_block]]
 
 
-def _tally(vectors: np.ndarray, truth_of_vectors: np.ndarray, said: np.ndarray, truth: np.ndarray) -> Tally:
+def _tally(vectors: np.ndarray, truth_of_vectors: np.ndarray, said: np.ndarray, truth: np.ndarray) -> LayerSums:
     """The sums over a block: of the cascade over all its rows, of the learners over those that came to the layer."""
     import numpy as np
 
@@ -260,5 +262,5 @@ def _tally(vectors: np.ndarray, truth_of_vectors: np.ndarray, said: np.ndarray, 
     judged = np.array([known.sum(), *[heard.sum()] * len(vectors)])
     speakers = [(truth[known], said[known]), *((truth_of_vectors[heard], each[heard]) for each in vectors)]
     sums = np.array([[each(*speaker) or 0.0 for speaker in speakers] for each in USUAL]) * judged
-    margin = Spread.of(margins(said[known], truth[known])) if known.any() else Spread()
-    return Tally(agreements(vectors), sums, judged, vectors.shape[1], margin)
+    margin = MarginSummary.of(margins(said[known], truth[known])) if known.any() else MarginSummary()
+    return LayerSums(agreements(vectors), sums, judged, vectors.shape[1], margin)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
-from nodes.models.model_folder import blaming, sha256_of
+from nodes.models.model_folder import reading_folder, sha256_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -127,7 +127,7 @@ class Layers:
 def load_layers(folder: Path) -> Layers:
     """The layers a folder holds; ``BadInput`` if it is damaged, foreign or from a newer version."""
     about = _describe(folder)
-    with blaming(folder, *BLAMED):
+    with reading_folder(folder, *BLAMED):
         for name, digest in about["files"].items():
             if sha256_of(folder / Path(name).name) != digest:
                 raise ValueError(f"{name} is not the file that was saved")
@@ -142,7 +142,7 @@ def _describe(folder: Path) -> dict[str, Any]:
     path = folder / FILE
     if not path.is_file():
         raise BadInput(f"'{folder.name}' holds no layers: there is no {FILE} in it")
-    with blaming(folder, *BLAMED):
+    with reading_folder(folder, *BLAMED):
         about = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
         if not isinstance(about, dict) or about.get("format") != FORMAT:
             raise ValueError(f"{FILE} does not describe layers")

@@ -1,8 +1,9 @@
 """A model that answers for a few rows without delay.
 
 A cascade asks dozens of boosters about each row, and LightGBM's Python interface takes longer to prepare one question
-than its trees to answer it. ``quickened`` puts a ``QuickBooster`` in the place of each booster of a model that was
-loaded for this purpose: it prepares the question once. A ``QuickCascade`` leaves out the checks of a matrix that the
+than its trees to answer it. ``with_fast_predict`` puts a ``FastBooster`` in the place of
+each booster of a model that was
+loaded for this purpose: it prepares the question once. A ``FastCascade`` leaves out the checks of a matrix that the
 encoder has just made. The trees are the same and are added up in the same order, so the answers are the same, to the
 last bit.
 """
@@ -28,12 +29,12 @@ RAW_SCORE = 1
 """How LightGBM calls 64-bit floats, and predictions that are sums over the trees."""
 
 
-def quickened(model: FittedModel) -> FittedModel:
+def with_fast_predict(model: FittedModel) -> FittedModel:
     """The same model, quick for single rows; where that is not possible, as it was."""
     for owner in _owners_of_boosters(model.learner):
-        owner.booster = QuickBooster.over(owner.booster)
+        owner.booster = FastBooster.over(owner.booster)
     if isinstance(model.learner, DeepForest):
-        quick: Any = QuickCascade(**vars(model.learner))
+        quick: Any = FastCascade(**vars(model.learner))
         return replace(model, learner=quick)
     return model
 
@@ -46,7 +47,7 @@ def _owners_of_boosters(learner: Any) -> Iterator[Any]:
             yield from (model for model in models if hasattr(model, "booster"))
 
 
-class QuickCascade(DeepForest):
+class FastCascade(DeepForest):
     """A deep forest that takes a few rows straight through its layers."""
 
     def predict_proba(self, matrix: np.ndarray, threads: int = 1) -> np.ndarray:
@@ -60,7 +61,7 @@ class QuickCascade(DeepForest):
         return np.asarray(self.cascade._scaled(last.output))
 
 
-class QuickBooster:
+class FastBooster:
     """A LightGBM booster that keeps a question for one row ready."""
 
     def __init__(self, booster: Any, library: Any) -> None:

@@ -24,7 +24,7 @@ from engine.values import Table
 from nodes.data.columns import listed
 from nodes.models.encoder import TableEncoder
 from nodes.models.learners import LEARNERS, Learner
-from nodes.models.model_folder import blaming, sha256_of
+from nodes.models.model_folder import reading_folder, sha256_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,7 +111,7 @@ class FittedModel:
 def load_model(folder: Path) -> FittedModel:
     """The model a folder holds; ``BadInput`` if it is damaged, foreign or from a newer version."""
     about, files = describe_model(folder), model_files(folder)
-    with blaming(folder, *BLAMED):
+    with reading_folder(folder, *BLAMED):
         _check_files(files, about["files"])
         if about["kind"] not in LEARNERS:
             raise ValueError(f"there is no learner '{about['kind']}'")
@@ -166,7 +166,7 @@ def describe_model(folder: Path) -> dict[str, Any]:
     path = folder / FILE
     if not is_plain(path):
         raise BadInput(f"'{folder.name}' holds no model: there is no {FILE} in it, or it is no plain file")
-    with blaming(folder, *BLAMED):
+    with reading_folder(folder, *BLAMED):
         about = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(about, dict) or about.get("format") != FORMAT:
             raise ValueError(f"{FILE} does not describe a model")

@@ -11,7 +11,7 @@ from engine.errors import BadInput
 
 
 @contextmanager
-def blaming(folder: Path, what: str, mend: str) -> Iterator[None]:
+def reading_folder(folder: Path, what: str, mend: str) -> Iterator[None]:
     """Whatever goes wrong in reading is the folder's fault, and is told so."""
     try:
         yield

@@ -4,10 +4,10 @@ The model's encoder decides what a column is, not the look of its values: a numb
 bool or a text in which it is written, and differently in each block of a file. What cannot be meant is refused, all
 columns at once: a column that is not there, a time for a number, a number for a category with other names.
 
-- ``Fitting``    takes tables in, block by block
+- ``InputChecker``    takes tables in, block by block
 - ``Levels``     which level of a category a value means
 - ``read_time``  one time as the encoder counts it
-- ``Misfit``     why one column does not fit
+- ``ColumnMismatch``     why one column does not fit
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
 from engine.values import kind_of
-from nodes.data.column_types import BOOLS, EXAMPLES, NUMBER, _whole, settle
+from nodes.data.column_types import BOOLS, EXAMPLES, NUMBER, _whole, infer_type
 from nodes.data.columns import listed
 from nodes.models.categories import as_text
 from nodes.models.encoder import LevelColumn, NumberColumn, TableEncoder
@@ -33,12 +33,12 @@ TOLD = 20
 """Columns that a message names."""
 
 
-class Misfit(Exception):
+class ColumnMismatch(Exception):
     """Why a column does not fit."""
 
 
 @dataclass(frozen=True)
-class Fitting:
+class InputChecker:
     """What a model expects of its columns, and the way there."""
 
     encoder: TableEncoder
@@ -62,7 +62,7 @@ class Fitting:
             if column.name not in lacking:
                 try:
                     columns[column.name] = self._fitted(column, data.column(column.name), first_row)
-                except Misfit as problem:
+                except ColumnMismatch as problem:
                     problems.append(str(problem))
         if lacking or problems:
             raise BadInput(describe(lacking, problems))
@@ -95,7 +95,7 @@ def _numbers(name: str, values: pa.ChunkedArray, missing: Collection[str], first
     values = _plain(name, values)
     kind = kind_of(values.type)
     if kind == "time":
-        raise Misfit(f"'{name}' is a time and was a number in training")
+        raise ColumnMismatch(f"'{name}' is a time and was a number in training")
     if kind == "text":
         return _parsed(name, _tidy(values, missing), (_as_floats, _as_bools, _as_seconds), "number", first_row)
     return values
@@ -111,7 +111,7 @@ def _times(name: str, values: pa.ChunkedArray, missing: Collection[str], first_r
     if kind == "text":
         return _parsed(name, _tidy(values, missing), (_as_times, _as_zoned_times), "time", first_row)
     if kind != "time":
-        raise Misfit(f"'{name}' is a {kind} and was a time in training")
+        raise ColumnMismatch(f"'{name}' is a {kind} and was a time in training")
     return values
 
 
@@ -125,10 +125,10 @@ def _plain(name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
         return values
     try:
         # No text means a missing value here: that is for ``_tidy`` to say.
-        settled = settle(values, name, ())
+        settled = infer_type(values, name, ())
         return settled.cast(pa.string()) if pa.types.is_dictionary(settled.type) else settled
     except BadInput as problem:
-        raise Misfit(problem.message.partition(";")[0]) from None
+        raise ColumnMismatch(problem.message.partition(";")[0]) from None
 
 
 def _tidy(texts: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:
@@ -179,14 +179,14 @@ def _as_zoned_times(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def read_time(text: str) -> float:
-    """Seconds since 1970 of one time, as the encoder counts them; ``Misfit`` if it is none."""
+    """Seconds since 1970 of one time, as the encoder counts them; ``ColumnMismatch`` if it is none."""
     import pyarrow as pa
 
     try:
         texts = pa.chunked_array([[text.strip()]], pa.string())
         moment = _parsed("", texts, (_as_times, _as_zoned_times), "time", 0)
     except (pa.ArrowException, UnicodeError):
-        raise Misfit("it is no text") from None
+        raise ColumnMismatch("it is no text") from None
     return float(moment.cast(pa.int64())[0].as_py() * 1e-6)
 
 
@@ -203,7 +203,7 @@ def _parsed(name: str, texts: pa.ChunkedArray, ways: Iterable[Parse], kind: str,
         if row > furthest:
             furthest, found = row, texts[row].as_py()
     shown = found if len(found or "") <= 60 else f"{(found or '')[:60]}…"
-    raise Misfit(
+    raise ColumnMismatch(
         f"'{name}' holds '{shown}' in data row {first_row + furthest + 1:,} where a {kind} is expected, "
         f"such as {EXAMPLES[kind]}"
     )
@@ -294,5 +294,7 @@ class Levels:
             raise self._is(kind)
         return values.dictionary_encode()
 
-    def _is(self, kind: str) -> Misfit:
-        return Misfit(f"'{self.name}' is a {kind} and was a category in training, such as {listed(self.levels, 3)}")
+    def _is(self, kind: str) -> ColumnMismatch:
+        return ColumnMismatch(
+            f"'{self.name}' is a {kind} and was a category in training, such as {listed(self.levels, 3)}"
+        )

@@ -3,7 +3,7 @@
 - ``Registry``    lists, opens and deletes them
 - ``ModelEntry``  what is known of one without loading it
 - ``Card``        where it comes from: run, pipeline, data, and how it was judged in that run
-- ``being_read``  keeps a model from being swapped while it is read
+- ``read_lock``  keeps a model from being swapped while it is read
 
 The run and the node that saved a model are written beside it. The rest of the card is found in that run's log and
 stored reports, and kept beside the model once the run is done: it outlives the run.
@@ -28,10 +28,10 @@ from engine.workspace import Workspace
 from nodes.data.columns import listed
 from nodes.load_data import NODE as LOAD
 from nodes.models.model import CARD, FittedModel, describe_model, is_plain, load_model
-from nodes.save_model import NAME, alone_with
+from nodes.save_model import NAME, write_lock
 
 if TYPE_CHECKING:
-    from engine.pipeline import Document
+    from engine.pipeline import Pipeline
     from engine.run_state import RunState
 
 OPENING_SECONDS = 600.0
@@ -48,7 +48,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Judged:
+class EvaluationSummary:
     """An evaluation of the model in the run that saved it."""
 
     node: str
@@ -72,7 +72,7 @@ class Card:
     pipeline_id: str | None = None
     """Its id in the workspace, if it was run from there."""
     data: tuple[Source, ...] = ()
-    judged: tuple[Judged, ...] = ()
+    judged: tuple[EvaluationSummary, ...] = ()
     script: bool = False
     """Whether a script saved it, outside of any run."""
 
@@ -131,7 +131,7 @@ class Registry:
     def entry(self, name: str) -> ModelEntry:
         """One model; ``BadInput`` if there is none of that name."""
         folder = self.place(name)
-        with being_read(folder):
+        with read_lock(folder):
             files = [path for path in folder.iterdir() if is_plain(path)] if folder.is_dir() else []
             size, saved = sum(path.stat().st_size for path in files), _saved(folder)
             try:
@@ -159,7 +159,7 @@ class Registry:
     def delete(self, name: str) -> None:
         """Remove a model; one that is being saved under the name at this moment is waited for."""
         folder = self.place(name)
-        with alone_with(folder) as temporary:
+        with write_lock(folder) as temporary:
             if folder.exists():
                 folder.rename(temporary / "deleted")
 
@@ -189,7 +189,7 @@ class Registry:
 
 def open_model(folder: Path) -> FittedModel:
     """Load a model while no one may swap it."""
-    with being_read(folder):
+    with read_lock(folder):
         return load_model(folder)
 
 
@@ -208,7 +208,7 @@ def open_in_child(folder: str) -> None:
 
 
 @contextmanager
-def being_read(folder: Path) -> Iterator[None]:
+def read_lock(folder: Path) -> Iterator[None]:
     """Whoever saves or deletes this model waits; where nothing may be written, no one does."""
     import fcntl
 
@@ -290,7 +290,7 @@ class _Reader:
             _keep(folder, told, card)
         return card
 
-    def _sources(self, document: Document, state: RunState, node: str) -> Iterator[Source]:
+    def _sources(self, document: Pipeline, state: RunState, node: str) -> Iterator[Source]:
         """What the pipeline read on the way to the model."""
         for name in _above(document, node):
             step = document.nodes[name]
@@ -310,7 +310,7 @@ class _Reader:
                 return int(pa.ipc.open_file(source).read_all().num_rows)
         return None
 
-    def _judged(self, document: Document, state: RunState, node: str) -> Iterator[Judged]:
+    def _judged(self, document: Pipeline, state: RunState, node: str) -> Iterator[EvaluationSummary]:
         """The evaluations of predictions that the same model made, those of tables it did not learn from first."""
         model = next((edge.source for edge in document.edges if edge.target.node == node), None)
         learned = {edge.source for edge in document.edges if model and edge.target.node == model.node}
@@ -320,21 +320,23 @@ class _Reader:
             for judge in _fed_by(document, lambda edge, scorer=scorer: edge.source.node == scorer):
                 report = self._report(state, judge)
                 if report is not None and report.kind == "evaluation":
-                    found.append((table in learned, Judged(judge, report.title, str(table), dict(report.headline))))
+                    found.append(
+                        (table in learned, EvaluationSummary(judge, report.title, str(table), dict(report.headline)))
+                    )
         yield from (judged for _, judged in sorted(found, key=lambda each: each[0]))
 
     def _report(self, state: RunState, node: str) -> Any:
-        from engine.store import Output, Store
+        from engine.store import Artifact, Store
 
         outputs = state.nodes[node].outputs.values() if node in state.nodes else []
         for about in outputs:
             if about["type"] == "report":
                 with suppress(SylvaError, OSError, KeyError, TypeError, ValueError):
-                    return Store(self.workspace).open(Output.from_dict(about))
+                    return Store(self.workspace).open(Artifact.from_dict(about))
         return None
 
 
-def _above(document: Document, node: str) -> list[str]:
+def _above(document: Pipeline, node: str) -> list[str]:
     """The nodes that this one depends on, in the order of the document."""
     above: set[str] = set()
     open_ends = [node]
@@ -346,7 +348,7 @@ def _above(document: Document, node: str) -> list[str]:
     return [name for name in document.nodes if name in above]
 
 
-def _fed_by(document: Document, wanted: Any) -> list[str]:
+def _fed_by(document: Pipeline, wanted: Any) -> list[str]:
     """The nodes that an edge of that kind leads to, each once."""
     return list(dict.fromkeys(edge.target.node for edge in document.edges if wanted(edge)))
 
@@ -389,9 +391,9 @@ def _source(about: object) -> Source | None:
     return None
 
 
-def _judgement(about: object) -> Judged | None:
+def _judgement(about: object) -> EvaluationSummary | None:
     match about:
         case {"node": str() as node, "title": str() as title, "table": str() as table, "metrics": dict() as metrics}:
             plain = {name: value for name, value in metrics.items() if isinstance(value, int | float | str | None)}
-            return Judged(node, title, table, plain)
+            return EvaluationSummary(node, title, table, plain)
     return None

@@ -16,7 +16,7 @@ from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 from nodes.models.encoder import LevelColumn, NumberColumn, Precision, TableEncoder
-from nodes.models.new_data import Levels, Misfit, read_time
+from nodes.models.new_data import ColumnMismatch, Levels, read_time
 
 if TYPE_CHECKING:
     import numpy as np
@@ -144,7 +144,7 @@ def _time(value: Any) -> float:
     if isinstance(value, str):
         try:
             return read_time(value)
-        except Misfit:
+        except ColumnMismatch:
             pass
     raise ValueError("where a time such as '2024-01-31 12:30:00' is expected")
 

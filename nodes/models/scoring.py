@@ -28,7 +28,7 @@ from nodes.data.batches import BlockFile, Writing, open_blocks
 from nodes.data.columns import listed, require_column
 from nodes.data.libsvm import COLUMN, TARGET
 from nodes.models.model import FittedModel
-from nodes.models.new_data import Fitting, describe
+from nodes.models.new_data import InputChecker, describe
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,7 +116,7 @@ def score_blocks(
     if target.exists() and target.samefile(source):
         raise BadInput(f"'{target.name}' would replace the file it is made from; choose another name")
     kept = _kept_names(file, keep)
-    fitting = Fitting(model.encoder, (writing or Writing()).dialect.missing)
+    fitting = InputChecker(model.encoder, (writing or Writing()).dialect.missing)
     check_names(file, fitting)
     threads, done = threads or _cores(), 0
     with _Ahead(_encoded(file, fitting, model, kept)) as blocks:
@@ -208,7 +208,7 @@ def _kept_names(file: BlockFile, keep: Keep) -> list[str]:
     return list(dict.fromkeys(keep))
 
 
-def check_names(file: BlockFile, fitting: Fitting) -> None:
+def check_names(file: BlockFile, fitting: InputChecker) -> None:
     """A LibSVM file has every column that is named as its columns are; of other files a first block tells more."""
     if file.names is None:
         lacking = [name for name in fitting.encoder.names if name != TARGET and not COLUMN.fullmatch(name)]
@@ -218,7 +218,7 @@ def check_names(file: BlockFile, fitting: Fitting) -> None:
         raise BadInput(f"{describe(fitting.lacking(file.names), [])}; it has {listed(file.names)}")
 
 
-def _encoded(file: BlockFile, fitting: Fitting, model: FittedModel, kept: list[str]) -> Iterator[_Block]:
+def _encoded(file: BlockFile, fitting: InputChecker, model: FittedModel, kept: list[str]) -> Iterator[_Block]:
     used = fitting.encoder.names
     known = set(used if file.names is None else file.names)
     wanted = list(dict.fromkeys([*kept, *(name for name in used if name in known)]))

@@ -17,7 +17,7 @@ from pydantic import Field, PositiveFloat
 
 from engine.errors import BadInput
 from engine.export_python import Code, Names, Raw, statement
-from engine.node_types import Context, NodeParams, form_hint
+from engine.node_types import NodeContext, NodeParams, form_hint
 from engine.values import Table, kind_of
 from nodes.data.columns import listed
 from nodes.models.categories import MISSING, class_codes, class_names
@@ -47,7 +47,7 @@ Seed = Annotated[
 ]
 
 
-def train(ctx: Context, table: Table, learner: Learner, params: NodeParams) -> FittedModel:
+def train(ctx: NodeContext, table: Table, learner: Learner, params: NodeParams) -> FittedModel:
     """Fit ``learner`` to the table's target; ``params`` are kept with the model and say the class weights."""
     rows = prepare(
         table,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import load_catalogue
+from engine.catalogue import load_catalog
 from engine.workspace import Workspace
 from tests.e2e.studio import Studio
 from tests.e2e.tab import until
@@ -22,7 +22,7 @@ ROWS = 2_000
 @pytest.fixture(scope="module")
 def run(place: tuple[str, Workspace]) -> str:
     """A finished run with an inspection of three layers, written as the node writes it."""
-    found, _ = inspected_run(Workshop(place[1], load_catalogue()), large(ROWS, 3))
+    found, _ = inspected_run(Workshop(place[1], load_catalog()), large(ROWS, 3))
     return found
 
 

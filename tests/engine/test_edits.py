@@ -13,7 +13,7 @@ from engine.edits import (
     set_settings,
     without_defaults,
 )
-from engine.pipeline import Document, Node, NodeSettings
+from engine.pipeline import Node, NodeSettings, Pipeline
 from engine.problems import BadStructure, NotFinite, Problem, UnknownNode
 from tests.engine import fakes
 from tests.engine.fakes import CATALOGUE, make, whole
@@ -79,7 +79,7 @@ def test_present_parameters_are_revised():
     ],
 )
 def test_an_edit_that_cannot_be_made_names_the_reason(
-    edit: Callable[[Document], Document], expected: tuple[type[Problem], str | None, str | None], naming: str
+    edit: Callable[[Pipeline], Pipeline], expected: tuple[type[Problem], str | None, str | None], naming: str
 ):
     with refused(Problem, naming=naming) as caught:
         edit(whole())

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from engine import pipeline_file as module
 from engine.errors import SylvaError
-from engine.pipeline import NAME_PATTERN, Document, Edge, Endpoint, Node, NodeSettings, Note
+from engine.pipeline import NAME_PATTERN, Edge, Node, NodeSettings, Note, Pipeline, PortRef
 from engine.pipeline_file import dumps, parse, read, write
 from engine.problems import (
     BadName,
@@ -104,7 +104,7 @@ def test_a_document_has_the_values_of_its_text():
     assert document.nodes["load"].settings == NodeSettings(retries=2, timeout=30.0, memory_limit=512)
     assert document.nodes["plain"] == Node(type="learn")
     assert document.edges == (Edge.between("load.table", "forest.table"),)
-    assert document.edges[0].source == Endpoint("load", "table") == ("load", "table")
+    assert document.edges[0].source == PortRef("load", "table") == ("load", "table")
     assert document.layout == {"load": (0.0, 0.0), "forest": (260.5, -10.0)}
     assert document.notes[0] == Note(text="Look here", x=0, y=40)
 
@@ -315,7 +315,7 @@ def test_a_canonical_text_is_written_as_it_was_read():
 
 
 def test_defaults_are_left_out_and_layout_follows_the_nodes():
-    document = Document(
+    document = Pipeline(
         name="x",
         nodes={"b": Node(type="t", params={}, settings=NodeSettings()), "a": Node(type="t")},
         layout={"a": (1, 2), "gone": (0, 0), "b": (3, 4.5)},
@@ -332,7 +332,7 @@ def test_defaults_are_left_out_and_layout_follows_the_nodes():
 
 
 def test_long_lines_are_broken():
-    document = Document(name="x", nodes={"a": Node(type="t", params={"columns": ["a long name"] * 20})})
+    document = Pipeline(name="x", nodes={"a": Node(type="t", params={"columns": ["a long name"] * 20})})
     assert max(map(len, dumps(document).splitlines())) < 100
 
 
@@ -421,9 +421,9 @@ nodes = st.builds(
         memory_limit=st.none() | st.integers(1, 10**6),
     ),
 )
-ends = st.builds(Endpoint, names, names)
+ends = st.builds(PortRef, names, names)
 documents = st.builds(
-    Document,
+    Pipeline,
     name=labels.filter(bool),
     description=texts,
     nodes=st.dictionaries(names, nodes, max_size=4),

@@ -11,7 +11,7 @@ import pytest
 
 from engine.errors import SylvaError
 from engine.events import EventLog
-from engine.pipeline import Document, Node, changed
+from engine.pipeline import Node, Pipeline, changed
 from engine.pipeline_file import read, write
 from engine.pipeline_library import Library, Outdated, UnknownPipeline
 from engine.problems import InvalidPipeline, Unreadable
@@ -24,8 +24,8 @@ def library(tmp_path: Path) -> Library:
     return Library(Workspace(tmp_path / "workspace").create())
 
 
-def document(name: str = "Digits") -> Document:
-    return Document(name=name, nodes={"load": Node(type="load-data")})
+def document(name: str = "Digits") -> Pipeline:
+    return Pipeline(name=name, nodes={"load": Node(type="load-data")})
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ import pytest
 from pydantic import Field
 
 from engine.branches import branch_words, combinations, how_many, param_title, param_words, with_choices
-from engine.catalogue import Catalogue
+from engine.catalogue import NodeCatalog
 from engine.edits import apply_branch, revise_sweep, set_sweep
 from engine.keys import node_key
 from engine.node_types import NodeParams, NodeType, Port
-from engine.pipeline import Document, Node, Sweep
+from engine.pipeline import Node, Pipeline, Sweep
 from engine.pipeline_file import dumps, parse
-from engine.plan import Request, make_plan
+from engine.plan import RunOptions, make_plan
 from engine.problems import BadParam, BadSweep, InvalidPipeline, Problem, UnknownParam, UnknownType
 from engine.sweeps import as_run, axes_of, expand, expansion, is_judged
 from engine.validation import find_problems
@@ -52,7 +52,7 @@ KEEP = NodeType(
     "keep", "Keep", "Save", "Keeps.", 1, JudgeParams, _no_run, inputs=(Port("model", "model"),), cacheable=False,
     outputs=(Port("report", "report"),),
 )  # fmt: skip
-CATALOGUE = Catalogue([READ, SPLIT, LEARN, SCORE, JUDGE, RANK, KEEP])
+CATALOGUE = NodeCatalog([READ, SPLIT, LEARN, SCORE, JUDGE, RANK, KEEP])
 
 CHAIN = (
     "load.table > split.table",
@@ -63,7 +63,7 @@ CHAIN = (
 )
 
 
-def pipeline(*more: str, sweeps: dict[str, Any] | None = None, **others: str | Node) -> Document:
+def pipeline(*more: str, sweeps: dict[str, Any] | None = None, **others: str | Node) -> Pipeline:
     """Load, split, forest, apply, judge, and others; ``sweeps`` gives nodes their sweeps."""
     kinds: dict[str, str | Node] = {"load": "read", "split": "split", "forest": "learn", "apply": "score"}
     nodes = {
@@ -72,14 +72,14 @@ def pipeline(*more: str, sweeps: dict[str, Any] | None = None, **others: str | N
     }
     for name, sweep in (sweeps or {}).items():
         nodes[name] = nodes[name].model_copy(update={"sweep": sweep_of(sweep)})
-    return Document(name="Test", nodes=nodes, edges=tuple(edge_of(edge) for edge in (*CHAIN, *more)))
+    return Pipeline(name="Test", nodes=nodes, edges=tuple(edge_of(edge) for edge in (*CHAIN, *more)))
 
 
 def sweep_of(data: dict[str, Any]) -> Sweep:
     return Sweep.model_validate(data if {"grid", "random"} & set(data) else {"grid": data})
 
 
-def edges(document: Document) -> set[str]:
+def edges(document: Pipeline) -> set[str]:
     return {f"{edge.source} > {edge.target}" for edge in document.edges}
 
 
@@ -155,7 +155,7 @@ def test_a_pipeline_without_sweeps_is_written_out_as_it_is():
         (pipeline(sweeps={"load": {"source": ["there"]}}), "load-1 split-1 forest-1 apply-1 judge-1 leaderboard"),
     ],
 )  # fmt: skip
-def test_the_node_and_all_below_it_are_copied_up_to_where_the_branches_meet(document: Document, nodes: str):
+def test_the_node_and_all_below_it_are_copied_up_to_where_the_branches_meet(document: Pipeline, nodes: str):
     assert list(expand(document, CATALOGUE).nodes) == nodes.split()
 
 
@@ -208,7 +208,7 @@ def test_a_plain_evaluation_is_not_drawn_into_the_leaderboard_of_a_sweep():
 
 
 def test_without_an_evaluation_below_there_is_no_leaderboard():
-    document = Document(
+    document = Pipeline(
         name="x",
         nodes={"load": node_of("read"), "forest": Node(type="learn", sweep=sweep_of(TREES))},
         edges=(edge_of("load.table > forest.table"),),
@@ -288,7 +288,7 @@ def test_a_setting_is_called_as_the_form_calls_it(param: str, title: str, words:
     ],
 )
 def test_the_leaderboard_is_told_the_titles_of_its_columns(sweeps: dict[str, Any], titles: list[str]):
-    catalogue = Catalogue([READ, SPLIT, replace(LEARN, params=Titled), SCORE, JUDGE, RANK])
+    catalogue = NodeCatalog([READ, SPLIT, replace(LEARN, params=Titled), SCORE, JUDGE, RANK])
     leaves: Any = {"leaves": [{}, {}]}
     document = pipeline(
         "forest.model > again.start", "load.table > again.table", "again.model > late.model",
@@ -522,8 +522,8 @@ def test_the_values_of_a_branch_are_kept_and_the_sweep_ends():
 # The plan
 
 
-def planned(document: Document, **request: Any) -> list[str]:
-    return list(make_plan(document, CATALOGUE, Request(**request)).steps)
+def planned(document: Pipeline, **request: Any) -> list[str]:
+    return list(make_plan(document, CATALOGUE, RunOptions(**request)).steps)
 
 
 @pytest.mark.parametrize(
@@ -541,15 +541,15 @@ def test_a_plan_has_all_branches_of_what_is_wanted(request_: dict[str, Any], ste
 
 
 def test_from_a_swept_node_all_its_branches_run_afresh():
-    plan = make_plan(pipeline(sweeps={"forest": TREES}), CATALOGUE, Request(start=("forest",)))
+    plan = make_plan(pipeline(sweeps={"forest": TREES}), CATALOGUE, RunOptions(start=("forest",)))
     fresh = {name for name, step in plan.steps.items() if step.fresh}
     assert fresh == set(plan.steps) - {"load", "split"}
 
 
 def test_a_branch_has_the_key_of_a_node_that_was_given_the_same_by_hand():
-    swept = make_plan(pipeline(sweeps={"forest": {"trees": [7, 50]}}), CATALOGUE, Request()).steps
+    swept = make_plan(pipeline(sweeps={"forest": {"trees": [7, 50]}}), CATALOGUE, RunOptions()).steps
     for branch, trees in (("forest-1", {"trees": 7}), ("forest-2", {})):  # 50 is the default
-        by_hand = make_plan(pipeline(forest=node_of("learn", **trees)), CATALOGUE, Request()).steps
+        by_hand = make_plan(pipeline(forest=node_of("learn", **trees)), CATALOGUE, RunOptions()).steps
         keys = {
             node_key(step.type, step.params, {"table": ["digest"]}, {"table": [source]})
             for step, source in ((swept[branch], "split"), (by_hand["forest"], "other"))

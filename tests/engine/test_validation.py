@@ -11,7 +11,7 @@ import pytest
 from engine.errors import BadInput
 from engine.files import Files
 from engine.node_types import OUTSIDE, Column
-from engine.pipeline import Document, Node, Sweep
+from engine.pipeline import Node, Pipeline, Sweep
 from engine.problems import (
     BadColumns,
     BadParam,
@@ -44,7 +44,7 @@ from tests.engine.fakes import CATALOGUE, edge_of, make, node_of, whole
 from tests.expect import problems, refused
 
 
-def found(document: Document) -> list[tuple[type, str | None, str | None]]:
+def found(document: Pipeline) -> list[tuple[type, str | None, str | None]]:
     problems = find_problems(document, CATALOGUE)
     json.dumps([problem.to_dict() for problem in problems])
     return [(type(problem), problem.node, problem.field) for problem in problems]
@@ -137,7 +137,7 @@ EDGES = [
 """An edge, the problem it is (class, node, field), and what the message names."""
 
 
-def several() -> Document:
+def several() -> Pipeline:
     more = {"load2": "read", "forest2": "learn"}
     good = whole()
     return good.model_copy(update={"nodes": good.nodes | {name: node_of(kind) for name, kind in more.items()}})

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import engine as engine_package
-from tests.faults.lab import DIAMOND, Document, Lab, Outputs
+from tests.faults.lab import DIAMOND, Lab, Outputs, Pipeline
 
-Undisturbed = Callable[[Document], Outputs]
+Undisturbed = Callable[[Pipeline], Outputs]
 
 EXECUTIONS = {"before-run": 1, "before-write": 2, "after-temporary": 2, "after-rename": 2, "after-record": 1}
 """How often the killed node's code may run in all: work that was recorded is not done again."""

@@ -18,7 +18,6 @@ import pytest
 
 from engine.values import Table
 from nodes import deep_forest, extra_trees, logistic_regression, mart, mlp, random_forest
-from nodes.models import model as _model
 from nodes.models.learners import LEARNERS
 from nodes.models.model import FittedModel, load_model
 from nodes.models.scoring import score_file
@@ -125,7 +124,7 @@ def test_a_file_in_blocks_of_any_size(
     table = asked_of(model)
     wanted = model.predict_proba(table)
     pq.write_table(table.data, tmp_path / "in.parquet")
-    monkeypatch.setattr(_model, "ROWS_AT_ONCE", rows)
+    monkeypatch.setattr("nodes.models.model.ROWS_AT_ONCE", rows)
     score_file(model, tmp_path / "in.parquet", tmp_path / "out.parquet", threads=2)
     out = pq.read_table(tmp_path / "out.parquet")
     assert_same_bits(np.column_stack([out.column(f"p({name})") for name in model.classes]), wanted)

@@ -26,8 +26,8 @@ from ui.cli.options import (
 
 if TYPE_CHECKING:
     from engine.events import EventLog, RunRow
-    from engine.pipeline import Document
-    from engine.plan import Request
+    from engine.pipeline import Pipeline
+    from engine.plan import RunOptions
     from engine.run_state import RunState
     from engine.standby import Standby
     from engine.workspace import Workspace
@@ -113,11 +113,11 @@ def run(
         from engine.events import EventLog
         from engine.launch import new_run
         from engine.pipeline_file import read
-        from engine.plan import Request
+        from engine.plan import RunOptions
         from engine.workspace import CLEANING_SECONDS
 
         place = _workspace(workspace)
-        request = Request(
+        request = RunOptions(
             to=tuple(to or ()),
             start=tuple(start or ()),
             workers=workers,
@@ -247,15 +247,15 @@ def validate(
     file: FileArgument, workspace: WorkspaceOption = None, as_json: JsonOption = False, debug: DebugOption = False
 ) -> None:
     """Say everything that is wrong with a pipeline, without running it."""
-    from engine.catalogue import load_catalogue
+    from engine.catalogue import load_catalog
     from engine.pipeline_file import read
-    from engine.plan import Request
+    from engine.plan import RunOptions
     from engine.sweeps import expand
     from engine.text import print_json
 
     document = read(file)
-    _refuse_invalid(document, Request(allow_absolute=True), _workspace(workspace))
-    whole = expand(document, load_catalogue())
+    _refuse_invalid(document, RunOptions(allow_absolute=True), _workspace(workspace))
+    whole = expand(document, load_catalog())
     if as_json:
         facts = {"name": document.name, "nodes": len(document.nodes), "nodes_with_branches": len(whole.nodes)}
         print_json({"valid": True, **facts, "problems": []})
@@ -279,17 +279,17 @@ def export(
 ) -> None:
     """Write a pipeline in another form: as a Python script with the same result."""
     from engine.atomic import replacing
-    from engine.catalogue import load_catalogue
+    from engine.catalogue import load_catalog
     from engine.export_python import export_python
     from engine.pipeline_file import read
-    from engine.plan import Request
+    from engine.plan import RunOptions
     from engine.text import print_json
 
     if not python:
         raise BadInput("Say what to write; `sylva export FILE --python` writes a Python script.")
     document = read(file)
-    _refuse_invalid(document, Request(allow_absolute=True), _workspace(workspace))
-    script = export_python(document, load_catalogue())
+    _refuse_invalid(document, RunOptions(allow_absolute=True), _workspace(workspace))
+    script = export_python(document, load_catalog())
     if output is not None:
         try:
             with replacing(output) as temporary:
@@ -312,11 +312,11 @@ def nodes(
     debug: DebugOption = False,
 ) -> None:
     """List the node types there are."""
-    from engine.catalogue import load_catalogue
+    from engine.catalogue import load_catalog
     from engine.text import print_json, print_table
     from ui.cli.node_reference import describe, markdown_page, print_type
 
-    catalogue = load_catalogue()
+    catalogue = load_catalog()
     for failure in catalogue.failures:
         print(failure, file=sys.stderr)
     if node_type is not None and node_type not in catalogue:
@@ -336,11 +336,11 @@ def nodes(
 @app.command()
 def schema(as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """Print the JSON schema of pipeline documents, for editors and checkers."""
-    from engine.catalogue import load_catalogue
+    from engine.catalogue import load_catalog
     from engine.schema import json_schema
     from engine.text import print_json
 
-    print_json(json_schema(load_catalogue()))
+    print_json(json_schema(load_catalog()))
 
 
 @app.command()
@@ -390,21 +390,21 @@ def _log(root: Path | None) -> EventLog:
     return EventLog(_used_workspace(root))
 
 
-def _with_settings(document: Document, settings: list[str]) -> Document:
+def _with_settings(document: Pipeline, settings: list[str]) -> Pipeline:
     """Apply ``--set NODE.PARAM=VALUE``, a value for all branches; it is JSON where it can be, else text."""
     from engine.branches import without_choices
-    from engine.catalogue import load_catalogue
+    from engine.catalogue import load_catalog
     from engine.edits import set_params, set_sweep
 
     for setting in settings:
         node, param, text = _node_param_text("--set", setting, document)
         params: dict[str, Any] = {**document.nodes[node].params, param: _value(text)}
-        document = set_params(document, load_catalogue(), node, params)
+        document = set_params(document, load_catalog(), node, params)
         document = set_sweep(document, node, without_choices(document.nodes[node].sweep, param))
     return document
 
 
-def _with_sweeps(document: Document, sweeps: list[str]) -> Document:
+def _with_sweeps(document: Pipeline, sweeps: list[str]) -> Pipeline:
     """Apply ``--sweep NODE.PARAM=V1,V2``: one more parameter for the node's sweep, or its values instead of others."""
     from engine.branches import with_choices
     from engine.edits import set_sweep
@@ -416,7 +416,7 @@ def _with_sweeps(document: Document, sweeps: list[str]) -> Document:
     return document
 
 
-def _node_param_text(option: str, given: str, document: Document) -> tuple[str, str, str]:
+def _node_param_text(option: str, given: str, document: Pipeline) -> tuple[str, str, str]:
     """The parts of ``NODE.PARAM=TEXT``."""
     place, equals, text = given.partition("=")
     node, dot, param = place.partition(".")
@@ -444,22 +444,22 @@ def _value(text: str) -> Any:
         raise BadInput("The value is nested too deeply.") from None
 
 
-def _refuse_invalid(document: Document, request: Request, place: Workspace) -> None:
+def _refuse_invalid(document: Pipeline, request: RunOptions, place: Workspace) -> None:
     """Raise all problems of the document and of the files it reads; nothing has been written yet."""
-    from engine.catalogue import load_catalogue
+    from engine.catalogue import load_catalog
     from engine.launch import find_all_problems
     from engine.plan import make_plan
     from engine.problems import InvalidPipeline, UnknownType
 
-    problems = find_all_problems(document, load_catalogue(), request, place)
+    problems = find_all_problems(document, load_catalog(), request, place)
     if any(isinstance(problem, UnknownType) for problem in problems):
-        for failure in load_catalogue().failures:
+        for failure in load_catalog().failures:
             print(failure, file=sys.stderr)
     if problems:
         raise InvalidPipeline(problems)
     if not document.nodes:
         raise BadInput("The pipeline has no nodes yet; add some.")
-    make_plan(document, load_catalogue(), request)
+    make_plan(document, load_catalog(), request)
 
 
 def _run_to_continue(log: EventLog, run: str, *, as_json: bool) -> RunRow:

@@ -114,7 +114,7 @@ def serve(
     from engine.text import print_json
     from engine.workspace import Workspace
     from nodes.models.registry import Registry, open_model, prove_model
-    from ui.rest.service import Limits, Service, listen, run_until_stopped
+    from ui.rest.service import RequestLimits, Service, listen, run_until_stopped
 
     wait_passively()
     _check_token(host, token)
@@ -126,7 +126,7 @@ def serve(
         folder.name,
         open_model(folder),
         token=token,
-        limits=Limits(batch_limit, body_limit * 1_000_000),
+        limits=RequestLimits(batch_limit, body_limit * 1_000_000),
         threads=threads,
     )
     sockets = listen(host, port)

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import CorruptObject
-from engine.store import Output, Store
+from engine.store import Artifact, Store
 from engine.summaries import final_reports, written_out
 from engine.text import cell, clock, duration, failure_line, last_words, print_table, size
 from engine.values import kind_of
@@ -16,7 +16,7 @@ from engine.values import kind_of
 if TYPE_CHECKING:
     from engine.events import EventLog
     from engine.run_state import NodeState, RunState
-    from engine.summaries import Summary
+    from engine.summaries import RunSummary
     from engine.values import Report
 
 LOG_LINES = 40
@@ -31,7 +31,7 @@ def exit_code(state: RunState) -> int:
     return 2 if state.state == "failed" and kinds == {"bad-input"} else 1
 
 
-def run_row(run: Summary) -> dict[str, Any]:
+def run_row(run: RunSummary) -> dict[str, Any]:
     """A run in a list of runs."""
     end = run.finished or (time.time() if run.live else None)
     return {
@@ -150,7 +150,7 @@ def node_details(log: EventLog, state: RunState, name: str) -> dict[str, Any]:
     """All that is known of a node of a run."""
     node = state.nodes[name]
     path = log.workspace.node_log(state.id, name)
-    outputs = {port: _output_facts(log, Output.from_dict(about)) for port, about in node.outputs.items()}
+    outputs = {port: _output_facts(log, Artifact.from_dict(about)) for port, about in node.outputs.items()}
     lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
     document = written_out(log.run(state.id).document)
     about = document.nodes.get(name) if document else None
@@ -164,7 +164,7 @@ def node_details(log: EventLog, state: RunState, name: str) -> dict[str, Any]:
     return {**facts, **vars(node), "outputs": outputs, "jobs": jobs, "log": lines[-LOG_LINES:]}
 
 
-def _output_facts(log: EventLog, output: Output) -> dict[str, Any]:
+def _output_facts(log: EventLog, output: Artifact) -> dict[str, Any]:
     facts: dict[str, Any] = {"type": output.type, "digest": output.digest, "bytes": output.size}
     facts["folder"] = str(log.workspace.objects / output.digest)
     try:

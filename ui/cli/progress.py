@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from engine.errors import SylvaError
 from engine.events import Event, EventLog, RunRow
-from engine.run_state import NodeState, RunState, fold, judge_life
+from engine.run_state import NodeState, RunState, fold, mark_interrupted_if_dead
 from engine.text import duration, failure_line, last_words
 from engine.wording import readable
 
@@ -58,7 +58,7 @@ def _watch(log: EventLog, row: RunRow, supervisor: subprocess.Popen[bytes], view
                 return state
             if gone:
                 _refuse_silence(log, state, supervisor, "it was cancelled" if asked else "its supervisor was killed")
-                return judge_life(state)
+                return mark_interrupted_if_dead(state)
             time.sleep(LOOK_SECONDS)
         except KeyboardInterrupt:
             supervisor.terminate()

@@ -1,6 +1,7 @@
 """Requests that wait at the same moment, answered together.
 
-``Together`` has one thread. While it is at work requests gather, and what has gathered is its next work: what costs the
+``RequestBatcher`` has one thread. While it is at work requests gather,
+and what has gathered is its next work: what costs the
 same for one row and for twenty is then paid once. A request that comes alone is answered at once, as it would be
 without all this.
 """
@@ -17,7 +18,7 @@ Outcome = bytes | Exception
 Asked = tuple[bytes, "asyncio.Future[bytes]"]
 
 
-class Together:
+class RequestBatcher:
     """Answers bodies by ``answer``, as many at once as wait and have ``most`` bytes together.
 
     ``answer`` gives an outcome for each of them, in their order: the answer, or the exception that whoever asked gets.

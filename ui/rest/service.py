@@ -1,7 +1,7 @@
 """A model behind HTTP.
 
 - ``Service``            what is answered, as a Starlette application
-- ``Limits``             how much a request may ask for
+- ``RequestLimits``             how much a request may ask for
 - ``listen``, ``run_until_stopped``  the socket, and the server upon it
 
 ==================  ==========================================================================================
@@ -39,10 +39,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from engine.errors import BadInput, SylvaError
-from nodes.models.fast_predict import quickened
+from nodes.models.fast_predict import with_fast_predict
 from nodes.models.model import FittedModel
 from nodes.models.rows import RowReader, UnfitRows, shown
-from ui.rest.batching import Together
+from ui.rest.batching import RequestBatcher
 from ui.rest.connections import ACCEPTED_AT_ONCE, Connection, Trouble, make_room
 from ui.rest.openapi import describe_service
 from ui.rest.page import HEADERS, PAGE
@@ -63,7 +63,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """How much a request may ask for."""
 
     rows: int = 10_000
@@ -88,17 +88,20 @@ class Service:
         model: FittedModel,
         *,
         token: str | None = None,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
         threads: int | None = None,
     ) -> None:
-        self.name, self.model = name, quickened(model)
-        self.limits = limits or Limits()
+        self.name, self.model = name, with_fast_predict(model)
+        self.limits = limits or RequestLimits()
         self._token = token.encode() if token else None
         self._threads = threads or len(os.sched_getaffinity(0))
         self._reader = RowReader(model.encoder, model.learner.precision)
         self._received = 0
         # One thread for the many small requests, one for the large: neither waits for the other.
-        self._small, self._large = Together(self.answers, SMALL_BODY), ThreadPoolExecutor(1, thread_name_prefix="large")
+        self._small, self._large = (
+            RequestBatcher(self.answers, SMALL_BODY),
+            ThreadPoolExecutor(1, thread_name_prefix="large"),
+        )
 
     def warm_up(self) -> None:
         """Predict a row, so that the first request does not wait until compiled code is loaded."""

@@ -7,17 +7,17 @@ import streamlit as st
 from ui.studio.markdown import plain
 
 
-def leave_word(place: str, text: str) -> None:
+def flash(place: str, text: str) -> None:
     """Something was done."""
     st.session_state[f"{place}-said"] = text
 
 
-def leave_fault(place: str, fault: object) -> None:
+def flash_error(place: str, fault: object) -> None:
     """Something went wrong."""
     st.session_state[f"{place}-fault"] = str(fault)
 
 
-def say_left(place: str) -> None:
+def show_flashes(place: str) -> None:
     """Say what was left there."""
     if said := st.session_state.pop(f"{place}-said", ""):
         st.toast(plain(said), icon=":material/check:")

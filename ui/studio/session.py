@@ -15,13 +15,13 @@ import streamlit as st
 
 from deepforest.forest.kernel_cache import PARTS, is_ready, kernel_folder, start_compiling
 from engine import sandbox
-from engine.catalogue import Catalogue, load_catalogue
+from engine.catalogue import NodeCatalog, load_catalog
 from engine.errors import BadInput, SylvaError
 from engine.events import EventLog
 from engine.files import Files
 from engine.launch import Launcher, find_all_problems, new_run, request_cancel
-from engine.pipeline import Document
-from engine.plan import Request, make_plan
+from engine.pipeline import Pipeline
+from engine.plan import RunOptions, make_plan
 from engine.problems import InvalidPipeline
 from engine.run_state import run_state
 from engine.store import Store
@@ -34,7 +34,7 @@ class Studio:
     """One workspace as the app sees it. Runs belong to processes of their own and outlive it."""
 
     workspace: Workspace
-    catalogue: Catalogue
+    catalogue: NodeCatalog
 
     @cached_property
     def files(self) -> Files:
@@ -68,7 +68,7 @@ class Studio:
         with EventLog(self.workspace.create()) as log:
             yield log
 
-    def start(self, document: Document, request: Request) -> str:
+    def start(self, document: Pipeline, request: RunOptions) -> str:
         """Run a document; its run's id. Raises everything that is wrong with it before anything is written."""
         problems = find_all_problems(document, self.catalogue, request, self.workspace)
         if problems:
@@ -102,7 +102,7 @@ class Studio:
 @st.cache_resource(show_spinner=False)
 def studio() -> Studio:
     """The studio of this server; its workspace is the one the environment names."""
-    made = Studio(Workspace.at(), load_catalogue())
+    made = Studio(Workspace.at(), load_catalog())
     _ = made.launcher
     sandbox.warm([*IMPORTS, "nodes.data.files", "ui.studio.models.scoring_jobs"])
     _ = made.compiler

@@ -13,7 +13,7 @@ from ui.studio.previews.parts import as_arrow
 MOST_HEIGHT = 500
 
 
-def draw_choice(
+def selectable_table(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], address: str, *, time: str, columns: Mapping[str, Any]
 ) -> None:
     """Draw the rows as a table; a click puts the name of its row into the address, in place of all that it said.

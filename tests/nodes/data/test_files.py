@@ -22,7 +22,7 @@ from nodes.data import files as data_files
 from nodes.data.files import (
     LONGEST_NAME,
     CannotKeep,
-    Taken,
+    NameTaken,
     clean_name,
     delete,
     free_name,
@@ -224,7 +224,7 @@ def test_another_encoding_is_taken_in_once_it_is_named(workspace: Workspace):
 def test_a_name_in_use_is_refused_unless_it_is_to_be_replaced(workspace: Workspace):
     receive(io.BytesIO(CSV), "a.csv", workspace)
     other = CSV + b"1,x\n"
-    with pytest.raises(Taken):
+    with pytest.raises(NameTaken):
         receive(io.BytesIO(other), "a.csv", workspace)
     assert (workspace.data / "a.csv").read_bytes() == CSV
     receive(io.BytesIO(other), "a.csv", workspace, replace=True)
@@ -241,7 +241,7 @@ def test_a_bad_file_does_not_replace_a_good_one(workspace: Workspace):
 def test_a_link_is_replaced_and_what_it_leads_to_stays(workspace: Workspace, tmp_path: Path):
     (tmp_path / "other.csv").write_bytes(b"x\n1\n")
     (workspace.data / "a.csv").symlink_to(tmp_path / "other.csv")
-    with pytest.raises(Taken):
+    with pytest.raises(NameTaken):
         receive(io.BytesIO(CSV), "a.csv", workspace)
     receive(io.BytesIO(CSV), "a.csv", workspace, replace=True)
     assert (tmp_path / "other.csv").read_bytes() == b"x\n1\n"

@@ -10,10 +10,10 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from engine.catalogue import load_catalogue
+from engine.catalogue import load_catalog
 from engine.errors import BadInput
 from engine.files import Files
-from nodes.data import tables as looking
+from nodes.data import tables
 from nodes.data.tables import Reading, classes, look
 from nodes.load_data import LoadDataParams, check
 from ui.studio.data.starter_pipeline import pipeline_for, title_of
@@ -29,9 +29,9 @@ def files(tmp_path: Path) -> Files:
 
 @pytest.fixture
 def small_heads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "WHOLE_BYTES", 1_000)
-    monkeypatch.setattr(looking, "HEAD_BYTES", 2_000)
-    monkeypatch.setattr(looking, "HEAD_ROWS", 100)
+    monkeypatch.setattr(tables, "WHOLE_BYTES", 1_000)
+    monkeypatch.setattr(tables, "HEAD_BYTES", 2_000)
+    monkeypatch.setattr(tables, "HEAD_ROWS", 100)
 
 
 def numbers() -> pa.Table:
@@ -119,7 +119,7 @@ def test_a_pipeline_is_ready_to_run(files: Files):
         "source": "a.csv", "target": "klasse", "encoding": "latin-1", "missing_target": "drop", "empty_columns": "drop"
     }  # fmt: skip
     assert not list(check(LoadDataParams.model_validate(params), files))
-    catalogue = load_catalogue()
+    catalogue = load_catalog()
     assert not find_problems(document, catalogue)
     assert not find_source_problems(document, catalogue, files)
 

@@ -17,7 +17,7 @@ from engine.values import Folder
 from engine.workspace import Workspace
 from nodes import load_model, save_model, steps
 from nodes.models.model import load_model as open_folder
-from nodes.models.registry import Registry, being_read
+from nodes.models.registry import Registry, read_lock
 from tests.expect import refused
 from tests.nodes.conftest import make_context
 from tests.nodes.models.conftest import Kept, started
@@ -86,7 +86,7 @@ def test_a_deleted_model_is_gone(registry: Registry):
 
 
 def test_who_deletes_waits_for_who_reads(registry: Registry):
-    with being_read(registry.folder / "mart"):
+    with read_lock(registry.folder / "mart"):
         deleting = threading.Thread(target=registry.delete, args=["mart"])
         deleting.start()
         time.sleep(0.1)
@@ -100,7 +100,7 @@ def test_models_can_be_read_where_nothing_can_be_written(registry: Registry, mon
         raise PermissionError(13, "no", str(path))
 
     monkeypatch.setattr(Path, "open", refuse)
-    with being_read(registry.folder / "mart"):
+    with read_lock(registry.folder / "mart"):
         pass
 
 

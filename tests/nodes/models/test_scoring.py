@@ -22,7 +22,6 @@ from engine.values import Table
 from nodes import load_data, logistic_regression, mart
 from nodes.data.batches import Writing, open_blocks, regrouped
 from nodes.data.csv_reader import Dialect
-from nodes.models import model as _model
 from nodes.models.model import FittedModel
 from nodes.models.new_data import MISSING_TEXTS
 from nodes.models.scoring import score_file
@@ -62,7 +61,7 @@ def read(path: Path) -> pa.Table:
 
 @pytest.fixture
 def in_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_model, "ROWS_AT_ONCE", 70)
+    monkeypatch.setattr("nodes.models.model.ROWS_AT_ONCE", 70)
 
 
 @pytest.mark.usefixtures("in_small_blocks")
@@ -182,7 +181,7 @@ class Noting:
 @pytest.mark.parametrize("limit", ["ROWS_AT_ONCE", "CELLS_AT_ONCE"])
 def test_as_many_rows_at_once_as_the_predict_node_takes(limit, table, kept: Kept, tmp_path, monkeypatch):
     """Else the last bits of sums would differ."""
-    monkeypatch.setattr(_model, limit, 1_000 if limit == "CELLS_AT_ONCE" else 99)
+    monkeypatch.setattr(f"nodes.models.model.{limit}", 1_000 if limit == "CELLS_AT_ONCE" else 99)
     model = kept.open("linear")
     file, node = (replace(model, learner=Noting(model.learner)) for _ in range(2))
     score_file(file, write(table.data, tmp_path / "t.csv"), tmp_path / "o.csv")
@@ -255,7 +254,7 @@ class TestDictionaries:
         source = self.batches(table, tmp_path / "t.ipc", ["red", "7"], ["1", "2"], ["blue", None])
         with pa.ipc.open_stream(source) as reader:
             whole = Table(reader.read_all().unify_dictionaries())
-        monkeypatch.setattr(_model, "ROWS_AT_ONCE", rows)
+        monkeypatch.setattr("nodes.models.model.ROWS_AT_ONCE", rows)
         score_file(model, source, tmp_path / "o.parquet")
         got = pq.read_table(tmp_path / "o.parquet").column("p(yes)").to_numpy()
         np.testing.assert_array_equal(got, model.predict_proba(whole)[:, 1])

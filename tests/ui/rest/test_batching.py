@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ui.rest.batching import Outcome, Together
+from ui.rest.batching import Outcome, RequestBatcher
 
 PATIENCE = 30
 
@@ -29,7 +29,7 @@ class Slow:
         return [ValueError("why") if body == b"?" else body.upper() for body in bodies]
 
 
-async def asked_behind(slow: Slow, together: Together, bodies: Sequence[bytes]) -> list[asyncio.Task[bytes]]:
+async def asked_behind(slow: Slow, together: RequestBatcher, bodies: Sequence[bytes]) -> list[asyncio.Task[bytes]]:
     """Questions that have come while the first one, ``first``, is at work."""
     tasks = [asyncio.create_task(together.ask(b"first"))]
     assert await asyncio.to_thread(slow.at_work.wait, PATIENCE)
@@ -42,7 +42,7 @@ def ask_behind(slow: Slow, bodies: Sequence[bytes], most: int = 1000) -> list[by
     """What the first and they get."""
 
     async def ask() -> list[bytes | BaseException]:
-        together = Together(slow, most)
+        together = RequestBatcher(slow, most)
         tasks = await asked_behind(slow, together, bodies)
         slow.let_go.set()
         outcomes = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), PATIENCE)
@@ -87,7 +87,7 @@ def test_a_failure_reaches_all_that_were_asked_and_the_next_are_answered():
 def test_one_that_has_gone_is_nothing_to_the_others():
     async def ask() -> list[bytes | BaseException]:
         slow = Slow()
-        together = Together(slow, 1000)
+        together = RequestBatcher(slow, 1000)
         tasks = await asked_behind(slow, together, [b"a", b"b"])
         tasks[0].cancel()
         tasks[1].cancel()

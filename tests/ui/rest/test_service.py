@@ -20,7 +20,7 @@ import pytest
 from tests.nodes.models.conftest import DECIDING, Kept, make_table, started
 from tests.nodes.models.test_rows import as_rows
 from ui.rest import connections
-from ui.rest.service import Limits, Refusal, Service
+from ui.rest.service import Refusal, RequestLimits, Service
 
 TOKEN = "s3cret"
 START_SECONDS = 90
@@ -185,7 +185,7 @@ class TestTogether:
         bodies = mixed_bodies(rows[:20])
 
         async def ask() -> list[tuple[int, bytes]]:
-            limits = httpx.Limits(max_connections=24)
+            limits = httpx.RequestLimits(max_connections=24)
             async with httpx.AsyncClient(base_url=address, timeout=60, limits=limits) as client:
                 answers = await asyncio.gather(*(client.post("/predict", content=body) for body in bodies))
             return [(answer.status_code, answer.content) for answer in answers]
@@ -199,7 +199,7 @@ class TestTogether:
 
     @pytest.mark.parametrize("name", ["mart", "linear"])
     def test_their_rows_are_predicted_at_once(self, kept, rows, name):
-        service = Service(name, kept.open(name), limits=Limits(rows=50))
+        service = Service(name, kept.open(name), limits=RequestLimits(rows=50))
         bodies = mixed_bodies(rows[:20])
         asked: list[int] = []
         predict = service.model.learner.predict_proba

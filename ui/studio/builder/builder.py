@@ -10,24 +10,24 @@ import streamlit as st
 from engine.branches import Values, branch_words, brief, param_words
 from engine.edits import apply_branch
 from engine.errors import SylvaError
-from engine.pipeline import Endpoint
+from engine.pipeline import PortRef
 from engine.problems import Problem
 from engine.run_state import NodeState, RunState
-from engine.store import Output
-from engine.sweeps import NAME, Expansion
+from engine.store import Artifact
+from engine.sweeps import NAME, ExpandedPipeline
 from engine.text import duration
 from engine.wording import readable
 from ui.studio.builder import open_pipeline as desks
 from ui.studio.builder.node_panel import failure, panel
 from ui.studio.builder.node_states import node_views
-from ui.studio.builder.open_pipeline import Bottom, Desk
+from ui.studio.builder.open_pipeline import Bottom, OpenPipeline
 from ui.studio.builder.toolbar import begin, save_state, toolbar
 from ui.studio.canvas import CanvasResult, Edited, RunRequest, canvas
 from ui.studio.markdown import plain, time_of_day
 from ui.studio.session import studio
 
 if TYPE_CHECKING:
-    from ui.studio.previews.results import Result
+    from ui.studio.previews.results import ReportLine
 
 LOOK_SECONDS = 0.5
 """How often a run under way is asked for news."""
@@ -43,7 +43,7 @@ MOST_PROBLEMS = 50
 MOST_LOGS = 4
 
 
-def workbench(desk: Desk) -> None:
+def workbench(desk: OpenPipeline) -> None:
     """Draw the builder; it looks for news by itself while a run is under way, and rests otherwise."""
     _follow(desk)
     _announce_end(desk)
@@ -51,21 +51,21 @@ def workbench(desk: Desk) -> None:
     st.fragment(_draw, run_every=desk.polled)(desk)
 
 
-def _pace(desk: Desk) -> float | None:
+def _pace(desk: OpenPipeline) -> float | None:
     """After how many seconds there may be news that no click brings."""
     if desk.running:
         return LOOK_SECONDS
     return SAVE_SECONDS if desk.not_saved else None
 
 
-def _draw(desk: Desk) -> None:
+def _draw(desk: OpenPipeline) -> None:
     try:
         _draw_all(desk)
     except SylvaError as error:
         st.error(plain(str(error)))
 
 
-def _draw_all(desk: Desk) -> None:
+def _draw_all(desk: OpenPipeline) -> None:
     _follow(desk)
     desk.refresh()
     _start_over_if_moved(desk)
@@ -85,13 +85,13 @@ def _draw_all(desk: Desk) -> None:
     _start_over_if_moved(desk)
 
 
-def _start_over_if_moved(desk: Desk) -> None:
+def _start_over_if_moved(desk: OpenPipeline) -> None:
     """The page has to be drawn as a whole for another pipeline, or to look for news at another pace."""
     if not desks.is_open(desk) or _pace(desk) != desk.polled:
         st.rerun(scope="app")
 
 
-def _follow(desk: Desk) -> None:
+def _follow(desk: OpenPipeline) -> None:
     try:
         with studio().log() as log:
             desk.follow(log)
@@ -99,7 +99,7 @@ def _follow(desk: Desk) -> None:
         desk.notice = str(error)
 
 
-def _say_notice(desk: Desk) -> None:
+def _say_notice(desk: OpenPipeline) -> None:
     if desk.notice:
         st.toast(plain(desk.notice), icon=":material/info:", duration="long")
         desk.notice = ""
@@ -112,7 +112,7 @@ def _chosen() -> tuple[str, ...]:
     return tuple(name for name in names if isinstance(name, str))
 
 
-def _canvas(desk: Desk) -> CanvasResult:
+def _canvas(desk: OpenPipeline) -> CanvasResult:
     return canvas(
         desk.document,
         epoch=desk.epoch,
@@ -135,42 +135,42 @@ def _canvas(desk: Desk) -> CanvasResult:
     )
 
 
-def _result_line(desk: Desk, name: str) -> str:
+def _result_line(desk: OpenPipeline, name: str) -> str:
     """What came out at a node; of branches, what the comparison says in which they meet."""
     run, copies, told = desk.run_now, desk.copies(name), [name]
     if run is None:
         return ""
     if copies != (name,) and desk.run_branches:
-        ends = {Endpoint(copy, port) for copy in copies if copy in run.nodes for port in run.nodes[copy].outputs}
+        ends = {PortRef(copy, port) for copy in copies if copy in run.nodes for port in run.nodes[copy].outputs}
         told = [end.node for end in _meeting_points(desk, desk.run_branches, ends)]
     return next((found.line for each in told if (found := _result(run.nodes.get(each)))), "")
 
 
-def _result(state: NodeState | None) -> Result | None:
+def _result(state: NodeState | None) -> ReportLine | None:
     """What the report of a finished node says, if it gives one."""
     about = next((one for one in state.outputs.values() if one.get("type") == "report"), None) if state else None
     if about is None:
         return None
     from ui.studio.previews.results import result_of
 
-    return result_of(Output.from_dict(about), studio().store)
+    return result_of(Artifact.from_dict(about), studio().store)
 
 
-def _take(desk: Desk, edited: Edited) -> None:
+def _take(desk: OpenPipeline, edited: Edited) -> None:
     if not desk.take(edited):
         st.rerun(scope="fragment")
 
 
-def _height(desk: Desk) -> str:
+def _height(desk: OpenPipeline) -> str:
     """Canvas and form leave room for an output that is looked at."""
     return CANVAS_HEIGHT_OVER_OUTPUT if desk.bottom == "Output" and desk.looked_at else CANVAS_HEIGHT
 
 
-def _look_at(desk: Desk, end: Endpoint) -> None:
+def _look_at(desk: OpenPipeline, end: PortRef) -> None:
     desk.looked_at, desk.bottom = end, "Output"
 
 
-def _run(desk: Desk, request: RunRequest) -> None:
+def _run(desk: OpenPipeline, request: RunRequest) -> None:
     match request:
         case (_, "all"):
             begin(desk, desk.start)
@@ -180,7 +180,7 @@ def _run(desk: Desk, request: RunRequest) -> None:
             begin(desk, lambda: desk.start(afresh=(node,)))
 
 
-def _announce_end(desk: Desk) -> None:
+def _announce_end(desk: OpenPipeline) -> None:
     """Put a failure before the user when a run that was watched has ended."""
     run = desk.run_now
     if not desk.watching or run is None or run.live:
@@ -195,7 +195,7 @@ def _announce_end(desk: Desk) -> None:
 # Below the canvas
 
 
-def _below(desk: Desk, chosen: tuple[str, ...]) -> None:
+def _below(desk: OpenPipeline, chosen: tuple[str, ...]) -> None:
     problems = desk.problems()
     titles: dict[Bottom, str] = {"Problems": f"Problems ({len(problems)})", "Output": "Output", "Log": "Log"}
     # Buttons, since the program opens parts as well: a widget with a value of its own would lag behind.
@@ -212,11 +212,11 @@ def _below(desk: Desk, chosen: tuple[str, ...]) -> None:
             _log(desk, chosen)
 
 
-def _open_part(desk: Desk, part: Bottom) -> None:
+def _open_part(desk: OpenPipeline, part: Bottom) -> None:
     desk.bottom = part
 
 
-def _problems(desk: Desk, problems: list[Problem]) -> None:
+def _problems(desk: OpenPipeline, problems: list[Problem]) -> None:
     """Each problem; a click brings its node into view."""
     if not problems:
         st.caption("No problems found." if desk.document.nodes else "Nothing to run yet: drag a node onto the canvas.")
@@ -237,7 +237,7 @@ def _problems(desk: Desk, problems: list[Problem]) -> None:
         st.caption(f"… and {len(problems) - MOST_PROBLEMS} more.")
 
 
-def _output(desk: Desk, end: Endpoint | None) -> None:
+def _output(desk: OpenPipeline, end: PortRef | None) -> None:
     from ui.studio.previews import show_output
 
     if end is None or end.node not in desk.document.nodes:
@@ -250,10 +250,10 @@ def _output(desk: Desk, end: Endpoint | None) -> None:
         st.caption(f"“{plain(_title(desk, end))}” has no result yet. {how}")
     else:
         title = _title(desk, end) if name == end.node else ""
-        show_output(Output.from_dict(state.outputs[port]), studio().store, title=title, key=f"output/{name}.{port}")
+        show_output(Artifact.from_dict(state.outputs[port]), studio().store, title=title, key=f"output/{name}.{port}")
 
 
-def _branch(desk: Desk, end: Endpoint) -> Endpoint:
+def _branch(desk: OpenPipeline, end: PortRef) -> PortRef:
     """The output of the run to look at: of a node that was swept, that of the branch chosen, or the leaderboard."""
     copies, run = desk.copies(end.node), desk.run_branches
     if run is None:
@@ -261,7 +261,7 @@ def _branch(desk: Desk, end: Endpoint) -> Endpoint:
     if copies == (end.node,):
         _keep_best_button(desk, run, end.node)
         return end
-    offered = {copy: Endpoint(copy, end.port) for copy in copies}
+    offered = {copy: PortRef(copy, end.port) for copy in copies}
     for board in _meeting_points(desk, run, offered.values()):
         offered = {board.node: board, **offered}
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -279,14 +279,14 @@ def _branch(desk: Desk, end: Endpoint) -> Endpoint:
     return offered[chosen]
 
 
-def _keep_best_button(desk: Desk, run: Expansion, board: str) -> None:
+def _keep_best_button(desk: OpenPipeline, run: ExpandedPipeline, board: str) -> None:
     """The same for the branch that a comparison puts first."""
     values = best_values(run, board, desk.run_now.nodes.get(board) if desk.run_now else None)
     words = " ".join(branch_words(each, desk.type_of(name)) for name, each in values.items())
     _keep_button(desk, values, f"Keep the best: {plain(words)}")
 
 
-def best_values(run: Expansion, board: str, state: NodeState | None) -> Mapping[str, Values]:
+def best_values(run: ExpandedPipeline, board: str, state: NodeState | None) -> Mapping[str, Values]:
     """The values of the branch that a comparison puts first; none if that is no branch."""
     found = _result(state)
     for name in (edge.source.node for edge in run.document.edges if edge.target.node == board):
@@ -296,7 +296,7 @@ def best_values(run: Expansion, board: str, state: NodeState | None) -> Mapping[
     return {}
 
 
-def _keep_button(desk: Desk, values: Mapping[str, Values], label: str) -> None:
+def _keep_button(desk: OpenPipeline, values: Mapping[str, Values], label: str) -> None:
     """A way to end the sweep with the values of a branch."""
     if values and all(name in desk.document.nodes and desk.document.nodes[name].sweep for name in values):
         st.button(
@@ -308,7 +308,7 @@ def _keep_button(desk: Desk, values: Mapping[str, Values], label: str) -> None:
         )
 
 
-def _keep(desk: Desk, values: Mapping[str, Values]) -> None:
+def _keep(desk: OpenPipeline, values: Mapping[str, Values]) -> None:
     if desk.attempt(lambda: desk.edit(lambda document: apply_branch(document, desk.catalogue, values))):
         kept = [
             f"{param_words(param, desk.type_of(name))} = {brief(value)}"
@@ -319,15 +319,15 @@ def _keep(desk: Desk, values: Mapping[str, Values]) -> None:
         desk.notice = desk.notice or words
 
 
-def _meeting_points(desk: Desk, run: Expansion, ends: Collection[Endpoint]) -> Iterator[Endpoint]:
+def _meeting_points(desk: OpenPipeline, run: ExpandedPipeline, ends: Collection[PortRef]) -> Iterator[PortRef]:
     """Where these outputs of branches meet in one, such as a leaderboard."""
     for name in dict.fromkeys(edge.target.node for edge in run.document.edges if edge.source in ends):
         node_type = desk.catalogue.get(run.document.nodes[name].type)
         if name not in run.values and node_type and node_type.outputs:
-            yield Endpoint(name, node_type.outputs[0].name)
+            yield PortRef(name, node_type.outputs[0].name)
 
 
-def _title(desk: Desk, end: Endpoint) -> str:
+def _title(desk: OpenPipeline, end: PortRef) -> str:
     node = desk.document.nodes[end.node]
     node_type = desk.type_of(end.node)
     port = node_type.output(end.port) if node_type else None
@@ -335,7 +335,7 @@ def _title(desk: Desk, end: Endpoint) -> str:
     return f"{named}: {port.title if port and port.title else end.port}"
 
 
-def _log(desk: Desk, chosen: tuple[str, ...]) -> None:
+def _log(desk: OpenPipeline, chosen: tuple[str, ...]) -> None:
     run = desk.run_now
     if run is None:
         st.caption("Not run yet.")
@@ -347,7 +347,7 @@ def _log(desk: Desk, chosen: tuple[str, ...]) -> None:
         _node_log(desk, run.id, name, run.nodes[name])
 
 
-def _worth_reading(desk: Desk, run: RunState, chosen: tuple[str, ...]) -> list[str]:
+def _worth_reading(desk: OpenPipeline, run: RunState, chosen: tuple[str, ...]) -> list[str]:
     """The nodes whose logs to show: the chosen ones, else those that failed or are at work; of many branches a few."""
     telling = run.names("failed", "running")
     found: list[str] = []
@@ -357,7 +357,7 @@ def _worth_reading(desk: Desk, run: RunState, chosen: tuple[str, ...]) -> list[s
     return found if chosen else telling[:MOST_LOGS]
 
 
-def _node_log(desk: Desk, run: str, name: str, state: NodeState) -> None:
+def _node_log(desk: OpenPipeline, run: str, name: str, state: NodeState) -> None:
     st.markdown(f"`{name}`: {state.state} {plain(state.text)}")
     if state.state == "failed":
         failure(state)

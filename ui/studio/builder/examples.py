@@ -7,10 +7,10 @@ from functools import cache
 from importlib.resources import files
 
 from engine.errors import SylvaError
-from engine.pipeline import Document
+from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
 from engine.pipeline_library import Library
-from engine.plan import Request
+from engine.plan import RunOptions
 from ui.studio.session import Studio
 
 EXAMPLE = "deep_forest"
@@ -20,7 +20,7 @@ FIRST = ("first_pipeline.json", f"{EXAMPLE}.json")
 
 
 @cache
-def samples() -> dict[str, Document]:
+def samples() -> dict[str, Pipeline]:
     """The sample pipelines by the name of their file, the first steps first."""
     found = {path.name: path for path in files("sample_pipelines").iterdir() if path.name.endswith(".json")}
     order = sorted(found, key=lambda name: (name not in FIRST, name))
@@ -43,7 +43,7 @@ def open_example(studio: Studio) -> str:
     with studio.log() as log:
         has_run = log.last_run_of(pipeline) is not None
     if not has_run:
-        studio.start(library.open(pipeline).document, Request(pipeline=pipeline))
+        studio.start(library.open(pipeline).document, RunOptions(pipeline=pipeline))
     return pipeline
 
 

@@ -10,12 +10,12 @@ import streamlit as st
 
 from engine.edits import revise_params, revise_sweep, set_description, set_label, set_settings
 from engine.node_types import NodeType
-from engine.pipeline import Document, Node, NodeSettings
+from engine.pipeline import Node, NodeSettings, Pipeline
 from engine.problems import Problem
 from engine.run_state import NodeState
 from engine.sweeps import is_judged
 from nodes.models.registry import Registry
-from ui.studio.builder.open_pipeline import Desk
+from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.builder.pipeline_list import FIVE_STEPS
 from ui.studio.forms import ParamsEdit, columns_for, node_form
 from ui.studio.forms.fields import specs_of
@@ -36,7 +36,7 @@ LIMITS: dict[str, tuple[int, int] | tuple[float, float]] = {
 MOST_FILES = 2_000
 
 
-def panel(desk: Desk, chosen: Sequence[str], problems: Sequence[Problem]) -> None:
+def panel(desk: OpenPipeline, chosen: Sequence[str], problems: Sequence[Problem]) -> None:
     """Draw what belongs to the selection."""
     if len(chosen) == 1 and chosen[0] in desk.document.nodes:
         _of_node(desk, chosen[0], [problem for problem in problems if problem.node == chosen[0]])
@@ -47,7 +47,7 @@ def panel(desk: Desk, chosen: Sequence[str], problems: Sequence[Problem]) -> Non
         _of_pipeline(desk)
 
 
-def _of_pipeline(desk: Desk) -> None:
+def _of_pipeline(desk: OpenPipeline) -> None:
     if not desk.document.nodes:
         st.markdown("**Build it in five steps**")
         st.markdown(FIVE_STEPS)
@@ -58,7 +58,7 @@ def _of_pipeline(desk: Desk) -> None:
     st.caption(KEYS)
 
 
-def _description(desk: Desk) -> None:
+def _description(desk: OpenPipeline) -> None:
     text = desk.document.description
     key = f"{desk.pipeline}/description/{hash(text)}"  # another text, another widget
 
@@ -70,7 +70,7 @@ def _description(desk: Desk) -> None:
     )
 
 
-def _of_node(desk: Desk, name: str, problems: list[Problem]) -> None:
+def _of_node(desk: OpenPipeline, name: str, problems: list[Problem]) -> None:
     node = desk.document.nodes[name]
     node_type = desk.catalogue.get(node.type)
     st.markdown(f"**{plain(node.label or (node_type.title if node_type else node.type))}**")
@@ -106,7 +106,7 @@ def _of_node(desk: Desk, name: str, problems: list[Problem]) -> None:
     _about_the_node(desk, name, node, node_type)
 
 
-def _failed(desk: Desk, name: str) -> list[NodeState]:
+def _failed(desk: OpenPipeline, name: str) -> list[NodeState]:
     """The node as it failed in the last run; of several branches, the first that did."""
     states = [desk.run_now.nodes.get(copy) for copy in desk.copies(name)] if desk.run_now else []
     return [state for state in states if state is not None and state.state == "failed"][:1]
@@ -122,12 +122,12 @@ def failure(state: NodeState) -> None:
             st.code(error["traceback"], language=None)
 
 
-def _revise(desk: Desk, name: str, edit: ParamsEdit) -> None:
+def _revise(desk: OpenPipeline, name: str, edit: ParamsEdit) -> None:
     desk.attempt(lambda: desk.edit(lambda document: revise_params(document, desk.catalogue, name, edit)))
 
 
-def _revise_sweep(desk: Desk, name: str, edit: SweepEdit, params: ParamsEdit | None) -> None:
-    def revise(document: Document) -> Document:
+def _revise_sweep(desk: OpenPipeline, name: str, edit: SweepEdit, params: ParamsEdit | None) -> None:
+    def revise(document: Pipeline) -> Pipeline:
         if params:
             document = revise_params(document, desk.catalogue, name, params)
         return revise_sweep(document, name, edit)
@@ -146,7 +146,7 @@ def _offered_files(node_type: NodeType) -> list[str]:
     return sorted(islice(found, MOST_FILES))
 
 
-def _about_the_node(desk: Desk, name: str, node: Node, node_type: NodeType) -> None:
+def _about_the_node(desk: OpenPipeline, name: str, node: Node, node_type: NodeType) -> None:
     """Its label on the canvas, and how the engine runs it."""
     key = desk.form_key(name)
     with st.expander("Name and limits"):
@@ -177,12 +177,12 @@ def _about_the_node(desk: Desk, name: str, node: Node, node_type: NodeType) -> N
         st.caption(f"`{name}` · {node_type.name}")
 
 
-def _set_label(desk: Desk, name: str, key: str) -> None:
+def _set_label(desk: OpenPipeline, name: str, key: str) -> None:
     label = st.session_state[key].strip()
     desk.attempt(lambda: desk.edit(lambda document: set_label(document, name, label)))
 
 
-def _set_setting(desk: Desk, name: str, field: str, key: str) -> None:
+def _set_setting(desk: OpenPipeline, name: str, field: str, key: str) -> None:
     value = st.session_state[key]
     desk.refresh()  # another tab may have set another of them
     settings = desk.document.nodes[name].settings.model_dump()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from engine.branches import how_many
-from engine.pipeline import Document, Edge, Sweep
+from engine.pipeline import Edge, Pipeline, Sweep
 from engine.run_state import NodeState, RunState
 from ui.studio.canvas import NodeView, State
 
@@ -25,9 +25,9 @@ STOPPED = {"cancelled": "stopped; Retry goes on", "interrupted": "interrupted; R
 
 
 def node_views(
-    document: Document,
+    document: Pipeline,
     run: RunState | None,
-    run_document: Document | None,
+    run_document: Pipeline | None,
     copies: Mapping[str, Sequence[str]] | None = None,
     result: Callable[[str], str] = lambda name: "",
 ) -> dict[str, NodeView]:
@@ -55,7 +55,7 @@ def _awaited(sweep: Sweep) -> NodeView:
     return {"state": "idle", "text": f"Sweep: {count} {'branch' if count == 1 else 'branches'}"}
 
 
-def unchanged_nodes(document: Document, since: Document) -> set[str]:
+def unchanged_nodes(document: Pipeline, since: Pipeline) -> set[str]:
     """The nodes that would do the same work as in ``since``: same settings, fed by the same ports of such nodes."""
     edges, edges_since = _edges_into(document), _edges_into(since)
     changed = [
@@ -76,7 +76,7 @@ def unchanged_nodes(document: Document, since: Document) -> set[str]:
     return set(document.nodes) - stale
 
 
-def _edges_into(document: Document) -> dict[str, list[Edge]]:
+def _edges_into(document: Pipeline) -> dict[str, list[Edge]]:
     found: dict[str, list[Edge]] = {}
     for edge in document.edges:
         found.setdefault(edge.target.node, []).append(edge)

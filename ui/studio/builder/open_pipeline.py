@@ -1,7 +1,7 @@
 """The pipeline that lies open in one browser tab.
 
-- ``Desk``      the document, kept in step with its file: every edit is saved at once, edits made elsewhere are taken in
-- ``open_desk`` the desk of this tab, as the address says
+- ``OpenPipeline``      the document and its file: every edit is saved at once, edits made elsewhere are read
+- ``current_pipeline`` the desk of this tab, as the address says
 - ``open_run``  puts the exact pipeline of a run on the desk
 
 The file is the truth. A tab that finds it changed takes it in and draws anew; what the user did on the canvas
@@ -24,13 +24,13 @@ from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.files import Files
 from engine.node_types import NodeType
-from engine.pipeline import Document, Endpoint, changed
+from engine.pipeline import Pipeline, PortRef, changed
 from engine.pipeline_file import parse
-from engine.pipeline_library import Library, Opened, Outdated, Stamp, UnknownPipeline
-from engine.plan import Request
+from engine.pipeline_library import FileVersion, Library, Opened, Outdated, UnknownPipeline
+from engine.plan import RunOptions
 from engine.problems import InvalidPipeline, Problem
-from engine.run_state import STARTING_SECONDS, RunState, fold, judge_life
-from engine.sweeps import Expansion, as_run
+from engine.run_state import STARTING_SECONDS, RunState, fold, mark_interrupted_if_dead
+from engine.sweeps import ExpandedPipeline, as_run
 from engine.validation import Types, find_problems, find_source_problems
 from ui.studio.canvas import Edited, Reveal
 from ui.studio.markdown import plain
@@ -56,15 +56,15 @@ def _new_epoch() -> int:
 
 
 @dataclass
-class Desk:
+class OpenPipeline:
     """One open pipeline: its document, what is known of its last run, and what the user looks at."""
 
     library: Library
     catalogue: Types
     pipeline: str
-    document: Document
-    stamp: Stamp
-    in_file: Document
+    document: Pipeline
+    stamp: FileVersion
+    in_file: Pipeline
     """The document as its file has it."""
     epoch: int = field(default_factory=_new_epoch)
     """Raised whenever something other than the canvas changed what the canvas owns."""
@@ -77,9 +77,9 @@ class Desk:
     moved_from: str = ""
     """The pipeline whose place this one took, being a copy with the edits that could not be saved there."""
     run: RunState | None = None
-    run_document: Document | None = None
+    run_document: Pipeline | None = None
     """The pipeline as it was when the run began."""
-    run_branches: Expansion | None = None
+    run_branches: ExpandedPipeline | None = None
     """What the run made of it: the same pipeline with the branches of its sweeps written out."""
     polled: float | None = None
     """After how many seconds the page looks for news by itself."""
@@ -87,17 +87,17 @@ class Desk:
     """Run, attempt and moment until which the next attempt of that run may yet begin."""
     watching: bool = False
     """Whether a run was under way when it was last looked at; its end is then news."""
-    looked_at: Endpoint | None = None
+    looked_at: PortRef | None = None
     """The output whose preview is open."""
     reveal: Reveal | None = None
     bottom: Bottom = "Problems"
     """What is open below the canvas."""
-    _checked: tuple[Document, list[Problem]] | None = None
+    _checked: tuple[Pipeline, list[Problem]] | None = None
     notice: str = ""
     """A sentence for the user, said once."""
 
     @classmethod
-    def with_pipeline(cls, library: Library, catalogue: Types, pipeline: str) -> Desk:
+    def with_pipeline(cls, library: Library, catalogue: Types, pipeline: str) -> OpenPipeline:
         """A desk with a pipeline of the library; raises what stands in the way."""
         opened = library.open(pipeline)
         document, stamp = opened
@@ -117,7 +117,7 @@ class Desk:
         elif self.not_saved or self.library.stamp(self.pipeline) != self.stamp:
             self._read_again()
 
-    def edit(self, *edits: Callable[[Document], Document]) -> None:
+    def edit(self, *edits: Callable[[Pipeline], Pipeline]) -> None:
         """Make edits and save them; forms and canvas that show something else by then are drawn anew."""
         self.refresh()
         document = self.document
@@ -149,7 +149,7 @@ class Desk:
             self._note_unsaved(str(error))
         return True
 
-    def _note_saved(self, stamp: Stamp) -> None:
+    def _note_saved(self, stamp: FileVersion) -> None:
         if self.not_saved:
             self.notice = "All edits are saved now."
         self.stamp, self.in_file, self.not_saved, self.saved_at = stamp, self.document, "", time.time()
@@ -231,7 +231,7 @@ class Desk:
                 self.forms[name] = self.forms.get(name, 0) + 1
         self.notice = "The pipeline was changed elsewhere; this is how it is now."
 
-    def problems(self, document: Document | None = None) -> list[Problem]:
+    def problems(self, document: Pipeline | None = None) -> list[Problem]:
         """What is wrong with the document, or another, and with the files it reads; looked for once a drawing."""
         document = document or self.document
         if self._checked is None or self._checked[0] is not document:
@@ -275,7 +275,7 @@ class Desk:
     @property
     def run_now(self) -> RunState | None:
         """The last run, judged by whether anyone is at work on it."""
-        return judge_life(self.run) if self.run else None
+        return mark_interrupted_if_dead(self.run) if self.run else None
 
     def copies(self, node: str) -> tuple[str, ...]:
         """The nodes of the last run that stand for a node here: itself, or its branches if it is swept."""
@@ -307,7 +307,7 @@ class Desk:
         """Run the pipeline as it is now: all of it, up to some nodes, or some nodes and all below them afresh."""
         with _starting:
             self._refuse_second()
-            studio().start(self.document, Request(pipeline=self.pipeline, to=to, start=afresh))
+            studio().start(self.document, RunOptions(pipeline=self.pipeline, to=to, start=afresh))
 
     def retry(self) -> None:
         """Go on with the last run; if the pipeline was changed since, run it anew: what is finished is in the store."""
@@ -337,7 +337,7 @@ class Desk:
         self.in_file = self.document  # nothing here is to be kept
         clear()
 
-    def _same_work(self, other: Document) -> bool:
+    def _same_work(self, other: Pipeline) -> bool:
         return (self.document.nodes, self.document.edges) == (other.nodes, other.edges)
 
 
@@ -345,7 +345,7 @@ def _first_line(error: SylvaError) -> str:
     return str(error).partition("\n")[0]
 
 
-def _differs_on_canvas(before: Document, after: Document) -> bool:
+def _differs_on_canvas(before: Pipeline, after: Pipeline) -> bool:
     """Whether something changed that belongs to the canvas: the nodes there are, edges, places, notes."""
     return (list(before.nodes), before.edges, before.layout, before.notes) != (
         list(after.nodes),
@@ -355,9 +355,9 @@ def _differs_on_canvas(before: Document, after: Document) -> bool:
     )
 
 
-def open_desk() -> Desk | None:
+def current_pipeline() -> OpenPipeline | None:
     """The desk of this tab with the pipeline that the address names, or that lay on it before; ``None`` if none."""
-    held: Desk | None = st.session_state.get(PLACE)
+    held: OpenPipeline | None = st.session_state.get(PLACE)
     wanted = st.query_params.get(ADDRESS) or (held.pipeline if held else None)
     if held is not None and wanted == held.moved_from:
         wanted = held.pipeline
@@ -366,7 +366,7 @@ def open_desk() -> Desk | None:
     st.query_params[ADDRESS] = wanted
     if held is None or held.pipeline != wanted:
         _put_aside()
-        held = _return_to(wanted) or Desk.with_pipeline(Library(studio().workspace), studio().catalogue, wanted)
+        held = _return_to(wanted) or OpenPipeline.with_pipeline(Library(studio().workspace), studio().catalogue, wanted)
         st.session_state[PLACE] = held
     held.refresh()
     st.query_params[ADDRESS] = held.pipeline
@@ -385,9 +385,9 @@ def clear() -> None:
     st.query_params.pop(ADDRESS, None)
 
 
-def unsaved_desks() -> list[Desk]:
+def unsaved_desks() -> list[OpenPipeline]:
     """The desks that were left while their edits could not be saved; those that can be saved now are, and told of."""
-    kept: dict[str, Desk] = st.session_state.get(UNSAVED, {})
+    kept: dict[str, OpenPipeline] = st.session_state.get(UNSAVED, {})
     for pipeline, desk in list(kept.items()):
         desk.refresh()
         if not desk.unsaved:
@@ -398,19 +398,19 @@ def unsaved_desks() -> list[Desk]:
 
 def _put_aside() -> None:
     """Empty the desk; what could not be saved is kept in the session."""
-    held: Desk | None = st.session_state.pop(PLACE, None)
+    held: OpenPipeline | None = st.session_state.pop(PLACE, None)
     if held is not None and held.unsaved:
         st.session_state[UNSAVED] = st.session_state.get(UNSAVED, {}) | {held.pipeline: held}
 
 
-def _return_to(pipeline: str) -> Desk | None:
-    kept: Desk | None = st.session_state.get(UNSAVED, {}).pop(pipeline, None)
+def _return_to(pipeline: str) -> OpenPipeline | None:
+    kept: OpenPipeline | None = st.session_state.get(UNSAVED, {}).pop(pipeline, None)
     if kept is not None:
         kept.notice = "Here are your edits that could not be saved yet."
     return kept
 
 
-def is_open(desk: Desk) -> bool:
+def is_open(desk: OpenPipeline) -> bool:
     """Whether it is still this desk that lies in the tab, with the pipeline that the address names."""
     return st.session_state.get(PLACE) is desk and st.query_params.get(ADDRESS) == desk.pipeline
 
@@ -420,7 +420,7 @@ def duplicate(library: Library, pipeline: str) -> str:
     return keep_copy(library, library.open(pipeline).document)
 
 
-def keep_copy(library: Library, document: Document) -> str:
+def keep_copy(library: Library, document: Pipeline) -> str:
     """Keep a document under another name; its id."""
     return library.create(changed(document, name=f"{document.name[:190]} copy"))
 
@@ -438,7 +438,7 @@ def open_run(run: str) -> None:
         lay_out(library.create(changed(document, name=f"{document.name[:150]}, as run {moment}")))
 
 
-def _lies_there(library: Library, pipeline: str, document: Document) -> bool:
+def _lies_there(library: Library, pipeline: str, document: Pipeline) -> bool:
     """Whether the pipeline is there, and is this very document."""
     try:
         return library.open(pipeline).document == document

@@ -14,7 +14,7 @@ from ui.studio.markdown import plain
 def page() -> None:
     """Draw the page."""
     try:
-        opened = desk.open_desk()
+        opened = desk.current_pipeline()
     except SylvaError as error:
         unreadable(error)
         return

@@ -8,7 +8,7 @@ from functools import partial
 import streamlit as st
 
 from engine.errors import SylvaError
-from engine.pipeline import Document
+from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
 from engine.pipeline_library import Entry, Library
 from engine.problems import InvalidPipeline, Problem
@@ -16,7 +16,7 @@ from engine.validation import find_problems
 from ui.studio.builder import open_pipeline as desk
 from ui.studio.builder.examples import open_example, open_sample, samples
 from ui.studio.markdown import plain, time_of_day
-from ui.studio.notices import leave_fault, say_left
+from ui.studio.notices import flash_error, show_flashes
 from ui.studio.session import studio
 
 FIVE_STEPS = """
@@ -34,7 +34,7 @@ def gallery() -> None:
     """Draw the start page."""
     library = Library(studio().workspace)
     entries = library.entries()
-    say_left("gallery")
+    show_flashes("gallery")
     for left_behind in desk.unsaved_desks():
         _return_to(left_behind)
     left, right = st.columns([3, 2], gap="large")
@@ -44,7 +44,7 @@ def gallery() -> None:
         _start(library)
 
 
-def _return_to(left_behind: desk.Desk) -> None:
+def _return_to(left_behind: desk.OpenPipeline) -> None:
     """Lead back to edits that could not be saved; else nobody finds those of a pipeline that was deleted elsewhere."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.warning(f"“{plain(left_behind.document.name)}” has edits that are not saved: {plain(left_behind.not_saved)}")
@@ -58,7 +58,7 @@ def _return_to(left_behind: desk.Desk) -> None:
 def _own(library: Library, entries: list[Entry]) -> None:
     st.subheader("Pipelines", anchor=False)
     with st.container(horizontal=True):
-        new = partial(library.create, Document(name="New pipeline", nodes={}))
+        new = partial(library.create, Pipeline(name="New pipeline", nodes={}))
         st.button("New pipeline", icon=":material/add:", type="primary", on_click=_open, args=(new,))
         with st.popover("Import", icon=":material/upload:"):
             _import(library)
@@ -98,7 +98,7 @@ def _attempt(action: Callable[[], object]) -> None:
     try:
         action()
     except SylvaError as error:
-        leave_fault("gallery", error)
+        flash_error("gallery", error)
 
 
 # From elsewhere

@@ -12,7 +12,7 @@ from engine.errors import SylvaError
 from engine.export_python import check_exportable, export_python
 from engine.pipeline_file import dumps
 from ui.studio.builder import open_pipeline as desks
-from ui.studio.builder.open_pipeline import Desk
+from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.markdown import plain, time_of_day
 
 AGAIN = ("failed", "cancelled", "interrupted")
@@ -22,7 +22,7 @@ PARTS = ("Run to here", "Run from here", "Run all afresh")
 MORE = "more"
 
 
-def toolbar(desk: Desk, chosen: tuple[str, ...]) -> DeltaGenerator:
+def toolbar(desk: OpenPipeline, chosen: tuple[str, ...]) -> DeltaGenerator:
     """Draw the row; the place for ``save_state``, which is known once the canvas has told its edits.
 
     What a button does is its callback: a rerun may be cut short by the next, a callback is not.
@@ -39,7 +39,7 @@ def toolbar(desk: Desk, chosen: tuple[str, ...]) -> DeltaGenerator:
     return place
 
 
-def _name(desk: Desk) -> None:
+def _name(desk: OpenPipeline) -> None:
     name = desk.document.name
     key = f"{desk.pipeline}/name/{name}"  # another name, another widget
 
@@ -51,7 +51,7 @@ def _name(desk: Desk) -> None:
     st.text_input("Name", name, key=key, on_change=rename, max_chars=200, label_visibility="collapsed", width=260)
 
 
-def save_state(desk: Desk) -> None:
+def save_state(desk: OpenPipeline) -> None:
     """Say when the document was saved, or that it was not."""
     if desk.not_saved:
         st.badge("not saved", icon=":material/error:", color="red", help=plain(desk.not_saved))
@@ -59,7 +59,7 @@ def save_state(desk: Desk) -> None:
         st.caption(f"saved {time_of_day(desk.saved_at)}", width="content")
 
 
-def _file_menu(desk: Desk) -> None:
+def _file_menu(desk: OpenPipeline) -> None:
     with st.popover("File", icon=":material/folder_open:", key=f"file/{desk.pipeline}"):
         text = dumps(desk.document)
         st.download_button(
@@ -75,7 +75,7 @@ def _file_menu(desk: Desk) -> None:
             st.button("Delete this pipeline", width="stretch", on_click=_do, args=(desk, desk.delete))
 
 
-def _export_python(desk: Desk) -> None:
+def _export_python(desk: OpenPipeline) -> None:
     """The script is written when it is asked for: for a great pipeline that takes a moment."""
     why_not = _cannot_be_python(desk)
     st.download_button(
@@ -85,7 +85,7 @@ def _export_python(desk: Desk) -> None:
     )  # fmt: skip
 
 
-def _cannot_be_python(desk: Desk) -> str:
+def _cannot_be_python(desk: OpenPipeline) -> str:
     if not desk.document.nodes:
         return "The pipeline has no nodes yet."
     if desk.problems():
@@ -100,7 +100,7 @@ def _cannot_be_python(desk: Desk) -> str:
 # Runs
 
 
-def _run_buttons(desk: Desk, chosen: tuple[str, ...]) -> None:
+def _run_buttons(desk: OpenPipeline, chosen: tuple[str, ...]) -> None:
     run, running = desk.run_now, desk.running
     st.button(
         "Validate",
@@ -139,7 +139,7 @@ def _run_buttons(desk: Desk, chosen: tuple[str, ...]) -> None:
     )
 
 
-def _run_part(desk: Desk, chosen: tuple[str, ...]) -> None:
+def _run_part(desk: OpenPipeline, chosen: tuple[str, ...]) -> None:
     match st.session_state[MORE]:
         case "Run to here":
             begin(desk, lambda: desk.start(to=chosen))
@@ -149,17 +149,17 @@ def _run_part(desk: Desk, chosen: tuple[str, ...]) -> None:
             begin(desk, lambda: desk.start(afresh=tuple(desk.document.nodes)))
 
 
-def _do(desk: Desk, action: Callable[[], None]) -> None:
+def _do(desk: OpenPipeline, action: Callable[[], None]) -> None:
     desk.attempt(action)
 
 
-def begin(desk: Desk, start: Callable[[], None]) -> None:
+def begin(desk: OpenPipeline, start: Callable[[], None]) -> None:
     """Begin a run; if it is refused, the problems are listed."""
     if desk.attempt(start):
         desk.bottom, desk.watching = "Log", True
 
 
-def validate(desk: Desk) -> None:
+def validate(desk: OpenPipeline) -> None:
     """Say whether it can run, and show what is in the way."""
     desk.bottom = "Problems"
     desk.look_afresh()

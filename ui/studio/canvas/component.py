@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
 from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
-from engine.pipeline import Document, Endpoint
+from engine.pipeline import Pipeline, PortRef
 from engine.problems import Problem
 from engine.validation import Types
 from ui.studio.canvas.protocol import (
@@ -20,8 +20,8 @@ from ui.studio.canvas.protocol import (
     Edited,
     NodeView,
     Reveal,
+    Revision,
     RunRequest,
-    Taken,
     payload,
     port_in,
     run_in,
@@ -38,18 +38,18 @@ _NAME = "sylva-studio.canvas"
 
 
 def canvas(
-    document: Document,
+    document: Pipeline,
     *,
     epoch: int,
     catalogue: Types,
-    problems: Iterable[Problem] | Callable[[Document], Iterable[Problem]] = (),
-    states: Mapping[str, NodeView] | Callable[[Document], Mapping[str, NodeView]] | None = None,
+    problems: Iterable[Problem] | Callable[[Pipeline], Iterable[Problem]] = (),
+    states: Mapping[str, NodeView] | Callable[[Pipeline], Mapping[str, NodeView]] | None = None,
     key: str,
     pipeline: str | None = None,
     reveal: Reveal | None = None,
     height: int | str = 640,
     on_edit: Callable[[Edited], None] | None = None,
-    on_port: Callable[[Endpoint], None] = lambda end: None,
+    on_port: Callable[[PortRef], None] = lambda end: None,
     on_run: Callable[[RunRequest], None] = lambda request: None,
 ) -> CanvasResult:
     """Draw ``document`` and give back what the user made of it.
@@ -66,7 +66,7 @@ def canvas(
     """
     pipeline = key if pipeline is None else pipeline
     place = f"_{key}_taken"
-    taken: Taken = st.session_state.get(place, Taken())
+    taken: Revision = st.session_state.get(place, Revision())
     refused = None
     try:
         edited = take(document, _last_edit(key), pipeline=pipeline, epoch=epoch, taken=taken)

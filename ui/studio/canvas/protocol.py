@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 from engine.node_types import Category
-from engine.pipeline import Document, Endpoint, Node, changed
+from engine.pipeline import Node, Pipeline, PortRef, changed
 from engine.problems import BadStructure, Problem, shown
 from engine.validation import Types, connection_rules
 
@@ -50,7 +50,7 @@ class RunRequest(NamedTuple):
     direction: Literal["to", "from", "all"]
 
 
-class Taken(NamedTuple):
+class Revision(NamedTuple):
     """The last edit that Python has in its document."""
 
     instance: str = ""
@@ -61,11 +61,11 @@ class Taken(NamedTuple):
 class CanvasResult:
     """What came back from the canvas."""
 
-    document: Document
+    document: Pipeline
     """The document with the user's edits; the very one that was given if there are none."""
     selection: tuple[str, ...] = ()
     """The selected nodes that are in the document."""
-    port: Endpoint | None = None
+    port: PortRef | None = None
     """The output that was clicked just now, to look at what it gave."""
     run: RunRequest | None = None
     """Run to here, from here or everything, asked for just now."""
@@ -75,7 +75,7 @@ class CanvasResult:
     refused: Problem | None = None
     """What was wrong with what the browser sent; the document is then the one that was given."""
 
-    def edited(self, document: Document) -> bool:
+    def edited(self, document: Pipeline) -> bool:
         """Whether the user's edits make it another document than this one."""
         return self.document != document
 
@@ -84,12 +84,12 @@ class CanvasResult:
 
 
 def payload(
-    document: Document,
+    document: Pipeline,
     catalogue: Types,
     *,
     pipeline: str,
     epoch: int,
-    taken: Taken,
+    taken: Revision,
     problems: Iterable[Problem],
     states: Mapping[str, NodeView],
     reveal: Reveal | None,
@@ -116,7 +116,7 @@ def payload(
     }
 
 
-def _document_data(document: Document) -> dict[str, Any]:
+def _document_data(document: Pipeline) -> dict[str, Any]:
     parts = document.model_dump(mode="json", by_alias=True, include={"edges", "layout", "notes"})
     return {**parts, "nodes": {name: _node_data(node) for name, node in document.nodes.items()}}
 
@@ -155,12 +155,12 @@ def _state_data(view: NodeView) -> dict[str, Any]:
 class Edited(NamedTuple):
     """A document after an edit, the edit it has now, and the nodes whose parameters the edit set."""
 
-    document: Document
-    taken: Taken
+    document: Pipeline
+    taken: Revision
     restored: frozenset[str] = frozenset()
 
 
-def take(document: Document, edit: object, *, pipeline: str, epoch: int, taken: Taken) -> Edited:
+def take(document: Pipeline, edit: object, *, pipeline: str, epoch: int, taken: Revision) -> Edited:
     """The document after ``edit``; raises the ``Problem`` if it is none.
 
     An edit of another pipeline or epoch is left: the canvas makes it again upon the document it gets with this rerun.
@@ -171,7 +171,7 @@ def take(document: Document, edit: object, *, pipeline: str, epoch: int, taken: 
         raise BadStructure("the canvas sent something that is not an edit; reload the page")
     if (edit.get("pipeline"), edit.get("epoch")) != (pipeline, epoch):
         return Edited(document, taken)
-    now = Taken(str(edit.get("instance", "")), _whole_number(edit.get("revision")))
+    now = Revision(str(edit.get("instance", "")), _whole_number(edit.get("revision")))
     since = taken.revision if taken.instance == now.instance else 0
     sent = edit["document"]
     nodes, restored = _nodes(document, sent.get("nodes"), since)
@@ -180,7 +180,7 @@ def take(document: Document, edit: object, *, pipeline: str, epoch: int, taken: 
     return Edited(document if after == document else after, now, restored)
 
 
-def _nodes(document: Document, sent: object, since: int) -> tuple[dict[str, Any], frozenset[str]]:
+def _nodes(document: Pipeline, sent: object, since: int) -> tuple[dict[str, Any], frozenset[str]]:
     """The nodes the canvas sent: what Python has of them stays, unless the edit sets it and is new."""
     if not isinstance(sent, dict) or not all(isinstance(node, dict) for node in sent.values()):
         raise BadStructure("the nodes that the canvas sent cannot be read; reload the page", field="nodes")
@@ -213,21 +213,21 @@ def _whole_number(value: object) -> int:
     return int(value)
 
 
-def selection_in(document: Document, sent: object) -> tuple[str, ...]:
+def selection_in(document: Pipeline, sent: object) -> tuple[str, ...]:
     """The nodes sent as selected that are in the document."""
     names = sent if isinstance(sent, list) else []
     return tuple(name for name in names if isinstance(name, str) and name in document.nodes)
 
 
-def port_in(document: Document, sent: object) -> Endpoint | None:
+def port_in(document: Pipeline, sent: object) -> PortRef | None:
     """The output sent as clicked, if its node is in the document."""
     match sent:
         case {"node": str() as node, "port": str() as port} if node in document.nodes:
-            return Endpoint(node, port)
+            return PortRef(node, port)
     return None
 
 
-def run_in(document: Document, sent: object) -> RunRequest | None:
+def run_in(document: Pipeline, sent: object) -> RunRequest | None:
     """The run asked for, if it is of everything or its node is in the document."""
     match sent:
         case {"node": "", "direction": "all"}:

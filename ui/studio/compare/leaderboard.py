@@ -1,6 +1,6 @@
 """A leaderboard of evaluations, whatever run they come from.
 
-- ``Judged``   what a leaderboard needs of an evaluation; its curves stay in the store
+- ``EvaluationSummary``   what a leaderboard needs of an evaluation; its curves stay in the store
 - ``Line``     one evaluation of one run
 - ``measures_of``, ``first_measure``, ``ranked``  what the lines can be ranked by, and in that order
 - ``measure_title``  what a measure is called for these lines
@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.catalogue import Catalogue
-from engine.pipeline import Document, Endpoint
-from engine.store import Output
+from engine.catalogue import NodeCatalog
+from engine.pipeline import Pipeline, PortRef
+from engine.store import Artifact
 from engine.text import clock
 from engine.values import Report
 from engine.wording import readable
@@ -30,7 +30,7 @@ LONGEST_NAME = 60
 
 
 @dataclass(frozen=True)
-class Judged:
+class EvaluationSummary:
     """An evaluation without its curves: the measures, and the rows that were judged."""
 
     title: str
@@ -42,7 +42,7 @@ class Judged:
     """How many rows each class really has."""
 
     @classmethod
-    def of(cls, report: Report) -> Judged:
+    def of(cls, report: Report) -> EvaluationSummary:
         """What a report of the kind ``evaluation`` tells."""
         positive = report.data.get("positive")
         return cls(
@@ -76,8 +76,8 @@ class Line:
     node: str
     model: str
     """The kind of model, as the palette calls it, and its preset."""
-    judged: Judged
-    output: Output
+    judged: EvaluationSummary
+    output: Artifact
     inspect: str | None = None
     """The node of the run that Inspect can show."""
 
@@ -165,7 +165,7 @@ def board_rows(lines: Sequence[Line], data: Mapping[str, str]) -> list[dict[str,
     ]
 
 
-def model_behind(document: Document, catalogue: Catalogue, node: str) -> str | None:
+def model_behind(document: Pipeline, catalogue: NodeCatalog, node: str) -> str | None:
     """The node whose model made the predictions that ``node`` judges."""
     waiting, seen = [node], {node}
     while waiting:
@@ -182,7 +182,7 @@ def model_behind(document: Document, catalogue: Catalogue, node: str) -> str | N
     return None
 
 
-def _type_of(document: Document, catalogue: Catalogue, end: Endpoint) -> str | None:
+def _type_of(document: Pipeline, catalogue: NodeCatalog, end: PortRef) -> str | None:
     node = document.nodes.get(end.node)
     port = catalogue[node.type].output(end.port) if node and node.type in catalogue else None
     return port.type if port else None

@@ -10,16 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from engine.catalogue import Catalogue
+from engine.catalogue import NodeCatalog
 from engine.errors import SylvaError
 from engine.events import EventLog, RunRow
-from engine.pipeline import Document, Node
+from engine.pipeline import Node, Pipeline
 from engine.run_state import RunState
-from engine.store import Output, Store
+from engine.store import Artifact, Store
 from engine.summaries import result_state
 from engine.values import Report
 from engine.wording import readable
-from ui.studio.compare.leaderboard import Judged, Line, model_behind
+from ui.studio.compare.leaderboard import EvaluationSummary, Line, model_behind
 from ui.studio.runs.history import written_out
 
 UNKNOWN = "unknown"
@@ -31,9 +31,9 @@ class Boards:
     """What is known of the evaluations of one workspace."""
 
     store: Store
-    catalogue: Catalogue
-    _judged: dict[str, Judged | None] = field(default_factory=dict)
-    _documents: dict[str, Document | None] = field(default_factory=dict)
+    catalogue: NodeCatalog
+    _judged: dict[str, EvaluationSummary | None] = field(default_factory=dict)
+    _documents: dict[str, Pipeline | None] = field(default_factory=dict)
     _lines: dict[str, tuple[int, tuple[Line, ...]]] = field(default_factory=dict)
 
     def lines(self, log: EventLog, rows: Iterable[RunRow]) -> list[Line]:
@@ -52,20 +52,26 @@ class Boards:
         document = self._document(row)
         for name, node in state.nodes.items():
             for about in node.outputs.values():
-                output = Output.from_dict(about) if about["type"] == "report" else None
+                output = Artifact.from_dict(about) if about["type"] == "report" else None
                 judged = self._judgement(output) if output else None
                 if output and judged:
                     found.append(self._line(row, state, document, name, output, judged))
         return tuple(found)
 
-    def _document(self, row: RunRow) -> Document | None:
+    def _document(self, row: RunRow) -> Pipeline | None:
         text = sha256(row.document.encode()).hexdigest()
         if text not in self._documents:
             self._documents[text] = written_out(row)
         return self._documents[text]
 
     def _line(
-        self, row: RunRow, state: RunState, document: Document | None, node: str, output: Output, judged: Judged
+        self,
+        row: RunRow,
+        state: RunState,
+        document: Pipeline | None,
+        node: str,
+        output: Artifact,
+        judged: EvaluationSummary,
     ) -> Line:
         model = model_behind(document, self.catalogue, node) if document else None
         title = self._title(document.nodes[model]) if document and model else UNKNOWN
@@ -79,14 +85,16 @@ class Boards:
         preset = node.params.get("preset")
         return readable(f"{title}, {preset}") if preset and preset != "default" else title
 
-    def _judgement(self, output: Output) -> Judged | None:
+    def _judgement(self, output: Artifact) -> EvaluationSummary | None:
         if output.digest not in self._judged:
             report = opened_report(self.store, output)
-            self._judged[output.digest] = Judged.of(report) if report and report.kind == "evaluation" else None
+            self._judged[output.digest] = (
+                EvaluationSummary.of(report) if report and report.kind == "evaluation" else None
+            )
         return self._judged[output.digest]
 
 
-def opened_report(store: Store, output: Output) -> Report | None:
+def opened_report(store: Store, output: Artifact) -> Report | None:
     """A report; nothing if it was cleaned away or is damaged."""
     try:
         report = store.open(output)
@@ -95,7 +103,7 @@ def opened_report(store: Store, output: Output) -> Report | None:
     return report if isinstance(report, Report) else None
 
 
-def inspected(document: Document, state: RunState, model: str | None) -> str | None:
+def inspected(document: Pipeline, state: RunState, model: str | None) -> str | None:
     """The node of a run that Inspect can show: of the model itself if that is a deep forest, else of any there is."""
     ready = {name for name, node in state.nodes.items() if node.outputs and name in document.nodes}
     looks = [name for name in document.nodes if name in ready and document.nodes[name].type == INSPECTED]

@@ -10,9 +10,9 @@ from nodes.data.samples import NAMES, PREFIX
 from ui.studio.data.table_view import draw_file, go_on
 from ui.studio.data.upload import draw_upload
 from ui.studio.markdown import plain
-from ui.studio.notices import say_left
+from ui.studio.notices import show_flashes
 from ui.studio.session import studio
-from ui.studio.widgets import draw_choice
+from ui.studio.widgets import selectable_table
 
 ADDRESS = "file"
 SAMPLE_TITLES = {
@@ -34,7 +34,7 @@ def _draw() -> None:
     left, right = st.columns([2, 3], gap="large")
     with left:
         st.subheader("Data", anchor=False)
-        say_left("data")
+        show_flashes("data")
         if kept := draw_upload():
             st.query_params.from_dict({ADDRESS: kept})
             st.rerun()
@@ -65,7 +65,7 @@ def _draw_list(files: list[DataFile]) -> None:
         st.code(str(studio().files.data), language=None, wrap_lines=True)
         return
     config = st.column_config
-    draw_choice(
+    selectable_table(
         file_table(files),
         [file.name for file in files],
         ADDRESS,

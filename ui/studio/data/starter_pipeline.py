@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engine.pipeline import Document, Edge, Node
+from engine.pipeline import Edge, Node, Pipeline
 from nodes.data.tables import Look, Reading
 
 EDGES = (
@@ -20,7 +20,7 @@ LAYOUT = {"load": (0.0, 120.0), "split": (288.0, 120.0), "forest": (576.0, 0.0),
 }
 
 
-def pipeline_for(source: str, target: str, reading: Reading, seen: Look) -> Document:
+def pipeline_for(source: str, target: str, reading: Reading, seen: Look) -> Pipeline:
     """Load the table, split it, train a deep forest on one part and judge it by the other."""
     params: dict[str, Any] = {"source": source, "target": target, **reading.settings}
     if seen.without_target:
@@ -35,7 +35,7 @@ def pipeline_for(source: str, target: str, reading: Reading, seen: Look) -> Docu
         "evaluate": Node(type="evaluate"),
     }
     edges = tuple(Edge.between(start, end) for start, end in EDGES)
-    return Document(name=f"Learn {title_of(source)}", nodes=nodes, edges=edges, layout=LAYOUT)
+    return Pipeline(name=f"Learn {title_of(source)}", nodes=nodes, edges=edges, layout=LAYOUT)
 
 
 def title_of(source: str) -> str:

@@ -10,15 +10,15 @@ from engine.errors import BadInput, SylvaError
 from engine.node_types import Column
 from engine.pipeline_library import Library
 from engine.text import size
-from nodes.data import formats as _reading
-from nodes.data.files import Stamp, delete, stamp
+from nodes.data import formats
+from nodes.data.files import FileVersion, delete, stamp
 from nodes.data.samples import FILES, sample_columns, sample_name
 from nodes.data.tables import Look, Reading, classes, look
 from ui.studio import links
 from ui.studio.data.starter_pipeline import pipeline_for
 from ui.studio.data.upload import choose_reading, reading_of
 from ui.studio.markdown import plain, time_of_day
-from ui.studio.notices import leave_fault, leave_word
+from ui.studio.notices import flash, flash_error
 from ui.studio.previews.parts import counted, facts, grid
 from ui.studio.previews.tables import show_rows_and_columns
 from ui.studio.session import studio
@@ -57,13 +57,13 @@ def draw_file(source: str) -> None:
     show_rows_and_columns(shown.table, f"{source}-{its}-{reading}-{target if with_target else None}", "data-look")
 
 
-def _stamp_of(source: str) -> Stamp | None:
+def _stamp_of(source: str) -> FileVersion | None:
     """Which version of the file it is; none for a sample, ``BadInput`` if there is no such thing."""
     return None if sample_name(source) is not None else stamp(studio().files.readable(source, field="file"))
 
 
 @st.cache_resource(max_entries=6, show_spinner="Reading …")
-def _seen(root: str, source: str, its: Stamp | None, reading: Reading, target: str | None) -> Look:
+def _seen(root: str, source: str, its: FileVersion | None, reading: Reading, target: str | None) -> Look:
     return look(source, studio().files, reading, target)
 
 
@@ -80,7 +80,7 @@ def _draw_unreadable(source: str, problem: BadInput) -> None:
 # What is known of it
 
 
-def _draw_facts(source: str, its: Stamp | None, seen: Look) -> None:
+def _draw_facts(source: str, its: FileVersion | None, seen: Look) -> None:
     rows, columns = seen.table.data.shape
     all_rows = counted(seen.rows, "row") if seen.rows is not None else ""
     shape = f"{all_rows} × {counted(columns, 'column')}" if all_rows else counted(columns, "column")
@@ -126,14 +126,14 @@ def own_target(source: str, seen: Look) -> str | None:
     if name is not None:
         return next((column.name for column in sample_columns(name) if _is_target(column)), None)
     ending = source.rpartition(".")[2].lower()
-    return "target" if _reading.SUFFIXES.get(f".{ending}") == "libsvm" else None
+    return "target" if formats.SUFFIXES.get(f".{ending}") == "libsvm" else None
 
 
 def _is_target(column: Column) -> bool:
     return column.role == "target"
 
 
-def _with_target(source: str, its: Stamp | None, reading: Reading, target: str | None) -> Look | None:
+def _with_target(source: str, its: FileVersion | None, reading: Reading, target: str | None) -> Look | None:
     """The table with its target, as a pipeline would load it; nothing, and the reason said, if it cannot be one."""
     if target is None:
         return None
@@ -173,7 +173,9 @@ def _draw_classes(seen: Look, target: str) -> None:
 # What can be done
 
 
-def _draw_actions(source: str, its: Stamp | None, reading: Reading, target: str | None, usable: Look | None) -> None:
+def _draw_actions(
+    source: str, its: FileVersion | None, reading: Reading, target: str | None, usable: Look | None
+) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Use in a new pipeline", type="primary", icon=":material/account_tree:", disabled=usable is None,
@@ -192,7 +194,7 @@ def _use(source: str, target: str | None, reading: Reading, seen: Look | None) -
     try:
         st.session_state[MADE] = Library(studio().workspace).create(pipeline_for(source, target, reading, seen))
     except SylvaError as error:
-        leave_fault("data", error)
+        flash_error("data", error)
 
 
 def go_on() -> None:
@@ -203,7 +205,7 @@ def go_on() -> None:
 
 def _draw_reading(source: str) -> None:
     ending = source.lower().removesuffix(".gz").rpartition(".")[2]
-    if _reading.SUFFIXES.get(f".{ending}") not in ("csv", "tsv"):
+    if formats.SUFFIXES.get(f".{ending}") not in ("csv", "tsv"):
         return
     with st.popover("How it is read", type="tertiary"):
         before = reading_of(source)
@@ -211,7 +213,7 @@ def _draw_reading(source: str) -> None:
             st.rerun()
 
 
-def _draw_download(source: str, its: Stamp) -> None:
+def _draw_download(source: str, its: FileVersion) -> None:
     path = studio().files.readable(source, field="file")
     small = its.size <= DOWNLOADED
     st.download_button(
@@ -230,6 +232,6 @@ def _delete(source: str) -> None:
     try:
         delete(source, studio().files)
         _leave()
-        leave_word("data", f"{source} was deleted.")
+        flash("data", f"{source} was deleted.")
     except SylvaError as error:
-        leave_fault("data", error)
+        flash_error("data", error)

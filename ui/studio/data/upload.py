@@ -11,10 +11,10 @@ import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from engine.text import size
-from nodes.data.files import MOST_UPLOADED, CannotKeep, Taken, clean_name, free_name, name_fault, receive
+from nodes.data.files import MOST_UPLOADED, CannotKeep, NameTaken, clean_name, free_name, name_fault, receive
 from nodes.data.tables import Reading
 from ui.studio.markdown import plain
-from ui.studio.notices import leave_word
+from ui.studio.notices import flash
 from ui.studio.session import studio
 
 READINGS = "data-readings"
@@ -98,14 +98,14 @@ def _try(given: UploadedFile, tried: Tried, key: str) -> bool:
             given, wish.name, studio().workspace, replace=wish.replace, reading=reading_of(wish.name),
             progress=lambda fraction, text: _advance(bar, fraction, wish.name, text),
         )  # fmt: skip
-    except Taken as taken:
+    except NameTaken as taken:
         tried.taken = taken.name
     except CannotKeep as error:
         tried.fault, tried.field = str(error), error.field
     else:
         st.session_state.pop(f"{TRIED}-{key}", None)
         st.session_state[f"{ROUND}-{key}"] = st.session_state.get(f"{ROUND}-{key}", 0) + 1
-        leave_word("data", f"{wish.name} was added ({size(given.size)}).")
+        flash("data", f"{wish.name} was added ({size(given.size)}).")
         return True
     finally:
         bar.empty()

@@ -10,11 +10,11 @@ from pydantic import ValidationError
 
 from engine.files import Files
 from engine.node_types import Columns, NodeType
-from engine.pipeline import Document
+from engine.pipeline import Pipeline
 from engine.validation import Types, columns_at
 
 
-def columns_for(document: Document, catalogue: Types, node_id: str, files: Files) -> Columns | None:
+def columns_for(document: Pipeline, catalogue: Types, node_id: str, files: Files) -> Columns | None:
     """What its source tells, for a node that reads from outside; else what arrives at its first table input."""
     node = document.nodes.get(node_id)
     node_type = catalogue.get(node.type) if node else None

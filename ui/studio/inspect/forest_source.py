@@ -13,18 +13,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.pipeline import Document
+from engine.pipeline import Pipeline
 from engine.run_state import NodeState, RunState
-from engine.store import Output
+from engine.store import Artifact
 from nodes.inspection.layers import Layers
 
 FOREST, INSPECTION = "deep-forest", "inspect-layers"
 TITLES = {FOREST: "Deep forest", INSPECTION: "Inspect layers"}
 FINISHED = ("done", "cached")
 
-ReadForest = Callable[[Output], Mapping[str, Any]]
+ReadForest = Callable[[Artifact], Mapping[str, Any]]
 """Records and steering measure of a stored forest, as ``ui.studio.previews.models.forest_record`` gives them."""
-ReadLayers = Callable[[Output], Layers]
+ReadLayers = Callable[[Artifact], Layers]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Subject:
         return [record for record in self.records if record["kept"]]
 
 
-def choices(document: Document, state: RunState) -> list[Choice]:
+def choices(document: Pipeline, state: RunState) -> list[Choice]:
     """The deep forests of a run; inspections first, and among them those that are finished."""
     found = [_choice(document, name, state) for name, node in document.nodes.items() if node.type in TITLES]
     if state.nodes or not state.live:  # a run that is just starting has yet to say what it will do
@@ -75,7 +75,7 @@ def choices(document: Document, state: RunState) -> list[Choice]:
     return sorted(found, key=lambda choice: (choice.type != INSPECTION, choice.state not in FINISHED))
 
 
-def _choice(document: Document, name: str, state: RunState) -> Choice:
+def _choice(document: Pipeline, name: str, state: RunState) -> Choice:
     node = document.nodes[name]
     forest = name if node.type == FOREST else forest_of(document, name)
     measure = document.nodes[forest].params.get("metric") if forest else None
@@ -94,7 +94,7 @@ def listed(found: Sequence[Choice]) -> list[Choice]:
     return [choice for choice in found if choice.type == INSPECTION or choice.node not in inspected]
 
 
-def forest_of(document: Document, inspection: str) -> str | None:
+def forest_of(document: Pipeline, inspection: str) -> str | None:
     """The deep-forest node whose model arrives at an inspection."""
     sources = [
         edge.source.node
@@ -140,10 +140,10 @@ def told_layers(parts: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, Any
     return [found[number] for number in sorted(found)]
 
 
-def _output(node: NodeState, port_type: str) -> Output | None:
+def _output(node: NodeState, port_type: str) -> Artifact | None:
     if node.state not in FINISHED:
         return None
-    found = [Output.from_dict(about) for about in node.outputs.values() if about["type"] == port_type]
+    found = [Artifact.from_dict(about) for about in node.outputs.values() if about["type"] == port_type]
     return found[0] if found else None
 
 

@@ -16,8 +16,8 @@ import streamlit as st
 from engine.errors import BadInput, CorruptObject, SylvaError
 from engine.events import EventLog
 from engine.run_state import RunState, run_state
-from engine.store import Output
-from engine.summaries import Summary, summarise
+from engine.store import Artifact
+from engine.summaries import RunSummary, summarise
 from engine.text import clock, failure_line
 from engine.wording import readable
 from nodes.inspection.layers import Layers, load_layers
@@ -92,7 +92,7 @@ def _draw_chooser() -> None:
         st.rerun()
 
 
-def chooser_table(found: list[tuple[Summary, Choice, str]]) -> pd.DataFrame:
+def chooser_table(found: list[tuple[RunSummary, Choice, str]]) -> pd.DataFrame:
     """The forests as a table shows them."""
     return pd.DataFrame(
         {
@@ -108,10 +108,10 @@ def chooser_table(found: list[tuple[Summary, Choice, str]]) -> pd.DataFrame:
     )
 
 
-def _forests(log: EventLog) -> list[tuple[Summary, Choice, str]]:
+def _forests(log: EventLog) -> list[tuple[RunSummary, Choice, str]]:
     """The newest runs that grew deep forests, with each forest and a score."""
     history = history_of(str(studio().workspace.root), studio().store)
-    found: list[tuple[Summary, Choice, str]] = []
+    found: list[tuple[RunSummary, Choice, str]] = []
     runs = 0
     for row in log.runs(MOST_SEARCHED):
         if FOREST not in row.document and INSPECTION not in row.document:
@@ -129,7 +129,7 @@ def _forests(log: EventLog) -> list[tuple[Summary, Choice, str]]:
     return found
 
 
-def _score(log: EventLog, history: History, run: Summary, choice: Choice, state: RunState) -> str:
+def _score(log: EventLog, history: History, run: RunSummary, choice: Choice, state: RunState) -> str:
     """What the run found, else how good the last kept layer told so far is."""
     node = state.nodes.get(choice.forest or "")
     kept = [record for record in told_layers(node.parts) if record["kept"]] if node else []
@@ -283,20 +283,20 @@ def tab_names(seen: Subject) -> dict[str, Callable[[Subject], None]]:
 # What is stored; read once, looked at each time whether it is still there
 
 
-def _read_forest(output: Output) -> Mapping[str, Any]:
+def _read_forest(output: Artifact) -> Mapping[str, Any]:
     check_there(output, studio().store)
     return _forest(output.digest, output)
 
 
 @st.cache_data(show_spinner="Reading the forest…", max_entries=16)
-def _forest(digest: str, _output: Output) -> Mapping[str, Any]:
+def _forest(digest: str, _output: Artifact) -> Mapping[str, Any]:
     found = forest_record(opened(_output, studio().store).path)
     if found is None:
         raise BadInput("the model holds no layers.")
     return found
 
 
-def _read_layers(output: Output) -> Layers:
+def _read_layers(output: Artifact) -> Layers:
     check_there(output, studio().store)
     return _layers(output.digest)
 

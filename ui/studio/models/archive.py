@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.errors import SylvaError
 from engine.text import size
 from nodes.models.model import model_files
-from nodes.models.registry import being_read
+from nodes.models.registry import read_lock
 
 MOST_ZIPPED = 300_000_000
 """Bytes of a model that is offered for download: the archive passes through memory."""
@@ -17,7 +17,7 @@ MOST_ZIPPED = 300_000_000
 
 def zipped(folder: Path) -> bytes:
     """The model's files in a ZIP archive, in a folder of its name; put together on disk."""
-    with being_read(folder), tempfile.TemporaryFile(prefix="sylva-") as held:
+    with read_lock(folder), tempfile.TemporaryFile(prefix="sylva-") as held:
         files = model_files(folder)
         total = sum(path.stat().st_size for path in files)
         if total > MOST_ZIPPED:

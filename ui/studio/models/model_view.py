@@ -9,15 +9,15 @@ from engine.text import size
 from nodes.data.samples import PREFIX
 from nodes.models.encoder import TableEncoder
 from nodes.models.model import describe_model
-from nodes.models.registry import Judged, ModelEntry, Registry
+from nodes.models.registry import EvaluationSummary, ModelEntry, Registry
 from ui.studio import links
 from ui.studio.markdown import plain, time_of_day
 from ui.studio.models import score_view as scoring
-from ui.studio.models import usage_examples as calling
+from ui.studio.models import usage_examples
 from ui.studio.models.archive import MOST_ZIPPED, zipped
 from ui.studio.models.origin import Origin, origin_of
 from ui.studio.models.usage_examples import Call
-from ui.studio.notices import leave_fault, leave_word
+from ui.studio.notices import flash, flash_error
 from ui.studio.previews.measures import MEASURES, shown, title_among
 from ui.studio.previews.models import show_inside
 from ui.studio.previews.parts import counted, facts, tiles
@@ -83,13 +83,13 @@ def _draw_measures(entry: ModelEntry) -> None:
         st.caption(plain(judged_words(judged)))
 
 
-def judged_words(judged: Judged) -> str:
+def judged_words(judged: EvaluationSummary) -> str:
     """``Deep forest, judged in its run on the rows “test” of the node “split”.``"""
     node, _, port = judged.table.rpartition(".")
     return f"{judged.title}, judged in its run on the rows “{port}” of the node “{node}”."
 
 
-def measure_tiles(judged: Judged) -> list[tuple[str, str, str]]:
+def measure_tiles(judged: EvaluationSummary) -> list[tuple[str, str, str]]:
     """The measures as tiles, the telling ones first."""
     known = [name for name in MEASURES if judged.metrics.get(name) is not None][:MOST_TILES]
     return [
@@ -149,9 +149,9 @@ def _delete(registry: Registry, name: str) -> None:
         scoring.jobs().cancel_all_of(name)
         registry.delete(name)
         st.query_params.pop("model", None)
-        leave_word("models", f"The model {name} was deleted.")
+        flash("models", f"The model {name} was deleted.")
     except (SylvaError, OSError) as error:
-        leave_fault("models", f"The model could not be deleted: {error}")
+        flash_error("models", f"The model could not be deleted: {error}")
 
 
 # How to call it
@@ -159,11 +159,11 @@ def _delete(registry: Registry, name: str) -> None:
 
 def _draw_calls(registry: Registry, entry: ModelEntry) -> None:
     call = Call(entry.name, studio().workspace.root)
-    row = calling.example_row(TableEncoder.from_json(describe_model(registry.place(entry.name))["encoder"]))
+    row = usage_examples.example_row(TableEncoder.from_json(describe_model(registry.place(entry.name))["encoder"]))
     st.markdown("**Command line.** A file of any size, block by block; CSV, Parquet or Arrow comes out.")
-    st.code(calling.command_line(call), language="bash", wrap_lines=True)
+    st.code(usage_examples.command_line(call), language="bash", wrap_lines=True)
     st.markdown("**REST.** Start the service, then send rows; its page at the same address tells the rest.")
-    st.code(calling.service(call), language="bash", wrap_lines=True)
-    st.code(calling.request(row), language="bash", wrap_lines=True, height=260 if len(row) > 20 else "content")
+    st.code(usage_examples.service(call), language="bash", wrap_lines=True)
+    st.code(usage_examples.request(row), language="bash", wrap_lines=True, height=260 if len(row) > 20 else "content")
     st.markdown("**Python.** In an environment in which Sylva is installed.")
-    st.code(calling.python(call), language="python")
+    st.code(usage_examples.python(call), language="python")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from engine.errors import SylvaError
 from engine.events import EventLog
-from engine.pipeline import Document
+from engine.pipeline import Pipeline
 from engine.pipeline_library import Library
 from engine.workspace import Workspace
 from nodes.models.registry import Card, ModelEntry
@@ -46,7 +46,7 @@ def origin_of(card: Card, workspace: Workspace) -> Origin:
     return Origin(card.run, layers_node(document, card.node) if document and card.node else None, pipeline)
 
 
-def layers_node(document: Document, save_node: str) -> str | None:
+def layers_node(document: Pipeline, save_node: str) -> str | None:
     """The node that shows the layers of the model that a node saved: an inspection of it, else the forest itself."""
     model = next((edge.source for edge in document.edges if edge.target.node == save_node), None)
     if model is None or model.node not in document.nodes or document.nodes[model.node].type != FOREST:

@@ -9,9 +9,9 @@ from nodes.models.registry import ModelEntry, Registry
 from ui.studio.markdown import plain
 from ui.studio.models.model_view import draw_model, go_on
 from ui.studio.models.origin import headline
-from ui.studio.notices import say_left
+from ui.studio.notices import show_flashes
 from ui.studio.session import studio
-from ui.studio.widgets import draw_choice
+from ui.studio.widgets import selectable_table
 
 ADDRESS = "model"
 HOW_TO_GET_ONE = """
@@ -38,14 +38,14 @@ def _draw() -> None:
     chosen = st.query_params.get(ADDRESS)
     if not entries and not chosen:
         st.subheader("Models", anchor=False)
-        say_left("models")
+        show_flashes("models")
         with st.container(border=True, width=640):
             st.markdown(HOW_TO_GET_ONE)
         return
     left, right = st.columns(2, gap="large")
     with left:
         st.subheader("Models", anchor=False)
-        say_left("models")
+        show_flashes("models")
         _draw_list(entries)
     with right:
         _draw_chosen(registry, chosen)
@@ -91,7 +91,7 @@ def _draw_list(entries: list[ModelEntry]) -> None:
         st.caption("No models.")
         return
     config = st.column_config
-    draw_choice(
+    selectable_table(
         model_table(entries),
         [entry.name for entry in entries],
         ADDRESS,

@@ -9,13 +9,13 @@ import streamlit as st
 
 from engine.errors import SylvaError
 from engine.text import duration, size
-from nodes.data.files import Stamp, listing, stamp
+from nodes.data.files import FileVersion, listing, stamp
 from nodes.data.tables import Reading
 from nodes.models.registry import ModelEntry, Registry
 from ui.studio.data.upload import draw_upload, reading_of
 from ui.studio.markdown import plain
-from ui.studio.models.scoring_jobs import Job, ScoringJobs, misfit
-from ui.studio.notices import leave_fault, say_left
+from ui.studio.models.scoring_jobs import ScoringJob, ScoringJobs, misfit
+from ui.studio.notices import flash_error, show_flashes
 from ui.studio.previews.parts import counted, facts, grid, short_texts
 from ui.studio.session import studio
 
@@ -46,7 +46,7 @@ def draw_scoring(registry: Registry, entry: ModelEntry) -> None:
     chosen = _choose_file()
     if chosen:
         _draw_start(registry, entry, chosen)
-    say_left("scoring")
+    show_flashes("scoring")
     found = jobs().of(entry.name)
     if found:
         live = any(job.running for job in found)
@@ -87,7 +87,9 @@ def _draw_start(registry: Registry, entry: ModelEntry, source: str) -> None:
 
 
 @st.cache_data(max_entries=32, show_spinner="Checking the columns …")
-def _misfit(model: str, saved: float, source: str, its: Stamp | None, reading: Reading, _registry: Registry) -> str:
+def _misfit(
+    model: str, saved: float, source: str, its: FileVersion | None, reading: Reading, _registry: Registry
+) -> str:
     try:
         path = studio().files.readable(source, field="file")
         return misfit(_registry.place(model), path, reading)
@@ -99,7 +101,7 @@ def _start(model: str, source: str, ending: str, keep_all: bool, reading: Readin
     try:
         jobs().start(model, source, ending=ending, keep_all=keep_all, reading=reading)
     except SylvaError as error:
-        leave_fault("scoring", error)
+        flash_error("scoring", error)
 
 
 # Meanwhile and after
@@ -114,7 +116,7 @@ def _draw_jobs(model: str, was_live: bool) -> None:
             _draw_running(job) if job.running else _draw_ended(job)
 
 
-def _draw_running(job: Job) -> None:
+def _draw_running(job: ScoringJob) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(job.fraction, text=progress_words(job))
         st.button(
@@ -122,7 +124,7 @@ def _draw_running(job: Job) -> None:
         )  # fmt: skip
 
 
-def progress_words(job: Job) -> str:
+def progress_words(job: ScoringJob) -> str:
     """How far a job is."""
     if job.stopping:
         return f"{plain(job.source)}: stopping …"
@@ -132,7 +134,7 @@ def progress_words(job: Job) -> str:
     return f"{plain(job.source)}: {job.rows:,}{of} rows"
 
 
-def _draw_ended(job: Job) -> None:
+def _draw_ended(job: ScoringJob) -> None:
     took = duration(job.finished - job.started) if job.finished else ""
     match job.state:
         case "failed":
@@ -144,7 +146,7 @@ def _draw_ended(job: Job) -> None:
     st.button("Clear", key=f"forget-{job.id}", type="tertiary", on_click=jobs().forget, args=(job.id,))
 
 
-def _draw_result(job: Job, took: str) -> None:
+def _draw_result(job: ScoringJob, took: str) -> None:
     its = stamp(job.target)
     if its is None:
         st.caption(f"{plain(job.source)} was scored; the result {plain(job.target.name)} is gone by now.")
@@ -163,7 +165,7 @@ def _draw_result(job: Job, took: str) -> None:
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
-def _first_rows(target: str, its: Stamp) -> pa.Table:
+def _first_rows(target: str, its: FileVersion) -> pa.Table:
     return short_texts(first_rows(Path(target)))
 
 

@@ -1,6 +1,6 @@
 """Files being scored: started by a page, worked on by processes of their own, known to all tabs of the studio.
 
-- ``Job``          one of them, as it is now
+- ``ScoringJob``          one of them, as it is now
 - ``ScoringJobs``  starts, stops and remembers them
 - ``misfit``       what keeps a file from being scored by a model; seen at once from its first rows
 
@@ -35,8 +35,8 @@ from nodes.data.tables import Reading
 from nodes.load_data import IMPORTS
 from nodes.models.encoder import TableEncoder
 from nodes.models.model import describe_model
-from nodes.models.new_data import Fitting
-from nodes.models.registry import Registry, being_read
+from nodes.models.new_data import InputChecker
+from nodes.models.registry import Registry, read_lock
 from nodes.models.scoring import check_names
 from ui.studio.data.starter_pipeline import title_of
 from ui.studio.models.scorer import writing
@@ -53,7 +53,7 @@ State = Literal["running", "done", "failed", "cancelled"]
 
 
 @dataclass(frozen=True)
-class Job:
+class ScoringJob:
     """A file being scored, or what became of it."""
 
     id: str
@@ -86,12 +86,12 @@ class ScoringJobs:
     def __init__(self, workspace: Workspace, scorer: Sequence[str] = SCORER) -> None:
         self.workspace, self.scorer = workspace, list(scorer)
         self._lock = threading.RLock()
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, ScoringJob] = {}
         self._processes: dict[str, subprocess.Popen[str]] = {}
 
     def start(
         self, model: str, source: str, *, ending: str = "csv", keep_all: bool = True, reading: Reading | None = None
-    ) -> Job:
+    ) -> ScoringJob:
         """Begin to score a file of the data folder; raises what stands in the way."""
         folder = Registry(self.workspace).place(model)
         path = Files(self.workspace.root).readable(source, field="file")
@@ -100,7 +100,7 @@ class ScoringJobs:
             if len(busy) >= MOST_AT_ONCE:
                 raise SylvaError(f"{' and '.join(busy)} are being scored already; wait for one of them, or stop it.")
             target = self._free_target(f"{title_of(source)} by {model}", ending)
-            job = Job(uuid4().hex[:12], model, source, target)
+            job = ScoringJob(uuid4().hex[:12], model, source, target)
             self._jobs[job.id] = job
             self._forget_oldest()
         order = {
@@ -111,16 +111,16 @@ class ScoringJobs:
         threading.Thread(target=self._work, args=(job.id, order), name=f"scoring-{job.id}", daemon=True).start()
         return job
 
-    def all(self) -> list[Job]:
+    def all(self) -> list[ScoringJob]:
         """All jobs, the newest first."""
         with self._lock:
             return list(reversed(self._jobs.values()))
 
-    def of(self, model: str) -> list[Job]:
+    def of(self, model: str) -> list[ScoringJob]:
         """Those of one model, the newest first."""
         return [job for job in self.all() if job.model == model]
 
-    def get(self, job: str) -> Job | None:
+    def get(self, job: str) -> ScoringJob | None:
         """One job as it is now."""
         with self._lock:
             return self._jobs.get(job)
@@ -273,8 +273,8 @@ def misfit(model: Path, source: Path, reading: Reading | None = None) -> str:
 
 def check_first_rows(model: str, source: str, reading: dict[str, Any]) -> None:
     """Raise ``BadInput`` unless the first rows of the file fit the model; runs in a child process."""
-    with being_read(Path(model)):
-        fitting = Fitting(TableEncoder.from_json(describe_model(Path(model))["encoder"]))
+    with read_lock(Path(model)):
+        fitting = InputChecker(TableEncoder.from_json(describe_model(Path(model))["encoder"]))
     file = open_blocks(Path(source), writing(reading))
     check_names(file, fitting)
     wanted = [name for name in fitting.encoder.names if file.names is None or name in file.names]

@@ -11,7 +11,7 @@ import logging
 import streamlit as st
 
 from engine.errors import CorruptObject, SylvaError
-from engine.store import Output, Store
+from engine.store import Artifact, Store
 from ui.studio.markdown import plain
 from ui.studio.previews.measures import headline
 from ui.studio.previews.models import show_layers, show_model
@@ -30,7 +30,7 @@ SHOWN = {
 }
 
 
-def show_output(output: Output, store: Store, *, title: str, key: str) -> None:
+def show_output(output: Artifact, store: Store, *, title: str, key: str) -> None:
     """Draw an output. ``key`` tells its widgets apart from those of other previews; an empty title draws none."""
     if title:
         st.subheader(plain(title), anchor=False)
@@ -38,7 +38,7 @@ def show_output(output: Output, store: Store, *, title: str, key: str) -> None:
 
 
 @st.fragment
-def _draw(output: Output, store: Store, key: str) -> None:
+def _draw(output: Artifact, store: Store, key: str) -> None:
     """A fragment: choosing a tab or a column draws this preview again and not the page."""
     if output.type not in SHOWN:
         st.info(f"There is no preview for outputs of type {plain(output.type)}.")

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.node_types import NodeType
-from engine.store import Output, Store
+from engine.store import Artifact, Store
 from engine.text import size
 from nodes import NODE_TYPES
 from nodes.inspection.layers import FILE as LAYERS_FILE
@@ -29,7 +29,7 @@ MOST_RESULTS = 2_000
 """How many of the newest results are searched for the one that a preview is of."""
 
 
-def show_model(output: Output, store: Store, key: str) -> None:
+def show_model(output: Artifact, store: Store, key: str) -> None:
     """Draw a model's card."""
     folder: Path = opened(output, store).path
     about = describe_model(folder)
@@ -57,7 +57,7 @@ def show_inside(folder: Path, about: Mapping[str, Any], key: str) -> None:
             _show_settings(about, key)
 
 
-def show_layers(output: Output, store: Store, key: str) -> None:
+def show_layers(output: Artifact, store: Store, key: str) -> None:
     """Draw a short card of inspected layers, with a way to the page that shows them all; of others, their files."""
     folder: Path = opened(output, store).path
     if not (folder / LAYERS_FILE).is_file():

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from engine.errors import CorruptObject
-from engine.store import Output, Store
+from engine.store import Artifact, Store
 from engine.values import VALUES
 from ui.studio.markdown import plain
 from ui.studio.plots import CONFIG, for_dark
@@ -37,13 +37,13 @@ TABS_HEIGHT = 480
 """Enough for a chart."""
 
 
-def check_there(output: Output, store: Store) -> None:
+def check_there(output: Artifact, store: Store) -> None:
     """``CorruptObject`` if the output is gone or was touched since it was written; quick, however large it is."""
     if not store.intact(output):
         raise CorruptObject(output.digest, "a file of it is gone or has changed on disk")
 
 
-def opened(output: Output, store: Store) -> Any:
+def opened(output: Artifact, store: Store) -> Any:
     """The value of an output; ``CorruptObject`` if it is gone or not what was written."""
     if output.size <= HASHED_BYTES:
         return store.open(output)

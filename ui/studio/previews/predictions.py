@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from engine.store import Output, Store
+from engine.store import Artifact, Store
 from engine.text import size
 from engine.values import Predictions
 from nodes.models.categories import MISSING, level_codes
@@ -25,7 +25,7 @@ MOST_LINES = 8
 
 
 @dataclass(frozen=True)
-class Summary:
+class PredictionSummary:
     """All that is drawn; small, however many rows there are."""
 
     model: str
@@ -39,7 +39,7 @@ class Summary:
     first: pa.Table
 
 
-def show_predictions(output: Output, store: Store, key: str) -> None:
+def show_predictions(output: Artifact, store: Store, key: str) -> None:
     """Draw predictions."""
     check_there(output, store)
     about = _summary(output.digest, output, store)
@@ -59,7 +59,7 @@ def show_predictions(output: Output, store: Store, key: str) -> None:
             _show_probabilities(about, key)
 
 
-def _show_rows(about: Summary, key: str) -> None:
+def _show_rows(about: PredictionSummary, key: str) -> None:
     probability = st.column_config.NumberColumn(format="%.4f")
     config = {name: probability for name in about.first.column_names if name.startswith("p(")}
     grid(about.first, f"{key}-rows", column_config=config)
@@ -67,7 +67,7 @@ def _show_rows(about: Summary, key: str) -> None:
         st.caption(f"These are the first {FIRST_ROWS} of {about.rows:,} rows.")
 
 
-def _show_probabilities(about: Summary, key: str) -> None:
+def _show_probabilities(about: PredictionSummary, key: str) -> None:
     if not about.rows:
         st.caption("There are no rows to plot.")
         return
@@ -78,11 +78,11 @@ def _show_probabilities(about: Summary, key: str) -> None:
 
 
 @st.cache_data(max_entries=16, show_spinner="Counting …")
-def _summary(digest: str, _output: Output, _store: Store) -> Summary:
+def _summary(digest: str, _output: Artifact, _store: Store) -> PredictionSummary:
     return summarize(opened(_output, _store))
 
 
-def summarize(predictions: Predictions) -> Summary:
+def summarize(predictions: Predictions) -> PredictionSummary:
     """All that is drawn of predictions."""
     import numpy as np
 
@@ -90,7 +90,7 @@ def summarize(predictions: Predictions) -> Summary:
     known, right = _right(predictions, given)
     often = np.bincount(given, minlength=len(predictions.classes))
     edges = np.linspace(0, 1, BINS + 1)
-    return Summary(
+    return PredictionSummary(
         predictions.model,
         len(predictions.probabilities),
         edges.tolist(),

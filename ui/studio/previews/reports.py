@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from engine.store import Output, Store
+from engine.store import Artifact, Store
 from engine.text import size
 from engine.values import Report
 from ui.studio import plots
@@ -21,7 +21,7 @@ SCORES = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
 """What the table of classes says of each; no threshold matters there."""
 
 
-def show_report(output: Output, store: Store, key: str) -> None:
+def show_report(output: Artifact, store: Store, key: str) -> None:
     """Draw a report."""
     report: Report = opened(output, store)
     KINDS.get(report.kind, _any)(report, key)

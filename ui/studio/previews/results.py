@@ -10,13 +10,13 @@ from typing import NamedTuple
 import streamlit as st
 
 from engine.errors import SylvaError
-from engine.store import Output, Store
+from engine.store import Artifact, Store
 from engine.values import Report
 from ui.studio.previews.measures import headline
 from ui.studio.previews.parts import opened
 
 
-class Result(NamedTuple):
+class ReportLine(NamedTuple):
     """What a report says, in brief."""
 
     line: str = ""
@@ -25,18 +25,18 @@ class Result(NamedTuple):
     """Of a comparison, the one that came first."""
 
 
-def result_of(output: Output, store: Store) -> Result:
+def result_of(output: Artifact, store: Store) -> ReportLine:
     """What the report says; nothing if it was cleaned away or is damaged."""
     try:
         return _read(output.digest, output, store)
     except (SylvaError, OSError, ValueError, TypeError, KeyError):
-        return Result()
+        return ReportLine()
 
 
 @st.cache_data(max_entries=2000, show_spinner=False)
-def _read(digest: str, _output: Output, _store: Store) -> Result:
+def _read(digest: str, _output: Artifact, _store: Store) -> ReportLine:
     report: Report = opened(_output, _store)
     what, figure = headline(report)
     if report.kind != "comparison":
-        return Result(f"{what} {figure}".strip())
-    return Result(f"{figure}: {what}" if figure else "", what)  # the figure first: a narrow node cuts the end
+        return ReportLine(f"{what} {figure}".strip())
+    return ReportLine(f"{figure}: {what}" if figure else "", what)  # the figure first: a narrow node cuts the end

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from engine.store import Output, Store
+from engine.store import Artifact, Store
 from engine.text import size
 from engine.values import Table, kind_of
 from nodes.data.column_statistics import (
@@ -30,7 +30,7 @@ SHORT_SPAN = 3 * 86_400
 """Seconds up to which the hour counts in a span of time."""
 
 
-def show_table(output: Output, store: Store, key: str) -> None:
+def show_table(output: Artifact, store: Store, key: str) -> None:
     """Draw a table."""
     table: Table = opened(output, store)
     rows, columns = table.data.shape

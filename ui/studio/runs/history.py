@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.catalogue import load_catalogue
+from engine.catalogue import load_catalog
 from engine.errors import SylvaError
 from engine.events import EventLog, Noted, RunRow
-from engine.pipeline import Document
+from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
 from engine.run_state import RunState
-from engine.store import Output, Store
-from engine.summaries import Summary, most_telling, result_state, summaries
-from engine.sweeps import Expansion, as_run
+from engine.store import Artifact, Store
+from engine.summaries import RunSummary, most_telling, result_state, summaries
+from engine.sweeps import ExpandedPipeline, as_run
 from engine.values import Report
 
 
@@ -30,9 +30,9 @@ class History:
 
     def newest(
         self, log: EventLog, *, words: str = "", states: Sequence[str] = (), limit: int = 50
-    ) -> tuple[list[Summary], bool]:
+    ) -> tuple[list[RunSummary], bool]:
         """The newest runs that the words fit and that are in one of the states; whether there are more."""
-        found: list[Summary] = []
+        found: list[RunSummary] = []
         searched = None if words or states else limit + 1
         for run in summaries(log, searched, wanted=lambda noted: _fits(noted, words)):
             if not states or run.state in states:
@@ -41,7 +41,7 @@ class History:
                 found.append(run)
         return found, False
 
-    def headline(self, log: EventLog, run: Summary) -> str:
+    def headline(self, log: EventLog, run: RunSummary) -> str:
         """What a run found, in a few words; nothing while it is at work. Read once, since it takes opening a report."""
         if run.live:
             return ""
@@ -59,7 +59,7 @@ def _fits(row: Noted, words: str) -> bool:
     return all(word in name for word in words.casefold().split()) or words.strip() in row.id
 
 
-def document_of(row: RunRow) -> Document | None:
+def document_of(row: RunRow) -> Pipeline | None:
     """The pipeline of a run; nothing if this version of the program cannot read it."""
     try:
         return parse(row.document)
@@ -67,16 +67,16 @@ def document_of(row: RunRow) -> Document | None:
         return None
 
 
-def written_out(row: RunRow) -> Document | None:
+def written_out(row: RunRow) -> Pipeline | None:
     """The pipeline of a run as it was planned: with a node for each branch of a sweep, as in the state of the run."""
     planned = planned_of(row)
     return planned.document if planned else None
 
 
-def planned_of(row: RunRow) -> Expansion | None:
+def planned_of(row: RunRow) -> ExpandedPipeline | None:
     """The same, with what became of each node of the pipeline as it was written."""
     document = document_of(row)
-    return as_run(document, load_catalogue()) if document else None
+    return as_run(document, load_catalog()) if document else None
 
 
 def final_reports(store: Store, row: RunRow, state: RunState) -> dict[str, Report]:
@@ -99,7 +99,7 @@ def reports_of(store: Store, state: RunState) -> dict[str, Report]:
     found = {}
     for name, about in wanted.items():
         try:
-            found[name] = store.open(Output.from_dict(about))
+            found[name] = store.open(Artifact.from_dict(about))
         except (SylvaError, OSError, ValueError, TypeError, KeyError):  # cleaned away or damaged: nothing to show
             continue
     return found

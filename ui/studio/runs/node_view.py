@@ -9,9 +9,9 @@ from pathlib import Path
 import streamlit as st
 from streamlit_flow import streamlit_flow
 
-from engine.pipeline import Document
+from engine.pipeline import Pipeline
 from engine.run_state import NodeState, RunState
-from engine.store import Output
+from engine.store import Artifact
 from engine.text import clock, duration, failure_line, size
 from engine.wording import readable
 from ui.studio.markdown import plain
@@ -27,7 +27,7 @@ LEGIBLE_JOBS = 60
 """Jobs beyond which the graph of a layer would be a thicket."""
 
 
-def draw_node(state: RunState, document: Document | None, name: str) -> None:
+def draw_node(state: RunState, document: Pipeline | None, name: str) -> None:
     """Everything about the node ``name``."""
     node = state.nodes[name]
     _draw_standing(name, node)
@@ -137,7 +137,7 @@ def _draw_outputs(state: RunState, name: str, node: NodeState) -> None:
     if not node.outputs:
         return
     st.markdown("##### Outputs")
-    outputs = {port: Output.from_dict(about) for port, about in node.outputs.items()}
+    outputs = {port: Artifact.from_dict(about) for port, about in node.outputs.items()}
     port = st.segmented_control(
         "Output",
         list(outputs),

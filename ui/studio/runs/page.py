@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.errors import SylvaError
-from engine.summaries import Summary
+from engine.summaries import RunSummary
 from engine.text import clock, duration
 from engine.wording import readable
 from ui.studio import links
@@ -54,7 +54,7 @@ def _draw_history() -> None:
         st.fragment(_draw_list, run_every=LOOK_SECONDS if live else None)(words, states, live)
 
 
-def _found(words: str, states: list[str]) -> tuple[list[Summary], bool]:
+def _found(words: str, states: list[str]) -> tuple[list[RunSummary], bool]:
     wanted = [*states, "starting"] if "running" in states else states
     with studio().log() as log:
         return _history().newest(log, words=words, states=wanted, limit=st.session_state.get(SHOWN, PAGE_LENGTH))
@@ -95,7 +95,7 @@ def open_run(run: str) -> None:
     st.rerun()
 
 
-def history_table(runs: list[Summary], headlines: list[str]) -> pd.DataFrame:
+def history_table(runs: list[RunSummary], headlines: list[str]) -> pd.DataFrame:
     """The runs as a table shows them."""
     return pd.DataFrame(
         {
@@ -109,7 +109,7 @@ def history_table(runs: list[Summary], headlines: list[str]) -> pd.DataFrame:
     )
 
 
-def _draw_table(runs: list[Summary]) -> list[Summary]:
+def _draw_table(runs: list[RunSummary]) -> list[RunSummary]:
     """The table; the ticked runs. A click on a cell opens its run."""
     with studio().log() as log:
         table = history_table(runs, [_history().headline(log, run) for run in runs])

@@ -21,8 +21,8 @@ from streamlit_flow.elements import StreamlitFlowEdge, StreamlitFlowNode
 from streamlit_flow.layouts import LayeredLayout
 from streamlit_flow.state import StreamlitFlowState
 
-from engine.catalogue import Catalogue
-from engine.pipeline import Document
+from engine.catalogue import NodeCatalog
+from engine.pipeline import Pipeline
 from engine.run_state import JobState, NodeState, RunState
 from engine.text import duration
 from ui.studio.builder.node_states import folded_view
@@ -61,7 +61,7 @@ class Drawing:
     chosen: str | None = None
 
 
-def drawing(document: Document, catalogue: Catalogue, state: RunState, chosen: str | None) -> Drawing:
+def drawing(document: Pipeline, catalogue: NodeCatalog, state: RunState, chosen: str | None) -> Drawing:
     """A pipeline with the states of its nodes."""
     shown = {}
     for name, title in titles(document, catalogue).items():
@@ -72,7 +72,7 @@ def drawing(document: Document, catalogue: Catalogue, state: RunState, chosen: s
 
 
 def folded_drawing(
-    document: Document, catalogue: Catalogue, state: RunState, copies: Mapping[str, Sequence[str]], chosen: str | None
+    document: Pipeline, catalogue: NodeCatalog, state: RunState, copies: Mapping[str, Sequence[str]], chosen: str | None
 ) -> Drawing:
     """A pipeline as it was written; ``copies`` are the nodes of the run that stand for each of its nodes."""
     as_written = drawing(document, catalogue, state, chosen)
@@ -86,7 +86,7 @@ def folded_drawing(
     return replace(as_written, nodes=shown, chosen=origin)
 
 
-def titles(document: Document, catalogue: Catalogue) -> dict[str, str]:
+def titles(document: Pipeline, catalogue: NodeCatalog) -> dict[str, str]:
     """What each node is called: its label, else the title of its type."""
     return {
         name: node.label or (catalogue[node.type].title if node.type in catalogue else node.type)

@@ -13,10 +13,10 @@ from streamlit_flow import streamlit_flow
 
 from engine.errors import SylvaError
 from engine.events import RunRow
-from engine.pipeline import Document
+from engine.pipeline import Pipeline
 from engine.run_state import STARTING_SECONDS, RunState
 from engine.store import Store
-from engine.sweeps import Expansion
+from engine.sweeps import ExpandedPipeline
 from engine.text import clock, duration, failure_line, last_words
 from engine.wording import readable
 from ui.studio.markdown import plain
@@ -70,7 +70,7 @@ def look(watch: Watch) -> RunState:
         return watch.look(log)
 
 
-def _draw(watch: Watch, planned: Expansion | None, watched: bool) -> None:
+def _draw(watch: Watch, planned: ExpandedPipeline | None, watched: bool) -> None:
     document = planned.document if planned else None
     try:
         state = look(watch)
@@ -200,7 +200,7 @@ def open_pipeline(run: str) -> None:
 # Graph and timeline
 
 
-def _chosen_node(state: RunState, planned: Expansion | None) -> str | None:
+def _chosen_node(state: RunState, planned: ExpandedPipeline | None) -> str | None:
     """The node to look at: what the user chose, else the one worth looking at first."""
     key, own = f"run-node-{state.id}", f"run-own-choice-{state.id}"
     shown = st.session_state.get(_graph_key(state.id))
@@ -214,7 +214,7 @@ def _chosen_node(state: RunState, planned: Expansion | None) -> str | None:
     return chosen
 
 
-def _one_of_its_branches(name: str | None, state: RunState, planned: Expansion | None) -> str | None:
+def _one_of_its_branches(name: str | None, state: RunState, planned: ExpandedPipeline | None) -> str | None:
     """The node of the run that a click means: of many branches drawn as one, one that failed or is at work."""
     if name is None or planned is None or name in state.nodes:
         return name
@@ -227,7 +227,7 @@ def _graph_key(run: str) -> str:
     return f"run-graph-{run}"
 
 
-def _draw_graph(watch: Watch, state: RunState, planned: Expansion, chosen: str | None) -> None:
+def _draw_graph(watch: Watch, state: RunState, planned: ExpandedPipeline, chosen: str | None) -> None:
     shown = st.session_state.get(_graph_key(state.id))
     as_written = document_of(watch.row) if len(planned.document.nodes) > MOST_DRAWN else None
     if as_written is None:
@@ -247,7 +247,7 @@ def _draw_graph(watch: Watch, state: RunState, planned: Expansion, chosen: str |
     )
 
 
-def _draw_timeline(watch: Watch, state: RunState, document: Document | None) -> None:
+def _draw_timeline(watch: Watch, state: RunState, document: Pipeline | None) -> None:
     spans = watch.timeline(live=state.live)
     if not spans:
         return
@@ -259,7 +259,7 @@ def _draw_timeline(watch: Watch, state: RunState, document: Document | None) -> 
         st.plotly_chart(gantt(spans, shown), key=f"run-gantt-{state.id}", config={"displayModeBar": False})
 
 
-def _draw_details(state: RunState, document: Document | None) -> None:
+def _draw_details(state: RunState, document: Pipeline | None) -> None:
     named = titles(document, studio().catalogue) if document else {}
     key = f"run-node-{state.id}"
     name = st.selectbox(

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from engine.events import Event, EventLog, RunRow
-from engine.run_state import RunState, fold, judge_life
+from engine.run_state import RunState, fold, mark_interrupted_if_dead
 
 ENDINGS = {"finished": "done", "failed": "failed", "retrying": "failed", "stopped": "cancelled", "reopened": "failed"}
 
@@ -53,7 +53,7 @@ class Watch:
             self._draw_on(event, attempt)
             self.heard = max(self.heard, event.time)  # jobs of a killed attempt may be written anew
         self.told = fold(self.told, events)
-        return judge_life(self.told)
+        return mark_interrupted_if_dead(self.told)
 
     def _draw_on(self, event: Event, attempt: int) -> None:
         match event.kind:

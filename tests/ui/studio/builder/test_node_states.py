@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine.pipeline import Document, Edge, Node, changed
+from engine.pipeline import Edge, Node, Pipeline, changed
 from engine.run_state import NodeState, RunState
 from ui.studio.builder.node_states import node_views, unchanged_nodes
 
-CHAIN = Document(
+CHAIN = Pipeline(
     name="Chain",
     nodes={
         "load": Node(type="load-data", params={"source": "sample:wine"}),
@@ -20,7 +20,7 @@ CHAIN = Document(
 )
 
 
-def with_node(name: str, **values: object) -> Document:
+def with_node(name: str, **values: object) -> Pipeline:
     node = changed(CHAIN.nodes[name], **values)
     return changed(CHAIN, nodes={**CHAIN.nodes, name: node})
 
@@ -43,7 +43,7 @@ def with_node(name: str, **values: object) -> Document:
         (changed(CHAIN, layout={"load": (5.0, 5.0)}), {"load", "split", "mart", "other"}),
     ],
 )
-def test_a_change_makes_the_node_and_all_below_it_stale(now: Document, same: set[str]):
+def test_a_change_makes_the_node_and_all_below_it_stale(now: Pipeline, same: set[str]):
     assert unchanged_nodes(now, CHAIN) == same
 
 

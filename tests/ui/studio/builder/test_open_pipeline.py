@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from engine.catalogue import load_catalogue
+from engine.catalogue import load_catalog
 from engine.edits import revise_params, set_description, set_label, set_name, set_params
 from engine.errors import BadInput, SylvaError
 from engine.events import EventLog
-from engine.pipeline import Document, Edge, Node, changed
+from engine.pipeline import Edge, Node, Pipeline, changed
 from engine.pipeline_file import dumps
 from engine.pipeline_library import Library
 from engine.processes import identify
 from engine.workspace import Workspace
-from ui.studio.builder.open_pipeline import DELETED, Desk
+from ui.studio.builder.open_pipeline import DELETED, OpenPipeline
 from ui.studio.canvas import Edited
-from ui.studio.canvas.protocol import Taken, take
+from ui.studio.canvas.protocol import Revision, take
 
-CATALOGUE = load_catalogue()
-DOCUMENT = Document(name="Wine", nodes={"load": Node(type="load-data", params={"source": "sample:wine"})})
+CATALOGUE = load_catalog()
+DOCUMENT = Pipeline(name="Wine", nodes={"load": Node(type="load-data", params={"source": "sample:wine"})})
 
 
 @pytest.fixture
@@ -31,46 +31,46 @@ def library(tmp_path: Path) -> Library:
 
 
 @pytest.fixture
-def desk(library: Library) -> Desk:
-    return Desk.with_pipeline(library, CATALOGUE, library.create(DOCUMENT))
+def desk(library: Library) -> OpenPipeline:
+    return OpenPipeline.with_pipeline(library, CATALOGUE, library.create(DOCUMENT))
 
 
-def other_tab(desk: Desk) -> Desk:
-    return Desk.with_pipeline(desk.library, desk.catalogue, desk.pipeline)
+def other_tab(desk: OpenPipeline) -> OpenPipeline:
+    return OpenPipeline.with_pipeline(desk.library, desk.catalogue, desk.pipeline)
 
 
-def in_file(desk: Desk) -> Document:
+def in_file(desk: OpenPipeline) -> Pipeline:
     return desk.library.open(desk.pipeline).document
 
 
-def with_node(document: Document, name: str) -> Document:
-    return Document(name=document.name, nodes={**document.nodes, name: Node(type="split")})
+def with_node(document: Pipeline, name: str) -> Pipeline:
+    return Pipeline(name=document.name, nodes={**document.nodes, name: Node(type="split")})
 
 
-def named(name: str) -> Callable[[Document], Document]:
+def named(name: str) -> Callable[[Pipeline], Pipeline]:
     return lambda document: set_name(document, name)
 
 
-def described(text: str) -> Callable[[Document], Document]:
+def described(text: str) -> Callable[[Pipeline], Pipeline]:
     return lambda document: set_description(document, text)
 
 
-def with_split(document: Document) -> Document:
+def with_split(document: Pipeline) -> Pipeline:
     nodes, layout = {**document.nodes, "split": Node(type="split")}, {**document.layout, "split": (0.0, 0.0)}
     return changed(document, nodes=nodes, layout=layout)
 
 
-def connected(document: Document) -> Document:
+def connected(document: Pipeline) -> Pipeline:
     return changed(document, edges=[*document.edges, Edge.between("load.table", "split.table")])
 
 
-def test_every_edit_is_in_the_file_at_once(desk: Desk):
+def test_every_edit_is_in_the_file_at_once(desk: OpenPipeline):
     desk.edit(lambda document: set_params(document, CATALOGUE, "load", {"source": "sample:iris"}), named("Iris"))
     assert in_file(desk) == desk.document
     assert (in_file(desk).name, in_file(desk).nodes["load"].params) == ("Iris", {"source": "sample:iris"})
 
 
-def test_a_wrong_value_is_kept_and_named_and_costs_no_other_edit(desk: Desk):
+def test_a_wrong_value_is_kept_and_named_and_costs_no_other_edit(desk: OpenPipeline):
     desk.edit(
         lambda document: set_params(document, CATALOGUE, "load", {"source": "sample:iris", "max_columns": "many"})
     )
@@ -79,7 +79,7 @@ def test_a_wrong_value_is_kept_and_named_and_costs_no_other_edit(desk: Desk):
     assert [problem.field for problem in desk.problems()] == ["max_columns"]
 
 
-def test_the_canvas_is_drawn_anew_only_for_what_it_owns(desk: Desk):
+def test_the_canvas_is_drawn_anew_only_for_what_it_owns(desk: OpenPipeline):
     first = desk.epoch
     desk.edit(lambda document: set_params(document, CATALOGUE, "load", {"source": "sample:iris"}), described("Flowers"))
     assert desk.epoch == first
@@ -89,19 +89,19 @@ def test_the_canvas_is_drawn_anew_only_for_what_it_owns(desk: Desk):
     assert desk.epoch == first + 2
 
 
-def test_an_edit_that_a_browser_sends_again_to_a_new_desk_takes_nothing_back(desk: Desk):
+def test_an_edit_that_a_browser_sends_again_to_a_new_desk_takes_nothing_back(desk: OpenPipeline):
     sent = {"instance": "tab", "pipeline": desk.pipeline, "revision": 1, "epoch": desk.epoch}
     sent["document"] = {"nodes": {"load": {"type": "load-data"}}, "edges": [], "layout": {"load": [9, 9]}, "notes": []}
-    edited = take(desk.document, sent, pipeline=desk.pipeline, epoch=desk.epoch, taken=Taken())
+    edited = take(desk.document, sent, pipeline=desk.pipeline, epoch=desk.epoch, taken=Revision())
     assert edited.document != desk.document and desk.take(edited)
     other_tab(desk).edit(with_split)
     after_restart = other_tab(desk)
-    again = take(after_restart.document, sent, pipeline=desk.pipeline, epoch=after_restart.epoch, taken=Taken())
+    again = take(after_restart.document, sent, pipeline=desk.pipeline, epoch=after_restart.epoch, taken=Revision())
     assert again.document is after_restart.document
     assert set(again.document.nodes) == {"load", "split"}
 
 
-def test_an_edit_in_another_tab_is_taken_in_and_its_form_drawn_anew(desk: Desk):
+def test_an_edit_in_another_tab_is_taken_in_and_its_form_drawn_anew(desk: OpenPipeline):
     other, key, first = other_tab(desk), desk.form_key("load"), desk.epoch
     other.edit(lambda document: set_params(document, CATALOGUE, "load", {"source": "sample:iris"}))
     desk.refresh()
@@ -111,7 +111,7 @@ def test_an_edit_in_another_tab_is_taken_in_and_its_form_drawn_anew(desk: Desk):
     assert "elsewhere" in desk.notice
 
 
-def test_edits_of_two_tabs_are_both_kept(desk: Desk):
+def test_edits_of_two_tabs_are_both_kept(desk: OpenPipeline):
     other = other_tab(desk)
     other.edit(named("From the other tab"))
     desk.edit(lambda document: set_params(document, CATALOGUE, "load", {"source": "sample:iris"}))
@@ -119,14 +119,16 @@ def test_edits_of_two_tabs_are_both_kept(desk: Desk):
     assert in_file(desk).nodes["load"].params == {"source": "sample:iris"}
 
 
-def test_two_tabs_may_set_different_fields_of_one_node(desk: Desk):
+def test_two_tabs_may_set_different_fields_of_one_node(desk: OpenPipeline):
     other = other_tab(desk)
     other.edit(lambda document: revise_params(document, CATALOGUE, "load", lambda params: {**params, "max_columns": 7}))
     desk.edit(lambda document: revise_params(document, CATALOGUE, "load", lambda params: {**params, "header": False}))
     assert in_file(desk).nodes["load"].params == {"source": "sample:wine", "max_columns": 7, "header": False}
 
 
-def test_an_edit_overtaken_between_looking_and_saving_is_made_again(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+def test_an_edit_overtaken_between_looking_and_saving_is_made_again(
+    desk: OpenPipeline, monkeypatch: pytest.MonkeyPatch
+):
     other = other_tab(desk)
     refresh, overtaken = desk.refresh, []
 
@@ -141,19 +143,19 @@ def test_an_edit_overtaken_between_looking_and_saving_is_made_again(desk: Desk, 
     assert (in_file(desk).name, in_file(desk).description) == ("Faster", "Slower")
 
 
-def test_what_the_canvas_sends_is_saved_and_restored_forms_are_drawn_anew(desk: Desk):
+def test_what_the_canvas_sends_is_saved_and_restored_forms_are_drawn_anew(desk: OpenPipeline):
     key, first = desk.form_key("load"), desk.epoch
     sent = with_node(desk.document, "split")
-    assert desk.take(Edited(sent, Taken(), frozenset({"load"})))
+    assert desk.take(Edited(sent, Revision(), frozenset({"load"})))
     assert in_file(desk) == sent
     assert desk.form_key("load") != key
     assert desk.epoch == first
 
 
-def test_an_edit_on_the_canvas_that_was_overtaken_is_left_to_the_canvas_to_make_again(desk: Desk):
+def test_an_edit_on_the_canvas_that_was_overtaken_is_left_to_the_canvas_to_make_again(desk: OpenPipeline):
     first = desk.epoch
     other_tab(desk).edit(named("Faster"))
-    assert not desk.take(Edited(with_node(desk.document, "split"), Taken()))
+    assert not desk.take(Edited(with_node(desk.document, "split"), Revision()))
     assert in_file(desk).name == desk.document.name == "Faster"
     assert "split" not in desk.document.nodes
     assert desk.epoch == first + 1
@@ -167,7 +169,7 @@ def forbid_saving(library: Library) -> Path:
     return lock
 
 
-def test_an_edit_that_cannot_be_saved_stays_on_the_desk_and_is_saved_with_the_next(desk: Desk):
+def test_an_edit_that_cannot_be_saved_stays_on_the_desk_and_is_saved_with_the_next(desk: OpenPipeline):
     lock = forbid_saving(desk.library)
     desk.edit(named("Unsaved"))
     assert str(desk.library.folder) in desk.not_saved
@@ -178,7 +180,7 @@ def test_an_edit_that_cannot_be_saved_stays_on_the_desk_and_is_saved_with_the_ne
     assert (in_file(desk).name, in_file(desk).description) == ("Unsaved", "More")
 
 
-def test_an_edit_that_could_not_be_saved_is_saved_by_the_next_drawing(desk: Desk):
+def test_an_edit_that_could_not_be_saved_is_saved_by_the_next_drawing(desk: OpenPipeline):
     lock = forbid_saving(desk.library)
     desk.edit(named("Unsaved"))
     desk.refresh()
@@ -189,7 +191,7 @@ def test_an_edit_that_could_not_be_saved_is_saved_by_the_next_drawing(desk: Desk
     assert "saved now" in desk.notice
 
 
-def test_unsaved_edits_and_those_of_another_tab_are_both_kept(desk: Desk):
+def test_unsaved_edits_and_those_of_another_tab_are_both_kept(desk: OpenPipeline):
     other, origin = other_tab(desk), desk.pipeline
     lock = forbid_saving(desk.library)
     desk.edit(named("Mine"))
@@ -205,7 +207,7 @@ def test_unsaved_edits_and_those_of_another_tab_are_both_kept(desk: Desk):
     assert (in_file(desk).description, desk.library.open(origin).document.description) == ("More", "")
 
 
-def test_unsaved_edits_stay_while_not_even_a_copy_can_be_saved(desk: Desk):
+def test_unsaved_edits_stay_while_not_even_a_copy_can_be_saved(desk: OpenPipeline):
     other, lock = other_tab(desk), forbid_saving(desk.library)
     desk.edit(named("Mine"))
     lock.rmdir()
@@ -216,14 +218,14 @@ def test_unsaved_edits_stay_while_not_even_a_copy_can_be_saved(desk: Desk):
     assert str(desk.library.folder) in desk.not_saved
 
 
-def test_edits_of_which_one_is_refused_change_nothing(desk: Desk):
+def test_edits_of_which_one_is_refused_change_nothing(desk: OpenPipeline):
     before = desk.document
     with pytest.raises(SylvaError):
         desk.edit(named("Half"), lambda document: set_label(document, "nowhere", "x"))
     assert desk.document == before == in_file(desk)
 
 
-def file_of(desk: Desk) -> Path:
+def file_of(desk: OpenPipeline) -> Path:
     return desk.library.folder / f"{desk.pipeline}.json"
 
 
@@ -239,7 +241,7 @@ def make_a_folder(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "why"), [(make_invalid, "not JSON"), (make_a_folder, "not a file")], ids=["invalid", "folder"]
 )
-def test_a_file_that_cannot_be_read_any_more_costs_no_edit(desk: Desk, spoil: Callable[[Path], None], why: str):
+def test_a_file_that_cannot_be_read_any_more_costs_no_edit(desk: OpenPipeline, spoil: Callable[[Path], None], why: str):
     origin = desk.pipeline
     spoil(file_of(desk))
     desk.refresh()
@@ -252,7 +254,7 @@ def test_a_file_that_cannot_be_read_any_more_costs_no_edit(desk: Desk, spoil: Ca
     assert desk.not_saved == "" and desk.document.name in desk.notice
 
 
-def test_a_file_that_can_be_read_again_is_taken_in(desk: Desk):
+def test_a_file_that_can_be_read_again_is_taken_in(desk: OpenPipeline):
     good = file_of(desk).read_text()
     make_invalid(file_of(desk))
     desk.refresh()
@@ -262,7 +264,7 @@ def test_a_file_that_can_be_read_again_is_taken_in(desk: Desk):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_folder_is_said_plainly(desk: Desk):
+def test_a_read_only_folder_is_said_plainly(desk: OpenPipeline):
     desk.library.folder.chmod(0o500)
     try:
         desk.edit(named("Unsaved"))
@@ -271,7 +273,7 @@ def test_a_read_only_folder_is_said_plainly(desk: Desk):
     assert str(desk.library.folder) in desk.not_saved
 
 
-def test_a_pipeline_deleted_elsewhere_is_not_brought_back(desk: Desk):
+def test_a_pipeline_deleted_elsewhere_is_not_brought_back(desk: OpenPipeline):
     desk.library.delete(desk.pipeline)
     desk.refresh()
     assert desk.not_saved == desk.notice == DELETED
@@ -280,7 +282,7 @@ def test_a_pipeline_deleted_elsewhere_is_not_brought_back(desk: Desk):
     assert desk.library.entries() == []
 
 
-def test_what_goes_wrong_is_told_and_problems_are_kept_for_that_document(desk: Desk):
+def test_what_goes_wrong_is_told_and_problems_are_kept_for_that_document(desk: OpenPipeline):
     def refuse() -> None:
         raise BadInput("there is nothing to run")
 
@@ -289,7 +291,7 @@ def test_what_goes_wrong_is_told_and_problems_are_kept_for_that_document(desk: D
     assert desk.attempt(lambda: None)
 
 
-def test_the_last_run_is_followed_and_a_changed_pipeline_is_run_anew(desk: Desk):
+def test_the_last_run_is_followed_and_a_changed_pipeline_is_run_anew(desk: OpenPipeline):
     with EventLog(desk.library.workspace) as log:
         run = log.create_run("Wine", dumps(desk.document), {"pipeline": desk.pipeline})
         log.append(run, "run-started", supervisor=identify().to_dict(), todo=["load"])
@@ -305,7 +307,7 @@ def test_the_last_run_is_followed_and_a_changed_pipeline_is_run_anew(desk: Desk)
     assert not desk._same_work(desk.run_document)
 
 
-def test_a_run_whose_pipeline_cannot_be_read_is_followed_all_the_same(desk: Desk):
+def test_a_run_whose_pipeline_cannot_be_read_is_followed_all_the_same(desk: OpenPipeline):
     with EventLog(desk.library.workspace) as log:
         run = log.create_run("Wine", "{", {"pipeline": desk.pipeline})
         log.append(run, "run-finished", state="failed")

@@ -11,28 +11,26 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine import pipeline_file
-from engine.catalogue import load_catalogue
+from engine.catalogue import load_catalog
 from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.launch import Launcher
-from engine.pipeline import Document, Edge, Endpoint, Node, Sweep
+from engine.pipeline import Edge, Node, Pipeline, PortRef, Sweep
 from engine.pipeline_file import dumps, write
 from engine.pipeline_library import Library
-from engine.plan import Request
+from engine.plan import RunOptions
 from engine.processes import identify
 from engine.run_state import run_state
 from engine.workspace import Workspace
 from tests.e2e.tab import until
-from ui.studio.builder import builder as workbench
-from ui.studio.builder import node_panel as panel
+from ui.studio.builder import builder, node_panel, pipeline_list
 from ui.studio.builder import open_pipeline as desk
-from ui.studio.builder import pipeline_list as gallery
 from ui.studio.builder.examples import EXAMPLE, prepare_example, samples
 from ui.studio.canvas import CanvasResult, Edited
-from ui.studio.canvas.protocol import Taken
+from ui.studio.canvas.protocol import Revision
 from ui.studio.session import Studio
 
-WINE = Document(
+WINE = Pipeline(
     name="Wine",
     nodes={
         "load": Node(type="load-data", params={"source": "sample:wine"}),
@@ -51,9 +49,9 @@ def launcher() -> Iterator[Launcher]:
 
 @pytest.fixture
 def studio(tmp_path: Path, launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> Studio:
-    made = Studio(Workspace(tmp_path).create(), load_catalogue())
+    made = Studio(Workspace(tmp_path).create(), load_catalog())
     made.__dict__["launcher"] = launcher
-    for module in (desk, gallery, panel, workbench):
+    for module in (desk, pipeline_list, node_panel, builder):
         monkeypatch.setattr(module, "studio", lambda: made)
     return made
 
@@ -63,12 +61,12 @@ class Canvas:
 
     def __init__(self) -> None:
         self.selection: tuple[str, ...] = ()
-        self.edit: Callable[[Document], Document] = lambda document: document
+        self.edit: Callable[[Pipeline], Pipeline] = lambda document: document
         self.drawn: dict[str, Any] = {}
 
-    def __call__(self, document: Document, **drawn: Any) -> CanvasResult:
+    def __call__(self, document: Pipeline, **drawn: Any) -> CanvasResult:
         after = self.edit(document)
-        drawn["on_edit"](Edited(after, Taken()))
+        drawn["on_edit"](Edited(after, Revision()))
         self.edit = lambda document: document
         self.drawn = {
             **drawn,
@@ -82,7 +80,7 @@ class Canvas:
 @pytest.fixture
 def canvas(monkeypatch: pytest.MonkeyPatch) -> Canvas:
     made = Canvas()
-    monkeypatch.setattr(workbench, "canvas", made)
+    monkeypatch.setattr(builder, "canvas", made)
     return made
 
 
@@ -132,7 +130,7 @@ def finished(studio: Studio, pipeline: str) -> str:
 
 def test_a_first_visitor_is_told_how_to_begin(studio: Studio):
     app = open_page()
-    assert gallery.FIVE_STEPS.strip() in words(app)
+    assert pipeline_list.FIVE_STEPS.strip() in words(app)
     assert not [button for button in app.button if (button.key or "").startswith("open-")]
     assert {sample.name for sample in samples().values()} <= {part.value.strip("*") for part in app.markdown}
 
@@ -178,7 +176,7 @@ def test_an_unknown_pipeline_in_the_address_is_said_plainly(studio: Studio):
 
 def test_an_edit_on_the_canvas_is_saved(studio: Studio, canvas: Canvas):
     pipeline = library(studio).create(WINE)
-    canvas.edit = lambda document: Document(name="Wine", nodes={"only": Node(type="split")})
+    canvas.edit = lambda document: Pipeline(name="Wine", nodes={"only": Node(type="split")})
     app = open_page(pipeline)
     assert not app.exception
     assert list(library(studio).open(pipeline).document.nodes) == ["only"]
@@ -211,9 +209,9 @@ def test_a_pipeline_is_run_and_its_states_are_shown_on_the_canvas(studio: Studio
     assert not is_disabled(app, "Run")
 
 
-def judged(**forest: Any) -> Document:
+def judged(**forest: Any) -> Pipeline:
     """A pipeline in which a forest is trained and judged by the rows it learned from."""
-    return Document(
+    return Pipeline(
         name="Judged",
         nodes={
             "load": Node(type="load-data", params={"source": "sample:wine"}),
@@ -241,11 +239,11 @@ def test_the_best_of_a_sweep_is_told_and_kept_at_once(studio: Studio, canvas: Ca
     text = canvas.drawn["states"]["evaluate"]["text"]
     assert text.startswith("2 ") and ("Accuracy" in text or "AUC" in text)
     assert " depth=6" in text
-    canvas.drawn["on_port"](Endpoint("evaluate", "report"))
+    canvas.drawn["on_port"](PortRef("evaluate", "report"))
     opened = library(studio).open(pipeline)
     kept = {name: node for name, node in opened.document.nodes.items() if name != "forest"}
     edges = tuple(edge for edge in opened.document.edges if "forest" not in (edge.source.node, edge.target.node))
-    gone = Document(name="Without", nodes=kept, edges=edges)
+    gone = Pipeline(name="Without", nodes=kept, edges=edges)
     stamp = library(studio).save(pipeline, gone, opened.stamp)
     app.run()
     assert not app.exception and not any("depth=6" in button.label for button in app.button)
@@ -271,10 +269,10 @@ def test_learners_of_a_preset_are_written_down_with_the_sweep_of_one(studio: Stu
     pipeline = library(studio).create(judged(type="deep-forest", params={"preset": "gcforest"}))
     canvas.selection = ("forest",)
     app = open_page(pipeline)
-    saves: list[Document] = []
+    saves: list[Pipeline] = []
     before = Library.save
 
-    def save(self: Library, name: str, document: Document, stamp: Any) -> Any:
+    def save(self: Library, name: str, document: Pipeline, stamp: Any) -> Any:
         saves.append(document)
         return before(self, name, document, stamp)
 
@@ -298,7 +296,7 @@ def test_a_node_that_writes_a_file_has_no_sweep(studio: Studio, canvas: Canvas):
 
 def test_a_pipeline_with_problems_is_not_run_and_they_are_listed(studio: Studio, canvas: Canvas):
     nodes = {**WINE.nodes, "load": Node(type="load-data", params={"source": "missing.csv"})}
-    pipeline = library(studio).create(Document(name="Wine", nodes=nodes, edges=WINE.edges))
+    pipeline = library(studio).create(Pipeline(name="Wine", nodes=nodes, edges=WINE.edges))
     app = press(open_page(pipeline), "Run")
     with EventLog(studio.workspace) as log:
         assert log.runs() == []
@@ -312,7 +310,7 @@ def test_a_pipeline_with_problems_is_not_run_and_they_are_listed(studio: Studio,
 def test_a_column_that_will_not_arrive_is_told_before_the_run(studio: Studio, canvas: Canvas):
     nodes = {**WINE.nodes, "pick": Node(type="select-columns", params={"columns": ["nonsense"]})}
     edges = (*WINE.edges, Edge.between("sample.table", "pick.table"))
-    pipeline = library(studio).create(Document(name="Wine", nodes=nodes, edges=edges))
+    pipeline = library(studio).create(Pipeline(name="Wine", nodes=nodes, edges=edges))
     app = press(open_page(pipeline), "Run")
     assert [(problem.node, problem.field) for problem in canvas.drawn["problems"]] == [("pick", "columns")]
     assert "'nonsense'" in app.button(key="problem-0").label
@@ -324,7 +322,7 @@ def test_a_failure_is_brought_into_view_mended_and_retried(studio: Studio, canva
     best = Node(type="feature-selection", params={"trees": 5})  # what it keeps is not known before the run
     nodes = {**WINE.nodes, "best": best, "pick": Node(type="select-columns", params={"columns": ["nonsense"]})}
     edges = (*WINE.edges, Edge.between("sample.table", "best.table"), Edge.between("best.table", "pick.table"))
-    pipeline = library(studio).create(Document(name="Wine", nodes=nodes, edges=edges))
+    pipeline = library(studio).create(Pipeline(name="Wine", nodes=nodes, edges=edges))
     app = press(open_page(pipeline), "Run")
     assert finished(studio, pipeline) == "failed"
     app.run()
@@ -335,7 +333,7 @@ def test_a_failure_is_brought_into_view_mended_and_retried(studio: Studio, canva
     assert any("nonsense" in error.value for error in app.error)
     opened = library(studio).open(pipeline)
     mended = {**nodes, "pick": Node(type="select-columns", params={"columns": ["alcohol"]})}
-    library(studio).save(pipeline, Document(name="Wine", nodes=mended, edges=edges), opened.stamp)
+    library(studio).save(pipeline, Pipeline(name="Wine", nodes=mended, edges=edges), opened.stamp)
     app.run()
     press(app, "Retry")
     assert finished(studio, pipeline) == "done"
@@ -351,7 +349,7 @@ def test_a_run_under_way_is_polled_stopped_and_gone_on_with(studio: Studio, canv
     forest = {"learners": [{"kind": "random_forest", "trees": 2000, "count": 4}], "max_layers": 2}
     nodes = {"load": Node(type="load-data"), "forest": Node(type="deep-forest", params=forest)}
     pipeline = library(studio).create(
-        Document(name="Slow", nodes=nodes, edges=(Edge.between("load.table", "forest.table"),))
+        Pipeline(name="Slow", nodes=nodes, edges=(Edge.between("load.table", "forest.table"),))
     )
     app = press(open_page(pipeline), "Run")
     until(lambda: app.run() and canvas.drawn["states"].get("forest", {}).get("state") == "running", 60)
@@ -369,7 +367,7 @@ def test_a_workspace_that_cannot_be_written_is_said_plainly_and_the_edit_is_kept
     lock = library(studio).folder / ".lock"
     lock.unlink()
     lock.mkdir()
-    canvas.edit = lambda document: Document(name="Wine", nodes={**document.nodes, "new": Node(type="split")})
+    canvas.edit = lambda document: Pipeline(name="Wine", nodes={**document.nodes, "new": Node(type="split")})
     app.run()
     assert not app.exception
     assert "not saved" in words(app)
@@ -445,7 +443,7 @@ def test_an_edit_upon_a_file_that_became_unreadable_goes_into_a_copy_which_is_op
     (library(studio).folder / f"{pipeline}.json").write_text("{")
     app.run()
     assert "JSON" in app.toast[0].value and not app.exception
-    canvas.edit = lambda document: Document(name="Wine", nodes={**document.nodes, "new": Node(type="split")})
+    canvas.edit = lambda document: Pipeline(name="Wine", nodes={**document.nodes, "new": Node(type="split")})
     app.run()
     assert not app.exception
     copy = canvas.drawn["pipeline"]
@@ -458,7 +456,7 @@ def test_what_goes_wrong_while_drawing_is_said_plainly(studio: Studio, monkeypat
     def refuse(*_: object, **__: object) -> None:
         raise SylvaError("The canvas is out.")
 
-    monkeypatch.setattr(workbench, "canvas", refuse)
+    monkeypatch.setattr(builder, "canvas", refuse)
     app = open_page(library(studio).create(WINE))
     assert [error.value for error in app.error] == ["The canvas is out."]
     assert not app.exception
@@ -469,10 +467,10 @@ def test_a_run_that_another_tab_started_is_seen_before_a_second_one_is(
 ):
     stopped: list[str] = []
     monkeypatch.setattr(Studio, "stop", lambda self, run: stopped.append(run))
-    opened = desk.Desk.with_pipeline(library(studio), studio.catalogue, library(studio).create(WINE))
+    opened = desk.OpenPipeline.with_pipeline(library(studio), studio.catalogue, library(studio).create(WINE))
     with EventLog(studio.workspace) as log:
         opened.follow(log)
-        run = log.create_run("Wine", dumps(WINE), Request(pipeline=opened.pipeline).to_dict())
+        run = log.create_run("Wine", dumps(WINE), RunOptions(pipeline=opened.pipeline).to_dict())
         log.append(run, "run-started", supervisor=identify().to_dict(), todo=list(WINE.nodes))
     for begin in (opened.start, opened.retry):
         with pytest.raises(SylvaError):
@@ -480,7 +478,7 @@ def test_a_run_that_another_tab_started_is_seen_before_a_second_one_is(
     with EventLog(studio.workspace) as log:
         assert [row.id for row in log.runs()] == [run]
         log.append(run, "run-finished", state="failed")
-        newer = log.create_run("Wine", dumps(WINE), Request(pipeline=opened.pipeline).to_dict())
+        newer = log.create_run("Wine", dumps(WINE), RunOptions(pipeline=opened.pipeline).to_dict())
     opened.stop()
     assert stopped == [newer]
 
@@ -488,7 +486,7 @@ def test_a_run_that_another_tab_started_is_seen_before_a_second_one_is(
 def test_a_new_pipeline_does_not_take_the_runs_of_a_deleted_one_for_its_own(studio: Studio, canvas: Canvas):
     gone = library(studio).create(WINE)
     with EventLog(studio.workspace) as log:
-        log.create_run("Wine", dumps(WINE), Request(pipeline=gone).to_dict())
+        log.create_run("Wine", dumps(WINE), RunOptions(pipeline=gone).to_dict())
     library(studio).delete(gone)
     app = open_page(library(studio).create(WINE))
     assert canvas.drawn["states"] == {}
@@ -507,8 +505,8 @@ def test_a_run_log_that_cannot_be_opened_does_not_hide_the_pipeline(studio: Stud
 def test_the_pipeline_of_a_run_is_opened_as_it_was(studio: Studio, canvas: Canvas, monkeypatch: pytest.MonkeyPatch):
     pipeline = library(studio).create(WINE)
     with EventLog(studio.workspace) as log:
-        same = log.create_run("Wine", dumps(WINE), Request(pipeline=pipeline).to_dict())
-        other = log.create_run("Wine", dumps(Document(name="Wine", nodes={"old": Node(type="split")})), {})
+        same = log.create_run("Wine", dumps(WINE), RunOptions(pipeline=pipeline).to_dict())
+        other = log.create_run("Wine", dumps(Pipeline(name="Wine", nodes={"old": Node(type="split")})), {})
     opened: dict[str, str] = {}
     monkeypatch.setattr(desk, "lay_out", lambda found: opened.update(pipeline=found))
     desk.open_run(same)

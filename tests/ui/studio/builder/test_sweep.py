@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import load_catalogue
-from engine.pipeline import Document, Node, Sweep, changed
+from engine.catalogue import load_catalog
+from engine.pipeline import Node, Pipeline, Sweep, changed
 from engine.run_state import NodeState, RunState
 from ui.studio.builder.node_states import node_views, unchanged_nodes
-from ui.studio.canvas.protocol import Taken, payload, take
+from ui.studio.canvas.protocol import Revision, payload, take
 
-CATALOGUE = load_catalogue()
+CATALOGUE = load_catalog()
 SWEEP = Sweep.model_validate({"random": {"trees": {"from": 3, "to": 9}}, "trials": 3})
-DOCUMENT = Document(name="One", nodes={"forest": Node(type="random-forest", label="Mine", sweep=SWEEP)})
+DOCUMENT = Pipeline(name="One", nodes={"forest": Node(type="random-forest", label="Mine", sweep=SWEEP)})
 COPIES = {"forest": ("forest-1", "forest-2", "forest-3")}
 
 DONE = NodeState("done", fraction=1.0, seconds=2.0)
@@ -74,16 +74,16 @@ def test_another_sweep_makes_the_node_stale():
 
 def test_a_sweep_goes_to_the_canvas_and_comes_back_with_an_undo():
     parts: dict[str, Any] = {
-        "pipeline": "p", "epoch": 1, "taken": Taken(), "problems": [], "states": {}, "reveal": None, "height": 1,
+        "pipeline": "p", "epoch": 1, "taken": Revision(), "problems": [], "states": {}, "reveal": None, "height": 1,
     }  # fmt: skip
     sent = json.loads(json.dumps(payload(DOCUMENT, CATALOGUE, **parts)))["document"]
     assert set(sent["nodes"]["forest"]) == {"type", "label", "settings"}  # all that the canvas keeps
     without = changed(DOCUMENT, nodes={"forest": changed(DOCUMENT.nodes["forest"], sweep=None)})
     sent["nodes"]["forest"]["since"] = 2
     edit = {"instance": "tab", "pipeline": "p", "revision": 2, "epoch": 1, "document": sent}
-    assert take(without, edit, pipeline="p", epoch=1, taken=Taken()).document == DOCUMENT
+    assert take(without, edit, pipeline="p", epoch=1, taken=Revision()).document == DOCUMENT
     sent["nodes"]["forest"] = {"type": "random-forest", "label": "Mine", "since": 2}
-    assert take(DOCUMENT, edit, pipeline="p", epoch=1, taken=Taken()).document == without
+    assert take(DOCUMENT, edit, pipeline="p", epoch=1, taken=Revision()).document == without
 
 
 def test_a_node_that_sweeps_says_so_before_any_run():

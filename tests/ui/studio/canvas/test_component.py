@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 import ui.studio.canvas
 from ui.studio.canvas import component
-from ui.studio.canvas.protocol import Taken, payload
+from ui.studio.canvas.protocol import Revision, payload
 
 PACKAGE = Path(ui.studio.canvas.__file__).parent
 
@@ -18,13 +18,13 @@ PACKAGE = Path(ui.studio.canvas.__file__).parent
 def app() -> None:
     import streamlit as st
 
-    from engine.catalogue import load_catalogue
-    from engine.pipeline import Document, Node
+    from engine.catalogue import load_catalog
+    from engine.pipeline import Node, Pipeline
     from ui.studio.canvas import canvas
 
-    document = Document(name="One", nodes={"load": Node(type="load-data")})
-    seen: list[Document] = []
-    result = canvas(document, epoch=0, catalogue=load_catalogue(), problems=lambda now: seen.append(now) or [], key="c")
+    document = Pipeline(name="One", nodes={"load": Node(type="load-data")})
+    seen: list[Pipeline] = []
+    result = canvas(document, epoch=0, catalogue=load_catalog(), problems=lambda now: seen.append(now) or [], key="c")
     assert seen == [document]
     assert result.document is document and not result.edited(document)
     assert (result.selection, result.port, result.run, result.refused) == ((), None, None, None)
@@ -47,8 +47,8 @@ EDIT = {
 def app_that_keeps_edits() -> None:
     import streamlit as st
 
-    from engine.catalogue import load_catalogue
-    from engine.pipeline import Document, Node
+    from engine.catalogue import load_catalog
+    from engine.pipeline import Node, Pipeline
     from ui.studio.canvas import Edited, canvas
 
     def keep(edited: Edited) -> None:
@@ -57,15 +57,15 @@ def app_that_keeps_edits() -> None:
             st.session_state.epoch = 1
             st.rerun()
 
-    document = Document(name="One", nodes={"load": Node(type="load-data")})
-    canvas(document, epoch=st.session_state.get("epoch", 0), catalogue=load_catalogue(), key="c", on_edit=keep)
+    document = Pipeline(name="One", nodes={"load": Node(type="load-data")})
+    canvas(document, epoch=st.session_state.get("epoch", 0), catalogue=load_catalog(), key="c", on_edit=keep)
 
 
-@pytest.mark.parametrize(("overtaken", "told"), [(False, [Taken("tab", 1)]), (True, [Taken()])])
+@pytest.mark.parametrize(("overtaken", "told"), [(False, [Revision("tab", 1)]), (True, [Revision()])])
 def test_the_canvas_never_hears_that_an_edit_was_taken_which_was_not_kept(
-    overtaken: bool, told: list[Taken], monkeypatch: pytest.MonkeyPatch
+    overtaken: bool, told: list[Revision], monkeypatch: pytest.MonkeyPatch
 ):
-    drawn: list[Taken] = []
+    drawn: list[Revision] = []
     monkeypatch.setattr(component, "_last_edit", lambda key: EDIT)
     monkeypatch.setattr(
         component, "payload", lambda *given, **data: drawn.append(data["taken"]) or payload(*given, **data)

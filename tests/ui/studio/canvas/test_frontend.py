@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import load_catalogue
-from engine.pipeline import Document, Edge, Endpoint, Node
+from engine.catalogue import load_catalog
+from engine.pipeline import Edge, Node, Pipeline, PortRef
 from engine.validation import can_connect, connection_rules
-from ui.studio.canvas.protocol import Taken, payload
+from ui.studio.canvas.protocol import Revision, payload
 
 ROOT = Path(__file__).parents[4]
 FRONTEND = ROOT / "ui" / "studio" / "canvas" / "frontend"
 NODE = shutil.which("node")
-CATALOGUE = load_catalogue()
+CATALOGUE = load_catalog()
 
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
 needs_packages = pytest.mark.skipif(
@@ -43,23 +43,23 @@ def test_the_modules_behave():
     node("--test", *map(str, ours))
 
 
-def pipelines() -> Iterator[Document]:
+def pipelines() -> Iterator[Pipeline]:
     """Random pipelines, also with edges that do not fit."""
     chance = random.Random(4)
     types = list(CATALOGUE)
     for _ in range(40):
         nodes = {f"n{at}": Node(type=chance.choice(types)) for at in range(chance.randint(2, 7))}
-        document = Document(name="Random", nodes=nodes)
+        document = Pipeline(name="Random", nodes=nodes)
         for edge in chance.sample(list(possible_edges(document)), k=3):
             fits = can_connect(document, CATALOGUE, edge)
             if fits or chance.random() < 0.2:
-                document = Document(name="Random", nodes=nodes, edges=(*document.edges, edge))
+                document = Pipeline(name="Random", nodes=nodes, edges=(*document.edges, edge))
         yield document
 
 
-def possible_edges(document: Document) -> Iterator[Edge]:
-    outputs = [Endpoint(name, port.name) for name, n in document.nodes.items() for port in CATALOGUE[n.type].outputs]
-    inputs = [Endpoint(name, port.name) for name, n in document.nodes.items() for port in CATALOGUE[n.type].inputs]
+def possible_edges(document: Pipeline) -> Iterator[Edge]:
+    outputs = [PortRef(name, port.name) for name, n in document.nodes.items() for port in CATALOGUE[n.type].outputs]
+    inputs = [PortRef(name, port.name) for name, n in document.nodes.items() for port in CATALOGUE[n.type].inputs]
     yield from (Edge(source=source, target=target) for source in outputs for target in inputs)
     yield Edge.between("n0.nothing", "n1.nothing")
     yield Edge.between("n0.nothing", "n0.nothing")
@@ -95,9 +95,9 @@ def ends(edge: Edge) -> dict[str, str]:
     return {"from": str(edge.source), "to": str(edge.target)}
 
 
-def wire(document: Document) -> dict[str, Any]:
+def wire(document: Pipeline) -> dict[str, Any]:
     data = payload(
-        document, CATALOGUE, pipeline="p", epoch=0, taken=Taken(), problems=[], states={}, reveal=None, height=1
+        document, CATALOGUE, pipeline="p", epoch=0, taken=Revision(), problems=[], states={}, reveal=None, height=1
     )
     found: dict[str, Any] = data["document"]
     return found

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import load_catalogue
-from engine.pipeline import Document, Edge, Endpoint, Node, NodeSettings, Note
+from engine.catalogue import load_catalog
+from engine.pipeline import Edge, Node, NodeSettings, Note, Pipeline, PortRef
 from engine.problems import Problem
 from engine.validation import connection_rules, find_problems
-from ui.studio.canvas.protocol import Reveal, RunRequest, Taken, payload, port_in, run_in, selection_in, take
+from ui.studio.canvas.protocol import Reveal, Revision, RunRequest, payload, port_in, run_in, selection_in, take
 
-CATALOGUE = load_catalogue()
-DOCUMENT = Document(
+CATALOGUE = load_catalog()
+DOCUMENT = Pipeline(
     name="Two steps",
     nodes={
         "load": Node(type="load-data", params={"source": "sample:digits"}, settings=NodeSettings(retries=2)),
@@ -36,13 +36,13 @@ def sent(**changes: Any) -> dict[str, Any]:
     return json.loads(json.dumps(edit))
 
 
-def taken_from(edit: object, document: Document = DOCUMENT, taken: Taken = Taken()):  # noqa: B008
+def taken_from(edit: object, document: Pipeline = DOCUMENT, taken: Revision = Revision()):  # noqa: B008
     return take(document, edit, pipeline="p", epoch=7, taken=taken)
 
 
-def payload_of(document: Document = DOCUMENT, **changes: Any) -> dict[str, Any]:
+def payload_of(document: Pipeline = DOCUMENT, **changes: Any) -> dict[str, Any]:
     parts: dict[str, Any] = {
-        "pipeline": "p", "epoch": 7, "taken": Taken(), "problems": [], "states": {}, "reveal": None, "height": 600,
+        "pipeline": "p", "epoch": 7, "taken": Revision(), "problems": [], "states": {}, "reveal": None, "height": 600,
     }  # fmt: skip
     return payload(document, CATALOGUE, **{**parts, **changes})
 
@@ -61,7 +61,7 @@ def test_payload_is_plain_json_with_the_engines_own_connection_rules():
 
 
 def test_problems_are_said_shortly_for_the_badge_of_their_node():
-    document = Document(name="One", nodes={"predict": Node(type="predict")})
+    document = Pipeline(name="One", nodes={"predict": Node(type="predict")})
     found = payload_of(document, problems=find_problems(document, CATALOGUE))["problems"]
     assert [problem["node"] for problem in found] == ["predict", "predict"]
     assert "'model'" in found[0]["text"] and "predict" not in found[0]["text"], "the badge is at its node already"
@@ -76,7 +76,7 @@ def test_states_are_kept_within_what_the_canvas_can_show():
 
 
 def test_reveal_and_taken_travel_along():
-    data = payload_of(reveal=Reveal("split", 4), taken=Taken("tab", 9))
+    data = payload_of(reveal=Reveal("split", 4), taken=Revision("tab", 9))
     assert data["reveal"] == {"node": "split", "token": 4}
     assert data["taken"] == {"instance": "tab", "revision": 9}
 
@@ -84,7 +84,7 @@ def test_reveal_and_taken_travel_along():
 def test_no_edit_leaves_the_very_same_document():
     assert taken_from(None).document is DOCUMENT
     assert taken_from(sent()).document is DOCUMENT
-    assert taken_from(sent()).taken == Taken("tab", 3)
+    assert taken_from(sent()).taken == Revision("tab", 3)
 
 
 def test_an_edit_sets_topology_and_keeps_what_python_owns():
@@ -116,7 +116,7 @@ def test_parameters_set_by_the_canvas_are_taken_once_and_a_later_form_wins():
     assert first.document.nodes["load"].params == {"source": "old.csv"}
     assert first.document.nodes["load"].settings == NodeSettings()
     assert first.restored == {"load"}
-    by_form = Document(**{**dict(first.document), "nodes": DOCUMENT.nodes})
+    by_form = Pipeline(**{**dict(first.document), "nodes": DOCUMENT.nodes})
     second = taken_from(sent(nodes=nodes), by_form, first.taken)
     assert second.document.nodes["load"].params == {"source": "sample:digits"}
 
@@ -124,16 +124,16 @@ def test_parameters_set_by_the_canvas_are_taken_once_and_a_later_form_wins():
 def test_a_new_life_of_the_canvas_counts_from_the_start():
     nodes = {"load": {"type": "load-data", "since": 1, "params": {"source": "new.csv"}}}
     edit = {**sent(nodes=nodes, edges=[], layout={}), "instance": "another tab", "revision": 1}
-    edited = taken_from(edit, taken=Taken("tab", 40))
+    edited = taken_from(edit, taken=Revision("tab", 40))
     assert edited.document.nodes["load"].params == {"source": "new.csv"}
-    assert edited.taken == Taken("another tab", 1)
+    assert edited.taken == Revision("another tab", 1)
 
 
 @pytest.mark.parametrize("change", [{"epoch": 6}, {"epoch": 8}, {"pipeline": "another"}])
 def test_an_edit_of_another_epoch_or_pipeline_is_left_to_the_canvas(change: dict[str, Any]):
-    edited = taken_from({**sent(nodes={}), **change}, taken=Taken("tab", 2))
+    edited = taken_from({**sent(nodes={}), **change}, taken=Revision("tab", 2))
     assert edited.document is DOCUMENT
-    assert edited.taken == Taken("tab", 2)
+    assert edited.taken == Revision("tab", 2)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_what_is_no_edit_is_refused_as_a_problem(edit: object):
 def test_events_name_nodes_that_are_there_or_nothing():
     assert selection_in(DOCUMENT, ["split", "gone", 3]) == ("split",)
     assert selection_in(DOCUMENT, None) == ()
-    assert port_in(DOCUMENT, {"node": "split", "port": "train"}) == Endpoint("split", "train")
+    assert port_in(DOCUMENT, {"node": "split", "port": "train"}) == PortRef("split", "train")
     assert port_in(DOCUMENT, {"node": "gone", "port": "train"}) is None
     assert port_in(DOCUMENT, "split.train") is None
     assert run_in(DOCUMENT, {"node": "split", "direction": "from"}) == RunRequest("split", "from")

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.catalogue import load_catalogue
+from engine.catalogue import load_catalog
 from engine.workspace import Workspace
 from ui.studio.session import Studio
 
 
 @pytest.fixture
 def studio(tmp_path: Path) -> Studio:
-    return Studio(Workspace(tmp_path).create(), load_catalogue())
+    return Studio(Workspace(tmp_path).create(), load_catalog())

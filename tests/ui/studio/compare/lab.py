@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engine.pipeline import Document, Edge, Node
+from engine.pipeline import Edge, Node, Pipeline
 from engine.values import Report
 from tests.ui.studio.runs.lab import DONE, written
 from ui.studio.session import Studio
 
 
-def pipeline(**learners: str) -> Document:
+def pipeline(**learners: str) -> Pipeline:
     """Load, split, and for each learner the model, predictions and evaluation of its own."""
     nodes = {"load": Node(type="load-data", params={"source": "sample:digits"}), "split": Node(type="split")}
     edges = [Edge.between("load.table", "split.table")]
@@ -24,10 +24,10 @@ def pipeline(**learners: str) -> Document:
             Edge.between(f"{name}.model", f"predict_{name}.model"),
             Edge.between(f"predict_{name}.predictions", f"evaluate_{name}.predictions"),
         ]
-    return Document(name="Pipe", nodes=nodes, edges=tuple(edges))
+    return Pipeline(name="Pipe", nodes=nodes, edges=tuple(edges))
 
 
-def judged_run(studio: Studio, document: Document, **reports: Report) -> str:
+def judged_run(studio: Studio, document: Pipeline, **reports: Report) -> str:
     """A finished run in which these nodes gave these reports."""
     done = [
         ("finished", node, {**DONE, "outputs": {"report": studio.store.put("report", report).to_dict()}})

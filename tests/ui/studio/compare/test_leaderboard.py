@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import load_catalogue
+from engine.catalogue import load_catalog
 from engine.run_state import NodeState, RunState
-from engine.store import Output
+from engine.store import Artifact
 from engine.values import Report
 from tests.ui.studio.compare.lab import judged_run, pipeline
 from tests.ui.studio.runs.lab import DONE
 from ui.studio.compare.leaderboard import (
-    Judged,
+    EvaluationSummary,
     Line,
     alike,
     board_rows,
@@ -36,7 +36,15 @@ def evaluation(title: str = "MART", *, positive: str | None = None, rows: int = 
 
 
 def line(run: str = "20260101-120000-aaaa", node: str = "evaluate", title: str = "MART", **about: Any) -> Line:
-    return Line(run, "Pipe", 0.0, node, "MART", Judged.of(evaluation(title, **about)), Output("report", run + node, {}))
+    return Line(
+        run,
+        "Pipe",
+        0.0,
+        node,
+        "MART",
+        EvaluationSummary.of(evaluation(title, **about)),
+        Artifact("report", run + node, {}),
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,7 +103,7 @@ def test_lines_of_the_same_rows_and_question_share_a_letter(other: dict[str, Any
 def test_as_many_rows_of_other_classes_are_other_data() -> None:
     counts = [{"class": "no", "rows": 5}, {"class": "yes", "rows": 5}]
     even = Report("evaluation", "E", {"rows": 10}, counts, {"classes": ["no", "yes"], "positive": None})
-    assert Judged.of(even).data != Judged.of(evaluation()).data
+    assert EvaluationSummary.of(even).data != EvaluationSummary.of(evaluation()).data
 
 
 def test_letters_go_on_after_the_alphabet() -> None:
@@ -143,14 +151,14 @@ def test_runs_of_one_pipeline_are_told_apart_by_when_they_began_and_by_their_pre
 
 def test_an_odd_report_is_taken_as_it_is() -> None:
     odd = Report("evaluation", "x" * 500 + "\x1b[2J", {"auc": "high", "accuracy": True, "rows": None})
-    judged = Judged.of(odd)
+    judged = EvaluationSummary.of(odd)
     assert judged.measures == {} and judged.rows == 0 and judged.classes == ()
     assert len(judged.title) < 70 and "\x1b" not in judged.title
 
 
 def test_the_model_of_an_evaluation_is_found_through_the_predictions() -> None:
     document = pipeline(one="mart", two="deep-forest")
-    catalogue = load_catalogue()
+    catalogue = load_catalog()
     assert model_behind(document, catalogue, "evaluate_two") == "two"
     assert model_behind(document, catalogue, "evaluate_one") == "one"
     assert model_behind(document, catalogue, "split") is None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.catalogue import load_catalogue
+from engine.catalogue import load_catalog
 from engine.pipeline_library import Library
 from engine.workspace import Workspace
 from tests.ui.studio.runs.lab import labels, press, words
@@ -24,7 +24,7 @@ CSV = "age,job,pay\n" + "".join(
 
 @pytest.fixture
 def studio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Studio:
-    made = Studio(Workspace(tmp_path).create(), load_catalogue())
+    made = Studio(Workspace(tmp_path).create(), load_catalog())
     for module in (data_page, upload, view):
         monkeypatch.setattr(module, "studio", lambda: made)
     return made
@@ -199,10 +199,10 @@ def test_hostile_columns_classes_and_names_are_shown_as_text(studio: Studio):
 
 
 def test_a_large_table_says_that_figures_are_of_its_first_rows(studio: Studio, monkeypatch: pytest.MonkeyPatch):
-    from nodes.data import tables as looking
+    from nodes.data import tables
 
-    monkeypatch.setattr(looking, "WHOLE_BYTES", 100)
-    monkeypatch.setattr(looking, "HEAD_BYTES", 200)
+    monkeypatch.setattr(tables, "WHOLE_BYTES", 100)
+    monkeypatch.setattr(tables, "HEAD_BYTES", 200)
     (studio.workspace.data / "a.csv").write_text(CSV)
     test = at("a.csv")
     assert not test.exception
@@ -212,10 +212,10 @@ def test_a_large_table_says_that_figures_are_of_its_first_rows(studio: Studio, m
 def test_a_large_table_whose_first_rows_are_of_one_class_can_be_used_all_the_same(
     studio: Studio, monkeypatch: pytest.MonkeyPatch
 ):
-    from nodes.data import tables as looking
+    from nodes.data import tables
 
-    monkeypatch.setattr(looking, "WHOLE_BYTES", 100)
-    monkeypatch.setattr(looking, "HEAD_BYTES", 200)
+    monkeypatch.setattr(tables, "WHOLE_BYTES", 100)
+    monkeypatch.setattr(tables, "HEAD_BYTES", 200)
     (studio.workspace.data / "a.csv").write_text(CSV)
     test = choose_target(at("a.csv"), "pay")
     assert len(test.warning) == 1 and "one class" in test.warning[0].value

@@ -10,34 +10,34 @@ from typing import Any
 
 import streamlit as st
 
-from engine.catalogue import load_catalogue
+from engine.catalogue import load_catalog
 from engine.files import Files
-from engine.pipeline import Document, Node, changed
+from engine.pipeline import Node, Pipeline, changed
 from engine.pipeline_file import parse
 from engine.validation import find_problems, find_source_problems
 from ui.studio.forms import columns_for, node_form
 
 state = st.session_state
-catalogue = load_catalogue()
+catalogue = load_catalog()
 files = Files(Path(os.environ.get("FORMS_WORKSPACE", ".")))
 
 if "document" not in state:
     given = st.query_params.get("document")
     kind = st.query_params.get("type", "load-data")
     params = json.loads(st.query_params.get("params", "{}"))
-    state.document = parse(given) if given else Document(name="One", nodes={"node": Node(type=kind, params=params)})
+    state.document = parse(given) if given else Pipeline(name="One", nodes={"node": Node(type=kind, params=params)})
 if "node" not in state:
     state.node = next(reversed(state.document.nodes))
 
 
 def change(edit: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    document: Document = state.document
+    document: Pipeline = state.document
     node = document.nodes[state.node]
     node = changed(node, params=edit(dict(node.params)))
     state.document = changed(document, nodes={**document.nodes, state.node: node})
 
 
-document: Document = state.document
+document: Pipeline = state.document
 node = document.nodes[state.node]
 problems = [*find_problems(document, catalogue), *find_source_problems(document, catalogue, files)]
 panel = st.container()

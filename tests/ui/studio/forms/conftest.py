@@ -16,9 +16,9 @@ pytest.importorskip("streamlit", reason="streamlit is not installed")
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
-from engine.catalogue import load_catalogue
+from engine.catalogue import load_catalog
 from engine.files import Files
-from engine.pipeline import Document, Node
+from engine.pipeline import Node, Pipeline
 from engine.pipeline_file import parse
 from engine.problems import Problem
 from engine.validation import find_problems, find_source_problems
@@ -35,7 +35,7 @@ def the_app() -> AppTest:
 class Drawn:
     """A drawn form; widgets are found by their labels."""
 
-    def __init__(self, document: Document, node: str) -> None:
+    def __init__(self, document: Pipeline, node: str) -> None:
         self.node = node
         self.app = the_app()
         self.draw_anew()
@@ -64,7 +64,7 @@ class Drawn:
     @property
     def problems(self) -> list[Problem]:
         """Those of the node but for inputs that nothing is connected to: what the engine says of the document."""
-        document, catalogue = self.app.session_state["document"], load_catalogue()
+        document, catalogue = self.app.session_state["document"], load_catalog()
         files = Files(Path(os.environ["FORMS_WORKSPACE"]))
         found = [*find_problems(document, catalogue), *find_source_problems(document, catalogue, files)]
         return [each for each in found if each.node == self.node and each.field_word.lower() == "field"]
@@ -109,7 +109,7 @@ def draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
     monkeypatch.setenv("FORMS_WORKSPACE", str(tmp_path))
 
     def drawn(node_type: str, **params: Any) -> Drawn:
-        return Drawn(Document(name="One", nodes={"node": Node(type=node_type, params=params)}), "node")
+        return Drawn(Pipeline(name="One", nodes={"node": Node(type=node_type, params=params)}), "node")
 
     yield drawn
 

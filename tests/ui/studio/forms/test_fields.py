@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from engine.catalogue import load_catalogue
+from engine.catalogue import load_catalog
 from engine.node_types import NodeParams, form_hint
 from nodes.deep_forest import Params as DeepForest
 from nodes.load_data import LoadDataParams
@@ -94,7 +94,7 @@ def test_a_model_without_a_schema_is_given_as_json():
 
 
 def test_no_built_in_field_needs_json():
-    kinds = {spec.kind for node_type in load_catalogue().values() for spec in specs_of(node_type.params)}
+    kinds = {spec.kind for node_type in load_catalog().values() for spec in specs_of(node_type.params)}
     assert "json" not in kinds and {"cards", "mixed", "choice or table", "table", "texts"} <= kinds
 
 

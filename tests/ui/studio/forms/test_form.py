@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.catalogue import load_catalogue
+from engine.catalogue import load_catalog
 from ui.studio.forms.fields import specs_of
 
 PEOPLE = "age,city,income\n31,Paris,high\n42,Rome,low\n25,Oslo,low\n"
-CATALOGUE = load_catalogue()
+CATALOGUE = load_catalog()
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

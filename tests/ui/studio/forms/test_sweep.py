@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.catalogue import load_catalogue
-from engine.pipeline import Document, Node, Sweep
+from engine.catalogue import load_catalog
+from engine.pipeline import Node, Pipeline, Sweep
 from ui.studio.forms.fields import FieldSpec, specs_of
 from ui.studio.forms.sweep import (
     as_sweep,
@@ -23,7 +23,7 @@ from ui.studio.forms.sweep import (
     with_param,
 )
 
-CATALOGUE = load_catalogue()
+CATALOGUE = load_catalog()
 FOREST = specs_of(CATALOGUE["random-forest"].params)
 DEEP = specs_of(CATALOGUE["deep-forest"].params)
 
@@ -146,12 +146,12 @@ def test_nodes_that_run_for_their_effect_or_have_no_settings_cannot_sweep(name: 
 def app():
     import streamlit as st
 
-    from engine.catalogue import load_catalogue
+    from engine.catalogue import load_catalog
     from engine.edits import revise_params, revise_sweep
     from engine.validation import find_problems
     from ui.studio.forms.sweep import in_sweep, sweep_form
 
-    state, catalogue = st.session_state, load_catalogue()
+    state, catalogue = st.session_state, load_catalog()
 
     def change(edit, params):  # this function is run by itself, without the imports above
         if params:
@@ -170,7 +170,7 @@ class Form:
         self.app = AppTest.from_function(app, default_timeout=60)
         made = Sweep.model_validate(sweep) if sweep else None
         node = Node(type=node_type, params=params, sweep=made)
-        self.app.session_state["document"] = Document(name="One", nodes={"node": node})
+        self.app.session_state["document"] = Pipeline(name="One", nodes={"node": node})
         self.run()
 
     def run(self) -> Any:

@@ -11,8 +11,8 @@ from streamlit.testing.v1 import AppTest
 from deepforest.inspection import agreement, learner_scores, scatter_ratio
 from deepforest.margins import margins
 from deepforest.record import MarginRecord
-from engine.pipeline import Document, Edge, Node
-from engine.store import Output
+from engine.pipeline import Edge, Node, Pipeline
+from engine.store import Artifact
 from nodes.inspection.layers import UNKNOWN, Layers
 from tests.ui.studio.runs.lab import Event, written
 from ui.studio.session import Studio
@@ -128,17 +128,17 @@ def stage(layer: int, outputs: Any, vectors: Any, truth: Any, left_at: Any, embe
 # Runs
 
 
-def pipeline(*, inspected: bool = True, label: str = "", **params: Any) -> Document:
+def pipeline(*, inspected: bool = True, label: str = "", **params: Any) -> Pipeline:
     nodes = {"load": Node(type="load-data", params={"source": "sample:digits"})}
     nodes["forest"] = Node(type="deep-forest", params=params, label=label)
     edges = [Edge.between("load.table", "forest.table")]
     if inspected:
         nodes["inspect"] = Node(type="inspect-layers")
         edges += [Edge.between("forest.model", "inspect.model"), Edge.between("load.table", "inspect.table")]
-    return Document(name=f"Digits {HOSTILE}" if label else "Digits", nodes=nodes, edges=tuple(edges))
+    return Pipeline(name=f"Digits {HOSTILE}" if label else "Digits", nodes=nodes, edges=tuple(edges))
 
 
-def finished(output: Output, port: str) -> dict[str, Any]:
+def finished(output: Artifact, port: str) -> dict[str, Any]:
     return {"key": "k", "seconds": 1.5, "outputs": {port: output.to_dict()}}
 
 
@@ -146,7 +146,7 @@ def part(node: str, of: dict[str, Any]) -> Event:
     return "part", node, {"part": f"layer-{of['number']}", "data": of}
 
 
-def inspected_run(studio: Studio, layers: Layers, **about: Any) -> tuple[str, Output]:
+def inspected_run(studio: Studio, layers: Layers, **about: Any) -> tuple[str, Artifact]:
     """A finished run of an inspection."""
     output = studio.store.put("layers", layers)
     events: list[Event] = [

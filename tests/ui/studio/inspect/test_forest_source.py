@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from engine.run_state import NodeState, RunState
-from engine.store import Output
+from engine.store import Artifact
 from tests.ui.studio.inspect.lab import RECORDS, pipeline, record, small
 from ui.studio.inspect.forest_source import Choice, choices, growth_words, listed, screened, subject, told_layers
 
-MODEL = Output("model", "m" * 64, {}).to_dict()
-LAYERS = Output("layers", "n" * 64, {}).to_dict()
+MODEL = Artifact("model", "m" * 64, {}).to_dict()
+LAYERS = Artifact("layers", "n" * 64, {}).to_dict()
 TOLD = {"layer-10": record(10), "layer-2": record(2), "other": {}}
 
 

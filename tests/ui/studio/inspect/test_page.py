@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.catalogue import load_catalogue
-from engine.store import Output
+from engine.catalogue import load_catalog
+from engine.store import Artifact
 from engine.values import Folder
 from engine.workspace import Workspace
 from tests.ui.studio.inspect.lab import (
@@ -35,7 +35,7 @@ TABS = ["Growth", "Margins", "t-SNE", "One row", "Learners", "Screening"]
 
 @pytest.fixture
 def studio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Studio:
-    made = Studio(Workspace(tmp_path).create(), load_catalogue())
+    made = Studio(Workspace(tmp_path).create(), load_catalog())
     for module in (page, view):
         monkeypatch.setattr(module, "studio", lambda: made)
     return made
@@ -49,7 +49,7 @@ def charts(test) -> int:
     return len(test.get("plotly_chart"))
 
 
-def grown_run(studio: Studio, folder: Path) -> tuple[str, Output]:
+def grown_run(studio: Studio, folder: Path) -> tuple[str, Artifact]:
     """A finished run of a forest that nobody inspected."""
     folder.mkdir()
     about = {"content": {"model": {"layers": RECORDS, "params": {"metric": "accuracy"}}}}

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.catalogue import load_catalogue
+from engine.catalogue import load_catalog
 from engine.events import EventLog
 from engine.launch import new_run
 from engine.pipeline_library import Library
-from engine.plan import Request
+from engine.plan import RunOptions
 from engine.workspace import Workspace
-from nodes.models.registry import Judged
+from nodes.models.registry import EvaluationSummary
 from tests.ui.studio.models.conftest import MODEL, ROWS
 from tests.ui.studio.models.test_scoring_jobs import STAND_IN
 from tests.ui.studio.models.test_usage_examples import document
@@ -32,7 +32,7 @@ from ui.studio.session import Studio
 
 
 def studio_of(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Studio:
-    made = Studio(workspace, load_catalogue())
+    made = Studio(workspace, load_catalog())
     for module in (models_page, scoring, view, upload):
         monkeypatch.setattr(module, "studio", lambda: made)
     return made
@@ -92,20 +92,20 @@ def test_a_model_shows_its_card(jobs: ScoringJobs):
 
 
 def test_what_a_model_was_judged_on_is_told_in_words():
-    judged = Judged("evaluate", "Deep forest", "split.test", {})
+    judged = EvaluationSummary("evaluate", "Deep forest", "split.test", {})
     assert all(each in judged_words(judged) for each in ("Deep forest", "“test”", "“split”"))
 
 
 @pytest.mark.parametrize(("threshold", "title"), [(0.3, "F1 at threshold"), (None, "Mean F1")])
 def test_a_tile_says_what_f1_goes_by(threshold: float | None, title: str):
-    judged = Judged("evaluate", "Deep forest", "split.test", {"auc": 0.9, "f1": 0.8, "threshold": threshold})
+    judged = EvaluationSummary("evaluate", "Deep forest", "split.test", {"auc": 0.9, "f1": 0.8, "threshold": threshold})
     assert [(name, value) for name, value, _ in measure_tiles(judged)][:2] == [("AUC", "0.900"), (title, "0.800")]
 
 
 def test_ways_lead_to_run_layers_and_pipeline(jobs: ScoringJobs, workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
     pipeline = Library(workspace).create(document())
     with EventLog(workspace) as log:
-        run = new_run(log, document(), Request(pipeline=pipeline))
+        run = new_run(log, document(), RunOptions(pipeline=pipeline))
     card = {"run": run, "node": "save", "saved": 1.0}
     (workspace.root / "models" / MODEL / "card.json").write_text(json.dumps(card))
     went: list[tuple[str, ...]] = []

@@ -20,7 +20,7 @@ from tests.expect import refused
 from tests.ui.studio.models.conftest import MODEL, ROWS
 from ui.studio.models import scoring_jobs
 from ui.studio.models.score_view import first_rows, progress_words
-from ui.studio.models.scoring_jobs import Job, ScoringJobs, misfit
+from ui.studio.models.scoring_jobs import ScoringJob, ScoringJobs, misfit
 
 STAND_IN = """
 import json, os, signal, sys, time
@@ -67,7 +67,7 @@ def until(holds: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.02)
 
 
-def ended(jobs: ScoringJobs, job: Job) -> Job:
+def ended(jobs: ScoringJobs, job: ScoringJob) -> ScoringJob:
     until(lambda: not (jobs.get(job.id) or job).running)
     found = jobs.get(job.id)
     assert found is not None

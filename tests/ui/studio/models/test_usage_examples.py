@@ -13,17 +13,16 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SylvaError
-from engine.pipeline import Document, Edge, Node
+from engine.pipeline import Edge, Node, Pipeline
 from engine.workspace import Workspace
 from nodes.models.encoder import LevelColumn, NumberColumn, TableEncoder
 from nodes.models.model import load_model
-from nodes.models.registry import Card, Judged, ModelEntry, Registry
+from nodes.models.registry import Card, EvaluationSummary, ModelEntry, Registry
 from nodes.models.rows import RowReader
 from tests.expect import refused
 from tests.ui.studio.models.conftest import MODEL, ROWS
 from ui.cli import main
-from ui.studio.models import archive
-from ui.studio.models import usage_examples as calling
+from ui.studio.models import archive, usage_examples
 from ui.studio.models.origin import Origin, headline, layers_node, origin_of
 from ui.studio.models.usage_examples import Call
 
@@ -44,7 +43,7 @@ def test_the_command_line_scores_a_file_whatever_it_is_called(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (tmp_path / HOSTILE).write_text(ROWS)
-    words = words_of(calling.command_line(Call(MODEL, workspace.root, source=HOSTILE)), tmp_path)
+    words = words_of(usage_examples.command_line(Call(MODEL, workspace.root, source=HOSTILE)), tmp_path)
     assert words[:3] == ["sylva", "predict", MODEL] and HOSTILE in words
     assert not (tmp_path / "hacked").exists()
     monkeypatch.chdir(tmp_path)
@@ -59,16 +58,16 @@ def test_the_python_code_scores_a_file(
 ):
     (tmp_path / "new_rows.csv").write_text(ROWS)
     monkeypatch.chdir(tmp_path)
-    exec(compile(calling.python(Call(MODEL, workspace.root)), "calling", "exec"), {})
+    exec(compile(usage_examples.python(Call(MODEL, workspace.root)), "calling", "exec"), {})
     assert "120" in capsys.readouterr().out
     assert scored(tmp_path)[0] == '"prediction","p(high)","p(low)"'
 
 
 def test_the_request_holds_a_row_that_the_model_takes(workspace: Workspace):
     model = Registry(workspace).open(MODEL)
-    row = calling.example_row(model.encoder)
+    row = usage_examples.example_row(model.encoder)
     assert list(row) == ["age", "job", "since", "member"]
-    words = shlex.split(calling.request(row).replace("\\\n", " "))
+    words = shlex.split(usage_examples.request(row).replace("\\\n", " "))
     assert words[:2] == ["curl", "http://127.0.0.1:8000/predict"]
     sent = json.loads(words[words.index("--data") + 1])
     assert sent == {"rows": [row]}
@@ -78,10 +77,10 @@ def test_the_request_holds_a_row_that_the_model_takes(workspace: Workspace):
 
 def test_the_service_is_started_at_the_port_that_the_request_asks():
     call = Call("m", Path("/some where"))
-    assert shlex.split(calling.service(call)) == [
+    assert shlex.split(usage_examples.service(call)) == [
         "sylva", "serve", "m", "--port", "8000", "--workspace", "/some where"
     ]  # fmt: skip
-    assert ":8000/" in calling.request({})
+    assert ":8000/" in usage_examples.request({})
 
 
 def test_example_values_are_of_the_kind_that_a_column_is():
@@ -92,7 +91,7 @@ def test_example_values_are_of_the_kind_that_a_column_is():
         number("whole", "number", 3.0), number("part", "number", 0.1234567), number("bool", "bool", 1.0),
         number("time", "time", 1e9), LevelColumn("job", "category", ("it's", "b")), LevelColumn("none", "category", ()),
     )  # fmt: skip
-    assert calling.example_row(TableEncoder("codes", columns)) == {
+    assert usage_examples.example_row(TableEncoder("codes", columns)) == {
         "whole": 3, "part": 0.123457, "bool": True, "time": "2024-01-31 12:30:00", "job": "it's", "none": None
     }  # fmt: skip
 
@@ -117,11 +116,11 @@ def test_a_model_that_is_too_large_is_not_zipped(workspace: Workspace, monkeypat
 # Where it comes from
 
 
-def document(*inspections: str, kind: str = "deep-forest") -> Document:
+def document(*inspections: str, kind: str = "deep-forest") -> Pipeline:
     nodes = {"learn": Node(type=kind), "save": Node(type="save-model", params={"name": "m"})}
     nodes |= {name: Node(type="inspect-layers") for name in inspections}
     ends = ["save.model", *(f"{name}.model" for name in inspections)]
-    return Document(name="x", nodes=nodes, edges=tuple(Edge.between("learn.model", end) for end in ends))
+    return Pipeline(name="x", nodes=nodes, edges=tuple(Edge.between("learn.model", end) for end in ends))
 
 
 def test_layers_are_shown_by_an_inspection_else_by_the_forest_itself():
@@ -146,5 +145,5 @@ def test_what_is_gone_is_not_offered(workspace: Workspace):
     ],
 )
 def test_the_list_shows_the_most_telling_measure(metrics: dict[str, float | str], shown: str):
-    card = Card(judged=(Judged("evaluate", "t", "split.test", metrics),) if metrics else ())
+    card = Card(judged=(EvaluationSummary("evaluate", "t", "split.test", metrics),) if metrics else ())
     assert headline(ModelEntry("m", card=card)) == shown

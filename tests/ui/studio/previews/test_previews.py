@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.store import Output, Result, Store
+from engine.store import Artifact, ReportLine, Store
 from engine.values import Folder, Predictions, Report, Table
 from engine.workspace import Workspace
 from nodes import NODE_TYPES
@@ -75,17 +75,17 @@ def workspace(tmp_path_factory) -> Workspace:
 
 
 @pytest.fixture(scope="module")
-def outputs(workspace) -> dict[str, Output]:
-    results = [Result.from_dict(json.loads(path.read_text())) for path in workspace.results.iterdir()]
+def outputs(workspace) -> dict[str, Artifact]:
+    results = [ReportLine.from_dict(json.loads(path.read_text())) for path in workspace.results.iterdir()]
     return {f"{each.node}.{port}": output for each in results for port, output in each.outputs.items()}
 
 
-def keep(workspace: Workspace, name: str, port_type: str, value) -> Output:
+def keep(workspace: Workspace, name: str, port_type: str, value) -> Artifact:
     """Put a value into the store as if a node had made it."""
     workspace.create()
     store = Store(workspace)
     output = store.put(port_type, value)
-    store.record(Result(name, "run", name, 0.0, 0.0, {"out": output}))
+    store.record(ReportLine(name, "run", name, 0.0, 0.0, {"out": output}))
     return output
 
 
@@ -335,7 +335,7 @@ def test_a_report_is_told_in_a_line_that_is_read_once(workspace, outputs, monkey
 
 
 def test_a_report_that_is_gone_says_nothing(tmp_path):
-    assert result_of(Output("report", "0" * 64, {}), Store(Workspace(tmp_path).create())) == ("", "")
+    assert result_of(Artifact("report", "0" * 64, {}), Store(Workspace(tmp_path).create())) == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Any
 from streamlit.testing.v1 import AppTest
 
 from engine.launch import new_run
-from engine.pipeline import Document, Edge, Node
-from engine.plan import Request
+from engine.pipeline import Edge, Node, Pipeline
+from engine.plan import RunOptions
 from engine.processes import identify
 from engine.run_state import RunState, run_state
 from ui.studio.session import Studio
@@ -24,19 +24,19 @@ ERROR = {"kind": "error", "message": "ValueError: no <b>rows</b>", "field": None
 Event = tuple[str, str | None, dict[str, Any]]
 
 
-def probes(*names: str, name: str = "Probes", **params: dict[str, Any]) -> Document:
+def probes(*names: str, name: str = "Probes", **params: dict[str, Any]) -> Pipeline:
     """A chain of probes; ``params`` by node."""
     edges = [Edge.between(f"{first}.report", f"{then}.reports") for first, then in pairwise(names)]
-    return Document(
+    return Pipeline(
         name=name, nodes={each: Node(type="probe", params=params.get(each, {})) for each in names}, edges=tuple(edges)
     )
 
 
-def written(studio: Studio, document: Document, events: Iterable[Event], *, alive: bool = False) -> str:
+def written(studio: Studio, document: Pipeline, events: Iterable[Event], *, alive: bool = False) -> str:
     """A run whose log says just this; its supervisor lives or is gone."""
     supervisor = identify().to_dict() if alive else GONE
     with studio.log() as log:
-        run = new_run(log, document, Request())
+        run = new_run(log, document, RunOptions())
         log.append(run, "run-started", supervisor=supervisor, todo=list(document.nodes))
         for kind, node, facts in events:
             log.append(run, kind, node, **facts)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.catalogue import load_catalogue
+from engine.catalogue import load_catalog
 from engine.events import EventLog, RunRow
 from engine.run_state import RunState
 from engine.values import Report
@@ -18,7 +18,7 @@ from ui.studio.session import Studio
 
 @pytest.fixture
 def studio(tmp_path: Path) -> Studio:
-    return Studio(Workspace(tmp_path).create(), load_catalogue())
+    return Studio(Workspace(tmp_path).create(), load_catalog())
 
 
 def ended_as(studio: Studio, state: str, name: str = "One") -> str:

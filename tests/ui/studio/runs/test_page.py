@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import Catalogue
+from engine.catalogue import NodeCatalog
 from engine.errors import SylvaError
 from engine.launch import Launcher
-from engine.plan import Request
+from engine.plan import RunOptions
 from engine.run_state import NodeState, RunState
 from engine.values import Report
 from engine.workspace import Workspace
@@ -62,7 +62,7 @@ def studio(tmp_path: Path, launcher: Launcher, traces: Path, monkeypatch: pytest
     monkeypatch.syspath_prepend(PLUGIN)
     from sylva_test_nodes import PROBE
 
-    made = Studio(Workspace(tmp_path).create(), Catalogue([PROBE]))
+    made = Studio(Workspace(tmp_path).create(), NodeCatalog([PROBE]))
     made.__dict__["launcher"] = launcher
     for module in (runs, run_view, run_node):
         monkeypatch.setattr(module, "studio", lambda: made)
@@ -167,7 +167,7 @@ def test_a_run_that_is_not_there_is_said_plainly(studio: Studio, wanted: str) ->
 
 
 def test_a_finished_run_shows_its_result_and_what_each_node_did(studio: Studio) -> None:
-    run = studio.start(probes("a", "b", name="Two *probes*", a={"value": 2}), Request())
+    run = studio.start(probes("a", "b", name="Two *probes*", a={"value": 2}), RunOptions())
     ended(studio, run)
     test = runs_page(run=run)
     assert not test.exception
@@ -182,7 +182,7 @@ def test_a_finished_run_shows_its_result_and_what_each_node_did(studio: Studio) 
 
 def test_a_failed_run_tells_the_cause_first_and_a_retry_runs_nothing_twice(studio: Studio, traces: Path) -> None:
     document = probes("a", "b", "c", b={"action": "raise", "first": 1})
-    run = studio.start(document, Request())
+    run = studio.start(document, RunOptions())
     assert ended(studio, run).state == "failed"
     test = runs_page(run=run)
     assert not test.exception
@@ -200,7 +200,7 @@ def test_a_failed_run_tells_the_cause_first_and_a_retry_runs_nothing_twice(studi
 
 
 def test_a_run_is_stopped_and_resumed(studio: Studio, traces: Path) -> None:
-    run = studio.start(probes("a", "b", b={"action": "gate"}), Request())
+    run = studio.start(probes("a", "b", b={"action": "gate"}), RunOptions())
     started(studio, run, "b")
     test = runs_page(run=run)
     assert not test.exception
@@ -293,7 +293,7 @@ def test_a_run_that_cannot_be_started_is_interrupted_at_once(studio: Studio) -> 
 
     studio.__dict__["launcher"] = Refusing()
     with pytest.raises(SylvaError):
-        studio.start(probes("a"), Request())
+        studio.start(probes("a"), RunOptions())
     with studio.log() as log:
         (row,) = log.runs()
     assert state_of(studio, row.id).state == "interrupted"

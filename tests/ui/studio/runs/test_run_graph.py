@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import load_catalogue
-from engine.pipeline import Document, Edge, Node
+from engine.catalogue import load_catalog
+from engine.pipeline import Edge, Node, Pipeline
 from engine.run_state import JobState, NodeState, RunState
 from ui.studio.runs.run_graph import Drawing, clicked, drawing, flow_state, is_laid_out, layer_drawing, node_line
 
@@ -70,8 +70,8 @@ def test_the_chosen_node_stands_out_and_nodes_look_like_their_state() -> None:
 
 def test_a_label_is_text_and_nothing_else() -> None:
     bad = "<img src=x> [y](z)"
-    document = Document(name="x", nodes={"a": Node(type="load-data", label=bad)})
-    state = flow_state(drawing(document, load_catalogue(), RunState("r", "x", 0.0), None), None)
+    document = Pipeline(name="x", nodes={"a": Node(type="load-data", label=bad)})
+    state = flow_state(drawing(document, load_catalog(), RunState("r", "x", 0.0), None), None)
     content = state.nodes[0].data["content"]
     assert r"\<img" in content and r"\[y\]" in content
 
@@ -79,9 +79,9 @@ def test_a_label_is_text_and_nothing_else() -> None:
 def test_nodes_are_called_by_label_title_or_type_and_those_outside_the_run_say_so() -> None:
     nodes = {"a": Node(type="load-data", label="Digits"), "b": Node(type="mart"), "c": Node(type="of-a-plugin")}
     edges = (Edge.between("a.table", "b.table"), Edge.between("a.table", "b.extra"))
-    document = Document(name="x", nodes=nodes, edges=edges)
+    document = Pipeline(name="x", nodes=nodes, edges=edges)
     state = RunState("r", "x", 0.0, nodes={"a": NodeState("done", seconds=1.5)})
-    drawn = drawing(document, load_catalogue(), state, "a")
+    drawn = drawing(document, load_catalog(), state, "a")
     assert [title for title, _, _ in drawn.nodes.values()] == ["Digits", "MART", "of-a-plugin"]
     assert drawn.nodes["a"][1:] == ("✓ done 1.5 s", "done")
     assert drawn.nodes["b"][2] == "not in this run"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from engine.catalogue import load_catalogue
+from engine.catalogue import load_catalog
 from engine.events import RunRow
-from engine.pipeline import Document, Edge, Node, Sweep
+from engine.pipeline import Edge, Node, Pipeline, Sweep
 from engine.pipeline_file import dumps
 from engine.run_state import NodeState, RunState
 from ui.studio.runs.history import document_of, planned_of, written_out
 from ui.studio.runs.run_graph import drawing, folded_drawing
 from ui.studio.runs.run_view import _one_of_its_branches
 
-CATALOGUE = load_catalogue()
-DOCUMENT = Document(
+CATALOGUE = load_catalog()
+DOCUMENT = Pipeline(
     name="Swept",
     nodes={
         "load": Node(type="load-data"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.catalogue import load_catalogue
+from engine.catalogue import load_catalog
 from engine.run_state import NodeState, RunState, run_state
 from engine.workspace import Workspace
 from tests.ui.studio.runs.lab import DONE, ERROR, STARTED, Event, probes, written
@@ -18,7 +18,7 @@ AGAIN = {"supervisor": {"pid": 1, "began": 1, "boot": "b"}, "todo": ["a"]}
 
 @pytest.fixture
 def studio(tmp_path: Path) -> Studio:
-    return Studio(Workspace(tmp_path).create(), load_catalogue())
+    return Studio(Workspace(tmp_path).create(), load_catalog())
 
 
 @pytest.mark.parametrize(
