@@ -25,7 +25,8 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from engine.node_types import NodeType
 from engine.params import Types, node_problems, place_of, type_problem
 from engine.pipeline import MAX_BRANCHES, Node, Range, Sweep, changed
-from engine.problems import BadSweep, InvalidPipeline, Problem, shown
+from engine.problems import BadSweep, InvalidPipeline, Problem
+from engine.text import shown
 
 MOST_TOLD = 50
 """Problems of the branches of one node; the rest would say the same of other values."""

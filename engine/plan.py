@@ -8,11 +8,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
+from engine.graph import PipelineGraph
 from engine.node_types import NodeParams, NodeType
 from engine.params import Types, params_of
 from engine.pipeline import NodeSettings, Pipeline, PortRef
@@ -98,14 +99,12 @@ class Plan:
         return [step for step in self.steps if step in below]
 
     def unfinished(self, finished: Collection[str], intact: Callable[[str], bool]) -> set[str]:
-        """What is left to do: nodes not finished, and finished ones they need whose output is gone."""
+        """Return what is left to do: nodes that are not finished, and finished ones they need whose output is gone."""
         todo = set(self.steps) - set(finished)
-        open_questions = list(todo)
-        while open_questions:
-            for parent in self.parents(open_questions.pop()) - todo:
-                if not intact(parent):
-                    todo.add(parent)
-                    open_questions.append(parent)
+        # Backwards, since a node that has to run again may need the output of the nodes before it.
+        for node in reversed(self.steps):
+            if node not in todo and not todo.isdisjoint(self.children(node)) and not intact(node):
+                todo.add(node)
         return todo
 
 
@@ -115,13 +114,12 @@ def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan
 
     whole = expansion(document, catalogue)
     document, to, start = whole.document, whole.up_to(request.to), whole.of(request.start)
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(document.nodes)
-    graph.add_edges_from((edge.source.node, edge.target.node) for edge in document.edges)
+    nodes = PipelineGraph(document)
+    graph = nodes.graph
     _must_exist(graph, to, "--to")
     _must_exist(graph, start, "--from")
-    fresh = _reached(start, graph.successors)
-    wanted = _reached(to or fresh or graph, graph.predecessors)
+    fresh = nodes.downstream(start)
+    wanted = nodes.upstream(to or fresh or graph)
     if unreached := set(start) - wanted:
         raise BadInput(f"--from {', '.join(sorted(unreached))}: --to {', '.join(request.to)} does not depend on it.")
     inputs = _inputs(document)
@@ -138,17 +136,6 @@ def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan
             fresh=node in fresh or not node_type.cacheable,
         )
     return Plan(graph.subgraph(wanted).copy(), steps)
-
-
-def _reached(nodes: Iterable[str], neighbours: Callable[[str], Iterable[str]]) -> set[str]:
-    """The nodes, and all that can be reached from them."""
-    found = set(nodes)
-    pending = list(found)
-    while pending:
-        new = set(neighbours(pending.pop())) - found
-        found |= new
-        pending += new
-    return found
 
 
 def _must_exist(graph: nx.DiGraph[str], nodes: Collection[str], option: str) -> None:

@@ -26,11 +26,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
+from itertools import chain, islice, product
 
 from pydantic import JsonValue
 
 from engine.branches import Values, brief, combinations, distinct_words, param_title, times, with_values
+from engine.graph import PipelineGraph
 from engine.node_types import NodeType
 from engine.params import Types
 from engine.pipeline import (
@@ -42,8 +43,6 @@ from engine.pipeline import (
     Pipeline,
     PortRef,
     changed,
-    dependencies,
-    in_order,
 )
 from engine.problems import BadSweep, InvalidPipeline, Problem
 
@@ -126,7 +125,7 @@ def as_run(document: Pipeline, catalogue: Types) -> ExpandedPipeline:
 
 def axes_of(document: Pipeline, catalogue: Types) -> dict[str, tuple[str, ...]]:
     """For each node the sweeps that it is copied for, the first ones first; nodes on a cycle are left out."""
-    order = list(in_order(document))
+    order = PipelineGraph(document).order()
     position = {name: at for at, name in enumerate(order)}
     single: dict[str, set[str]] = {}
     for edge in document.edges:
@@ -201,6 +200,7 @@ class _Writer:
 
     def __init__(self, document: Pipeline, catalogue: Types, axes: Axes) -> None:
         self.document, self.catalogue, self.axes = document, catalogue, axes
+        self.graph = PipelineGraph(document)
         opened = [name for name, node in document.nodes.items() if node.sweep]
         self.values = {name: combinations(name, document.nodes[name], catalogue) for name in opened}
         types = {name: catalogue[document.nodes[name].type] for name in opened}
@@ -257,17 +257,11 @@ class _Writer:
         return changed(node, ("nodes", name), params=params, label=label, sweep=None)
 
     def _judged(self, name: str) -> str:
-        """What is judged there: the nearest model above, else the last node that sweeps."""
-        above: dict[str, list[str]] = {}
-        for source, target in dependencies(self.document):
-            above.setdefault(target, []).append(source)
-        found = pending = [name]
-        while pending:
-            pending = [source for each in pending for source in above.get(each, ()) if source not in found]
-            makers = [each for each in pending if self._makes_model(each)]
-            if makers:
-                return _title(self.document.nodes[makers[0]], self.catalogue)
-            found = [*found, *pending]
+        """Return the title of what is evaluated there: the nearest model above, else the last node that sweeps."""
+        above = islice(chain.from_iterable(self.graph.layers_above([name])), 1, None)
+        for source in above:
+            if self._makes_model(source):
+                return _title(self.document.nodes[source], self.catalogue)
         return _title(self.document.nodes[self.axes[name][-1]], self.catalogue)
 
     def _makes_model(self, name: str) -> bool:
