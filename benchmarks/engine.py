@@ -30,10 +30,10 @@ os.environ["PYTHONPATH"] = str(PLUGIN)
 
 from benchmarks._bare_loop import sync  # noqa: E402
 from benchmarks._figures import Figure, median_seconds, seconds  # noqa: E402
-from engine.catalogue import load_catalog  # noqa: E402
 from engine.edits import set_params  # noqa: E402
 from engine.events import EventLog  # noqa: E402
 from engine.launch import Launcher, new_run  # noqa: E402
+from engine.node_types import load_catalog  # noqa: E402
 from engine.pipeline import Edge, Node, Pipeline  # noqa: E402
 from engine.pipeline_file import parse, write  # noqa: E402
 from engine.plan import RunOptions  # noqa: E402

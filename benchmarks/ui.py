@@ -18,8 +18,8 @@ from playwright.sync_api import sync_playwright
 
 import ui.studio.session
 from benchmarks._figures import Figure
-from engine.catalogue import load_catalog
 from engine.events import EventLog
+from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_file import dumps
 from engine.processes import identify

@@ -22,11 +22,12 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from engine.node_types import NodeType
-from engine.params import Types, node_problems, place_of, type_problem
-from engine.pipeline import MAX_BRANCHES, Node, Range, Sweep, changed
-from engine.problems import BadSweep, InvalidPipeline, Problem
+from engine.errors import BadSweep, InvalidPipeline, Problem
+from engine.node_types import NodeType, NodeTypes
+from engine.pipeline import MAX_BRANCHES, Node, Range, Sweep
+from engine.pipeline_file import with_values
 from engine.text import shown
+from engine.validation import node_problems, path_of, type_problem
 
 MOST_TOLD = 50
 """Problems of the branches of one node; the rest would say the same of other values."""
@@ -56,7 +57,7 @@ def with_choices(sweep: Sweep | None, param: str, choice: Sequence[JsonValue] | 
     """The sweep with these values for a parameter; a new one is a grid."""
     sweep = sweep or Sweep()
     part = "random" if sweep.random else "grid"
-    return changed(sweep, **{part: {**getattr(sweep, part), param: choice}})
+    return with_values(sweep, **{part: {**getattr(sweep, part), param: choice}})
 
 
 def without_choices(sweep: Sweep | None, param: str) -> Sweep | None:
@@ -65,20 +66,20 @@ def without_choices(sweep: Sweep | None, param: str) -> Sweep | None:
         return None
     part = "random" if sweep.random else "grid"
     rest = {name: choice for name, choice in swept(sweep).items() if name != param and not name.startswith(f"{param}.")}
-    return changed(sweep, **{part: rest}) if rest else None
+    return with_values(sweep, **{part: rest}) if rest else None
 
 
-def branches(name: str, node: Node, catalogue: Types) -> list[Node]:
+def branches(name: str, node: Node, catalogue: NodeTypes) -> list[Node]:
     """The node once for each combination of its values; itself if it has no sweep."""
     if node.sweep is None:
         return [node]
     return [
-        changed(node, ("nodes", name), params=with_values(node.params, values), sweep=None)
+        with_values(node, ("nodes", name), params=with_param_values(node.params, values), sweep=None)
         for values in combinations(name, node, catalogue)
     ]
 
 
-def combinations(name: str, node: Node, catalogue: Types) -> list[Values]:
+def combinations(name: str, node: Node, catalogue: NodeTypes) -> list[Values]:
     """The values of each branch, the last parameter changing fastest; ``InvalidPipeline`` if that cannot be."""
     problems = list(_shape_problems(name, node, catalogue))
     if problems or node.sweep is None:
@@ -99,7 +100,7 @@ def _grid(choices: Mapping[str, Sequence[JsonValue]]) -> list[Values]:
     return [dict(zip(choices, values, strict=True)) for values in product(*choices.values())]
 
 
-def with_values(params: Mapping[str, JsonValue], values: Values) -> dict[str, JsonValue]:
+def with_param_values(params: Mapping[str, JsonValue], values: Values) -> dict[str, JsonValue]:
     """The parameters with swept values in their places; ``LookupError`` where there is no such place."""
     after: Any = dict(params)
     for name, value in values.items():
@@ -167,12 +168,12 @@ def _is_whole(node: Node, node_type: NodeType, name: str) -> bool:
     """Whether the parameter takes whole numbers only: JSON does not tell 1 from 1.0, but the type's model does."""
     assert node.sweep is not None
     drawn = {each: _some(choice) for each, choice in node.sweep.random.items()}
-    params = with_values(node.params, drawn)
+    params = with_param_values(node.params, drawn)
     try:
         node_type.params.model_validate_json(json.dumps(params))
     except ValidationError as error:
         wanting = [found for found in error.errors(include_url=False) if found["type"] in NOT_WHOLE]
-        return any(".".join(map(str, place_of(found, params))) == name for found in wanting)
+        return any(".".join(map(str, path_of(found, params))) == name for found in wanting)
     except Exception:  # a validator is a package's own code
         return False
     return False
@@ -189,7 +190,7 @@ def _some(choice: Sequence[JsonValue] | Range) -> JsonValue:
 # What can be wrong with it
 
 
-def node_sweep_problems(name: str, node: Node, catalogue: Types) -> Iterator[Problem]:
+def node_sweep_problems(name: str, node: Node, catalogue: NodeTypes) -> Iterator[Problem]:
     """What is wrong with a node that sweeps: with the sweep itself, else with the parameters of its branches."""
     try:
         choices = combinations(name, node, catalogue)
@@ -198,7 +199,7 @@ def node_sweep_problems(name: str, node: Node, catalogue: Types) -> Iterator[Pro
         return
     told: dict[tuple[str | None, str], Problem] = {}
     for values in choices:
-        branch = changed(node, ("nodes", name), params=with_values(node.params, values), sweep=None)
+        branch = with_values(node, ("nodes", name), params=with_param_values(node.params, values), sweep=None)
         for problem in node_problems(name, branch, catalogue):
             problem.field = _field_in_sweep(node, problem.field)
             told.setdefault((problem.field, problem.message), problem)
@@ -218,7 +219,7 @@ def _field(sweep: Sweep, name: str) -> str:
     return f"sweep.{'random' if sweep.random else 'grid'}.{name}"
 
 
-def _shape_problems(name: str, node: Node, catalogue: Types) -> Iterator[Problem]:
+def _shape_problems(name: str, node: Node, catalogue: NodeTypes) -> Iterator[Problem]:
     """What stands in the way of listing the branches."""
     unknown, sweep = type_problem(name, node, catalogue), node.sweep
     if unknown or sweep is None:
@@ -273,7 +274,7 @@ def _range_faults(choice: Range) -> Iterator[str]:
 
 def _has_place(node: Node, param: str) -> bool:
     try:
-        with_values(node.params, {param: None})
+        with_param_values(node.params, {param: None})
     except LookupError:
         return False
     return True

@@ -16,23 +16,20 @@ import sys
 import threading
 from functools import partial
 
-from engine.catalogue import NodeCatalog
 from engine.crash_points import crash_point
-from engine.errors import BadInput, SylvaError
+from engine.errors import BadInput, Problem, SylvaError
 from engine.events import EventLog
-from engine.files import Files
 from engine.handover import Order, new_line, receive_order, send_order
 from engine.keys import node_key
-from engine.node_types import NodeParams, NodeType
+from engine.node_types import NodeCatalog, NodeParams, NodeType
 from engine.pipeline import Pipeline
 from engine.pipeline_file import dumps
 from engine.plan import RunOptions
-from engine.problems import Problem
 from engine.processes import ProcessId, is_alive, wait_passively
 from engine.run_state import RunState
 from engine.store import Store
 from engine.validation import find_problems, find_source_problems
-from engine.workspace import Workspace
+from engine.workspace import Files, Workspace
 
 
 def find_all_problems(
@@ -117,8 +114,8 @@ def _warm_process() -> tuple[subprocess.Popen[bytes], socket.socket]:
 
 def _serve() -> None:
     """Load what nodes need, then fork a supervisor for each order."""
-    from engine.catalogue import load_catalog
     from engine.executors.preload import preload
+    from engine.node_types import load_catalog
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     wait_passively()

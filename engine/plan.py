@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
 from engine.graph import PipelineGraph
-from engine.node_types import NodeParams, NodeType
-from engine.params import Types, params_of
+from engine.node_types import NodeParams, NodeType, NodeTypes
 from engine.pipeline import NodeSettings, Pipeline, PortRef
 from engine.sweeps import expansion
+from engine.validation import params_of
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -108,7 +108,7 @@ class Plan:
         return todo
 
 
-def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan:
+def make_plan(document: Pipeline, catalogue: NodeTypes, request: RunOptions) -> Plan:
     """The plan for a valid document, its sweeps written out; a node that is swept means all its branches."""
     import networkx as nx
 

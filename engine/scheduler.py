@@ -16,11 +16,11 @@ from typing import Any
 from engine.errors import BadInput
 from engine.events import Entry, EventLog
 from engine.executors import Executor, Failed, Failure, Finished, NodeTask, Progressed, Report, Started, Told, Worked
-from engine.files import Files
 from engine.keys import node_key
 from engine.plan import Plan, PlannedNode, RunOptions
 from engine.run_state import last_jobs
 from engine.store import Artifact, CacheEntry, Store
+from engine.workspace import Files
 
 BACK_OFF_SECONDS = 1.0
 LONGEST_BACK_OFF = 60.0

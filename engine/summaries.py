@@ -17,12 +17,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from engine.catalogue import load_catalog
-from engine.errors import SylvaError
+from engine.errors import InvalidPipeline, SylvaError
 from engine.events import EventLog, Noted, RunRow
+from engine.node_types import load_catalog
 from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
-from engine.problems import InvalidPipeline
 from engine.run_state import LIVE, RunState, fold, mark_interrupted_if_dead
 from engine.store import Artifact, Store
 from engine.sweeps import as_run, has_sweep

@@ -15,13 +15,13 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.catalogue import load_catalog
 from engine.crash_points import SUPERVISOR, crash_point
 from engine.errors import SylvaError
 from engine.events import Event, EventLog, RunRow
 from engine.executors import Executor
 from engine.executors.local import LocalExecutor
 from engine.handover import Order, receive_order
+from engine.node_types import load_catalog
 from engine.pipeline_file import parse
 from engine.plan import Plan, RunOptions, make_plan
 from engine.processes import ProcessId, end_leftover, identify, usable_memory, wait_passively

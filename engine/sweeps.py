@@ -30,21 +30,12 @@ from itertools import chain, islice, product
 
 from pydantic import JsonValue
 
-from engine.branches import Values, brief, combinations, distinct_words, param_title, times, with_values
+from engine.branches import Values, brief, combinations, distinct_words, param_title, times, with_param_values
+from engine.errors import BadSweep, InvalidPipeline, Problem
 from engine.graph import PipelineGraph
-from engine.node_types import NodeType
-from engine.params import Types
-from engine.pipeline import (
-    MAX_BRANCHES,
-    MAX_EDGES,
-    MAX_NODES,
-    Edge,
-    Node,
-    Pipeline,
-    PortRef,
-    changed,
-)
-from engine.problems import BadSweep, InvalidPipeline, Problem
+from engine.node_types import NodeType, NodeTypes
+from engine.pipeline import MAX_BRANCHES, MAX_EDGES, MAX_NODES, Edge, Node, Pipeline, PortRef
+from engine.pipeline_file import with_values
 
 LEADERBOARD = "leaderboard"
 NAME = "name"
@@ -95,12 +86,12 @@ class ExpandedPipeline:
         return (*wanted, self.leaderboard) if self.leaderboard and compared <= set(wanted) else wanted
 
 
-def expand(document: Pipeline, catalogue: Types) -> Pipeline:
+def expand(document: Pipeline, catalogue: NodeTypes) -> Pipeline:
     """A valid pipeline without sweeps: every branch written out, and a leaderboard behind them."""
     return expansion(document, catalogue).document
 
 
-def expansion(document: Pipeline, catalogue: Types) -> ExpandedPipeline:
+def expansion(document: Pipeline, catalogue: NodeTypes) -> ExpandedPipeline:
     """The same, with what came of each node; ``InvalidPipeline`` if a sweep cannot be carried out."""
     if not has_sweep(document):
         return ExpandedPipeline(document, {name: (name,) for name in document.nodes})
@@ -115,7 +106,7 @@ def has_sweep(document: Pipeline) -> bool:
     return any(node.sweep is not None for node in document.nodes.values())
 
 
-def as_run(document: Pipeline, catalogue: Types) -> ExpandedPipeline:
+def as_run(document: Pipeline, catalogue: NodeTypes) -> ExpandedPipeline:
     """What a run of the document planned; the document itself where this program can no longer tell."""
     try:
         return expansion(document, catalogue)
@@ -123,7 +114,7 @@ def as_run(document: Pipeline, catalogue: Types) -> ExpandedPipeline:
         return ExpandedPipeline(document, {name: (name,) for name in document.nodes})
 
 
-def axes_of(document: Pipeline, catalogue: Types) -> dict[str, tuple[str, ...]]:
+def axes_of(document: Pipeline, catalogue: NodeTypes) -> dict[str, tuple[str, ...]]:
     """For each node the sweeps that it is copied for, the first ones first; nodes on a cycle are left out."""
     order = PipelineGraph(document).order()
     position = {name: at for at, name in enumerate(order)}
@@ -139,13 +130,13 @@ def axes_of(document: Pipeline, catalogue: Types) -> dict[str, tuple[str, ...]]:
     return axes
 
 
-def is_judged(document: Pipeline, catalogue: Types, name: str) -> bool:
+def is_judged(document: Pipeline, catalogue: NodeTypes, name: str) -> bool:
     """Whether something below the node says how good its branches are, so that they can be compared."""
     axes = axes_of(document, catalogue)
     return any(name in axes.get(end.node, ()) for end in _judgements(document, catalogue))
 
 
-def _joins(document: Pipeline, catalogue: Types, end: PortRef) -> bool:
+def _joins(document: Pipeline, catalogue: NodeTypes, end: PortRef) -> bool:
     """Whether the input takes any number of edges, so that branches meet there."""
     node_type = catalogue.get(document.nodes[end.node].type) if end.node in document.nodes else None
     port = node_type.input(end.port) if node_type else None
@@ -155,7 +146,7 @@ def _joins(document: Pipeline, catalogue: Types, end: PortRef) -> bool:
 # The leaderboard
 
 
-def _with_leaderboard(document: Pipeline, catalogue: Types, axes: Axes) -> Pipeline:
+def _with_leaderboard(document: Pipeline, catalogue: NodeTypes, axes: Axes) -> Pipeline:
     """The pipeline with a node that compares those judgements of branches that meet nowhere."""
     met = {edge.source for edge in document.edges if _joins(document, catalogue, edge.target)}
     loose = [end for end in _judgements(document, catalogue) if axes.get(end.node) and end not in met]
@@ -166,10 +157,10 @@ def _with_leaderboard(document: Pipeline, catalogue: Types, axes: Axes) -> Pipel
     name = _free(LEADERBOARD, set(document.nodes))
     edges = [Edge(source=end, target=PortRef(name, port)) for end in loose]
     node = Node(type=node_type, label="Leaderboard")
-    return changed(document, nodes={**document.nodes, name: node}, edges=[*document.edges, *edges])
+    return with_values(document, nodes={**document.nodes, name: node}, edges=[*document.edges, *edges])
 
 
-def _judgements(document: Pipeline, catalogue: Types) -> Iterator[PortRef]:
+def _judgements(document: Pipeline, catalogue: NodeTypes) -> Iterator[PortRef]:
     for name, node in document.nodes.items():
         port = _judges(catalogue.get(node.type))
         if port:
@@ -183,7 +174,7 @@ def _judges(node_type: NodeType | None) -> str | None:
     return next((port.name for port in node_type.outputs if port.type == "report"), None)
 
 
-def _gatherer(catalogue: Types) -> tuple[str, str] | None:
+def _gatherer(catalogue: NodeTypes) -> tuple[str, str] | None:
     """A node type that makes one report of any number, and its input for them."""
     for node_type in catalogue.values():
         ports = [port for port in node_type.inputs if port.many and port.takes("report")]
@@ -198,7 +189,7 @@ def _gatherer(catalogue: Types) -> tuple[str, str] | None:
 class _Writer:
     """Copies the nodes of a pipeline along their axes, and connects the copies."""
 
-    def __init__(self, document: Pipeline, catalogue: Types, axes: Axes) -> None:
+    def __init__(self, document: Pipeline, catalogue: NodeTypes, axes: Axes) -> None:
         self.document, self.catalogue, self.axes = document, catalogue, axes
         self.graph = PipelineGraph(document)
         opened = [name for name, node in document.nodes.items() if node.sweep]
@@ -218,7 +209,7 @@ class _Writer:
         }
         self._tell_gatherers(nodes, edges)
         return ExpandedPipeline(
-            changed(self.document, nodes=nodes, edges=edges, layout={}, notes=()),
+            with_values(self.document, nodes=nodes, edges=edges, layout={}, notes=()),
             {name: tuple(self.ids[name].values()) for name in self.document.nodes},
             {
                 copy: {axis: self.values[axis][number] for axis, number in zip(self.axes[name], point, strict=True)}
@@ -249,12 +240,12 @@ class _Writer:
             return node
         at, params = dict(zip(own, point, strict=True)), dict(node.params)
         if name in at:
-            params = with_values(params, self.values[name][at[name]])
+            params = with_param_values(params, self.values[name][at[name]])
         words = " ".join(self.words[axis][number] for axis, number in at.items())
         if _judges(self.catalogue.get(node.type)):
             params[NAME] = _line(f"{params.get(NAME) or self.judged[name]} {words}")
         label = _line(f"{_title(node, self.catalogue)} {words}")
-        return changed(node, ("nodes", name), params=params, label=label, sweep=None)
+        return with_values(node, ("nodes", name), params=params, label=label, sweep=None)
 
     def _judged(self, name: str) -> str:
         """Return the title of what is evaluated there: the nearest model above, else the last node that sweeps."""
@@ -307,7 +298,7 @@ class _Writer:
         for name, details in told.items():
             own = nodes[name].params.get(DETAILS)
             params = {**nodes[name].params, DETAILS: [*details, *titles, *(own if isinstance(own, list) else [])]}
-            nodes[name] = changed(nodes[name], ("nodes", name), params=params)
+            nodes[name] = with_values(nodes[name], ("nodes", name), params=params)
 
 
 def _free(stem: str, taken: set[str]) -> str:
@@ -320,7 +311,7 @@ def _free(stem: str, taken: set[str]) -> str:
 # Words
 
 
-def _title(node: Node, catalogue: Types) -> str:
+def _title(node: Node, catalogue: NodeTypes) -> str:
     return node.label or (catalogue[node.type].title if node.type in catalogue else node.type)
 
 
@@ -361,7 +352,7 @@ def _cell(value: JsonValue) -> str:
 # What can be wrong with it
 
 
-def document_sweep_problems(document: Pipeline, catalogue: Types) -> Iterator[Problem]:
+def document_sweep_problems(document: Pipeline, catalogue: NodeTypes) -> Iterator[Problem]:
     """What is wrong with all sweeps together: too much of it, or nodes that must not run once a branch."""
     if not has_sweep(document):
         return
@@ -374,7 +365,7 @@ def document_sweep_problems(document: Pipeline, catalogue: Types) -> Iterator[Pr
     yield from _size_problems(document, axes, sizes)
 
 
-def _effect_problems(document: Pipeline, catalogue: Types, axes: Axes) -> Iterator[Problem]:
+def _effect_problems(document: Pipeline, catalogue: NodeTypes, axes: Axes) -> Iterator[Problem]:
     """A node that runs for its effect would do it again in each branch, each over the other."""
     for name, own in axes.items():
         node_type = catalogue.get(document.nodes[name].type)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import shutil
 import time
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,9 +19,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-    from engine.workspace import Workspace
-
-LITTLE_SPACE = 100_000
 LONGEST_SHOWN = 80
 HIDDEN = ("Cc", "Cf", "Cs")
 """Unicode categories that are spelled out: control characters, which a terminal obeys; format
@@ -202,12 +198,3 @@ def failure_line(node: str, error: Mapping[str, Any]) -> str:
     """Return which node failed, in which field, and why."""
     where = f"Node '{node}', field '{error['field']}'" if error.get("field") else f"Node '{node}'"
     return f"{where}: {error['message']}"
-
-
-def last_words(workspace: Workspace, run: str) -> str:
-    """Return the last line a supervisor wrote about itself; empty if nothing went wrong."""
-    if shutil.disk_usage(workspace.root).free < LITTLE_SPACE:  # then it could not write any
-        return f"the disk is full; free some space at {workspace.root}."
-    log = workspace.supervisor_log(run)
-    lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
-    return next((line for line in reversed(lines) if line.strip()), "")

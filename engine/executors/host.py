@@ -26,9 +26,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from engine.catalogue import load_catalog
 from engine.executors import NodeTask, Report, report_to_dict
 from engine.executors.local import GRACE_SECONDS, LocalExecutor
+from engine.node_types import load_catalog
 from engine.processes import die_with_parent, usable_memory, wait_passively
 from engine.workspace import Workspace
 

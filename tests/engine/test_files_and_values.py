@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import BadInput
-from engine.files import Files
 from engine.node_types import Column
 from engine.values import Folder, Predictions, Report, Table
+from engine.workspace import Files
 from tests.expect import refused
 
 

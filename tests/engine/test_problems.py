@@ -5,8 +5,7 @@ import pickle
 import pytest
 
 from engine import problems
-from engine.errors import SylvaError
-from engine.problems import BadParam, BadStructure, InvalidPipeline, MissingInput, Problem, SelfEdge
+from engine.errors import BadParam, BadStructure, InvalidPipeline, MissingInput, Problem, SelfEdge, SylvaError
 from engine.text import shown, suggest
 
 REASONS = [kind for kind in vars(problems).values() if isinstance(kind, type) and issubclass(kind, Problem)]

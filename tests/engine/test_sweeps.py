@@ -11,14 +11,13 @@ import pytest
 from pydantic import Field
 
 from engine.branches import branch_words, combinations, how_many, param_title, param_words, with_choices
-from engine.catalogue import NodeCatalog
 from engine.edits import apply_branch, revise_sweep, set_sweep
+from engine.errors import BadParam, BadSweep, InvalidPipeline, Problem, UnknownParam, UnknownType
 from engine.keys import node_key
-from engine.node_types import NodeParams, NodeType, Port
+from engine.node_types import NodeCatalog, NodeParams, NodeType, Port
 from engine.pipeline import Node, Pipeline, Sweep
 from engine.pipeline_file import dumps, parse
 from engine.plan import RunOptions, make_plan
-from engine.problems import BadParam, BadSweep, InvalidPipeline, Problem, UnknownParam, UnknownType
 from engine.sweeps import as_run, axes_of, expand, expansion, is_judged
 from engine.validation import find_problems
 from tests.engine.fakes import LEARN, READ, SCORE, SPLIT, edge_of, node_of

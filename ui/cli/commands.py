@@ -246,7 +246,7 @@ def validate(
     file: FileArgument, workspace: WorkspaceOption = None, as_json: JsonOption = False, debug: DebugOption = False
 ) -> None:
     """Say everything that is wrong with a pipeline, without running it."""
-    from engine.catalogue import load_catalog
+    from engine.node_types import load_catalog
     from engine.pipeline_file import read
     from engine.plan import RunOptions
     from engine.sweeps import expand
@@ -278,8 +278,8 @@ def export(
 ) -> None:
     """Write a pipeline in another form: as a Python script with the same result."""
     from engine.atomic import replacing
-    from engine.catalogue import load_catalog
     from engine.export_python import export_python
+    from engine.node_types import load_catalog
     from engine.pipeline_file import read
     from engine.plan import RunOptions
     from ui.cli.output import print_json
@@ -311,7 +311,7 @@ def nodes(
     debug: DebugOption = False,
 ) -> None:
     """List the node types there are."""
-    from engine.catalogue import load_catalog
+    from engine.node_types import load_catalog
     from ui.cli.node_reference import describe, markdown_page, print_type
     from ui.cli.output import print_json, print_table
 
@@ -335,8 +335,8 @@ def nodes(
 @app.command()
 def schema(as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """Print the JSON schema of pipeline documents, for editors and checkers."""
-    from engine.catalogue import load_catalog
-    from engine.schema import json_schema
+    from engine.node_types import load_catalog
+    from engine.pipeline_file import json_schema
     from ui.cli.output import print_json
 
     print_json(json_schema(load_catalog()))
@@ -393,8 +393,8 @@ def _log(root: Path | None) -> EventLog:
 def _with_settings(document: Pipeline, settings: list[str]) -> Pipeline:
     """Apply ``--set NODE.PARAM=VALUE``, a value for all branches; it is JSON where it can be, else text."""
     from engine.branches import without_choices
-    from engine.catalogue import load_catalog
     from engine.edits import set_params, set_sweep
+    from engine.node_types import load_catalog
 
     for setting in settings:
         node, param, text = _node_param_text("--set", setting, document)
@@ -446,10 +446,10 @@ def _value(text: str) -> Any:
 
 def _refuse_invalid(document: Pipeline, request: RunOptions, place: Workspace) -> None:
     """Raise all problems of the document and of the files it reads; nothing has been written yet."""
-    from engine.catalogue import load_catalog
+    from engine.errors import InvalidPipeline, UnknownType
     from engine.launch import find_all_problems
+    from engine.node_types import load_catalog
     from engine.plan import make_plan
-    from engine.problems import InvalidPipeline, UnknownType
 
     problems = find_all_problems(document, load_catalog(), request, place)
     if any(isinstance(problem, UnknownType) for problem in problems):

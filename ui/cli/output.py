@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import CorruptObject, SylvaError
 from engine.store import Artifact, Store
 from engine.summaries import final_reports, written_out
-from engine.text import clock, duration, failure_line, last_words, size
+from engine.text import clock, duration, failure_line, size
 from engine.values import kind_of
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _print_way_on(log: EventLog, state: RunState) -> None:
             file=sys.stderr,
         )
     elif state.state in ("cancelled", "interrupted"):
-        words = last_words(log.workspace, state.id)
+        words = log.workspace.supervisor_error(state.id)
         if words and state.state == "interrupted":
             print(f"Its supervisor ended: {words}", file=sys.stderr)
         print(f"To go on: sylva resume {state.id}", file=sys.stderr)

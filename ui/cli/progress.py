@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from engine.errors import SylvaError
 from engine.events import Event, EventLog, RunRow
 from engine.run_state import NodeState, RunState, fold, mark_interrupted_if_dead
-from engine.text import duration, failure_line, last_words, readable
+from engine.text import duration, failure_line, readable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -71,7 +71,7 @@ def _refuse_silence(log: EventLog, state: RunState, supervisor: subprocess.Popen
     if state.state == "starting":
         # Nobody else can know that this run will never begin by itself.
         log.append(state.id, "run-finished", state="interrupted")
-    words = last_words(log.workspace, state.id)
+    words = log.workspace.supervisor_error(state.id)
     why = words if words and supervisor.returncode > 0 else f"{otherwise}."
     raise SylvaError(f"Run {state.id} did not go on: {why} To go on: sylva resume {state.id}")
 

@@ -15,17 +15,15 @@ import streamlit as st
 
 from deepforest.forest.kernel_cache import PARTS, is_ready, kernel_folder, start_compiling
 from engine import sandbox
-from engine.catalogue import NodeCatalog, load_catalog
-from engine.errors import BadInput, SylvaError
+from engine.errors import BadInput, InvalidPipeline, SylvaError
 from engine.events import EventLog
-from engine.files import Files
 from engine.launch import Launcher, find_all_problems, new_run, request_cancel
+from engine.node_types import NodeCatalog, load_catalog
 from engine.pipeline import Pipeline
 from engine.plan import RunOptions, make_plan
-from engine.problems import InvalidPipeline
 from engine.run_state import run_state
 from engine.store import Store
-from engine.workspace import CLEANING_SECONDS, Workspace
+from engine.workspace import CLEANING_SECONDS, Files, Workspace
 from nodes.load_data import IMPORTS
 
 

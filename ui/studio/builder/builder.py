@@ -9,9 +9,8 @@ import streamlit as st
 
 from engine.branches import Values, branch_words, brief, param_words
 from engine.edits import apply_branch
-from engine.errors import SylvaError
+from engine.errors import Problem, SylvaError
 from engine.pipeline import PortRef
-from engine.problems import Problem
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
 from engine.sweeps import NAME, ExpandedPipeline

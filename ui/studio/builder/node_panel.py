@@ -9,9 +9,9 @@ from itertools import islice
 import streamlit as st
 
 from engine.edits import revise_params, revise_sweep, set_description, set_label, set_settings
+from engine.errors import Problem
 from engine.node_types import NodeType
 from engine.pipeline import Node, NodeSettings, Pipeline
-from engine.problems import Problem
 from engine.run_state import NodeState
 from engine.sweeps import is_judged
 from nodes.models.registry import Registry
@@ -140,7 +140,7 @@ def _offered_files(node_type: NodeType) -> list[str]:
     if any(spec.hint.choose == "model" for spec in specs_of(node_type.params)):
         return Registry(studio().workspace).names()
     folder = studio().workspace.data
-    if node_type.source is None or not folder.is_dir():
+    if node_type.source_columns is None or not folder.is_dir():
         return []
     found = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     return sorted(islice(found, MOST_FILES))

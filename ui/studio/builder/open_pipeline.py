@@ -20,18 +20,17 @@ from typing import Literal
 
 import streamlit as st
 
-from engine.errors import SylvaError
+from engine.errors import InvalidPipeline, Problem, SylvaError
 from engine.events import EventLog
-from engine.files import Files
-from engine.node_types import NodeType
-from engine.pipeline import Pipeline, PortRef, changed
-from engine.pipeline_file import parse
+from engine.node_types import NodeType, NodeTypes
+from engine.pipeline import Pipeline, PortRef
+from engine.pipeline_file import parse, with_values
 from engine.pipeline_library import FileVersion, Library, Opened, Outdated, UnknownPipeline
 from engine.plan import RunOptions
-from engine.problems import InvalidPipeline, Problem
 from engine.run_state import STARTING_SECONDS, RunState, fold, mark_interrupted_if_dead
 from engine.sweeps import ExpandedPipeline, as_run
-from engine.validation import Types, find_problems, find_source_problems
+from engine.validation import find_problems, find_source_problems
+from engine.workspace import Files
 from ui.studio.canvas import Edited, Reveal
 from ui.studio.markdown import plain
 from ui.studio.runs.history import document_of
@@ -60,7 +59,7 @@ class OpenPipeline:
     """One open pipeline: its document, what is known of its last run, and what the user looks at."""
 
     library: Library
-    catalogue: Types
+    catalogue: NodeTypes
     pipeline: str
     document: Pipeline
     stamp: FileVersion
@@ -97,7 +96,7 @@ class OpenPipeline:
     """A sentence for the user, said once."""
 
     @classmethod
-    def with_pipeline(cls, library: Library, catalogue: Types, pipeline: str) -> OpenPipeline:
+    def with_pipeline(cls, library: Library, catalogue: NodeTypes, pipeline: str) -> OpenPipeline:
         """A desk with a pipeline of the library; raises what stands in the way."""
         opened = library.open(pipeline)
         document, stamp = opened
@@ -195,7 +194,7 @@ class OpenPipeline:
     def _move_to_copy(self, why: str) -> None:
         """Keep the document as another pipeline, which takes this one's place."""
         moment = time.strftime("%H:%M", time.localtime(self.unsaved_since or None))
-        copy = changed(self.document, name=f"{self.document.name[:150]} (unsaved edits of {moment})")
+        copy = with_values(self.document, name=f"{self.document.name[:150]} (unsaved edits of {moment})")
         try:
             pipeline = self.library.create(copy)
             opened = self.library.open(pipeline)
@@ -422,7 +421,7 @@ def duplicate(library: Library, pipeline: str) -> str:
 
 def keep_copy(library: Library, document: Pipeline) -> str:
     """Keep a document under another name; its id."""
-    return library.create(changed(document, name=f"{document.name[:190]} copy"))
+    return library.create(with_values(document, name=f"{document.name[:190]} copy"))
 
 
 def open_run(run: str) -> None:
@@ -435,7 +434,7 @@ def open_run(run: str) -> None:
         lay_out(origin)
     else:
         moment = time.strftime("%d %b %H:%M", time.localtime(row.created))
-        lay_out(library.create(changed(document, name=f"{document.name[:150]}, as run {moment}")))
+        lay_out(library.create(with_values(document, name=f"{document.name[:150]}, as run {moment}")))
 
 
 def _lies_there(library: Library, pipeline: str, document: Pipeline) -> bool:

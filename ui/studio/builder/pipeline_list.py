@@ -7,11 +7,10 @@ from functools import partial
 
 import streamlit as st
 
-from engine.errors import SylvaError
+from engine.errors import InvalidPipeline, Problem, SylvaError
 from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
 from engine.pipeline_library import Entry, Library
-from engine.problems import InvalidPipeline, Problem
 from engine.text import counted
 from engine.validation import find_problems
 from ui.studio.builder import open_pipeline as desk

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from engine.catalogue import NodeCatalog
 from engine.errors import SylvaError
 from engine.events import EventLog, RunRow
 from engine.graph import model_behind
+from engine.node_types import NodeCatalog
 from engine.pipeline import Node, Pipeline
 from engine.run_state import RunState
 from engine.store import Artifact, Store

@@ -10,7 +10,7 @@
 - ``deep_forest``   the form of a deep forest; ``amounts`` says what its settings amount to
 """
 
-from ui.studio.forms.columns import columns_for
+from engine.validation import columns_for
 from ui.studio.forms.form import node_form
 from ui.studio.forms.form_state import ParamsEdit
 

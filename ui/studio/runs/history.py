@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.catalogue import load_catalog
 from engine.errors import SylvaError
 from engine.events import EventLog, Noted, RunRow
+from engine.node_types import load_catalog
 from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
 from engine.run_state import RunState

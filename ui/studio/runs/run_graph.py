@@ -21,7 +21,7 @@ from streamlit_flow.elements import StreamlitFlowEdge, StreamlitFlowNode
 from streamlit_flow.layouts import LayeredLayout
 from streamlit_flow.state import StreamlitFlowState
 
-from engine.catalogue import NodeCatalog
+from engine.node_types import NodeCatalog
 from engine.pipeline import Pipeline
 from engine.run_state import JobState, NodeState, RunState
 from engine.text import duration

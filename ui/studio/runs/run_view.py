@@ -17,7 +17,7 @@ from engine.pipeline import Pipeline
 from engine.run_state import STARTING_SECONDS, RunState
 from engine.store import Store
 from engine.sweeps import ExpandedPipeline
-from engine.text import clock, duration, failure_line, last_words, readable
+from engine.text import clock, duration, failure_line, readable
 from ui.studio.markdown import plain
 from ui.studio.runs.history import History, document_of, planned_of
 from ui.studio.runs.node_view import draw_node
@@ -140,7 +140,7 @@ def _draw_way_on(state: RunState) -> None:
     if refused := st.session_state.pop("run-refused", None):
         st.error(plain(readable(refused)))
     if state.state == "interrupted" and not _awaited(state):
-        words = last_words(studio().workspace, state.id)
+        words = studio().workspace.supervisor_error(state.id)
         st.warning(plain(readable(f"Its supervisor ended{': ' + words if words else '.'} Resume goes on from there.")))
     elif state.state == "failed" and not _awaited(state):
         st.error(plain(readable(cause(state))))

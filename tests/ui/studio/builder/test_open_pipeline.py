@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.catalogue import load_catalog
 from engine.edits import revise_params, set_description, set_label, set_name, set_params
 from engine.errors import BadInput, SylvaError
 from engine.events import EventLog
-from engine.pipeline import Edge, Node, Pipeline, changed
-from engine.pipeline_file import dumps
+from engine.node_types import load_catalog
+from engine.pipeline import Edge, Node, Pipeline
+from engine.pipeline_file import dumps, with_values
 from engine.pipeline_library import Library
 from engine.processes import identify
 from engine.workspace import Workspace
@@ -57,11 +57,11 @@ def described(text: str) -> Callable[[Pipeline], Pipeline]:
 
 def with_split(document: Pipeline) -> Pipeline:
     nodes, layout = {**document.nodes, "split": Node(type="split")}, {**document.layout, "split": (0.0, 0.0)}
-    return changed(document, nodes=nodes, layout=layout)
+    return with_values(document, nodes=nodes, layout=layout)
 
 
 def connected(document: Pipeline) -> Pipeline:
-    return changed(document, edges=[*document.edges, Edge.between("load.table", "split.table")])
+    return with_values(document, edges=[*document.edges, Edge.between("load.table", "split.table")])
 
 
 def test_every_edit_is_in_the_file_at_once(desk: OpenPipeline):

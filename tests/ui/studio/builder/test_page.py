@@ -11,10 +11,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine import pipeline_file
-from engine.catalogue import load_catalog
 from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.launch import Launcher
+from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline, PortRef, Sweep
 from engine.pipeline_file import dumps, write
 from engine.pipeline_library import Library

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.catalogue import load_catalog
+from engine.node_types import load_catalog
 from engine.store import Artifact
 from engine.values import Folder
 from engine.workspace import Workspace

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.catalogue import load_catalog
 from engine.events import EventLog
 from engine.launch import new_run
+from engine.node_types import load_catalog
 from engine.pipeline_library import Library
 from engine.plan import RunOptions
 from engine.workspace import Workspace

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.catalogue import load_catalog
 from engine.events import EventLog, RunRow
+from engine.node_types import load_catalog
 from engine.run_state import RunState
 from engine.values import Report
 from engine.workspace import Workspace

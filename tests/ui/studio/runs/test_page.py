@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import NodeCatalog
 from engine.errors import SylvaError
 from engine.launch import Launcher
+from engine.node_types import NodeCatalog
 from engine.plan import RunOptions
 from engine.run_state import NodeState, RunState
 from engine.values import Report

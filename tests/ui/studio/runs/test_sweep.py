@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.catalogue import load_catalog
 from engine.events import RunRow
+from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline, Sweep
 from engine.pipeline_file import dumps
 from engine.run_state import NodeState, RunState

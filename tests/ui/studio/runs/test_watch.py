@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.catalogue import load_catalog
+from engine.node_types import load_catalog
 from engine.run_state import NodeState, RunState, run_state
 from engine.workspace import Workspace
 from tests.ui.studio.runs.lab import DONE, ERROR, STARTED, Event, probes, written
