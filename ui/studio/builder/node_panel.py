@@ -14,10 +14,11 @@ from engine.node_types import NodeType
 from engine.pipeline import Node, NodeSettings, Pipeline
 from engine.run_state import NodeState
 from engine.sweeps import is_judged
+from engine.validation import columns_for
 from nodes.models.registry import Registry
 from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.builder.pipeline_list import FIVE_STEPS
-from ui.studio.forms import ParamsEdit, columns_for, node_form
+from ui.studio.forms import ParamsEdit, node_form
 from ui.studio.forms.fields import specs_of
 from ui.studio.forms.sweep import SweepEdit, can_sweep, in_sweep, sweep_form
 from ui.studio.markdown import plain

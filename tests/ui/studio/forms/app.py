@@ -13,9 +13,9 @@ import streamlit as st
 from engine.node_types import load_catalog
 from engine.pipeline import Node, Pipeline
 from engine.pipeline_file import parse, with_values
-from engine.validation import find_problems, find_source_problems
+from engine.validation import columns_for, find_problems, find_source_problems
 from engine.workspace import Files
-from ui.studio.forms import columns_for, node_form
+from ui.studio.forms import node_form
 
 state = st.session_state
 catalogue = load_catalog()
