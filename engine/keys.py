@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from engine.node_types import NodeParams, NodeType
+from engine.node_types import Branch, NodeParams, NodeType
 
 
 def node_key(
@@ -21,6 +22,7 @@ def node_key(
     inputs: Mapping[str, Sequence[str]],
     sources: Mapping[str, Sequence[str]],
     fingerprint: str = "",
+    branches: Sequence[Branch | None] = (),
 ) -> str:
     """Hash of what the result depends on. ``inputs`` are content digests, ``sources`` the nodes they come from."""
     many = {port.name for port in node_type.inputs if port.many}
@@ -33,4 +35,7 @@ def node_key(
         "sources": {port: list(nodes) for port, nodes in sources.items() if port in many},
         "outside": fingerprint,
     }
+    # Only where there are branches: a node outside a sweep keeps the key that it has always had.
+    if any(branches):
+        about["branches"] = [branch and asdict(branch) for branch in branches]
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()

@@ -8,15 +8,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
-from engine.node_types import NodeParams, NodeType
+from engine.node_types import Branch, NodeParams, NodeType
 from engine.params import Types, params_of
 from engine.pipeline import NodeSettings, Pipeline, PortRef
-from engine.sweeps import expansion
+from engine.sweeps import expand
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -73,6 +73,10 @@ class PlannedNode:
     """Where each input port is fed from."""
     fresh: bool = False
     """Only a result made by this very run counts."""
+    branch: Branch | None = None
+    """The branch of a sweep the node is in, if it evaluates one."""
+    branches: dict[str, list[Branch | None]] = field(default_factory=dict)
+    """For each input that compares evaluations, the branches it is fed by."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +117,8 @@ def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan
     """The plan for a valid document, its sweeps written out; a node that is swept means all its branches."""
     import networkx as nx
 
-    whole = expansion(document, catalogue)
-    document, to, start = whole.document, whole.up_to(request.to), whole.of(request.start)
+    expanded = expand(document, catalogue)
+    document, to, start = expanded.pipeline, expanded.up_to(request.to), expanded.copies_of(request.start)
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(document.nodes)
     graph.add_edges_from((edge.source.node, edge.target.node) for edge in document.edges)
@@ -136,8 +140,22 @@ def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan
             document.nodes[node].settings,
             inputs.get(node, {}),
             fresh=node in fresh or not node_type.cacheable,
+            branch=expanded.branches.get(node) if node_type.evaluation_output else None,
+            branches=_branches(node_type, inputs.get(node, {}), expanded.branches),
         )
     return Plan(graph.subgraph(wanted).copy(), steps)
+
+
+def _branches(
+    node_type: NodeType, inputs: Mapping[str, list[PortRef]], branches: Mapping[str, Branch]
+) -> dict[str, list[Branch | None]]:
+    """Return the branches behind the inputs that compare evaluations; nothing if there are none."""
+    behind = {
+        port.name: [branches.get(ref.node) for ref in inputs.get(port.name, ())]
+        for port in node_type.inputs
+        if port.role == "evaluation"
+    }
+    return {port: each for port, each in behind.items() if any(each)}
 
 
 def _reached(nodes: Iterable[str], neighbours: Callable[[str], Iterable[str]]) -> set[str]:

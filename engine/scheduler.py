@@ -11,6 +11,7 @@ import os
 import time
 from collections import deque
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Any
 
 from engine.errors import BadInput
@@ -108,7 +109,8 @@ class Scheduler:
     def _key(self, step: PlannedNode) -> str:
         digests = {port: [output.digest for output in outputs] for port, outputs in self._inputs(step).items()}
         fingerprint = step.type.fingerprint(step.params, self.files) if step.type.fingerprint else ""
-        return node_key(step.type, step.params, digests, _sources(step), fingerprint)
+        branches = [step.branch, *chain.from_iterable(step.branches.values())]
+        return node_key(step.type, step.params, digests, _sources(step), fingerprint, branches)
 
     def _usable_result(self, step: PlannedNode) -> CacheEntry | None:
         result = self.store.find(self.keys[step.id])
@@ -142,6 +144,8 @@ class Scheduler:
             key=self.keys[step.id],
             inputs=self._inputs(step),
             sources=_sources(step),
+            branch=step.branch,
+            branches=step.branches,
             fresh=step.fresh,
             allow_absolute=request.allow_absolute,
             threads=max(1, len(os.sched_getaffinity(0)) // max(1, at_once)),

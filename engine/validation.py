@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from engine.branches import branches, node_sweep_problems
 from engine.errors import BadInput
 from engine.files import Files
 from engine.node_types import OUTSIDE, Column, Columns, NodeParams, NodeType, Port
 from engine.params import Types, load_params, node_problems, params_of, type_problem, unknown_node
-from engine.pipeline import Edge, Node, Pipeline, PortRef, dependencies, in_order
+from engine.pipeline import Edge, Node, Pipeline, PortRef, changed, dependencies, in_order
 from engine.problems import (
     BadColumns,
     BadSource,
@@ -34,7 +33,7 @@ from engine.problems import (
     listed,
     suggest,
 )
-from engine.sweeps import document_sweep_problems
+from engine.sweeps import combinations, node_sweep_problems, sweep_problems, with_param_values
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -63,7 +62,7 @@ def find_problems(document: Pipeline, catalogue: Types) -> list[Problem]:
         *problems,
         *_missing_inputs(document, catalogue),
         *_cycles(document),
-        *document_sweep_problems(document, catalogue),
+        *sweep_problems(document, catalogue),
     ]
 
 
@@ -103,7 +102,11 @@ def _outside_problems(document: Pipeline, catalogue: Types, files: Files, skip: 
 def _all_params(name: str, node: Node, catalogue: Types) -> list[NodeParams]:
     """The node's parameters in each of its branches; none if they cannot be used."""
     try:
-        return [load_params(name, branch, catalogue) for branch in branches(name, node, catalogue)]
+        if node.sweep is None:
+            return [load_params(name, node, catalogue)]
+        values = combinations(name, node, catalogue)
+        params = [with_param_values(node.params, each) for each in values]
+        return [load_params(name, changed(node, params=each, sweep=None), catalogue) for each in params]
     except InvalidPipeline:
         return []
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from engine.node_types import Branch
 from engine.processes import ProcessId
 from engine.store import Artifact
 
@@ -29,6 +30,8 @@ class NodeTask:
     key: str
     inputs: dict[str, list[Artifact]]
     sources: dict[str, list[str]]
+    branch: Branch | None
+    branches: dict[str, list[Branch | None]]
     fresh: bool
     allow_absolute: bool
     threads: int
@@ -47,7 +50,10 @@ class NodeTask:
     def from_dict(cls, about: dict[str, Any]) -> NodeTask:
         """From plain JSON."""
         inputs = {port: [Artifact.from_dict(each) for each in outputs] for port, outputs in about["inputs"].items()}
-        return cls(**{**about, "inputs": inputs, "imports": tuple(about["imports"])})
+        branches = {port: [each and Branch(**each) for each in listed] for port, listed in about["branches"].items()}
+        branch = about["branch"] and Branch(**about["branch"])
+        typed = {"inputs": inputs, "branch": branch, "branches": branches, "imports": tuple(about["imports"])}
+        return cls(**about | typed)
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,8 @@ def _context(job: NodeTask, store: Store, folder: Path, tell: Tell) -> NodeConte
         checkpoint=folder,
         threads=job.threads,
         sources=job.sources,
+        branch=job.branch,
+        branches=job.branches,
         on_progress=calmly,
         on_log=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True),
         on_job=lambda place, state, seconds: tell("jobs", jobs=[[place, state, seconds]]),

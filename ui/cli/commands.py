@@ -255,7 +255,7 @@ def validate(
 
     document = read(file)
     _refuse_invalid(document, RunOptions(allow_absolute=True), _workspace(workspace))
-    whole = expand(document, load_catalog())
+    whole = expand(document, load_catalog()).pipeline
     if as_json:
         facts = {"name": document.name, "nodes": len(document.nodes), "nodes_with_branches": len(whole.nodes)}
         print_json({"valid": True, **facts, "problems": []})
@@ -392,9 +392,9 @@ def _log(root: Path | None) -> EventLog:
 
 def _with_settings(document: Pipeline, settings: list[str]) -> Pipeline:
     """Apply ``--set NODE.PARAM=VALUE``, a value for all branches; it is JSON where it can be, else text."""
-    from engine.branches import without_choices
     from engine.catalogue import load_catalog
     from engine.edits import set_params, set_sweep
+    from engine.sweeps import without_choices
 
     for setting in settings:
         node, param, text = _node_param_text("--set", setting, document)
@@ -406,8 +406,8 @@ def _with_settings(document: Pipeline, settings: list[str]) -> Pipeline:
 
 def _with_sweeps(document: Pipeline, sweeps: list[str]) -> Pipeline:
     """Apply ``--sweep NODE.PARAM=V1,V2``: one more parameter for the node's sweep, or its values instead of others."""
-    from engine.branches import with_choices
     from engine.edits import set_sweep
+    from engine.sweeps import with_choices
 
     for given in sweeps:
         node, param, text = _node_param_text("--sweep", given, document)

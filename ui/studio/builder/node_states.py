@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from engine.branches import how_many
 from engine.pipeline import Edge, Pipeline, Sweep
 from engine.run_state import NodeState, RunState
+from engine.sweeps import branch_count
 from ui.studio.canvas import NodeView, State
 
 STATES: dict[str, State] = {
@@ -51,7 +51,7 @@ def node_views(
 
 
 def _awaited(sweep: Sweep) -> NodeView:
-    count = how_many(sweep)
+    count = branch_count(sweep)
     return {"state": "idle", "text": f"Sweep: {count} {'branch' if count == 1 else 'branches'}"}
 
 
