@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 PortType = Literal["table", "model", "predictions", "report", "layers"]
 Kind = Literal["number", "category", "bool", "time", "text"]
 Role = Literal["feature", "target", "id", "time", "weight", "ignore"]
-JobWord = Literal["waiting", "running", "done", "kept", "failed"]
+SubtaskState = Literal["waiting", "running", "done", "kept", "failed"]
 """What can be said of a job inside a node; ``kept``: it was finished before a kill and is not repeated."""
 MAX_LABEL = 200
 """Characters of a title on the canvas and in a leaderboard."""
@@ -146,8 +146,8 @@ class NodeContext:
     """For each ``evaluation`` input, the branches it is fed by, in the order of ``sources``."""
     on_progress: Callable[[float, str], None] = lambda fraction, text: None
     on_log: Callable[[str], None] = lambda text: None
-    on_job: Callable[[tuple[str, ...], JobWord, float | None], None] = lambda place, state, seconds: None
-    on_tell: Callable[[str, dict[str, Any]], None] = lambda part, data: None
+    on_subtask: Callable[[tuple[str, ...], SubtaskState, float | None], None] = lambda place, state, seconds: None
+    on_publish: Callable[[str, dict[str, Any]], None] = lambda part, data: None
     on_reading: Callable[[str, str | None], None] = lambda subject, field: None
     cancelled: threading.Event = field(default_factory=threading.Event)
     run: str = ""
@@ -162,16 +162,16 @@ class NodeContext:
         """Add a line to the node's log."""
         self.on_log(text)
 
-    def job(self, place: tuple[str, ...], state: JobWord, seconds: float | None = None) -> None:
+    def subtask(self, path: tuple[str, ...], state: SubtaskState, seconds: float | None = None) -> None:
         """Say what became of a job inside the node; ``place`` tells it from the others: layer, learner, fold."""
-        self.on_job(place, state, seconds)
+        self.on_subtask(path, state, seconds)
 
-    def tell(self, part: str, data: dict[str, Any]) -> None:
+    def publish(self, name: str, data: dict[str, Any]) -> None:
         """Tell a finished part of the result while the node is still at work: a few kilobytes of plain JSON.
 
         Whoever watches the run sees it at once. Telling a part again replaces it.
         """
-        self.on_tell(part, data)
+        self.on_publish(name, data)
 
     @contextmanager
     def reading(self, subject: str, field: str | None = None) -> Iterator[None]:

@@ -7,8 +7,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +30,7 @@ class RunOptions:
 
     to: tuple[str, ...] = ()
     """Only these nodes and what they need."""
-    start: tuple[str, ...] = ()
+    force_from: tuple[str, ...] = ()
     """Run these and all below them afresh, whatever is stored."""
     workers: int | None = None
     retries: int = 0
@@ -58,6 +60,8 @@ class RunOptions:
     def from_dict(cls, about: dict[str, Any]) -> RunOptions:
         """From plain JSON."""
         values: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in about.items()}
+        if "start" in values:  # runs of before
+            values["force_from"] = values.pop("start")
         return cls(**values)
 
 
@@ -71,7 +75,7 @@ class PlannedNode:
     settings: NodeSettings
     inputs: dict[str, list[PortRef]] = field(default_factory=dict)
     """Where each input port is fed from."""
-    fresh: bool = False
+    force: bool = False
     """Only a result made by this very run counts."""
     branch: Branch | None = None
     """The branch of a sweep the node is in, if it evaluates one."""
@@ -118,14 +122,14 @@ def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan
     import networkx as nx
 
     expanded = expand(document, catalogue)
-    document, to, start = expanded.pipeline, expanded.up_to(request.to), expanded.copies_of(request.start)
+    document, to, start = expanded.pipeline, expanded.up_to(request.to), expanded.copies_of(request.force_from)
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(document.nodes)
     graph.add_edges_from((edge.source.node, edge.target.node) for edge in document.edges)
     _must_exist(graph, to, "--to")
     _must_exist(graph, start, "--from")
-    fresh = _reached(start, graph.successors)
-    wanted = _reached(to or fresh or graph, graph.predecessors)
+    force = _reached(start, graph.successors)
+    wanted = _reached(to or force or graph, graph.predecessors)
     if unreached := set(start) - wanted:
         raise BadInput(f"--from {', '.join(sorted(unreached))}: --to {', '.join(request.to)} does not depend on it.")
     inputs = _inputs(document)
@@ -139,7 +143,7 @@ def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan
             params_of(document, catalogue, node),
             document.nodes[node].settings,
             inputs.get(node, {}),
-            fresh=node in fresh or not node_type.cacheable,
+            force=node in force or not node_type.cacheable,
             branch=expanded.branches.get(node) if node_type.evaluation_output else None,
             branches=_branches(node_type, inputs.get(node, {}), expanded.branches),
         )
@@ -156,6 +160,31 @@ def _branches(
         if port.role == "evaluation"
     }
     return {port: each for port, each in behind.items() if any(each)}
+
+
+def cache_key(
+    node_type: NodeType,
+    params: NodeParams,
+    inputs: Mapping[str, Sequence[str]],
+    sources: Mapping[str, Sequence[str]],
+    fingerprint: str = "",
+    branches: Sequence[Branch | None] = (),
+) -> str:
+    """Hash of what the result depends on. ``inputs`` are content digests, ``sources`` the nodes they come from."""
+    many = {port.name for port in node_type.inputs if port.many}
+    about: dict[str, Any] = {
+        "type": node_type.name,
+        "version": node_type.version,
+        "params": params.model_dump(mode="json"),
+        "inputs": {port: list(digests) for port, digests in inputs.items()},
+        # A node that gathers many inputs may tell them apart by where they come from.
+        "sources": {port: list(nodes) for port, nodes in sources.items() if port in many},
+        "outside": fingerprint,
+    }
+    # Only where there are branches: a node outside a sweep keeps the key that it has always had.
+    if any(branches):
+        about["branches"] = [branch and asdict(branch) for branch in branches]
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 
 def _reached(nodes: Iterable[str], neighbours: Callable[[str], Iterable[str]]) -> set[str]:

@@ -12,11 +12,10 @@ from pydantic import Field
 
 from engine.catalogue import NodeCatalog
 from engine.edits import apply_branch, revise_sweep, set_sweep
-from engine.keys import node_key
 from engine.node_types import Branch, NodeParams, NodeType, Port
 from engine.pipeline import Node, Pipeline, Sweep
 from engine.pipeline_file import dumps, parse
-from engine.plan import RunOptions, make_plan
+from engine.plan import RunOptions, cache_key, make_plan
 from engine.problems import BadParam, BadSweep, InvalidPipeline, Problem, UnknownParam, UnknownType
 from engine.sweeps import (
     axes_of,
@@ -559,9 +558,9 @@ def test_a_plan_has_all_branches_of_what_is_wanted(request_: dict[str, Any], ste
 
 
 def test_from_a_swept_node_all_its_branches_run_afresh():
-    plan = make_plan(pipeline(sweeps={"forest": TREES}), CATALOGUE, RunOptions(start=("forest",)))
-    fresh = {name for name, step in plan.steps.items() if step.fresh}
-    assert fresh == set(plan.steps) - {"load", "split"}
+    plan = make_plan(pipeline(sweeps={"forest": TREES}), CATALOGUE, RunOptions(force_from=("forest",)))
+    force = {name for name, step in plan.steps.items() if step.force}
+    assert force == set(plan.steps) - {"load", "split"}
 
 
 def test_a_branch_has_the_key_of_a_node_that_was_given_the_same_by_hand():
@@ -569,7 +568,7 @@ def test_a_branch_has_the_key_of_a_node_that_was_given_the_same_by_hand():
     for branch, trees in (("forest-1", {"trees": 7}), ("forest-2", {})):  # 50 is the default
         by_hand = make_plan(pipeline(forest=node_of("learn", **trees)), CATALOGUE, RunOptions()).steps
         keys = {
-            node_key(step.type, step.params, {"table": ["digest"]}, {"table": [source]})
+            cache_key(step.type, step.params, {"table": ["digest"]}, {"table": [source]})
             for step, source in ((swept[branch], "split"), (by_hand["forest"], "other"))
         }
         assert len(keys) == 1

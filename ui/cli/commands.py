@@ -119,7 +119,7 @@ def run(
         place = _workspace(workspace)
         request = RunOptions(
             to=tuple(to or ()),
-            start=tuple(start or ()),
+            force_from=tuple(start or ()),
             workers=workers,
             retries=retries or 0,
             timeout=timeout,

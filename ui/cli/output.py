@@ -73,7 +73,7 @@ def run_details(log: EventLog, state: RunState) -> dict[str, Any]:
 
 def _node_facts(node: NodeState) -> dict[str, Any]:
     facts = {
-        name: fact for name, fact in vars(node).items() if name not in ("jobs", "parts")
+        name: fact for name, fact in vars(node).items() if name not in ("subtasks", "partial_results")
     }  # `show RUN NODE` has these
     return facts | {"outputs": {port: output["digest"] for port, output in node.outputs.items()}}
 
@@ -97,7 +97,7 @@ def print_outcome(log: EventLog, state: RunState) -> None:
         if node.state == "failed" and node.error:
             print(failure_line(name, node.error), file=sys.stderr)
     counts = {
-        each: len(state.names(each)) for each in ("done", "cached", "failed", "skipped", "cancelled", "interrupted")
+        each: len(state.nodes_in(each)) for each in ("done", "cached", "failed", "skipped", "cancelled", "interrupted")
     }
     listing = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     print(f"Run {state.id} {state.state}: {listing or 'nothing was started'}.")
@@ -107,7 +107,7 @@ def print_outcome(log: EventLog, state: RunState) -> None:
 def _print_way_on(log: EventLog, state: RunState) -> None:
     """What to do about a run that is not done."""
     if state.state == "failed":
-        failed = state.names("failed")
+        failed = state.nodes_in("failed")
         print(f"Details: sylva show {state.id} {failed[0]}", file=sys.stderr)
         print(
             f"If the pipeline is to be changed, change it and run it again: what is finished stays cached.\n"
@@ -160,8 +160,9 @@ def node_details(log: EventLog, state: RunState, name: str) -> dict[str, Any]:
         "type": about.type if about else "",
         "params": about.params if about else {},
     }
-    jobs = [{"place": list(place), **vars(job)} for place, job in node.jobs.items()]
-    return {**facts, **vars(node), "outputs": outputs, "jobs": jobs, "log": lines[-LOG_LINES:]}
+    jobs = [{"place": list(place), **vars(job)} for place, job in node.subtasks.items()]
+    facts |= _node_facts(node) | {"outputs": outputs, "jobs": jobs, "parts": node.partial_results}
+    return facts | {"log": lines[-LOG_LINES:]}
 
 
 def _output_facts(log: EventLog, output: Artifact) -> dict[str, Any]:

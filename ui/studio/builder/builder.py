@@ -185,7 +185,7 @@ def _announce_end(desk: OpenPipeline) -> None:
     if not desk.watching or run is None or run.live:
         return
     desk.watching = False
-    failed = run.names("failed")
+    failed = run.nodes_in("failed")
     if failed and desk.origin(failed[0]) in desk.document.nodes:
         desk.show(desk.origin(failed[0]))
         desk.bottom = "Log"
@@ -352,7 +352,7 @@ def _log(desk: OpenPipeline, chosen: tuple[str, ...]) -> None:
 
 def _worth_reading(desk: OpenPipeline, run: RunState, chosen: tuple[str, ...]) -> list[str]:
     """The nodes whose logs to show: the chosen ones, else those that failed or are at work; of many branches a few."""
-    telling = run.names("failed", "running")
+    telling = run.nodes_in("failed", "running")
     found: list[str] = []
     for name in chosen:
         own = [copy for copy in desk.copies(name) if copy in run.nodes]

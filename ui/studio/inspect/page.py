@@ -132,7 +132,7 @@ def _forests(log: EventLog) -> list[tuple[RunSummary, Choice, str]]:
 def _score(log: EventLog, history: History, run: RunSummary, choice: Choice, state: RunState) -> str:
     """What the run found, else how good the last kept layer told so far is."""
     node = state.nodes.get(choice.forest or "")
-    kept = [record for record in told_layers(node.parts) if record["kept"]] if node else []
+    kept = [record for record in told_layers(node.partial_results) if record["kept"]] if node else []
     return history.headline(log, run) or (f"{kept[-1]['score']:.4f}, rows held out" if kept else "")
 
 

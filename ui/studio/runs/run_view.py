@@ -152,7 +152,7 @@ def _draw_way_on(state: RunState) -> None:
 
 def cause(state: RunState) -> str:
     """Why a run failed: the first node that did, and how many more."""
-    failed = [(name, node.error) for name in state.names("failed") if (node := state.nodes[name]).error]
+    failed = [(name, node.error) for name in state.nodes_in("failed") if (node := state.nodes[name]).error]
     if not failed:
         return "The run failed."
     (name, error), more = failed[0], len(failed) - 1
@@ -219,7 +219,7 @@ def _one_of_its_branches(name: str | None, state: RunState, planned: ExpandedPip
     if name is None or planned is None or name in state.nodes:
         return name
     own = [copy for copy in planned.copies_of([name]) if copy in state.nodes]
-    telling = state.names("failed", "running")
+    telling = state.nodes_in("failed", "running")
     return next((copy for copy in own if copy in telling), next(iter(own), None))
 
 
