@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
-from engine.wording import readable
+from engine.text import readable
 
 if TYPE_CHECKING:
     from engine.node_types import Branch, NodeParams, NodeType

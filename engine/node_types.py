@@ -251,3 +251,7 @@ class NodeType:
     def output(self, name: str) -> Port | None:
         """The output port of that name."""
         return next((port for port in self.outputs if port.name == name), None)
+
+
+NodeTypes = Mapping[str, NodeType]
+"""Node types by name: a ``NodeCatalog``, or a plain dictionary."""

@@ -16,7 +16,7 @@ from engine.catalogue import NodeCatalog
 from engine.node_types import NodeType
 from engine.pipeline import Node, NodeSettings, Pipeline, Range, Sweep
 from engine.sweeps import param_label
-from engine.wording import readable
+from engine.text import readable
 
 ABSENT, THERE, UNSET = "not there", "there", "–"
 LONGEST_VALUE = 200

@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
+from engine.graph import PipelineGraph
 from engine.node_types import Branch, NodeParams, NodeType
 from engine.params import Types, params_of
 from engine.pipeline import NodeSettings, Pipeline, PortRef
@@ -106,14 +107,12 @@ class Plan:
         return [step for step in self.steps if step in below]
 
     def unfinished(self, finished: Collection[str], intact: Callable[[str], bool]) -> set[str]:
-        """What is left to do: nodes not finished, and finished ones they need whose output is gone."""
+        """Return what is left to do: nodes that are not finished, and finished ones they need whose output is gone."""
         todo = set(self.steps) - set(finished)
-        open_questions = list(todo)
-        while open_questions:
-            for parent in self.parents(open_questions.pop()) - todo:
-                if not intact(parent):
-                    todo.add(parent)
-                    open_questions.append(parent)
+        # Backwards, since a node that has to run again may need the output of the nodes before it.
+        for node in reversed(self.steps):
+            if node not in todo and not todo.isdisjoint(self.children(node)) and not intact(node):
+                todo.add(node)
         return todo
 
 
@@ -123,13 +122,12 @@ def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan
 
     expanded = expand(document, catalogue)
     document, to, start = expanded.pipeline, expanded.up_to(request.to), expanded.copies_of(request.force_from)
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(document.nodes)
-    graph.add_edges_from((edge.source.node, edge.target.node) for edge in document.edges)
+    nodes = PipelineGraph(document)
+    graph = nodes.graph
     _must_exist(graph, to, "--to")
     _must_exist(graph, start, "--from")
-    force = _reached(start, graph.successors)
-    wanted = _reached(to or force or graph, graph.predecessors)
+    force = nodes.downstream(start)
+    wanted = nodes.upstream(to or force or graph)
     if unreached := set(start) - wanted:
         raise BadInput(f"--from {', '.join(sorted(unreached))}: --to {', '.join(request.to)} does not depend on it.")
     inputs = _inputs(document)
@@ -185,17 +183,6 @@ def cache_key(
     if any(branches):
         about["branches"] = [branch and asdict(branch) for branch in branches]
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
-
-
-def _reached(nodes: Iterable[str], neighbours: Callable[[str], Iterable[str]]) -> set[str]:
-    """The nodes, and all that can be reached from them."""
-    found = set(nodes)
-    pending = list(found)
-    while pending:
-        new = set(neighbours(pending.pop())) - found
-        found |= new
-        pending += new
-    return found
 
 
 def _must_exist(graph: nx.DiGraph[str], nodes: Collection[str], option: str) -> None:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from engine.atomic import sync
+from engine.atomic import replacing, sync
 from engine.crash_points import crash_point
 from engine.errors import CorruptObject, SylvaError
 from engine.values import VALUES, Savable
@@ -111,11 +111,8 @@ class Store:
     def record(self, result: CacheEntry) -> None:
         """Say what a key stands for: the moment from which the work is finished."""
         path = self._record_path(result.key)
-        temporary = self._scratch() / uuid4().hex
-        temporary.write_text(json.dumps(asdict(result)), encoding="utf-8")
-        sync(temporary)
-        temporary.replace(path)
-        sync(path.parent)
+        with replacing(path, self._scratch()) as temporary:
+            temporary.write_text(json.dumps(asdict(result)), encoding="utf-8")
         crash_point("after-record", result.node)
 
     def find(self, key: str) -> CacheEntry | None:

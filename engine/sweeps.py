@@ -27,12 +27,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice, product
+from itertools import chain, islice, product
 from random import Random
 from typing import Any, get_args
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
+from engine.graph import PipelineGraph
 from engine.node_types import MAX_LABEL, Branch, NodeType
 from engine.params import Types, node_problems, place_of, type_problem
 from engine.pipeline import (
@@ -46,10 +47,9 @@ from engine.pipeline import (
     Range,
     Sweep,
     changed,
-    dependencies,
-    in_order,
 )
-from engine.problems import BadSweep, InvalidPipeline, Problem, shown
+from engine.problems import BadSweep, InvalidPipeline, Problem
+from engine.text import shown
 
 LEADERBOARD = "leaderboard"
 MAX_PROBLEMS = 50
@@ -140,7 +140,7 @@ def has_sweep(pipeline: Pipeline) -> bool:
 
 def axes_of(pipeline: Pipeline, catalog: Types) -> dict[str, tuple[str, ...]]:
     """Return the axes of each node, first ones first; nodes on a cycle are left out."""
-    order = list(in_order(pipeline))
+    order = PipelineGraph(pipeline).order()
     position = {name: index for index, name in enumerate(order)}
     single: dict[str, set[str]] = {}
     for edge in pipeline.edges:
@@ -218,6 +218,7 @@ class _Expander:
         self.columns = _columns(self.values)
         self.titles = _column_titles(self.columns, types)
         self.ids = self._ids_of_copies()
+        self.graph = PipelineGraph(pipeline)
 
     def expand(self, leaderboard: str | None) -> ExpandedPipeline:
         """Return the pipeline with all copies."""
@@ -275,19 +276,9 @@ class _Expander:
 
     def _subject(self, name: str) -> str:
         """Return what an evaluation evaluates: the nearest model above, else the last node with a sweep."""
-        above: dict[str, list[str]] = {}
-        for source, target in dependencies(self.pipeline):
-            above.setdefault(target, []).append(source)
-        seen, level = {name}, [name]
-        while level:
-            sources: list[str] = []
-            for each in level:
-                sources += [source for source in above.get(each, ()) if source not in seen]
-            level = list(dict.fromkeys(sources))
-            seen.update(level)
-            for each in level:
-                if self._makes_model(each):
-                    return self._title(each)
+        for source in islice(chain.from_iterable(self.graph.layers_above([name])), 1, None):
+            if self._makes_model(source):
+                return self._title(source)
         return self._title(self.axes[name][-1])
 
     def _makes_model(self, name: str) -> bool:

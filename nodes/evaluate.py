@@ -18,8 +18,9 @@ from pydantic import Field
 from engine.errors import BadInput
 from engine.export_python import Code, Names, settings, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
+from engine.text import listed
 from engine.values import Predictions, Report
-from nodes.data.columns import HOW_TO_TARGET, listed
+from nodes.data.columns import HOW_TO_TARGET
 from nodes.models.categories import MISSING, class_codes
 
 if TYPE_CHECKING:

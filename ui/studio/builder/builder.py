@@ -14,8 +14,7 @@ from engine.problems import Problem
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
 from engine.sweeps import ExpandedPipeline, Values, branch_label, param_label, value_label
-from engine.text import duration
-from engine.wording import readable
+from engine.text import duration, readable
 from ui.studio.builder import open_pipeline as desks
 from ui.studio.builder.node_panel import failure, panel
 from ui.studio.builder.node_states import node_views

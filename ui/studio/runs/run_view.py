@@ -17,8 +17,7 @@ from engine.pipeline import Pipeline
 from engine.run_state import STARTING_SECONDS, RunState
 from engine.store import Store
 from engine.sweeps import ExpandedPipeline
-from engine.text import clock, duration, failure_line, last_words
-from engine.wording import readable
+from engine.text import clock, duration, failure_line, last_words, readable
 from ui.studio.markdown import plain
 from ui.studio.runs.history import History, document_of, planned_of
 from ui.studio.runs.node_view import draw_node
