@@ -16,7 +16,7 @@ from engine.errors import BadInput
 from engine.node_types import NodeParams, NodeType
 from engine.params import Types, params_of
 from engine.pipeline import NodeSettings, Pipeline, PortRef
-from engine.sweeps import expansion
+from engine.sweeps import ExpandedPipeline, expansion
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -110,20 +110,12 @@ class Plan:
 
 
 def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan:
-    """The plan for a valid document, its sweeps written out; a node that is swept means all its branches."""
+    """Return the plan for a valid document, its sweeps expanded; a swept node stands for all its branches."""
     import networkx as nx
 
     whole = expansion(document, catalogue)
-    document, to, start = whole.document, whole.up_to(request.to), whole.of(request.start)
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(document.nodes)
-    graph.add_edges_from((edge.source.node, edge.target.node) for edge in document.edges)
-    _must_exist(graph, to, "--to")
-    _must_exist(graph, start, "--from")
-    fresh = _reached(start, graph.successors)
-    wanted = _reached(to or fresh or graph, graph.predecessors)
-    if unreached := set(start) - wanted:
-        raise BadInput(f"--from {', '.join(sorted(unreached))}: --to {', '.join(request.to)} does not depend on it.")
+    graph, wanted, fresh = _select(whole, request)
+    document = whole.document
     inputs = _inputs(document)
     position = {node: index for index, node in enumerate(document.nodes)}
     steps = {}
@@ -138,6 +130,29 @@ def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan
             fresh=node in fresh or not node_type.cacheable,
         )
     return Plan(graph.subgraph(wanted).copy(), steps)
+
+
+def check_requested_nodes(document: Pipeline, catalogue: Types, request: RunOptions) -> None:
+    """Raise ``BadInput`` if a valid document lacks a node that the request names."""
+    if request.to or request.start:
+        _select(expansion(document, catalogue), request)
+
+
+def _select(whole: ExpandedPipeline, request: RunOptions) -> tuple[nx.DiGraph[str], set[str], set[str]]:
+    """Return the graph of all nodes, the nodes to run, and those of them to run whatever is stored."""
+    import networkx as nx
+
+    document, to, start = whole.document, whole.up_to(request.to), whole.of(request.start)
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(document.nodes)
+    graph.add_edges_from((edge.source.node, edge.target.node) for edge in document.edges)
+    _must_exist(graph, to, "--to")
+    _must_exist(graph, start, "--from")
+    fresh = _reached(start, graph.successors)
+    wanted = _reached(to or fresh or graph, graph.predecessors)
+    if unreached := set(start) - wanted:
+        raise BadInput(f"--from {', '.join(sorted(unreached))}: --to {', '.join(request.to)} does not depend on it.")
+    return graph, wanted, fresh
 
 
 def _reached(nodes: Iterable[str], neighbours: Callable[[str], Iterable[str]]) -> set[str]:

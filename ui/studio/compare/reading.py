@@ -15,8 +15,8 @@ from engine.errors import SylvaError
 from engine.events import EventLog, RunRow
 from engine.pipeline import Node, Pipeline
 from engine.run_state import RunState
+from engine.run_summaries import result_state
 from engine.store import Artifact, Store
-from engine.summaries import result_state
 from engine.values import Report
 from engine.wording import readable
 from ui.studio.compare.leaderboard import EvaluationSummary, Line, model_behind

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.errors import SylvaError
-from engine.summaries import RunSummary
+from engine.run_summaries import RunSummary
 from engine.text import clock, duration
 from engine.wording import readable
 from ui.studio import links
