@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,6 +21,9 @@ from engine.node_types import NodeParams, NodeType, NodeTypes
 from engine.pipeline import Node, Pipeline
 from engine.problems import BadParam, InvalidPipeline, MissingParam, Problem, UnknownNode, UnknownParam, UnknownType
 from engine.text import explain, listed, shown, suggest
+
+VALIDATED = 2048
+"""How many valid parameters are remembered. They are immutable."""
 
 Types = NodeTypes
 
@@ -66,7 +70,7 @@ def _load_params(name: str, node: Node, node_type: NodeType) -> NodeParams:
     # As JSON, since strict parameters take a list for a tuple or a text for a date from JSON only.
     text = json.dumps(node.params)
     try:
-        return node_type.params.model_validate_json(text)
+        return _validated(node_type.params, text)
     except ValidationError as error:
         found = _params_problems(name, node, node_type, error.errors(include_url=False))
     except BadInput as error:
@@ -74,6 +78,12 @@ def _load_params(name: str, node: Node, node_type: NodeType) -> NodeParams:
     except Exception as error:  # a validator is a package's own code
         found = [BadParam(f"its fields could not be checked ({type(error).__name__}: {error})", node=name)]
     raise InvalidPipeline(found)
+
+
+@lru_cache(VALIDATED)
+def _validated(model: type[NodeParams], text: str) -> NodeParams:
+    """Validate parameters once for each process: checks and plans ask for the same again."""
+    return model.model_validate_json(text)
 
 
 def _params_problems(name: str, node: Node, node_type: NodeType, errors: list[ErrorDetails]) -> list[Problem]:

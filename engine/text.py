@@ -211,3 +211,12 @@ def last_words(workspace: Workspace, run: str) -> str:
     log = workspace.supervisor_log(run)
     lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
     return next((line for line in reversed(lines) if line.strip()), "")
+
+
+def cell(value: Any) -> str:
+    """Return a value as a table shows it."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.0f}"
+    return str(value)

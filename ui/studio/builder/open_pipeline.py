@@ -307,14 +307,14 @@ class OpenPipeline:
         """Run the pipeline as it is now: all of it, up to some nodes, or some nodes and all below them afresh."""
         with _starting:
             self._refuse_second()
-            studio().start(self.document, RunOptions(pipeline=self.pipeline, to=to, force_from=afresh))
+            studio().runs.start(self.document, RunOptions(pipeline=self.pipeline, to=to, force_from=afresh))
 
     def retry(self) -> None:
         """Go on with the last run; if the pipeline was changed since, run it anew: what is finished is in the store."""
         with _starting:
             self._refuse_second()
             if self.run is not None and self.run_document is not None and self._same_work(self.run_document):
-                studio().go_on(self.run.id)
+                studio().runs.resume(self.run.id)
                 self.awaited = self.run.id, self.run.attempt, time.time() + STARTING_SECONDS
             else:
                 self.start()
@@ -323,7 +323,7 @@ class OpenPipeline:
         """Ask the run that this pipeline has at work now to stop."""
         self._look_at_runs()
         if self.run is not None:
-            studio().stop(self.run.id)
+            studio().runs.cancel(self.run.id)
 
     # As a whole
 

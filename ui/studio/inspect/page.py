@@ -16,8 +16,8 @@ import streamlit as st
 from engine.errors import BadInput, CorruptObject, SylvaError
 from engine.events import EventLog
 from engine.run_state import RunState, run_state
+from engine.run_summaries import RunSummary
 from engine.store import Artifact
-from engine.summaries import RunSummary, summarise
 from engine.text import clock, counted, failure_line, readable
 from nodes.inspection.layers import Layers, load_layers
 from ui.studio import links
@@ -116,7 +116,7 @@ def _forests(log: EventLog) -> list[tuple[RunSummary, Choice, str]]:
         if FOREST not in row.document and INSPECTION not in row.document:
             continue
         document = written_out(row)
-        summary = summarise(log, row.id) if document else None
+        summary = studio().runs.summary(row.id) if document else None
         if document is None or summary is None:  # not readable, or forgotten meanwhile
             continue
         state = run_state(log, row)

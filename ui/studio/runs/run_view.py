@@ -161,7 +161,7 @@ def cause(state: RunState) -> str:
 
 def _stop(state: RunState) -> None:
     try:
-        studio().stop(state.id)
+        studio().runs.cancel(state.id)
         st.session_state["run-stopping"] = (state.id, state.attempt)
     except SylvaError as error:
         st.session_state["run-refused"] = str(error)
@@ -169,7 +169,7 @@ def _stop(state: RunState) -> None:
 
 def _go_on(state: RunState) -> None:
     try:
-        studio().go_on(state.id)
+        studio().runs.resume(state.id)
         st.session_state["run-awaited"] = (state.id, state.attempt, time.time() + STARTING_SECONDS)
     except SylvaError as error:
         st.session_state["run-refused"] = str(error)
