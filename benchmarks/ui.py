@@ -198,7 +198,7 @@ def _cpu_seconds() -> float:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().split(b"\0")
-            if b"ui" in words or b"engine.launch" in words:
+            if b"ui" in words or b"engine.supervisor" in words:
                 fields = (path.parent / "stat").read_text().rpartition(")")[2].split()
                 total += int(fields[11]) + int(fields[12])
         except OSError:

@@ -13,11 +13,11 @@ from pydantic import JsonValue
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-from engine.branches import with_param_values
 from engine.errors import BadSweep
 from engine.node_types import NodeType, NodeTypes
 from engine.pipeline import Node, NodeSettings, Pipeline, Sweep
 from engine.pipeline_file import with_values
+from engine.sweeps import with_param_values
 from engine.validation import unknown_node
 
 

@@ -26,7 +26,7 @@ from engine.errors import BadInput
 from engine.text import readable
 
 if TYPE_CHECKING:
-    from engine.node_types import NodeParams, NodeType, NodeTypes
+    from engine.node_types import Branch, NodeParams, NodeType, NodeTypes
     from engine.pipeline import Pipeline
     from engine.plan import Plan, PlannedNode
 
@@ -57,6 +57,10 @@ class Names:
     gathered: Mapping[str, Mapping[str, Raw]]
     """By port, what feeds an input that takes many edges: the variables by the ids of the nodes they come from."""
     outputs: Mapping[str, Raw]
+    branch: Branch | None
+    """The branch of a sweep that the node evaluates."""
+    branches: Mapping[str, list[Branch | None]]
+    """By port, the branches that a comparison is fed by, in the order of ``gathered``."""
     local: Callable[[str], Raw]
     """A variable for a thing in between, that no other node uses: ``local("rows")``."""
 
@@ -136,7 +140,14 @@ class _Variables:
             else:
                 inputs[port] = self._outputs[sources[0]]
         outputs = {port.name: self._outputs[step.id, port.name] for port in step.type.outputs}
-        return Names(inputs, gathered, outputs, lambda stem: self.free(f"{step.id}_{stem}"))
+        return Names(
+            inputs,
+            gathered,
+            outputs,
+            step.branch,
+            step.branches,
+            lambda stem: self.free(f"{step.id}_{stem}"),
+        )
 
 
 # The parts of the script

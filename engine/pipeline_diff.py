@@ -13,9 +13,9 @@ from typing import Any
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from engine.branches import param_words
 from engine.node_types import NodeType, NodeTypes
 from engine.pipeline import Node, NodeSettings, Pipeline, Range, Sweep
+from engine.sweeps import param_label
 from engine.text import readable
 
 ABSENT, PRESENT, UNSET = "missing", "present", "–"
@@ -99,7 +99,7 @@ def _text(value: object) -> str:
 def _sweep_text(sweep: Sweep, node_type: NodeType | None) -> str:
     """Return a sweep in a line: ``γ: 0.5, 0.9; μ: 1 to 4; 10 drawn``."""
     choices = {**sweep.grid, **sweep.random}
-    parts = [f"{param_words(name, node_type)}: {_choice_text(choice)}" for name, choice in choices.items()]
+    parts = [f"{param_label(name, node_type)}: {_choice_text(choice)}" for name, choice in choices.items()]
     if sweep.random:
         parts.append(f"{sweep.trials} drawn")
     return readable("; ".join(parts), LONGEST_VALUE)

@@ -91,16 +91,16 @@ class Store:
     workspace: Workspace
     scratch: str = "shared"
 
-    def put(self, port_type: str, value: Savable, *, node: str = "", room: int | None = None) -> Artifact:
-        """Keep ``value`` durably; the same content is kept once. ``room`` is how many bytes may still be added."""
+    def put(self, port_type: str, value: Savable, *, node: str = "", bytes_left: int | None = None) -> Artifact:
+        """Store ``value`` durably; equal content is stored once. ``bytes_left`` is how much may still be added."""
         crash_point("before-write", node)
         with self._temporary_folder() as folder:
             value.save(folder)
             files = _hashed_and_synced(folder)
             output = Artifact(port_type, _digest_of(files), files)
-            if room is not None and output.size > room:
+            if bytes_left is not None and output.size > bytes_left:
                 raise SylvaError(
-                    f"the store has {room:,} bytes left of its limit and this output needs {output.size:,}; "
+                    f"the store has {bytes_left:,} bytes left of its limit and this output needs {output.size:,}; "
                     "free space with `sylva gc` or raise --store-limit"
                 )
             crash_point("after-temporary", node)

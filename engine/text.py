@@ -1,6 +1,7 @@
 """Turn values into the text of messages, tables and screens.
 
 - ``duration``, ``clock``, ``size``, ``counted``  a time span, a moment, bytes, ``3 rows``
+- ``cell``          a value in a table
 - ``shown``, ``listed``, ``suggest``  a value in a message, a list of names, ``did you mean 'table'?``
 - ``readable``      text from outside with control characters spelled out
 - ``explain``       what pydantic found, as a sentence
@@ -61,6 +62,15 @@ def counted(count: int, one: str, many: str = "") -> str:
     """Return a number with its noun: ``1 row``, ``2,000 rows``."""
     noun = one if count == 1 else many or f"{one}s"
     return f"{count:,} {noun}"
+
+
+def cell(value: Any) -> str:
+    """Return a value as a table shows it."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.0f}"
+    return str(value)
 
 
 # Values and names inside a message

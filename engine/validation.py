@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -39,6 +40,7 @@ from engine.errors import (
 from engine.graph import PipelineGraph
 from engine.node_types import SOURCE_COLUMNS, Column, Columns, NodeParams, NodeType, NodeTypes, Port
 from engine.pipeline import Edge, Node, Pipeline, PortRef
+from engine.pipeline_file import with_values
 from engine.text import explain, listed, shown, suggest
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 
     from engine.workspace import Files
 
+REMEMBERED_PARAMS = 2048
+"""How many valid parameters are remembered; they never change."""
 MAX_LISTED = 12
 """How many fields, ports or nodes a message lists."""
 
@@ -56,8 +60,7 @@ Skip = Callable[[NodeType, NodeParams], bool]
 def find_problems(pipeline: Pipeline, catalog: NodeTypes) -> list[Problem]:
     """Return everything that is wrong with the pipeline itself; an empty list means that it can run."""
     # Imported here: ``engine.sweeps`` checks the parameters of each branch by this module.
-    from engine.branches import node_sweep_problems
-    from engine.sweeps import document_sweep_problems
+    from engine.sweeps import node_sweep_problems, sweep_problems
 
     problems: list[Problem] = []
     for name, node in pipeline.nodes.items():
@@ -70,7 +73,7 @@ def find_problems(pipeline: Pipeline, catalog: NodeTypes) -> list[Problem]:
         edges.add(edge)
     problems += _missing_inputs(pipeline, catalog)
     problems += _cycles(pipeline)
-    problems += document_sweep_problems(pipeline, catalog)
+    problems += sweep_problems(pipeline, catalog)
     return problems
 
 
@@ -94,7 +97,7 @@ def load_params(name: str, node: Node, catalog: NodeTypes) -> NodeParams:
     problems: list[Problem]
     try:
         # From JSON, since strict parameters take a list for a tuple, or text for a date, from JSON only.
-        return node_type.params.model_validate_json(json.dumps(node.params))
+        return _validated(node_type.params, json.dumps(node.params))
     except ValidationError as error:
         problems = _params_problems(name, node, node_type, error.errors(include_url=False))
     except BadInput as error:
@@ -102,6 +105,12 @@ def load_params(name: str, node: Node, catalog: NodeTypes) -> NodeParams:
     except Exception as error:  # the validators are code of the package that has the node type
         problems = [BadParam(f"its fields could not be checked ({type(error).__name__}: {error})", node=name)]
     raise InvalidPipeline(problems)
+
+
+@lru_cache(REMEMBERED_PARAMS)
+def _validated(model: type[NodeParams], text: str) -> NodeParams:
+    """Validate parameters once for each process: checks and plans ask for the same again."""
+    return model.model_validate_json(text)
 
 
 def node_problems(name: str, node: Node, catalog: NodeTypes) -> Iterator[Problem]:
@@ -193,10 +202,13 @@ def _source_problems(pipeline: Pipeline, catalog: NodeTypes, files: Files, skip:
 
 def _params_of_branches(name: str, node: Node, catalog: NodeTypes) -> list[NodeParams]:
     """Return the node's parameters in each of its branches; an empty list if they cannot be used."""
-    from engine.branches import branches
+    from engine.sweeps import combinations, with_param_values
 
     try:
-        return [load_params(name, branch, catalog) for branch in branches(name, node, catalog)]
+        if node.sweep is None:
+            return [load_params(name, node, catalog)]
+        params = [with_param_values(node.params, values) for values in combinations(name, node, catalog)]
+        return [load_params(name, with_values(node, params=each, sweep=None), catalog) for each in params]
     except InvalidPipeline:
         return []
 

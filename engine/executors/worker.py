@@ -64,7 +64,8 @@ def _run(job: NodeTask, store: Store, folder: Path, tell: Tell) -> CacheEntry:
     values = node_type.run(_context(job, store, folder, tell), given, params)
     _check_ports(node_type, values)
     outputs = {
-        port.name: store.put(port.type, values[port.name], node=job.node, room=job.room) for port in node_type.outputs
+        port.name: store.put(port.type, values[port.name], node=job.node, bytes_left=job.bytes_left)
+        for port in node_type.outputs
     }
     return CacheEntry(job.key, job.run, job.node, time.monotonic() - began, time.time(), outputs)
 
@@ -92,7 +93,7 @@ def _check_ports(node_type: NodeType, values: dict[str, Any]) -> None:
 def _already_done(job: NodeTask, store: Store) -> bool:
     """Whether another run, or this one just before it was killed, finished the same work meanwhile."""
     result = store.find(job.key)
-    return result is not None and (not job.fresh or result.run == job.run)
+    return result is not None and (not job.force or result.run == job.run)
 
 
 @contextmanager
@@ -118,10 +119,12 @@ def _context(job: NodeTask, store: Store, folder: Path, tell: Tell) -> NodeConte
         checkpoint=folder,
         threads=job.threads,
         sources=job.sources,
+        branch=job.branch,
+        branches=job.branches,
         on_progress=calmly,
         on_log=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True),
-        on_job=lambda place, state, seconds: tell("jobs", jobs=[[place, state, seconds]]),
-        on_tell=lambda part, data: _tell_part(part, data, tell),
+        on_subtask=lambda place, state, seconds: tell("jobs", jobs=[[place, state, seconds]]),
+        on_publish=lambda part, data: _tell_part(part, data, tell),
         on_reading=lambda subject, field: tell("reading", subject=subject, field=field),
         cancelled=cancelled,
         run=job.run,

@@ -66,8 +66,8 @@ def train(ctx: NodeContext, table: Table, learner: Learner, params: NodeParams) 
         threads=ctx.threads,
         progress=ctx.progress,
         log=ctx.log,
-        job=ctx.job,
-        tell=ctx.tell,
+        job=ctx.subtask,
+        tell=ctx.publish,
         cancelled=ctx.cancelled.is_set,
         checkpoint=ctx.checkpoint,
     )

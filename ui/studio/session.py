@@ -15,15 +15,12 @@ import streamlit as st
 
 from deepforest.forest.kernel_cache import PARTS, is_ready, kernel_folder, start_compiling
 from engine import sandbox
-from engine.errors import BadInput, InvalidPipeline, SylvaError
 from engine.events import EventLog
-from engine.launch import Launcher, find_all_problems, new_run, request_cancel
 from engine.node_types import NodeCatalog, load_catalog
-from engine.pipeline import Pipeline
-from engine.plan import RunOptions, make_plan
-from engine.run_state import run_state
+from engine.runs import Runs
 from engine.store import Store
-from engine.workspace import CLEANING_SECONDS, Files, Workspace
+from engine.supervisor_starter import SupervisorStarter
+from engine.workspace import Files, Workspace
 from nodes.load_data import IMPORTS
 
 
@@ -45,11 +42,16 @@ class Studio:
         return Store(self.workspace)
 
     @cached_property
-    def launcher(self) -> Launcher:
-        """Starts supervisors without loading anything; made once, when the studio starts."""
-        launcher = Launcher()
-        atexit.register(launcher.close)
-        return launcher
+    def starter(self) -> SupervisorStarter:
+        """The process that starts supervisors; it has loaded all that nodes need."""
+        starter = SupervisorStarter(preload=True)
+        atexit.register(starter.close)
+        return starter
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The runs of the workspace."""
+        return Runs(self.workspace, self.catalogue, self.starter)
 
     @cached_property
     def compiler(self) -> subprocess.Popen[bytes] | None:
@@ -62,46 +64,16 @@ class Studio:
 
     @contextmanager
     def log(self) -> Iterator[EventLog]:
-        """The run log; opened for each use, since Streamlit runs each script in a thread of its own."""
+        """Open the run log; for each use, since Streamlit runs each script in a thread of its own."""
         with EventLog(self.workspace.create()) as log:
             yield log
-
-    def start(self, document: Pipeline, request: RunOptions) -> str:
-        """Run a document; its run's id. Raises everything that is wrong with it before anything is written."""
-        problems = find_all_problems(document, self.catalogue, request, self.workspace)
-        if problems:
-            raise InvalidPipeline(problems)
-        if not document.nodes:
-            raise BadInput("The pipeline has no nodes yet; drag some onto the canvas.")
-        make_plan(document, self.catalogue, request)
-        with self.workspace.create().in_use(CLEANING_SECONDS), self.log() as log:
-            run = new_run(log, document, request)
-            try:
-                self.launcher.start(self.workspace, run)
-            except SylvaError:
-                log.append(run, "run-finished", state="interrupted")
-                raise
-        return run
-
-    def go_on(self, run: str) -> None:
-        """Retry or resume a run: nothing that is finished runs again."""
-        with self.workspace.create().in_use(CLEANING_SECONDS), self.log() as log:
-            state = run_state(log, log.run(run))
-            if state.live:
-                raise SylvaError(f"Run {run} is {state.state} already.")
-            self.launcher.start(self.workspace, run)
-
-    def stop(self, run: str) -> None:
-        """Ask a run to stop; it stays resumable."""
-        with self.log() as log:
-            request_cancel(run_state(log, log.run(run)))
 
 
 @st.cache_resource(show_spinner=False)
 def studio() -> Studio:
     """The studio of this server; its workspace is the one the environment names."""
     made = Studio(Workspace.at(), load_catalog())
-    _ = made.launcher
+    _ = made.starter
     sandbox.warm([*IMPORTS, "nodes.data.files", "ui.studio.models.scoring_jobs"])
     _ = made.compiler
     # The form of a deep forest needs the library, which takes seconds to load: better before anyone waits for it.

@@ -43,7 +43,7 @@ def open_example(studio: Studio) -> str:
     with studio.log() as log:
         has_run = log.last_run_of(pipeline) is not None
     if not has_run:
-        studio.start(library.open(pipeline).document, RunOptions(pipeline=pipeline))
+        studio.runs.start(library.open(pipeline).document, RunOptions(pipeline=pipeline))
     return pipeline
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from engine.branches import how_many
 from engine.graph import PipelineGraph
 from engine.pipeline import Edge, Pipeline, Sweep
 from engine.run_state import NodeState, RunState
+from engine.sweeps import branch_count
 from engine.text import counted
 from ui.studio.canvas import NodeView, State
 
@@ -53,7 +53,7 @@ def node_views(
 
 
 def _awaited(sweep: Sweep) -> NodeView:
-    return {"state": "idle", "text": f"Sweep: {counted(how_many(sweep), 'branch', 'branches')}"}
+    return {"state": "idle", "text": f"Sweep: {counted(branch_count(sweep), 'branch', 'branches')}"}
 
 
 def unchanged_nodes(document: Pipeline, since: Pipeline) -> set[str]:

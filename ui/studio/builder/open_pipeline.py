@@ -27,8 +27,8 @@ from engine.pipeline import Pipeline, PortRef
 from engine.pipeline_file import parse, with_values
 from engine.pipeline_library import FileVersion, Library, Opened, Outdated, UnknownPipeline
 from engine.plan import RunOptions
-from engine.run_state import STARTING_SECONDS, RunState, fold, mark_interrupted_if_dead
-from engine.sweeps import ExpandedPipeline, as_run
+from engine.run_state import STARTING_SECONDS, RunState, apply_events, mark_interrupted_if_dead
+from engine.sweeps import ExpandedPipeline, expand_past
 from engine.validation import find_problems, find_source_problems
 from engine.workspace import Files
 from ui.studio.canvas import Edited, Reveal
@@ -267,8 +267,8 @@ class OpenPipeline:
             return
         if self.run is None or self.run.id != row.id:
             self.run, self.run_document = RunState(row.id, row.name, row.created), document_of(row)
-            self.run_branches = as_run(self.run_document, self.catalogue) if self.run_document else None
-        self.run = fold(self.run, log.events(row.id, self.run.last_event))
+            self.run_branches = expand_past(self.run_document, self.catalogue) if self.run_document else None
+        self.run = apply_events(self.run, log.events(row.id, self.run.last_event))
         self.watching |= self.running
 
     @property
@@ -278,11 +278,11 @@ class OpenPipeline:
 
     def copies(self, node: str) -> tuple[str, ...]:
         """The nodes of the last run that stand for a node here: itself, or its branches if it is swept."""
-        return self.run_branches.of([node]) if self.run_branches else (node,)
+        return self.run_branches.copies_of([node]) if self.run_branches else (node,)
 
     def origin(self, name: str) -> str:
         """The node here that a node of the last run stands for."""
-        return self.run_branches.origins.get(name, name) if self.run_branches else name
+        return self.run_branches.source_node.get(name, name) if self.run_branches else name
 
     @property
     def running(self) -> bool:
@@ -306,14 +306,14 @@ class OpenPipeline:
         """Run the pipeline as it is now: all of it, up to some nodes, or some nodes and all below them afresh."""
         with _starting:
             self._refuse_second()
-            studio().start(self.document, RunOptions(pipeline=self.pipeline, to=to, start=afresh))
+            studio().runs.start(self.document, RunOptions(pipeline=self.pipeline, to=to, force_from=afresh))
 
     def retry(self) -> None:
         """Go on with the last run; if the pipeline was changed since, run it anew: what is finished is in the store."""
         with _starting:
             self._refuse_second()
             if self.run is not None and self.run_document is not None and self._same_work(self.run_document):
-                studio().go_on(self.run.id)
+                studio().runs.resume(self.run.id)
                 self.awaited = self.run.id, self.run.attempt, time.time() + STARTING_SECONDS
             else:
                 self.start()
@@ -322,7 +322,7 @@ class OpenPipeline:
         """Ask the run that this pipeline has at work now to stop."""
         self._look_at_runs()
         if self.run is not None:
-            studio().stop(self.run.id)
+            studio().runs.cancel(self.run.id)
 
     # As a whole
 

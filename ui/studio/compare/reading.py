@@ -16,8 +16,8 @@ from engine.graph import model_behind
 from engine.node_types import NodeCatalog
 from engine.pipeline import Node, Pipeline
 from engine.run_state import RunState
+from engine.run_summaries import result_state
 from engine.store import Artifact, Store
-from engine.summaries import result_state
 from engine.text import readable
 from engine.values import Report
 from ui.studio.compare.leaderboard import EvaluationSummary, Line

@@ -16,8 +16,8 @@ import streamlit as st
 from engine.errors import BadInput, CorruptObject, SylvaError
 from engine.events import EventLog
 from engine.run_state import RunState, run_state
+from engine.run_summaries import RunSummary
 from engine.store import Artifact
-from engine.summaries import RunSummary, summarise
 from engine.text import clock, counted, failure_line, readable
 from nodes.inspection.layers import Layers, load_layers
 from ui.studio import links
@@ -116,7 +116,7 @@ def _forests(log: EventLog) -> list[tuple[RunSummary, Choice, str]]:
         if FOREST not in row.document and INSPECTION not in row.document:
             continue
         document = written_out(row)
-        summary = summarise(log, row.id) if document else None
+        summary = studio().runs.summary(row.id) if document else None
         if document is None or summary is None:  # not readable, or forgotten meanwhile
             continue
         state = run_state(log, row)
@@ -131,7 +131,7 @@ def _forests(log: EventLog) -> list[tuple[RunSummary, Choice, str]]:
 def _score(log: EventLog, history: History, run: RunSummary, choice: Choice, state: RunState) -> str:
     """What the run found, else how good the last kept layer told so far is."""
     node = state.nodes.get(choice.forest or "")
-    kept = [record for record in told_layers(node.parts) if record["kept"]] if node else []
+    kept = [record for record in told_layers(node.partial_results) if record["kept"]] if node else []
     return history.headline(log, run) or (f"{kept[-1]['score']:.4f}, rows held out" if kept else "")
 
 

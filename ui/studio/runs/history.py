@@ -15,9 +15,9 @@ from engine.node_types import load_catalog
 from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
 from engine.run_state import RunState
+from engine.run_summaries import RunPipelines, RunSummary, main_report, result_state, summaries
 from engine.store import Artifact, Store
-from engine.summaries import RunSummary, most_telling, result_state, summaries
-from engine.sweeps import ExpandedPipeline, as_run
+from engine.sweeps import ExpandedPipeline, expand_past
 from engine.values import Report
 
 
@@ -34,7 +34,7 @@ class History:
         """The newest runs that the words fit and that are in one of the states; whether there are more."""
         found: list[RunSummary] = []
         searched = None if words or states else limit + 1
-        for run in summaries(log, searched, wanted=lambda noted: _fits(noted, words)):
+        for run in summaries(log, RunPipelines(), searched, matches=lambda noted: _fits(noted, words)):
             if not states or run.state in states:
                 if len(found) == limit:
                     return found, True
@@ -70,13 +70,13 @@ def document_of(row: RunRow) -> Pipeline | None:
 def written_out(row: RunRow) -> Pipeline | None:
     """The pipeline of a run as it was planned: with a node for each branch of a sweep, as in the state of the run."""
     planned = planned_of(row)
-    return planned.document if planned else None
+    return planned.pipeline if planned else None
 
 
 def planned_of(row: RunRow) -> ExpandedPipeline | None:
     """The same, with what became of each node of the pipeline as it was written."""
     document = document_of(row)
-    return as_run(document, load_catalog()) if document else None
+    return expand_past(document, load_catalog()) if document else None
 
 
 def final_reports(store: Store, row: RunRow, state: RunState) -> dict[str, Report]:
@@ -109,5 +109,5 @@ def headline_of(reports: Mapping[str, Report]) -> str:
     """The most telling report in a few words: a comparison before an evaluation before anything else."""
     from ui.studio.previews import headline
 
-    report = most_telling(reports.values())
+    report = main_report(reports.values())
     return ": ".join(part for part in headline(report) if part) if report else ""

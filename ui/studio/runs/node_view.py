@@ -30,7 +30,7 @@ def draw_node(state: RunState, document: Pipeline | None, name: str) -> None:
     """Everything about the node ``name``."""
     node = state.nodes[name]
     _draw_standing(name, node)
-    if node.jobs:
+    if node.subtasks:
         _draw_jobs(state.id, name, node)
     _draw_outputs(state, name, node)
     _draw_log(state.id, name)
@@ -75,7 +75,7 @@ def standing(node: NodeState, now: float) -> list[str]:
 
 def _draw_jobs(run: str, name: str, node: NodeState) -> None:
     st.markdown("##### Fits")
-    jobs = settled(node.jobs, node.state)
+    jobs = settled(node.subtasks, node.state)
     lines = layer_lines(jobs)
     last = list(lines)[-1]
     st.text(f"{readable(last)}: {lines[last]}")

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.errors import SylvaError
-from engine.summaries import RunSummary
+from engine.run_summaries import RunSummary
 from engine.text import clock, duration, readable
 from ui.studio import links
 from ui.studio.markdown import plain

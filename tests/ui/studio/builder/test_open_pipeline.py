@@ -19,7 +19,7 @@ from engine.processes import identify
 from engine.workspace import Workspace
 from ui.studio.builder.open_pipeline import DELETED, OpenPipeline
 from ui.studio.canvas import Edited
-from ui.studio.canvas.protocol import Revision, take
+from ui.studio.canvas.protocol import Revision, apply_edit
 
 CATALOGUE = load_catalog()
 DOCUMENT = Pipeline(name="Wine", nodes={"load": Node(type="load-data", params={"source": "sample:wine"})})
@@ -92,11 +92,13 @@ def test_the_canvas_is_drawn_anew_only_for_what_it_owns(desk: OpenPipeline):
 def test_an_edit_that_a_browser_sends_again_to_a_new_desk_takes_nothing_back(desk: OpenPipeline):
     sent = {"instance": "tab", "pipeline": desk.pipeline, "revision": 1, "epoch": desk.epoch}
     sent["document"] = {"nodes": {"load": {"type": "load-data"}}, "edges": [], "layout": {"load": [9, 9]}, "notes": []}
-    edited = take(desk.document, sent, pipeline=desk.pipeline, epoch=desk.epoch, taken=Revision())
+    edited = apply_edit(desk.document, sent, pipeline=desk.pipeline, epoch=desk.epoch, taken=Revision())
     assert edited.document != desk.document and desk.take(edited)
     other_tab(desk).edit(with_split)
     after_restart = other_tab(desk)
-    again = take(after_restart.document, sent, pipeline=desk.pipeline, epoch=after_restart.epoch, taken=Revision())
+    again = apply_edit(
+        after_restart.document, sent, pipeline=desk.pipeline, epoch=after_restart.epoch, taken=Revision()
+    )
     assert again.document is after_restart.document
     assert set(again.document.nodes) == {"load", "split"}
 

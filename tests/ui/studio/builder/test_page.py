@@ -13,7 +13,6 @@ from streamlit.testing.v1 import AppTest
 from engine import pipeline_file
 from engine.errors import SylvaError
 from engine.events import EventLog
-from engine.launch import Launcher
 from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline, PortRef, Sweep
 from engine.pipeline_file import dumps, write
@@ -21,6 +20,7 @@ from engine.pipeline_library import Library
 from engine.plan import RunOptions
 from engine.processes import identify
 from engine.run_state import run_state
+from engine.supervisor_starter import SupervisorStarter
 from engine.workspace import Workspace
 from tests.e2e.tab import until
 from ui.studio.builder import builder, node_panel, pipeline_list
@@ -41,16 +41,16 @@ WINE = Pipeline(
 
 
 @pytest.fixture(scope="module")
-def launcher() -> Iterator[Launcher]:
-    made = Launcher()
+def starter() -> Iterator[SupervisorStarter]:
+    made = SupervisorStarter(preload=True)
     yield made
     made.close()
 
 
 @pytest.fixture
-def studio(tmp_path: Path, launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> Studio:
+def studio(tmp_path: Path, starter: SupervisorStarter, monkeypatch: pytest.MonkeyPatch) -> Studio:
     made = Studio(Workspace(tmp_path).create(), load_catalog())
-    made.__dict__["launcher"] = launcher
+    made.__dict__["starter"] = starter
     for module in (desk, pipeline_list, node_panel, builder):
         monkeypatch.setattr(module, "studio", lambda: made)
     return made

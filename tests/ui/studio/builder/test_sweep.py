@@ -12,7 +12,7 @@ from engine.pipeline import Node, Pipeline, Sweep
 from engine.pipeline_file import with_values
 from engine.run_state import NodeState, RunState
 from ui.studio.builder.node_states import node_views, unchanged_nodes
-from ui.studio.canvas.protocol import Revision, payload, take
+from ui.studio.canvas.protocol import Revision, apply_edit, payload
 
 CATALOGUE = load_catalog()
 SWEEP = Sweep.model_validate({"random": {"trees": {"from": 3, "to": 9}}, "trials": 3})
@@ -82,9 +82,9 @@ def test_a_sweep_goes_to_the_canvas_and_comes_back_with_an_undo():
     without = with_values(DOCUMENT, nodes={"forest": with_values(DOCUMENT.nodes["forest"], sweep=None)})
     sent["nodes"]["forest"]["since"] = 2
     edit = {"instance": "tab", "pipeline": "p", "revision": 2, "epoch": 1, "document": sent}
-    assert take(without, edit, pipeline="p", epoch=1, taken=Revision()).document == DOCUMENT
+    assert apply_edit(without, edit, pipeline="p", epoch=1, taken=Revision()).document == DOCUMENT
     sent["nodes"]["forest"] = {"type": "random-forest", "label": "Mine", "since": 2}
-    assert take(DOCUMENT, edit, pipeline="p", epoch=1, taken=Revision()).document == without
+    assert apply_edit(DOCUMENT, edit, pipeline="p", epoch=1, taken=Revision()).document == without
 
 
 def test_a_node_that_sweeps_says_so_before_any_run():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,10 @@ from typing import Any
 import pytest
 
 from engine.errors import SylvaError
-from engine.launch import Launcher
 from engine.node_types import NodeCatalog
 from engine.plan import RunOptions
 from engine.run_state import NodeState, RunState
+from engine.supervisor_starter import SupervisorStarter
 from engine.values import Report
 from engine.workspace import Workspace
 from tests.ui.studio.runs.lab import (
@@ -36,7 +37,8 @@ from ui.studio.runs import page as runs
 from ui.studio.runs import run_view
 from ui.studio.session import Studio
 
-PLUGIN = Path(__file__).parents[3] / "plugin"
+ROOT = Path(__file__).parents[4]
+PLUGIN = ROOT / "tests" / "plugin"
 TRACE = "SYLVA_TEST_TRACE"
 
 
@@ -47,23 +49,23 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def launcher(traces: Path) -> Iterator[Launcher]:
+def starter(traces: Path) -> Iterator[SupervisorStarter]:
     """One warm process for all real runs; it knows the probes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(PLUGIN))
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(PLUGIN), str(ROOT)]))
         patch.setenv(TRACE, str(traces))
-        made = Launcher()
+        made = SupervisorStarter(preload=True)
     yield made
     made.close()
 
 
 @pytest.fixture
-def studio(tmp_path: Path, launcher: Launcher, traces: Path, monkeypatch: pytest.MonkeyPatch) -> Studio:
+def studio(tmp_path: Path, starter: SupervisorStarter, traces: Path, monkeypatch: pytest.MonkeyPatch) -> Studio:
     monkeypatch.syspath_prepend(PLUGIN)
     from sylva_test_nodes import PROBE
 
     made = Studio(Workspace(tmp_path).create(), NodeCatalog([PROBE]))
-    made.__dict__["launcher"] = launcher
+    made.__dict__["starter"] = starter
     for module in (runs, run_view, run_node):
         monkeypatch.setattr(module, "studio", lambda: made)
     traces.write_text("")
@@ -167,7 +169,7 @@ def test_a_run_that_is_not_there_is_said_plainly(studio: Studio, wanted: str) ->
 
 
 def test_a_finished_run_shows_its_result_and_what_each_node_did(studio: Studio) -> None:
-    run = studio.start(probes("a", "b", name="Two *probes*", a={"value": 2}), RunOptions())
+    run = studio.runs.start(probes("a", "b", name="Two *probes*", a={"value": 2}), RunOptions())
     ended(studio, run)
     test = runs_page(run=run)
     assert not test.exception
@@ -182,7 +184,7 @@ def test_a_finished_run_shows_its_result_and_what_each_node_did(studio: Studio) 
 
 def test_a_failed_run_tells_the_cause_first_and_a_retry_runs_nothing_twice(studio: Studio, traces: Path) -> None:
     document = probes("a", "b", "c", b={"action": "raise", "first": 1})
-    run = studio.start(document, RunOptions())
+    run = studio.runs.start(document, RunOptions())
     assert ended(studio, run).state == "failed"
     test = runs_page(run=run)
     assert not test.exception
@@ -200,7 +202,7 @@ def test_a_failed_run_tells_the_cause_first_and_a_retry_runs_nothing_twice(studi
 
 
 def test_a_run_is_stopped_and_resumed(studio: Studio, traces: Path) -> None:
-    run = studio.start(probes("a", "b", b={"action": "gate"}), RunOptions())
+    run = studio.runs.start(probes("a", "b", b={"action": "gate"}), RunOptions())
     started(studio, run, "b")
     test = runs_page(run=run)
     assert not test.exception
@@ -291,9 +293,9 @@ def test_a_run_that_cannot_be_started_is_interrupted_at_once(studio: Studio) -> 
         def start(self, workspace: Workspace, run: str) -> None:
             raise SylvaError("no process left")
 
-    studio.__dict__["launcher"] = Refusing()
+    studio.__dict__["starter"] = Refusing()
     with pytest.raises(SylvaError):
-        studio.start(probes("a"), RunOptions())
+        studio.runs.start(probes("a"), RunOptions())
     with studio.log() as log:
         (row,) = log.runs()
     assert state_of(studio, row.id).state == "interrupted"
