@@ -22,7 +22,6 @@ from engine.errors import SylvaError
 from engine.events import EventLog, Noted, RunRow
 from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
-from engine.problems import InvalidPipeline
 from engine.run_state import LIVE, RunState, fold, mark_interrupted_if_dead
 from engine.store import Artifact, Store
 from engine.sweeps import ExpandedPipeline, as_run
@@ -94,7 +93,7 @@ class RunPipelines:
         try:
             if row.document not in self._written:
                 self.add(row.document, parse(row.document))
-        except InvalidPipeline:
+        except SylvaError:
             self._written[row.document] = None
         return self._written.get(row.document)
 

@@ -85,10 +85,11 @@ class Runs:
     ) -> None:
         self.workspace = workspace
         self.store = Store(workspace)
+        self.starter = starter
+        """The process that starts supervisors; started with the first run if there is none yet."""
         self.supervisor: SupervisorProcess | None = None
         """The supervisor that was started last, for a caller that waits for it."""
         self._catalog = catalog
-        self._starter = starter
         self._pipelines = RunPipelines(catalog)
         self._held: ExitStack | None = None
         self._log: EventLog | None = None
@@ -197,11 +198,11 @@ class Runs:
             log.append(run_id, "run-finished", state="interrupted")
 
     def _hand_over(self, run_id: str) -> None:
-        if self._starter is None:
-            self._starter = SupervisorStarter()
+        if self.starter is None:
+            self.starter = SupervisorStarter()
         if self.supervisor is not None:
             self.supervisor.close()
-        self.supervisor = self._starter.start(self.workspace, run_id)
+        self.supervisor = self.starter.start(self.workspace, run_id)
 
     @contextmanager
     def _protected(self) -> Iterator[None]:

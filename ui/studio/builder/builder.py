@@ -93,7 +93,7 @@ def _start_over_if_moved(desk: OpenPipeline) -> None:
 
 def _follow(desk: OpenPipeline) -> None:
     try:
-        with studio().log() as log:
+        with studio().runs.log() as log:
             desk.follow(log)
     except SylvaError as error:
         desk.notice = str(error)

@@ -295,7 +295,7 @@ class OpenPipeline:
 
     def _look_at_runs(self) -> None:
         """Another tab may have started or ended a run since this one was drawn."""
-        with studio().log() as log:
+        with studio().runs.log() as log:
             self.follow(log)
 
     def _refuse_second(self) -> None:
@@ -428,7 +428,7 @@ def keep_copy(library: Library, document: Pipeline) -> str:
 def open_run(run: str) -> None:
     """Put the pipeline of a run on the desk: the one it was started from if that is unchanged, else a copy."""
     library = Library(studio().workspace)
-    with studio().log() as log:
+    with studio().runs.log() as log:
         row = log.run(run)
     document, origin = parse(row.document), row.request.get("pipeline")
     if isinstance(origin, str) and _lies_there(library, origin, document):

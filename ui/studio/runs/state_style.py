@@ -2,6 +2,7 @@
 
 - ``marked``   a state with its mark
 - ``shortened``  text cut where it would not fit
+- ``result_text``  what a run found
 - ``TONES``    the colours of each state; every node brings its own ground, so they read in both themes
 """
 
@@ -9,8 +10,10 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from engine.run_summaries import RunSummary
 from engine.wording import readable
 from ui.cli.progress import MARKS
+from ui.studio.previews.measures import headline
 
 Badge = Literal["red", "orange", "blue", "green", "violet", "gray"]
 
@@ -48,6 +51,12 @@ def tone(state: str) -> Tone:
 def marked(state: str) -> str:
     """A state with its mark: ``✓ done``."""
     return f"{MARKS.get(state, '·')} {state}"
+
+
+def result_text(run: RunSummary) -> str:
+    """Return what a run found in a few words; empty while it is live."""
+    what, figure = headline(run.report) if run.report else ("", "")
+    return ": ".join(part for part in (what, figure) if part)
 
 
 def shortened(text: str, most: int) -> str:

@@ -18,10 +18,10 @@ from datetime import datetime
 import plotly.graph_objects as go
 
 from engine.run_state import JobState
+from engine.runs import Span
 from engine.text import clock, duration
 from ui.studio.plots.style import TOOLS
 from ui.studio.runs.state_style import shortened, tone
-from ui.studio.runs.watch import Span
 
 Jobs = Mapping[tuple[str, ...], JobState]
 

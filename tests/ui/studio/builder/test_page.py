@@ -50,7 +50,7 @@ def starter() -> Iterator[SupervisorStarter]:
 @pytest.fixture
 def studio(tmp_path: Path, starter: SupervisorStarter, monkeypatch: pytest.MonkeyPatch) -> Studio:
     made = Studio(Workspace(tmp_path).create(), load_catalog())
-    made.__dict__["starter"] = starter
+    made.runs.starter = starter
     for module in (desk, pipeline_list, node_panel, builder):
         monkeypatch.setattr(module, "studio", lambda: made)
     return made
