@@ -397,24 +397,21 @@ class RunWatcher:
         self._runs = runs
         self._reported = RunState(row.id, row.name, row.created)
         """What the events say, whether or not the supervisor is alive."""
+        self.state = self._reported
+        """The state as of the last refresh."""
         self._last_time = row.created
         self._spans: list[Span] = []
-
-    @property
-    def state(self) -> RunState:
-        """The state of the run by what was read last and whether its supervisor is alive now."""
-        return mark_interrupted_if_dead(self._reported)
 
     def refresh(self) -> RunState:
         """Read new events and return the present state."""
         self.new_events = []
         self._read()
-        state = self.state
-        if state.live != self._reported.live:
+        self.state = mark_interrupted_if_dead(self._reported)
+        if self.state.live != self._reported.live:
             # Its supervisor is gone. It may have written its last events after the first look.
             self._read()
-            state = self.state
-        return state
+            self.state = mark_interrupted_if_dead(self._reported)
+        return self.state
 
     def _read(self) -> None:
         with self._runs.log() as log:

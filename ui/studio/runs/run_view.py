@@ -14,11 +14,14 @@ from streamlit_flow import streamlit_flow
 from engine.errors import SylvaError
 from engine.events import RunRow
 from engine.pipeline import Pipeline
+from engine.pipeline_library import Library
 from engine.run_state import STARTING_SECONDS, RunState
 from engine.runs import RunWatcher
 from engine.sweeps import ExpandedPipeline
 from engine.text import clock, duration, failure_line, last_words
 from engine.wording import readable
+from ui.studio import links
+from ui.studio.builder.open_pipeline import pipeline_of_run
 from ui.studio.markdown import plain
 from ui.studio.runs.node_view import draw_node
 from ui.studio.runs.run_graph import Layered, clicked, drawing, flow_state, folded_drawing, is_laid_out, titles
@@ -181,13 +184,7 @@ def _needs_polling(state: RunState) -> bool:
 
 def open_pipeline(run: str) -> None:
     """Open the exact pipeline of a run in the builder."""
-    from ui.studio.builder import open_pipeline as desk
-
-    desk.open_run(run)
-    from ui.studio.builder import page as build
-
-    address = {desk.ADDRESS: st.query_params[desk.ADDRESS]}
-    st.switch_page(st.Page(build.page, title="Build", url_path="build"), query_params=address)
+    links.to_build(pipeline_of_run(Library(studio().workspace), studio().runs, run))
 
 
 # Graph and timeline
