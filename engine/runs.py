@@ -158,7 +158,7 @@ class Runs:
         return run_id
 
     def create(self, pipeline: Pipeline, options: RunOptions) -> str:
-        """Write down a run of a valid pipeline that nobody supervises yet; return its id."""
+        """Write a run of a valid pipeline into the log, without a supervisor yet; return its id."""
         text = dumps(pipeline)
         self._pipelines.add(text, pipeline)
         with self.log() as log:
@@ -193,7 +193,7 @@ class Runs:
             os.kill(supervisor.pid, signal.SIGTERM)
 
     def give_up(self, run_id: str) -> None:
-        """Write down that a run never started: without a supervisor, no other process can know."""
+        """Write into the log that a run never started: no other process can know."""
         with self.log() as log:
             log.append(run_id, "run-finished", state="interrupted")
 

@@ -41,7 +41,7 @@ from ui.studio.markdown import plain
 from ui.studio.previews.models import forest_record
 from ui.studio.previews.parts import check_there, counted, opened
 from ui.studio.runs.run_view import open_watcher, steady
-from ui.studio.runs.state_style import marked, result_text, tone
+from ui.studio.runs.state_style import result_text, state_label, tone
 from ui.studio.session import studio
 
 LOOK_SECONDS = 2.0
@@ -99,7 +99,7 @@ def chooser_table(found: list[tuple[RunSummary, Choice, str]]) -> pd.DataFrame:
                 "all parts" if choice.type == INSPECTION else "growth, margins, learners" for _, choice, _ in found
             ],
             "When": [clock(run.started or run.created) for run, _, _ in found],
-            "State": [marked(choice.state) for _, choice, _ in found],
+            "State": [state_label(choice.state) for _, choice, _ in found],
             "Score": [readable(score) for _, _, score in found],
         }
     )
@@ -222,7 +222,7 @@ def _draw_standing(seen: Subject, state: RunState, *, inspected: bool) -> None:
     elif seen.error:
         st.error(plain(readable(failure_line(seen.choice.node, node.error or {}))))
     elif seen.layers is None and node.state not in ("done", "cached"):
-        st.badge(marked(node.state), color=tone(node.state).badge)
+        st.badge(state_label(node.state), color=tone(node.state).badge)
     st.caption(" · ".join(plain(readable(part)) for part in about(seen)))
     if seen.records and seen.choice.type == FOREST:
         st.info(INSPECTED if inspected else HINT, icon=":material/layers:")

@@ -12,7 +12,7 @@ from engine.wording import readable
 from ui.studio import links
 from ui.studio.markdown import plain
 from ui.studio.runs.run_view import LOOK_SECONDS, draw_run, steady
-from ui.studio.runs.state_style import INK, marked, result_text, tone
+from ui.studio.runs.state_style import INK, result_text, state_label, tone
 from ui.studio.session import studio
 
 PAGE_LENGTH = 50
@@ -99,7 +99,7 @@ def history_table(runs: list[RunSummary]) -> pd.DataFrame:
             "Pipeline": [readable(run.name) for run in runs],
             "Started": [clock(run.started or run.created) for run in runs],
             "Took": ["" if run.live else duration(run.seconds) for run in runs],
-            "State": [marked(run.state) for run in runs],
+            "State": [state_label(run.state) for run in runs],
             "Result": [readable(result_text(run)) for run in runs],
             "Id": [run.id for run in runs],
         }

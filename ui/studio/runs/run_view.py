@@ -25,7 +25,7 @@ from ui.studio.builder.open_pipeline import pipeline_of_run
 from ui.studio.markdown import plain
 from ui.studio.runs.node_view import draw_node
 from ui.studio.runs.run_graph import Layered, clicked, drawing, flow_state, folded_drawing, is_laid_out, titles
-from ui.studio.runs.state_style import marked, tone
+from ui.studio.runs.state_style import state_label, tone
 from ui.studio.runs.timeline import gantt, live_timeline
 from ui.studio.session import studio
 
@@ -87,7 +87,7 @@ def _draw(watcher: RunWatcher, planned: ExpandedPipeline | None, is_polled: bool
 def _draw_head(row: RunRow, state: RunState) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader(plain(readable(row.name)), anchor=False, width="content")
-        st.badge(marked(state.state), color=tone(state.state).badge)
+        st.badge(state_label(state.state), color=tone(state.state).badge)
         st.space("stretch")
         _draw_buttons(state)
     st.caption(plain(" · ".join(run_words(row, state, time.time()))))
@@ -134,13 +134,12 @@ def _draw_advice(state: RunState) -> None:
         st.error(plain(readable(refused)))
     if state.state == "interrupted" and not _is_resuming(state):
         words = last_words(studio().workspace, state.id)
-        st.warning(
-            plain(readable(f"Its supervisor ended{': ' + words if words else '.'} Resume continues from there."))
-        )
+        why = f"Its supervisor ended: {words}" if words else "Its supervisor ended."
+        st.warning(plain(readable(f"{why} Resume continues from there.")))
     elif state.state == "failed" and not _is_resuming(state):
         st.error(plain(readable(cause(state))))
         st.caption(
-            "To change the pipeline, open it and run it again: what is finished stays cached. Otherwise press Retry."
+            "To change the pipeline, open it and run it again: finished nodes stay cached. Otherwise press Retry."
         )
     elif _is_resuming(state):
         st.info("Resuming…")
@@ -214,12 +213,12 @@ def spotlight(state: RunState) -> str | None:
 
 
 def _one_of_its_branches(name: str | None, state: RunState, planned: ExpandedPipeline | None) -> str | None:
-    """The node of the run that a click means: of many branches drawn as one, one that failed or is at work."""
+    """Return the node of the run that a click means: of several branches one that failed or is running."""
     if name is None or planned is None or name in state.nodes:
         return name
     own = [copy for copy in planned.of([name]) if copy in state.nodes]
-    telling = state.names("failed", "running")
-    return next((copy for copy in own if copy in telling), next(iter(own), None))
+    interesting = state.names("failed", "running")
+    return next((copy for copy in own if copy in interesting), next(iter(own), None))
 
 
 def _graph_key(run: str) -> str:
@@ -273,6 +272,6 @@ def _draw_details(state: RunState, document: Pipeline | None) -> None:
 
 
 def _note_choice(run: str) -> None:
-    """From now on the user's choice stands, whatever fails or starts."""
+    """Keep the choice of the user from now on, whatever fails or starts."""
     shown = st.session_state.get(_graph_key(run))
     st.session_state[f"run-own-choice-{run}"] = shown["timestamp"] if shown else 0
