@@ -251,7 +251,7 @@ def test_refreshing_after_each_event_gives_the_same_as_refreshing_once(runs: Run
             assert [event.kind for event in often.new_events][-1] == kind
         assert state == once.refresh() == run_state(log, log.run(run_id))
     assert often.spans == once.spans
-    assert state.nodes["b"].jobs["Layer 1", "Forest", "Fold 1"].state == "done"
+    assert state.nodes["b"].subtasks["Layer 1", "Forest", "Fold 1"].state == "done"
 
 
 def test_the_last_events_of_a_supervisor_that_has_just_ended_are_not_missed(

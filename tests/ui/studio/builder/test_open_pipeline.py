@@ -244,7 +244,7 @@ def make_a_folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "why"), [(make_invalid, "not JSON"), (make_a_folder, "not a file")], ids=["invalid", "folder"]
+    ("spoil", "why"), [(make_invalid, "JSON"), (make_a_folder, "regular file")], ids=["invalid", "folder"]
 )
 def test_a_file_that_cannot_be_read_any_more_costs_no_edit(
     opened: OpenPipeline, spoil: Callable[[Path], None], why: str
