@@ -18,14 +18,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from engine.errors import BadInput, Cancelled
-from engine.files import Files
+from engine.workspace import Files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
 PortType = Literal["table", "model", "predictions", "report", "layers"]
 Kind = Literal["number", "category", "bool", "time", "text"]
 Role = Literal["feature", "target", "id", "time", "weight", "ignore"]
-JobWord = Literal["waiting", "running", "done", "kept", "failed"]
+SubtaskState = Literal["waiting", "running", "done", "kept", "failed"]
 """What can be said of a job inside a node; ``kept``: it was finished before a kill and is not repeated."""
+MAX_LABEL = 200
+"""Characters of a title on the canvas and in a leaderboard."""
 Category = Literal["Data", "Prepare", "Learn", "Apply", "Judge", "Save"]
 
 
@@ -52,6 +55,11 @@ class Port:
     """An input that takes any number of edges; ``run`` gets a list, in the order of the edges."""
     accepts: tuple[PortType, ...] = ()
     """Further types this input takes besides its own."""
+    role: Literal["", "evaluation"] = ""
+    """``evaluation``: an output that says how good a model is, or an input that compares such outputs.
+
+    The branches of a sweep are compared by these ports.
+    """
 
     def takes(self, port_type: str) -> bool:
         """Whether an output of ``port_type`` may be plugged in here."""
@@ -62,6 +70,25 @@ class NodeParams(BaseModel):
     """Base of every node's parameters: no coercion, no unknown fields, no NaN or infinity."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One branch of a sweep, for nodes that evaluate and compare."""
+
+    subject: str
+    """What is evaluated: the title of the model."""
+    label: str
+    """The values in a few words: ``γ=0.6 trees=50``."""
+    values: Mapping[str, JsonValue]
+    """The values, by column of a leaderboard."""
+    titles: Mapping[str, str]
+    """The titles of these columns on screen."""
+
+    def title(self, name: str = "") -> str:
+        """Return the title of an evaluation in this branch; ``name`` replaces the subject."""
+        title = f"{name or self.subject} {self.label}"
+        return title if len(title) <= MAX_LABEL else f"{title[: MAX_LABEL - 1]}…"
 
 
 FORM = "x-form"
@@ -98,8 +125,8 @@ class Column:
 
 Columns = tuple[Column, ...]
 
-OUTSIDE = "outside"
-"""The input name under which a ``columns`` rule finds what the node's ``source`` told."""
+SOURCE_COLUMNS = "source_columns"
+"""The input name under which a ``columns`` rule finds what the node's ``source_columns`` returned."""
 
 
 @dataclass(frozen=True)
@@ -114,10 +141,14 @@ class NodeContext:
     threads: int = 1
     sources: Mapping[str, list[str]] = field(default_factory=dict)
     """For each input port, the ids of the nodes it is fed by."""
+    branch: Branch | None = None
+    """The branch of a sweep that the node is in; given to nodes with an ``evaluation`` output."""
+    branches: Mapping[str, list[Branch | None]] = field(default_factory=dict)
+    """For each ``evaluation`` input, the branches it is fed by, in the order of ``sources``."""
     on_progress: Callable[[float, str], None] = lambda fraction, text: None
     on_log: Callable[[str], None] = lambda text: None
-    on_job: Callable[[tuple[str, ...], JobWord, float | None], None] = lambda place, state, seconds: None
-    on_tell: Callable[[str, dict[str, Any]], None] = lambda part, data: None
+    on_subtask: Callable[[tuple[str, ...], SubtaskState, float | None], None] = lambda place, state, seconds: None
+    on_publish: Callable[[str, dict[str, Any]], None] = lambda part, data: None
     on_reading: Callable[[str, str | None], None] = lambda subject, field: None
     cancelled: threading.Event = field(default_factory=threading.Event)
     run: str = ""
@@ -132,16 +163,16 @@ class NodeContext:
         """Add a line to the node's log."""
         self.on_log(text)
 
-    def job(self, place: tuple[str, ...], state: JobWord, seconds: float | None = None) -> None:
+    def subtask(self, path: tuple[str, ...], state: SubtaskState, seconds: float | None = None) -> None:
         """Say what became of a job inside the node; ``place`` tells it from the others: layer, learner, fold."""
-        self.on_job(place, state, seconds)
+        self.on_subtask(path, state, seconds)
 
-    def tell(self, part: str, data: dict[str, Any]) -> None:
+    def publish(self, name: str, data: dict[str, Any]) -> None:
         """Tell a finished part of the result while the node is still at work: a few kilobytes of plain JSON.
 
         Whoever watches the run sees it at once. Telling a part again replaces it.
         """
-        self.on_tell(part, data)
+        self.on_publish(name, data)
 
     @contextmanager
     def reading(self, subject: str, field: str | None = None) -> Iterator[None]:
@@ -196,8 +227,8 @@ class NodeType:
     inputs: tuple[Port, ...] = ()
     outputs: tuple[Port, ...] = ()
     columns: ColumnRule | None = None
-    source: Callable[[Any, Files], Columns | None] | None = None
-    """For a node that reads from outside: the columns there are to choose from, before its own settings about them."""
+    source_columns: Callable[[Any, Files], Columns | None] | None = None
+    """For a node that reads from outside: the columns of its source, before its own parameters choose among them."""
     check: Callable[[Any, Files], Iterable[BadInput]] | None = None
     """Problems that can be seen before a run, such as a file that is not there."""
     fingerprint: Callable[[Any, Files], str] | None = None
@@ -209,6 +240,11 @@ class NodeType:
     python: Python | None = None
     """How a node of this type reads in a Python script; without it, pipelines that have one cannot be exported."""
 
+    @property
+    def evaluation_output(self) -> Port | None:
+        """The port at which the node says how good a model is."""
+        return next((port for port in self.outputs if port.role == "evaluation"), None)
+
     def input(self, name: str) -> Port | None:
         """The input port of that name."""
         return next((port for port in self.inputs if port.name == name), None)
@@ -216,3 +252,86 @@ class NodeType:
     def output(self, name: str) -> Port | None:
         """The output port of that name."""
         return next((port for port in self.outputs if port.name == name), None)
+
+
+NodeTypes = Mapping[str, NodeType]
+"""Node types by name: a ``NodeCatalog``, or a plain dictionary."""
+
+
+# The installed node types
+
+GROUP = "sylva.nodes"
+OWN_DISTRIBUTION = "sylva-studio"
+
+
+class NodeCatalog(Mapping[str, NodeType]):
+    """Node types by name; ``failures`` has one sentence for each that could not be added."""
+
+    def __init__(self, node_types: Iterable[NodeType] = (), *, source: str = "this program") -> None:
+        self._types: dict[str, NodeType] = {}
+        self._sources: dict[str, str] = {}
+        self.failures: list[str] = []
+        self.add(node_types, source=source)
+
+    def add(self, node_types: Iterable[NodeType], *, source: str) -> None:
+        """Add node types from ``source``; the first of a name stays, so that no package can replace another's."""
+        for node_type in node_types:
+            if node_type.name in self._types:
+                self.failures.append(
+                    f"Node type '{node_type.name}' of {source} is left out: "
+                    f"{self._sources[node_type.name]} already has a node type of that name."
+                )
+            else:
+                self._types[node_type.name] = node_type
+                self._sources[node_type.name] = source
+
+    def __getitem__(self, name: str) -> NodeType:
+        return self._types[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+
+@cache
+def load_catalog() -> NodeCatalog:
+    """Return the node types of all installed packages, the built-in ones first.
+
+    A package offers node types through the entry point group ``sylva.nodes``: an entry point gives one
+    ``NodeType`` or several.
+    """
+    return catalog_of(sorted(entry_points(group=GROUP), key=_own_first))
+
+
+def catalog_of(entries: Iterable[EntryPoint]) -> NodeCatalog:
+    """Return the node types that these entry points give; one that fails is left out and named in ``failures``."""
+    catalog = NodeCatalog()
+    for entry in entries:
+        try:
+            catalog.add(_node_types(entry.load()), source=_source(entry))
+        # The import of a package may raise anything, even SystemExit; the program has to go on.
+        except (Exception, SystemExit) as error:
+            catalog.failures.append(
+                f"The node types of {_source(entry)} ({entry.value}) could not be loaded: "
+                f"{type(error).__name__}: {error}"
+            )
+    return catalog
+
+
+def _node_types(loaded: object) -> list[NodeType]:
+    offered: list[Any] = list(loaded) if isinstance(loaded, Iterable) else [loaded]
+    for each in offered:
+        if not isinstance(each, NodeType):
+            raise TypeError(f"it gives a {type(each).__name__} where a NodeType is expected")
+    return offered
+
+
+def _own_first(entry: EntryPoint) -> tuple[bool, str, str]:
+    source = _source(entry)
+    return source != f"package '{OWN_DISTRIBUTION}'", source, entry.name
+
+
+def _source(entry: EntryPoint) -> str:
+    return f"package '{entry.dist.name}'" if entry.dist else f"entry point '{entry.name}'"

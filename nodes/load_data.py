@@ -18,12 +18,24 @@ from pydantic import Field, field_validator
 from engine import sandbox
 from engine.errors import BadInput
 from engine.export_python import Code, Names, settings, statement
-from engine.files import Files
-from engine.node_types import OUTSIDE, Column, Columns, Kind, NodeContext, NodeParams, NodeType, Port, Role, form_hint
+from engine.node_types import (
+    SOURCE_COLUMNS,
+    Column,
+    Columns,
+    Kind,
+    NodeContext,
+    NodeParams,
+    NodeType,
+    Port,
+    Role,
+    form_hint,
+)
+from engine.text import listed
 from engine.values import Table, kind_of
+from engine.workspace import Files
 from nodes.data import formats
 from nodes.data.column_types import cast_column, infer_type
-from nodes.data.columns import listed, require_column
+from nodes.data.columns import require_column
 from nodes.data.csv_reader import Dialect
 from nodes.data.decoded_size import is_within
 from nodes.data.roles import check_classes, check_roles, without_missing_target
@@ -356,7 +368,7 @@ def _under_settings(params: LoadDataParams, own: Columns) -> Columns:
 
 def columns(inputs: Mapping[str, Columns | None], params: LoadDataParams) -> Mapping[str, Columns | None]:
     """Known for samples, and for a file once it was looked at."""
-    own = inputs.get(OUTSIDE)
+    own = inputs.get(SOURCE_COLUMNS)
     try:
         if sample_name(params.source) is not None:
             return {"table": _sample_columns(params)}
@@ -399,7 +411,7 @@ NODE = NodeType(
     python=python,
     outputs=(Port("table", "table", "Table"),),
     columns=columns,
-    source=file_columns,
+    source_columns=file_columns,
     check=check,
     fingerprint=fingerprint,
     imports=IMPORTS,

@@ -27,11 +27,10 @@ from typing import BinaryIO, NamedTuple
 from uuid import uuid4
 
 from engine import sandbox
-from engine.atomic import sync
+from engine.atomic import put_in_place
 from engine.errors import BadInput, SylvaError
-from engine.files import Files
 from engine.text import size
-from engine.workspace import Workspace
+from engine.workspace import Files, Workspace
 from nodes.data import formats
 from nodes.data.csv_reader import Dialect
 from nodes.data.samples import PREFIX
@@ -269,11 +268,9 @@ def receive(
         _copy(source, copy, progress)
         progress(1.0, "checking that it can be read")
         _check_readable(beside, name, reading or Reading())
-        sync(copy)
         with _keeping:
             _check_free(files, name, replace)
-            copy.replace(files.data / name)
-            sync(files.data)
+            put_in_place(copy, files.data / name)
     return name
 
 

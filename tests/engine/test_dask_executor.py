@@ -24,8 +24,7 @@ pytest.importorskip("distributed", reason="needs the package distributed: instal
 
 from engine.errors import BadInput, SylvaError
 from engine.executors import NodeTask
-from engine.executors.dask import DaskExecutor
-from engine.executors.host import fit_to_this_machine
+from engine.executors.dask import DaskExecutor, fit_to_this_machine
 from engine.plan import RunOptions
 from engine.processes import end_leftover, identify, is_alive, usable_memory
 from tests.cluster import Cluster
@@ -33,7 +32,7 @@ from tests.expect import refused
 from tests.faults.lab import Answer, Lab, diamond, duration_of, pipeline, tame, wait_until
 
 SAMPLE = Path(__file__).parents[2] / "sample_pipelines" / "first_pipeline.json"
-JOB = NodeTask("/ws", "run", "node", 1, "probe", {}, "key", {}, {}, False, False, 8, None, 10**9, None, ())
+JOB = NodeTask("/ws", "run", "node", 1, "probe", {}, "key", {}, {}, None, {}, False, False, 8, None, 10**9, None, ())
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
+from engine.supervisor import PROCESS_NAME
 from tests.command_line import COMMAND, PLUGIN, ROOT
 
 MARK = "SYLVA_TEST_MARK"
@@ -200,22 +201,23 @@ class Lab:
         return {pid: line for pid in _all_processes() if (line := _command(pid, self.mark))}
 
     def supervisors(self) -> list[int]:
-        found = [pid for pid, line in self.processes().items() if "engine.supervisor" in line]
+        # What a supervisor forks has its name too.
+        found = [pid for pid in self.processes() if _name(pid) == PROCESS_NAME]
         return [pid for pid in found if _parent(pid) not in found]
 
-    def nurseries(self) -> list[int]:
+    def fork_servers(self) -> list[int]:
         supervisors = self.supervisors()
         return [pid for pid in self.processes() if _parent(pid) in supervisors]
 
     def supervisor(self) -> int:
         return wait_until(lambda: next(iter(self.supervisors()), 0), what="for a supervisor")
 
-    def nursery(self) -> int:
-        return wait_until(lambda: next(iter(self.nurseries()), 0), what="for a nursery")
+    def fork_server(self) -> int:
+        return wait_until(lambda: next(iter(self.fork_servers()), 0), what="for a fork server")
 
     def workers(self) -> list[int]:
-        nurseries = self.nurseries()
-        return [pid for pid in self.processes() if _parent(pid) in nurseries]
+        fork_servers = self.fork_servers()
+        return [pid for pid in self.processes() if _parent(pid) in fork_servers]
 
     def children_of_workers(self) -> list[int]:
         """What nodes have started themselves."""
@@ -277,6 +279,12 @@ def _holds_files(pid: int) -> bool:
 
 def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def _name(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
 
 
 def _parent(pid: int) -> int:

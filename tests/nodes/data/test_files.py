@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import BadInput
-from engine.files import Files
-from engine.workspace import Workspace
+from engine.workspace import Files, Workspace
 from nodes.data import files as data_files
 from nodes.data.files import (
     LONGEST_NAME,
@@ -271,7 +270,7 @@ def test_what_the_disk_refuses_is_said_plainly(
     def refuse(path: Path) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(data_files, "sync", refuse)
+    monkeypatch.setattr("engine.atomic.sync", refuse)
     with pytest.raises(CannotKeep, match=said):
         receive(io.BytesIO(CSV), "a.csv", workspace)
     assert leftovers(workspace) == []
