@@ -21,7 +21,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 PACKAGES = ("deepforest", "engine", "nodes", "ui")
-SCRIPTS = ("ui/studio/canvas/frontend/src/**/*.js", "ui/studio/canvas/frontend/src/**/*.jsx", "ui/studio/assets/*.js")
+SCRIPTS = (
+    "ui/studio/canvas/frontend/src/**/*.js",
+    "ui/studio/canvas/frontend/src/**/*.jsx",
+    "ui/studio/assets/*.js",
+    "ui/rest/page.html",
+)
 
 SHOWN_KEYWORDS = {"title", "description", "help", "label", "placeholder", "summary", "category", "text", "caption"}
 SHOWN_CALLS = {
@@ -142,7 +147,7 @@ class _Reader(ast.NodeVisitor):
 def _is_command(function: ast.FunctionDef) -> bool:
     """Is the function one that Typer makes a command of?"""
     decorators = " ".join(map(ast.unparse, function.decorator_list))
-    return ".command(" in decorators or ".callback(" in decorators or "typer." in ast.unparse(function.args)
+    return "command(" in decorators or ".callback(" in decorators or "typer.Option" in ast.unparse(function.args)
 
 
 def _text(argument: ast.expr) -> str:
