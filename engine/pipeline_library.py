@@ -2,7 +2,8 @@
 
 - ``Library``  lists, opens, saves, creates and deletes them
 - ``Entry``    a pipeline in the list
-- ``FileVersion``    which version of a file someone has; saving over another's version is refused with ``Outdated``
+
+A save over another version of the file than the one that was opened is refused with ``Outdated``.
 
 The name of a file is the pipeline's id and stays; its title is the document's own name.
 """
@@ -12,7 +13,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import stat
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +22,7 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
+from engine.atomic import FileVersion
 from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.pipeline import Pipeline
@@ -40,14 +41,6 @@ class UnknownPipeline(SylvaError):
 
 class Outdated(SylvaError):
     """Someone else has saved the pipeline since it was opened."""
-
-
-class FileVersion(NamedTuple):
-    """Which version of a file it is."""
-
-    file: int
-    size: int
-    modified: int
 
 
 class Opened(NamedTuple):
@@ -83,9 +76,9 @@ class Library:
         """All pipelines, the last changed first."""
         found = []
         for path in self.folder.glob("*.json") if self.folder.is_dir() else ():
-            about = _about(path)
-            if about and ID.fullmatch(path.stem):
-                found.append(_entry(path, _stamp_of(about), about.st_ctime_ns))
+            version = FileVersion.of(path)
+            if version and ID.fullmatch(path.stem):
+                found.append(_entry(path, version))
         return sorted(found, key=lambda entry: -entry.modified)
 
     def stamp(self, pipeline: str) -> FileVersion | None:
@@ -169,22 +162,10 @@ class Library:
             raise SylvaError(f"The folder {self.folder} cannot be written: {error.strerror}.") from error
 
 
-def _about(path: Path) -> os.stat_result | None:
-    """What is known of a file; nothing if it is none: who opens a pipe waits for ever."""
-    try:
-        about = path.stat()
-    except OSError:
-        return None
-    return about if stat.S_ISREG(about.st_mode) else None
-
-
-def _stamp_of(about: os.stat_result) -> FileVersion:
-    return FileVersion(about.st_ino, about.st_size, about.st_mtime_ns)
-
-
 def _stamp(path: Path) -> FileVersion | None:
-    about = _about(path)
-    return _stamp_of(about) if about else None
+    """Return the version of a pipeline's file. A backup that links to it does not make another one of it."""
+    version = FileVersion.of(path)
+    return version.content if version else None
 
 
 def _known_stamp(path: Path) -> FileVersion:
@@ -195,9 +176,9 @@ def _known_stamp(path: Path) -> FileVersion:
 
 
 @lru_cache(maxsize=1000)
-def _entry(path: Path, stamp: FileVersion, touched: int) -> Entry:
-    """What the list shows; read once for each version of the file, and again when its permissions change."""
-    modified = stamp.modified / 1e9
+def _entry(path: Path, version: FileVersion) -> Entry:
+    """Return what the list shows. Read once for each version, and again when the file's permissions change."""
+    modified = version.modified / 1e9
     try:
         document = read(path)
     except InvalidPipeline as error:

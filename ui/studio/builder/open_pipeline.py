@@ -20,13 +20,14 @@ from typing import Literal
 
 import streamlit as st
 
+from engine.atomic import FileVersion
 from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.files import Files
 from engine.node_types import NodeType
 from engine.pipeline import Pipeline, PortRef, changed
 from engine.pipeline_file import parse
-from engine.pipeline_library import FileVersion, Library, Opened, Outdated, UnknownPipeline
+from engine.pipeline_library import Library, Opened, Outdated, UnknownPipeline
 from engine.plan import RunOptions
 from engine.problems import InvalidPipeline, Problem
 from engine.run_state import STARTING_SECONDS, RunState, fold, mark_interrupted_if_dead
