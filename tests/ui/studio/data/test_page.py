@@ -218,7 +218,7 @@ def test_a_large_table_whose_first_rows_are_of_one_class_can_be_used_all_the_sam
     monkeypatch.setattr(tables, "START_BYTES", 200)
     (studio.workspace.data / "a.csv").write_text(CSV)
     test = choose_target(at("a.csv"), "pay")
-    assert len(test.warning) == 1 and "one class" in test.warning[0].value
+    assert len(test.warning) == 1 and "single class" in test.warning[0].value
     assert not next(button for button in test.button if button.label == "Use in a new pipeline").disabled
 
 
