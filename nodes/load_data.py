@@ -49,8 +49,8 @@ class LoadDataParams(NodeParams):
     roles: dict[str, Literal["feature", "id", "time", "weight", "ignore"]] = Field(
         default_factory=dict,
         title="Roles",
-        description="What columns are for, if they are not features: id and time are carried along to the predictions, "
-        "an id as it is written, weight says how much a row counts, ignore keeps a column out of everything.",
+        description="What columns are for, if they are not features: id and time are copied to the predictions, "
+        "an id as written; weight is how much a row counts; ignore leaves a column out of everything.",
         json_schema_extra=form_hint(choose="columns"),
     )
     types: dict[str, Kind] = Field(
@@ -81,13 +81,13 @@ class LoadDataParams(NodeParams):
     delimiter: Literal["auto", "comma", "semicolon", "tab", "pipe", "space"] = Field(
         "auto",
         title="Delimiter",
-        description="What stands between the values of a CSV file; auto looks at its first lines.",
+        description="What separates the values of a CSV file; auto finds it from the first lines.",
         json_schema_extra=form_hint(when={"format": ("auto", "csv", "tsv"), "source": MAYBE_TEXT}, folded=True),
     )
     encoding: str = Field(
         "utf-8",
         title="Encoding",
-        description="How a CSV file turns characters into bytes: utf-8, or for older files latin-1, cp1252 or utf-16.",
+        description="Character encoding of a CSV file: utf-8, or for older files latin-1, cp1252 or utf-16.",
         json_schema_extra=form_hint(when={"format": ("auto", "csv", "tsv"), "source": MAYBE_TEXT}, folded=True),
     )
     header: bool = Field(
@@ -105,8 +105,8 @@ class LoadDataParams(NodeParams):
     )
     max_columns: int = Field(
         8192,
-        title="Most columns",
-        description="A table with more columns than this is refused: often it is a file read the wrong way.",
+        title="Max. columns",
+        description="A table with more columns than this is refused: often the file options are wrong.",
         ge=1,
         le=100_000,
         json_schema_extra=form_hint(when={"source": "!sample:*"}, folded=True),
@@ -254,7 +254,7 @@ NODE = NodeType(
     name="load-data",
     title="Load data",
     category="Data",
-    summary="Reads a table from a file or a built-in sample, and says which column is the target.",
+    summary="Reads a table from a file or a built-in sample, and sets its target and roles.",
     version=1,
     params=LoadDataParams,
     run=run,

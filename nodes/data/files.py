@@ -304,7 +304,9 @@ def _copy(source: BinaryIO, target: Path, progress: Progress) -> None:
         )
     free = shutil.disk_usage(target.parent).free
     if total + SPARE_BYTES > free:
-        raise UploadRefused(f"The disk has not enough space: the file has {size(total)}, and {size(free)} are free.")
+        raise UploadRefused(
+            f"There is not enough space on the disk: the file needs {size(total)}, and {size(free)} are free."
+        )
     with target.open("wb") as file:
         while chunk := source.read(CHUNK):
             file.write(chunk)
