@@ -12,10 +12,12 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 from engine.errors import SylvaError
@@ -30,6 +32,36 @@ class Busy(SylvaError):
 
 
 # Files and folders
+
+
+class FileVersion(NamedTuple):
+    """Which version of a file is on disk: two equal versions of a path have the same content."""
+
+    inode: int
+    size: int
+    modified: int
+    """Time of the last write, in nanoseconds. Programs can set it to an older date."""
+    changed: int
+    """Time of the last change of content, name or permissions, in nanoseconds. Programs cannot set it."""
+
+    @classmethod
+    def of(cls, path: Path) -> FileVersion | None:
+        """Return the version that is on disk now.
+
+        Return None unless it is a regular file: opening a pipe would block.
+        """
+        try:
+            status = path.stat()
+        except OSError:
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        return cls(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+    @property
+    def content(self) -> FileVersion:
+        """Return the version without ``changed``, which a new name, a link or chmod alter as well."""
+        return self._replace(changed=0)
 
 
 def sync(path: Path) -> None:

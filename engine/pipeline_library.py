@@ -1,8 +1,9 @@
 """The pipelines saved in a workspace: each in a file of the ``pipelines`` folder.
 
-- ``Library``      lists, opens, saves, creates and deletes them
-- ``Entry``        a pipeline in the list
-- ``FileVersion``  identifies what was read; a save over any other version raises ``Outdated``
+- ``Library``  lists, opens, saves, creates and deletes them
+- ``Entry``    a pipeline in the list
+
+A save over another version of the file than the one that was opened is refused with ``Outdated``.
 
 The name of the file is the pipeline's id and never changes; its title is the name inside the file.
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.atomic import lock
+from engine.atomic import FileVersion, lock
 from engine.errors import InvalidPipeline, SylvaError, Unreadable
 from engine.events import EventLog
 from engine.pipeline import Pipeline
@@ -39,14 +39,6 @@ class UnknownPipeline(SylvaError):
 
 class Outdated(SylvaError):
     """Another process has saved the pipeline since it was opened."""
-
-
-class FileVersion(NamedTuple):
-    """Identifies one version of a file: inode, size, time of modification."""
-
-    file: int
-    size: int
-    modified: int
 
 
 class Opened(NamedTuple):
@@ -82,9 +74,9 @@ class Library:
         """Return all pipelines, the last changed first."""
         entries = []
         for path in self.folder.glob("*.json"):
-            info = _file_info(path)
-            if info and ID.fullmatch(path.stem):
-                entries.append(_entry(path, _version_of(info), info.st_ctime_ns))
+            version = FileVersion.of(path)
+            if version and ID.fullmatch(path.stem):
+                entries.append(_entry(path, version))
         return sorted(entries, key=lambda entry: entry.modified, reverse=True)
 
     def stamp(self, pipeline_id: str) -> FileVersion | None:
@@ -175,30 +167,15 @@ class Library:
             raise SylvaError(f"The folder {self.folder} cannot be written: {error.strerror}.") from error
 
 
-def _file_info(path: Path) -> os.stat_result | None:
-    """Return what is known of a file; ``None`` unless it is a regular one: opening a pipe would block."""
-    try:
-        info = path.stat()
-    except OSError:
-        return None
-    return info if stat.S_ISREG(info.st_mode) else None
-
-
-def _version_of(info: os.stat_result) -> FileVersion:
-    return FileVersion(info.st_ino, info.st_size, info.st_mtime_ns)
-
-
 def _version(path: Path) -> FileVersion | None:
-    info = _file_info(path)
-    return _version_of(info) if info else None
+    """Return the version of a pipeline's file; a backup that links to it does not make another one of it."""
+    version = FileVersion.of(path)
+    return version.content if version else None
 
 
 @lru_cache(maxsize=1000)
-def _entry(path: Path, version: FileVersion, changed: int) -> Entry:
-    """Return what the list shows, read once for each version of the file.
-
-    ``changed`` is the time of the last change of its permissions, which may make it readable.
-    """
+def _entry(path: Path, version: FileVersion) -> Entry:
+    """Return what the list shows, read once for each version and each change of the file's permissions."""
     modified = version.modified / 1e9
     try:
         pipeline = read(path)

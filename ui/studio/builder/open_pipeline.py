@@ -18,11 +18,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from engine.atomic import FileVersion
 from engine.errors import InvalidPipeline, Problem, SylvaError
 from engine.node_types import NodeType, NodeTypes
 from engine.pipeline import Pipeline, PortRef
 from engine.pipeline_file import parse, with_values
-from engine.pipeline_library import FileVersion, Library, Opened, Outdated, UnknownPipeline
+from engine.pipeline_library import Library, Opened, Outdated, UnknownPipeline
 from engine.plan import RunOptions
 from engine.run_state import STARTING_SECONDS, RunState
 from engine.runs import Runs, RunWatcher

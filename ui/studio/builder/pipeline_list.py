@@ -24,8 +24,8 @@ FIVE_STEPS = """
 1. Drag **Load data** from the list on the left onto the canvas, and choose your table in the form on the right.
    A table of your own is uploaded under **Data**, which can also do all these steps for you.
 2. Drag **Split** beside it, and draw a line from *Table* to *Table*.
-3. Drag **Deep forest** and connect *To learn from* with it; choose its learners, or leave the preset as it is.
-4. Drag **Predict** and connect *Model* and *To judge by* with it; then **Evaluate** behind it.
+3. Drag **Deep forest** and connect *Training rows* with it; choose its learners, or leave the preset as it is.
+4. Drag **Predict** and connect *Model* and *Test rows* with it; then **Evaluate** behind it.
 5. Press **Run**. Click the dot of any finished output to look at it.
 """
 MOST_SHOWN = 20
