@@ -17,7 +17,7 @@ from pydantic import Field, field_validator
 
 from engine import sandbox
 from engine.errors import BadInput
-from engine.export_python import Code, Names, settings, statement
+from engine.export_python import step_call
 from engine.files import Files
 from engine.node_types import OUTSIDE, Column, Columns, Kind, NodeContext, NodeParams, NodeType, Port, Role, form_hint
 from engine.values import Table, kind_of
@@ -381,13 +381,6 @@ def _identity(params: LoadDataParams, files: Files) -> str:
         return problem.message
 
 
-def python(params: LoadDataParams, names: Names) -> Code:
-    """How the node reads in a script."""
-    others = settings(params, leave=["source"])
-    lines = statement(names.outputs["table"], "steps.load", params.source, **others)
-    return Code(lines, ["from nodes import steps"])
-
-
 NODE = NodeType(
     name="load-data",
     title="Load data",
@@ -396,7 +389,7 @@ NODE = NodeType(
     version=1,
     params=LoadDataParams,
     run=run,
-    python=python,
+    python=step_call("nodes.steps.load", positional=["source"]),
     outputs=(Port("table", "table", "Table"),),
     columns=columns,
     source=file_columns,

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from engine.atomic import sync
 from engine.errors import BadInput
-from engine.export_python import Code, Names, settings, statement
+from engine.export_python import step_call
 from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from engine.values import Report
 from nodes.models.model import CARD, describe_model, model_files
@@ -114,12 +114,6 @@ def _put(source: Path, folder: Path, temporary: Path, card: str | None) -> None:
     sync(folder.parent)
 
 
-def python(params: Params, names: Names) -> Code:
-    """How the node reads in a script."""
-    lines = statement(names.outputs["report"], "steps.save_model", names.inputs["model"], **settings(params))
-    return Code(lines, ["from nodes import steps"])
-
-
 NODE = NodeType(
     name="save-model",
     title="Save model",
@@ -128,7 +122,7 @@ NODE = NodeType(
     version=1,
     params=Params,
     run=run,
-    python=python,
+    python=step_call("nodes.steps.save_model"),
     inputs=(Port("model", "model", "Model"),),
     outputs=(Port("report", "report", "What was saved"),),
     cacheable=False,

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from engine.atomic import replacing
 from engine.errors import SylvaError
-from engine.export_python import Code, Names, statement
+from engine.export_python import step_call
 from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from engine.values import Predictions, Report, Table
 
@@ -91,13 +91,6 @@ def _report(path: Path, data: pa.Table, file_format: str) -> Report:
     )
 
 
-def python(params: SaveTableParams, names: Names) -> Code:
-    """How the node reads in a script."""
-    shown = {"name": params.name, "format": params.format}
-    lines = statement(names.outputs["report"], "steps.save_table", names.inputs["table"], **shown)
-    return Code(lines, ["from nodes import steps"])
-
-
 NODE = NodeType(
     name="save-table",
     title="Save table",
@@ -106,7 +99,7 @@ NODE = NodeType(
     version=1,
     params=SaveTableParams,
     run=run,
-    python=python,
+    python=step_call("nodes.steps.save_table", always=["name", "format"]),
     inputs=(Port("table", "table", "Table or predictions", accepts=("predictions",)),),
     outputs=(Port("report", "report", "What was written"),),
     imports=("pyarrow", "pyarrow.csv", "pyarrow.parquet"),
