@@ -73,7 +73,9 @@ Python = Callable[[Any, Variables], Snippet]
 """``python(params, variables) -> snippet``: the hook of a node type."""
 
 # The earlier names, which the learners' node files still use.
-Raw, Code, Names = Expression, Snippet, Variables
+Raw = Expression
+Code = Snippet
+Names = Variables
 
 
 def export_python(document: Pipeline, catalogue: Types) -> str:
