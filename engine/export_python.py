@@ -211,7 +211,8 @@ class _Imports:
     @property
     def text(self) -> str:
         """All statements, in two groups as import sorters write them."""
-        standard, others = [], []
+        standard: list[tuple[bool, str, str]] = []
+        others: list[tuple[bool, str, str]] = []
         for module, line in self._lines:
             is_standard = module.split(".")[0] in sys.stdlib_module_names
             # `import x` stands before `from x import y`.
