@@ -20,12 +20,13 @@ from typing import Literal
 
 import streamlit as st
 
+from engine.atomic import FileVersion
 from engine.errors import InvalidPipeline, Problem, SylvaError
 from engine.events import EventLog
 from engine.node_types import NodeType, NodeTypes
 from engine.pipeline import Pipeline, PortRef
 from engine.pipeline_file import parse, with_values
-from engine.pipeline_library import FileVersion, Library, Opened, Outdated, UnknownPipeline
+from engine.pipeline_library import Library, Opened, Outdated, UnknownPipeline
 from engine.plan import RunOptions
 from engine.run_state import STARTING_SECONDS, RunState, apply_events, mark_interrupted_if_dead
 from engine.sweeps import ExpandedPipeline, expand_past
@@ -113,7 +114,7 @@ class OpenPipeline:
         """Save what could not be saved before, or take in what was saved elsewhere since."""
         if self.unsaved:
             self.save()
-        elif self.not_saved or self.library.stamp(self.pipeline) != self.stamp:
+        elif self.not_saved or self.library.version(self.pipeline) != self.stamp:
             self._read_again()
 
     def edit(self, *edits: Callable[[Pipeline], Pipeline]) -> None:
@@ -168,8 +169,8 @@ class OpenPipeline:
         except SylvaError as error:
             self._move_to_copy(f"The file cannot be read any more: {_first_line(error)}")
         else:
-            if opened.document == self.document:
-                self._note_saved(opened.stamp)
+            if opened.pipeline == self.document:
+                self._note_saved(opened.version)
             elif self.not_saved:
                 self._move_to_copy("The pipeline was changed elsewhere before your edits could be saved.")
             else:
@@ -188,7 +189,7 @@ class OpenPipeline:
             self._note_unsaved(f"{why}\nWhat is here stays; the next edit goes into a copy.")
         else:
             self.not_saved = ""
-            if opened.stamp != self.stamp:
+            if opened.version != self.stamp:
                 self._take_in(opened)
 
     def _move_to_copy(self, why: str) -> None:
@@ -203,7 +204,7 @@ class OpenPipeline:
             return
         self.moved_from, self.pipeline = self.pipeline, pipeline
         self.document, self.epoch = copy, _new_epoch()
-        self._note_saved(opened.stamp)
+        self._note_saved(opened.version)
         self.run = self.run_document = self.run_branches = self.awaited = None
         self.notice = f"Your edits are in this copy: “{copy.name}”. {why}"
 
@@ -416,7 +417,7 @@ def is_open(desk: OpenPipeline) -> bool:
 
 def duplicate(library: Library, pipeline: str) -> str:
     """A copy under another name; its id."""
-    return keep_copy(library, library.open(pipeline).document)
+    return keep_copy(library, library.open(pipeline).pipeline)
 
 
 def keep_copy(library: Library, document: Pipeline) -> str:
@@ -440,6 +441,6 @@ def open_run(run: str) -> None:
 def _lies_there(library: Library, pipeline: str, document: Pipeline) -> bool:
     """Whether the pipeline is there, and is this very document."""
     try:
-        return library.open(pipeline).document == document
+        return library.open(pipeline).pipeline == document
     except SylvaError:
         return False

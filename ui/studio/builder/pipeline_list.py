@@ -72,12 +72,12 @@ def _own(library: Library, entries: list[Entry]) -> None:
 
 
 def _row(library: Library, entry: Entry) -> None:
-    broken = bool(entry.fault)
+    broken = bool(entry.problem)
     with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"row-{entry.id}"):
         with st.container(gap=None):
             st.markdown(f"**{plain(entry.title)}**")
             nodes = counted(entry.nodes, "node")
-            st.caption(plain(entry.fault) if broken else f"{nodes} · changed {time_of_day(entry.modified)}")
+            st.caption(plain(entry.problem) if broken else f"{nodes} · changed {time_of_day(entry.modified)}")
         st.button("Open", key=f"open-{entry.id}", disabled=broken, on_click=_open, args=(lambda: entry.id,))
         copy = partial(desk.duplicate, library, entry.id)
         st.button(

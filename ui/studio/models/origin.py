@@ -37,7 +37,7 @@ def origin_of(card: Card, workspace: Workspace) -> Origin:
         return Origin()
     pipeline = card.pipeline_id
     try:
-        if pipeline and Library(workspace).stamp(pipeline) is None:
+        if pipeline and Library(workspace).version(pipeline) is None:
             pipeline = None
         with EventLog(workspace) as log:
             document = written_out(log.run(card.run))

@@ -40,7 +40,7 @@ def other_tab(desk: OpenPipeline) -> OpenPipeline:
 
 
 def in_file(desk: OpenPipeline) -> Pipeline:
-    return desk.library.open(desk.pipeline).document
+    return desk.library.open(desk.pipeline).pipeline
 
 
 def with_node(document: Pipeline, name: str) -> Pipeline:
@@ -200,13 +200,13 @@ def test_unsaved_edits_and_those_of_another_tab_are_both_kept(desk: OpenPipeline
     lock.rmdir()
     other.edit(named("Theirs"))
     desk.refresh()
-    assert desk.library.open(origin).document.name == "Theirs"
+    assert desk.library.open(origin).pipeline.name == "Theirs"
     assert desk.pipeline != origin and desk.moved_from == origin
     assert in_file(desk) == desk.document
     assert desk.document.name.startswith("Mine") and desk.document.name != "Mine"
     assert desk.document.name in desk.notice
     desk.edit(described("More"))
-    assert (in_file(desk).description, desk.library.open(origin).document.description) == ("More", "")
+    assert (in_file(desk).description, desk.library.open(origin).pipeline.description) == ("More", "")
 
 
 def test_unsaved_edits_stay_while_not_even_a_copy_can_be_saved(desk: OpenPipeline):
