@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.errors import InvalidPipeline, SylvaError
+from engine.errors import SylvaError
 from engine.events import EventLog, Noted, RunRow
 from engine.node_types import NodeCatalog, load_catalog
 from engine.pipeline import Pipeline
@@ -93,7 +93,7 @@ class RunPipelines:
         try:
             if row.document not in self._written:
                 self.add(row.document, parse(row.document))
-        except InvalidPipeline:
+        except SylvaError:
             self._written[row.document] = None
         return self._written.get(row.document)
 

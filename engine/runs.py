@@ -81,10 +81,11 @@ class Runs:
     ) -> None:
         self.workspace = workspace
         self.store = Store(workspace)
+        self.starter = starter
+        """The process that starts supervisors; started with the first run if there is none yet."""
         self.supervisor: SupervisorProcess | None = None
         """The supervisor that was started last, for a caller that waits for it."""
         self._catalog = catalog
-        self._starter = starter
         self._pipelines = RunPipelines(catalog)
         self._held: ExitStack | None = None
         self._log: EventLog | None = None
@@ -153,7 +154,7 @@ class Runs:
         return run_id
 
     def create(self, pipeline: Pipeline, options: RunOptions) -> str:
-        """Write down a run of a valid pipeline that nobody supervises yet; return its id."""
+        """Write a run of a valid pipeline into the log, without a supervisor yet; return its id."""
         text = dumps(pipeline)
         self._pipelines.add(text, pipeline)
         with self.log() as log:
@@ -188,16 +189,16 @@ class Runs:
             os.kill(supervisor.pid, signal.SIGTERM)
 
     def give_up(self, run_id: str) -> None:
-        """Write down that a run never started: without a supervisor, no other process can know."""
+        """Write into the log that a run never started: no other process can know."""
         with self.log() as log:
             log.append(run_id, "run-finished", state="interrupted")
 
     def _hand_over(self, run_id: str) -> None:
-        if self._starter is None:
-            self._starter = SupervisorStarter()
+        if self.starter is None:
+            self.starter = SupervisorStarter()
         if self.supervisor is not None:
             self.supervisor.close()
-        self.supervisor = self._starter.start(self.workspace, run_id)
+        self.supervisor = self.starter.start(self.workspace, run_id)
 
     @contextmanager
     def _protected(self) -> Iterator[None]:
@@ -392,24 +393,21 @@ class RunWatcher:
         self._runs = runs
         self._reported = RunState(row.id, row.name, row.created)
         """What the events say, whether or not the supervisor is alive."""
+        self.state = self._reported
+        """The state as of the last refresh."""
         self._last_time = row.created
         self._spans: list[Span] = []
-
-    @property
-    def state(self) -> RunState:
-        """The state of the run by what was read last and whether its supervisor is alive now."""
-        return mark_interrupted_if_dead(self._reported)
 
     def refresh(self) -> RunState:
         """Read new events and return the present state."""
         self.new_events = []
         self._read()
-        state = self.state
-        if state.live != self._reported.live:
+        self.state = mark_interrupted_if_dead(self._reported)
+        if self.state.live != self._reported.live:
             # Its supervisor is gone. It may have written its last events after the first look.
             self._read()
-            state = self.state
-        return state
+            self.state = mark_interrupted_if_dead(self._reported)
+        return self.state
 
     def _read(self) -> None:
         with self._runs.log() as log:

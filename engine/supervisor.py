@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from engine.crash_points import SUPERVISOR, crash_point
 from engine.errors import SylvaError
@@ -45,20 +47,30 @@ def main() -> None:
     # multiplied by every library's own.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     wait_passively()
-    if PRELOAD in sys.argv[1:]:
-        needed = {name for node_type in load_catalog().values() for name in node_type.imports}
-        preload(["networkx", *sorted(needed)])
+    upcoming = _modules_to_preload() if PRELOAD in sys.argv[1:] else []
     # The kernel collects supervisors that have ended.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(fileno=os.dup(sys.stdin.fileno())) as requests:
-        while request := receive_request(requests):
+        while True:
+            if upcoming and not select.select([requests], [], [], 0)[0]:
+                preload([upcoming.pop(0)])  # a request need not wait for all of them
+                continue
+            request = receive_request(requests)
+            if request is None:
+                return
             if not os.fork():
                 requests.close()
                 _become_supervisor(request)
             request.close()  # from here on the locks are the supervisor's alone
 
 
-def _become_supervisor(request: SupervisorRequest) -> None:
+def _modules_to_preload() -> list[str]:
+    """Return the libraries that nodes need."""
+    needed = {name for node_type in load_catalog().values() for name in node_type.imports}
+    return ["networkx", *sorted(needed)]
+
+
+def _become_supervisor(request: SupervisorRequest) -> NoReturn:
     exit_code = 1
     try:
         os.setsid()

@@ -72,7 +72,7 @@ class SupervisorStarter:
         return SupervisorProcess(ours)
 
     def _send(self, workspace: Workspace, run_id: str, connection: socket.socket) -> bool:
-        """Claim the run and send it with its locks; return False if nobody can receive it."""
+        """Claim the run and send it with its locks; return False if no process can receive it."""
         message = json.dumps({"workspace": str(workspace.root), "run": run_id}).encode()
         # Always in this order: `sylva gc` can remove a run that is claimed before the lock is held.
         with (

@@ -91,7 +91,7 @@ def run(
     to: Annotated[list[str] | None, typer.Option(metavar="NODE", help="Run only this node and what it needs.")] = None,
     start: Annotated[
         list[str] | None,
-        typer.Option("--from", metavar="NODE", help="Run this node and all below it afresh, even if unchanged."),
+        typer.Option("--from", metavar="NODE", help="Run this node and all below it again, even if unchanged."),
     ] = None,
     workers: WorkersOption = None,
     retries: RetriesOption = None,

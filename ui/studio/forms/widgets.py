@@ -86,9 +86,9 @@ def _files(form: Form, spec: FieldSpec) -> list[str]:
     """The files or models there are, and the samples where the field knows such."""
     if not str(spec.default).startswith(SAMPLE):
         return list(form.files)
-    from nodes.data.samples import NAMES
+    from nodes.data.samples import TITLES
 
-    return [*form.files, *(f"{SAMPLE}{name}" for name in NAMES)]
+    return [*form.files, *(f"{SAMPLE}{name}" for name in TITLES)]
 
 
 def _one_of(form: Form, spec: FieldSpec, place: Place, options: Sequence[str], *, accepts_new: bool) -> None:

@@ -34,7 +34,7 @@ def probes(*names: str, name: str = "Probes", **params: dict[str, Any]) -> Pipel
 def written(studio: Studio, document: Pipeline, events: Iterable[Event], *, alive: bool = False) -> str:
     """A run whose log says just this; its supervisor lives or is gone."""
     supervisor = identify().to_dict() if alive else GONE
-    with studio.log() as log:
+    with studio.runs.log() as log:
         run = studio.runs.create(document, RunOptions())
         log.append(run, "run-started", supervisor=supervisor, todo=list(document.nodes))
         for kind, node, facts in events:
@@ -43,7 +43,7 @@ def written(studio: Studio, document: Pipeline, events: Iterable[Event], *, aliv
 
 
 def state_of(studio: Studio, run: str) -> RunState:
-    with studio.log() as log:
+    with studio.runs.log() as log:
         return run_state(log, log.run(run))
 
 

@@ -15,6 +15,7 @@ from engine.errors import SylvaError
 from engine.node_types import NodeCatalog
 from engine.plan import RunOptions
 from engine.run_state import NodeState, RunState
+from engine.run_summaries import RunSummary
 from engine.supervisor_starter import SupervisorStarter
 from engine.values import Report
 from engine.workspace import Workspace
@@ -35,6 +36,7 @@ from tests.ui.studio.runs.lab import (
 from ui.studio.runs import node_view as run_node
 from ui.studio.runs import page as runs
 from ui.studio.runs import run_view
+from ui.studio.runs.state_style import result_text
 from ui.studio.session import Studio
 
 ROOT = Path(__file__).parents[4]
@@ -65,7 +67,7 @@ def studio(tmp_path: Path, starter: SupervisorStarter, traces: Path, monkeypatch
     from sylva_test_nodes import PROBE
 
     made = Studio(Workspace(tmp_path).create(), NodeCatalog([PROBE]))
-    made.__dict__["starter"] = starter
+    made.runs.starter = starter
     for module in (runs, run_view, run_node):
         monkeypatch.setattr(module, "studio", lambda: made)
     traces.write_text("")
@@ -228,13 +230,13 @@ def test_a_run_whose_supervisor_died_is_interrupted_and_can_be_resumed(studio: S
 def test_a_run_that_is_at_work_already_is_not_started_again(studio: Studio) -> None:
     run = written(studio, probes("a"), [("started", "a", STARTED)])
     test = runs_page(run=run)
-    with studio.log() as log:
+    with studio.runs.log() as log:
         from engine.processes import identify
 
         log.append(run, "run-started", supervisor=identify().to_dict(), todo=["a"])
     press(test, "Resume")
     assert not test.exception
-    with studio.log() as log:
+    with studio.runs.log() as log:
         assert [event.kind for event in log.events(run)].count("run-started") == 2, "the two written here"
 
 
@@ -251,7 +253,7 @@ def test_the_jobs_inside_a_node_are_shown(studio: Studio) -> None:
     test = runs_page(run=run)
     assert not test.exception
     assert "2 of 3" in test.text[0].value and "Layer 1" in test.text[0].value
-    with studio.log() as log:
+    with studio.runs.log() as log:
         log.append(run, "jobs", "a", jobs=[at(3, "done", 2.0)])
     test.run()
     assert "3 of 3" in test.text[0].value
@@ -262,13 +264,13 @@ def test_what_the_user_chose_stays_chosen_when_something_fails(studio: Studio) -
     test = runs_page(run=run)
     assert test.selectbox(key=f"run-node-{run}").value == "a"
     test.selectbox(key=f"run-node-{run}").set_value("b").run()
-    with studio.log() as log:
+    with studio.runs.log() as log:
         log.append(run, "failed", "a", error=ERROR)
     assert test.run().selectbox(key=f"run-node-{run}").value == "b"
 
 
 def test_a_pipeline_of_another_version_is_shown_without_its_graph(studio: Studio) -> None:
-    with studio.log() as log:
+    with studio.runs.log() as log:
         run = log.create_run("Old", '{"format": "sylva-pipeline", "version": 99}', {})
         log.append(run, "run-finished", state="done")
     test = runs_page(run=run)
@@ -293,10 +295,10 @@ def test_a_run_that_cannot_be_started_is_interrupted_at_once(studio: Studio) -> 
         def start(self, workspace: Workspace, run: str) -> None:
             raise SylvaError("no process left")
 
-    studio.__dict__["starter"] = Refusing()
+    studio.runs.starter = Refusing()
     with pytest.raises(SylvaError):
         studio.runs.start(probes("a"), RunOptions())
-    with studio.log() as log:
+    with studio.runs.log() as log:
         (row,) = log.runs()
     assert state_of(studio, row.id).state == "interrupted"
 
@@ -330,3 +332,39 @@ def test_a_log_that_breaks_while_the_page_is_open_is_said_plainly(
     test = runs_page(run=run) if alone else runs_page()
     assert [error.value for error in test.error] == ["The run log cannot be used."]
     assert not test.exception
+
+
+# Which node is shown first
+
+
+def test_a_node_that_was_interrupted_is_shown_before_one_that_never_began() -> None:
+    nodes = {"a": NodeState("done"), "b": NodeState("cancelled", started=1.0), "c": NodeState("cancelled")}
+    assert run_view.spotlight(RunState("r", "n", 0.0, nodes=nodes)) == "b"
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ({"a": "done", "b": "failed", "c": "running"}, "b"),
+        ({"a": "done", "b": "running", "c": "queued"}, "b"),
+        ({"a": "done", "b": "done"}, "b"),
+        ({}, None),
+    ],
+)
+def test_a_failed_node_is_shown_first(states: dict[str, str], expected: str | None) -> None:
+    nodes = {name: NodeState(state) for name, state in states.items()}
+    assert run_view.spotlight(RunState("r", "n", 0.0, nodes=nodes)) == expected
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [
+        (None, ""),
+        (Report("probe", "P", {"value": 3}), ""),
+        (Report("evaluation", "E", {"accuracy": 0.5}), "Accuracy: 50.0 %"),
+        (Report("comparison", "C", {"best": "MART", "metric": "accuracy", "value": 0.9}), "MART: Accuracy 90.0 %"),
+    ],
+)
+def test_a_list_shows_the_main_figure_of_a_report(report: Report | None, expected: str) -> None:
+    run = RunSummary("r", "n", 0.0, "done", 0.0, 1.0, 1, report=report)
+    assert result_text(run) == expected
