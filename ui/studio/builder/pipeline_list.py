@@ -75,12 +75,12 @@ def _own(library: Library, entries: list[Entry]) -> None:
 
 
 def _row(library: Library, entry: Entry) -> None:
-    broken = bool(entry.fault)
+    broken = bool(entry.problem)
     with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"row-{entry.id}"):
         with st.container(gap=None):
             st.markdown(f"**{plain(entry.title)}**")
             nodes = counted(entry.nodes, "node")
-            st.caption(plain(entry.fault) if broken else f"{nodes} · changed {time_of_day(entry.modified)}")
+            st.caption(plain(entry.problem) if broken else f"{nodes} · changed {time_of_day(entry.modified)}")
         st.button("Open", key=f"open-{entry.id}", disabled=broken, on_click=_open, args=(lambda: entry.id,))
         copy = partial(_duplicate, library, entry.id)
         st.button(
@@ -98,7 +98,7 @@ def _open(pipeline: Callable[[], str]) -> None:
 
 
 def _duplicate(library: Library, pipeline: str) -> None:
-    save_copy(library, library.open(pipeline).document)
+    save_copy(library, library.open(pipeline).pipeline)
 
 
 def _attempt(action: Callable[[], object]) -> None:

@@ -108,7 +108,7 @@ def test_an_uploaded_file_is_kept_shown_and_made_into_a_pipeline(studio: Studio,
     test = choose_target(test, "pay")
     assert test.dataframe[1].value[["Class", "Rows"]].values.tolist() == [["high", 9], ["low", 31]]
     press(test, "Use in a new pipeline")
-    document = Library(studio.workspace).open(went[0]).document
+    document = Library(studio.workspace).open(went[0]).pipeline
     assert document.nodes["load"].params == {"source": "people.csv", "target": "pay"}
     assert [node.type for node in document.nodes.values()] == [
         "load-data",
@@ -232,5 +232,5 @@ def test_a_file_read_in_another_way_is_shown_and_used_so(studio: Studio, monkeyp
     assert "40 rows × 3 columns" in words(test)
     test = choose_target(test, "f3")
     press(test, "Use in a new pipeline")
-    params = Library(studio.workspace).open(went[0]).document.nodes["load"].params
+    params = Library(studio.workspace).open(went[0]).pipeline.nodes["load"].params
     assert params == {"source": "a.csv", "target": "f3", "header": False}
