@@ -130,7 +130,9 @@ def run(
         )
         pipeline = _with_sweeps(_with_settings(read(file), settings or []), sweeps or [])
         with Runs(_workspace(workspace), starter=starter) as runs, _naming_broken_packages():
-            _follow(runs, runs.start(pipeline, options), detach=detach, as_json=as_json)
+            run_id = runs.start(pipeline, options)
+            starter.close()
+            _follow(runs, run_id, detach=detach, as_json=as_json)
 
 
 @app.command("resume")
@@ -165,6 +167,7 @@ def retry(
                     raise
                 _print_done(error.state, as_json=as_json)
             else:
+                starter.close()
                 _follow(runs, run, detach=detach, as_json=as_json)
 
 
