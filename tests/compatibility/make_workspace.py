@@ -1,0 +1,477 @@
+"""Make ``workspace-c0def43.tar.xz``, the old workspace that ``test_old_workspaces.py`` opens.
+
+The program that writes the workspace is commit c0def43, not the commit this file is part of. Its
+modules have other names than ours, so nothing here imports ours. To make the file again::
+
+    git worktree add /tmp/old c0def43
+    cd /tmp/old && make setup
+    .venv/bin/python REPOSITORY/tests/compatibility/make_workspace.py
+
+The archive holds
+
+- ``workspace/``     what c0def43 left behind: pipelines, runs, stored results, saved models, data
+- ``ten_rows.csv``   rows that no model was trained on
+- ``expected.json``  what c0def43 printed about the runs, and what its models predicted for the rows
+
+All data come from a fixed seed. The runs, in order:
+
+- Plans          succeeded: a deep forest with a sweep, a random forest with a sweep, a leaderboard
+- All models     succeeded, started as the studio starts a run: every model for three classes
+- Churn          succeeded: models for two classes, with weights
+- Score          failed: a column is missing in the file to score
+- Long forest    failed by a time limit, after one automatic retry
+- Long forest    cancelled while the forest was training
+- Long forest    interrupted: its supervisor was killed while the forest was training
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tarfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+COMMIT = "c0def43"
+ARCHIVE = Path(__file__).with_name(f"workspace-{COMMIT}.tar.xz")
+# A neutral place: the paths in tracebacks and logs then say nothing about the machine.
+FOLDER = Path("/tmp/sylva-workspace")
+WORKSPACE = FOLDER / "workspace"
+ROWS = 120
+FINISHED_FITS = 4
+"""Finished fits of the long forest when it is stopped."""
+
+Document = dict[str, Any]
+
+
+def main() -> None:
+    """Make the workspace and pack it."""
+    root = old_program()
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    (WORKSPACE / "data").mkdir(parents=True)
+    write_data()
+    pipelines = add_pipelines([plans(), all_models(), churn(), score(), long_forest()])
+    sylva("run", WORKSPACE / "pipelines" / "plans.json", "--set", "split.seed=3")
+    run_as_the_studio_does(pipelines["All models"])
+    sylva("run", WORKSPACE / "pipelines" / "churn.json")
+    sylva("run", WORKSPACE / "pipelines" / "score.json", code=2)
+    forest = WORKSPACE / "pipelines" / "long_forest.json"
+    sylva("run", forest, "--timeout", 0.001, "--retries", 1, "--workers", 1, code=1)
+    stop_long_forest(lambda run: sylva("cancel", run))
+    # Otherwise the next run would find the finished fits of the cancelled one.
+    stop_long_forest(kill_supervisor, "--set", "forest.seed=1")
+    for name in DEEP_FORESTS:
+        assert (WORKSPACE / "models" / name / "layer-2.npz").is_file(), f"{name} has one layer"
+    expected = {"commit": COMMIT, "models": predictions(), "layers": layers(), **runs()}
+    (FOLDER / "expected.json").write_text(json.dumps(expected, indent=1, sort_keys=True) + "\n")
+    pack(str(root), str(Path(sys.prefix)), str(Path.home()))
+    print(f"{ARCHIVE}: {ARCHIVE.stat().st_size:,} bytes")
+
+
+def old_program() -> Path:
+    """Return the folder of the program that is installed; end unless it is the old one."""
+    import engine
+
+    root = Path(engine.__file__).parents[1]
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True)
+    if not head.stdout.startswith(COMMIT):
+        sys.exit(f"{root} is not a checkout of {COMMIT}; see the top of {Path(__file__).name}.")
+    return root
+
+
+def sylva(*arguments: object, code: int = 0) -> Any:
+    """Call the old command with ``--json`` and return what it printed."""
+    program = "from engine.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, *map(str, arguments), "--json"],
+        env=os.environ | {"SYLVA_WORKSPACE": str(WORKSPACE)},
+        cwd=FOLDER,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == code, (arguments, done.stdout, done.stderr)
+    return json.loads(done.stdout)
+
+
+# Data
+
+
+def write_data() -> None:
+    """Write the training rows, ten rows to predict, and the same ten without a column."""
+    rows = customers(ROWS + 10)
+    write_csv(WORKSPACE / "data" / "customers.csv", rows[:ROWS])
+    ten = rows[ROWS:]
+    ten[0]["region"] = "island"  # a category that is not in the training rows
+    write_csv(FOLDER / "ten_rows.csv", ten)
+    for row in ten:
+        del row["income"]
+    write_csv(WORKSPACE / "data" / "new_customers.csv", ten)
+
+
+def customers(count: int) -> list[dict[str, Any]]:
+    """Return rows of numbers, categories, a date and a flag, one value in eight missing."""
+    draw = random.Random(43)
+    rows = []
+    for number in range(count):
+        age, income = draw.randint(18, 80), round(draw.lognormvariate(10, 0.5))
+        region = draw.choice(["north", "south", "east", "west"])
+        member = draw.random() < 0.4
+        value = income / 10_000 + (age > 45) + 2 * (region == "south") + draw.gauss(0, 0.7)
+        row: dict[str, Any] = {
+            "id": f"c{number:03}",
+            "age": age,
+            "income": income,
+            "region": region,
+            "member": "yes" if member else "no",
+            "since": f"20{draw.randint(10, 25)}-{draw.randint(1, 12):02}-{draw.randint(1, 28):02}",
+        }
+        for name in ("age", "income", "region", "member", "since"):
+            if draw.random() < 1 / 8:
+                row[name] = ""
+        row["plan"] = ["basic", "plus", "pro"][(value >= 2.5) + (value >= 4)]
+        leaves = draw.random() < (0.1 if member else 0.5)
+        row["churn"] = "yes" if leaves else "no"
+        rows.append(row)
+    return rows
+
+
+def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write rows with a header."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+# Pipelines
+
+TREES = [
+    {"kind": "random_forest", "trees": 2, "max_depth": 3},
+    {"kind": "completely_random_forest", "trees": 2, "max_depth": 3},
+]
+MARTS = [{"kind": "mart", "trees": 2, "leaves": 4, "min_rows": 5}]
+# With these seeds every forest keeps its second layer, which reads the outputs of the first.
+SMALL = {"learners": TREES, "folds": 2, "max_layers": 2, "seed": 10}
+DEEP_FORESTS: dict[str, dict[str, Any]] = {
+    "default": {**SMALL, "learners": TREES + MARTS},
+    "default-oob": {**SMALL, "class_vectors": "oob", "seed": 4},
+    "default-selected": {**SMALL, "select_features": 3, "seed": 4},
+    "gcforest": SMALL,
+    "mart_cascade": {**SMALL, "learners": MARTS, "metric": "log_loss"},
+    "mart_cascade_tuned": {**SMALL, "learners": MARTS * 2, "metric": "log_loss"},
+    "mddf": {**SMALL, "gamma": 0.7, "mu": 0.2, "depth_step": 2},
+    "mddf_sf": {**SMALL, "learners": TREES[:1]},
+    "mddf_st": SMALL,
+    "mddf_np": SMALL,
+    "gcforest_cs": {
+        **SMALL,
+        "error_share": 0.5,
+        "tree_growth": 1.0,
+        "patience": 2,
+        "max_layers": 3,
+    },
+}
+OTHERS: dict[str, dict[str, Any]] = {
+    "mart": {"trees": 3, "leaves": 4, "min_rows": 5},
+    "random-forest": {"trees": 3, "max_depth": 4},
+    "extra-trees": {"trees": 3, "max_depth": 4, "max_features": 0.5},
+    "logistic-regression": {"max_iter": 200},
+    "mlp": {"layers": [4], "epochs": 20, "learning_rate": 0.01},
+}
+
+
+class Builder:
+    """A pipeline that is written node by node."""
+
+    def __init__(self, name: str, description: str = "") -> None:
+        head = {"format": "sylva-pipeline", "version": 1, "name": name, "description": description}
+        self.document: Document = {**head, "nodes": {}, "edges": [], "layout": {}, "notes": []}
+
+    def add(self, node: str, kind: str, params: Document | None = None, **rest: Any) -> None:
+        """Add a node; a keyword that is not a field of a node names an input and where it comes from."""
+        fields = {name: rest.pop(name) for name in ("label", "settings", "sweep") if name in rest}
+        self.document["nodes"][node] = {"type": kind, "params": params or {}, **fields}
+        self.document["layout"][node] = [260 * len(self.document["layout"]), 0]
+        for port, source in rest.items():
+            self.document["edges"].append({"from": source, "to": f"{node}.{port}"})
+
+    def load(self, target: str, ignored: str) -> None:
+        """Add the node that reads the customers."""
+        roles = {"id": "id", ignored: "ignore"}
+        params = {"source": "customers.csv", "target": target, "roles": roles}
+        self.add("load", "load-data", params, label="Customers")
+
+    def evaluated(self, learner: str) -> None:
+        """Add prediction and evaluation behind a learner; a leaderboard takes the result."""
+        predict, evaluate = f"predict_{learner}", f"evaluate_{learner}"
+        self.add(predict, "predict", model=f"{learner}.model", table="split.test")
+        self.add(evaluate, "evaluate", predictions=f"{predict}.predictions")
+
+
+def plans() -> Document:
+    """Two learners, a sweep each, and a leaderboard."""
+    pipeline = Builder("Plans", "Which plan suits a customer?")
+    pipeline.load("plan", "churn")
+    pipeline.add("split", "split", {"test_share": 0.3, "seed": 1}, table="load.table")
+    grid = {"grid": {"learners.0.trees": [2, 4]}}
+    pipeline.add("forest", "deep-forest", SMALL, sweep=grid, label="Forest", table="split.train")
+    drawn = {"trees": [2, 3, 4], "max_depth": {"from": 2, "to": 5}}
+    sweep = {"random": drawn, "trials": 2, "seed": 5}
+    pipeline.add("trees", "random-forest", {"trees": 2}, sweep=sweep, table="split.train")
+    pipeline.evaluated("forest")
+    pipeline.evaluated("trees")
+    pipeline.add("compare", "compare", {"metric": "accuracy"}, label="Leaderboard")
+    for learner in ("forest", "trees"):
+        edge = {"from": f"evaluate_{learner}.report", "to": "compare.reports"}
+        pipeline.document["edges"].append(edge)
+    pipeline.document["notes"] = [{"text": "Small on purpose.", "x": 0, "y": 200, "width": 180}]
+    return pipeline.document
+
+
+def all_models() -> Document:
+    """Every kind of model for three classes, each saved under its name; two forests inspected."""
+    pipeline = Builder("All models")
+    pipeline.load("plan", "churn")
+    pipeline.add("split", "split", {"test_share": 0.2}, table="load.table")
+    for name, params in DEEP_FORESTS.items():
+        preset = name.partition("-")[0]
+        add_saved(pipeline, name, "deep-forest", {"preset": preset, **params})
+    for kind, params in OTHERS.items():
+        add_saved(pipeline, kind, kind, params)
+    for name in ("mddf", "gcforest_cs"):
+        params = {"rows": 20, "perplexity": 5}
+        inputs = {"model": f"{name}.model", "table": "split.test"}
+        pipeline.add(f"inspect_{name}", "inspect-layers", params, **inputs)
+    return pipeline.document
+
+
+def churn() -> Document:
+    """Models for two classes, some with weights, on fewer rows and columns."""
+    pipeline = Builder("Churn")
+    pipeline.load("churn", "plan")
+    pipeline.add("sample", "sample", {"share": 0.9, "stratified": True}, table="load.table")
+    columns = {"mode": "drop", "columns": ["since"]}
+    pipeline.add("columns", "select-columns", columns, table="sample.table")
+    pipeline.add(
+        "important", "feature-selection", {"columns": 3, "trees": 5}, table="columns.table"
+    )
+    pipeline.add("split", "split", {"test_share": 0.3}, table="important.table")
+    weighted = {"class_weights": "balanced"}
+    params = {**SMALL, "learners": TREES + MARTS, "metric": "auc", **weighted}
+    add_saved(pipeline, "churn-deep-forest", "deep-forest", params)
+    by_class = {"class_weights": {"yes": 2.0}}
+    for kind, params in OTHERS.items():
+        add_saved(pipeline, f"churn-{kind}", kind, {**params, **by_class})
+    pipeline.evaluated("churn-deep-forest")
+    saved = {"name": "churn", "format": "csv"}
+    pipeline.add("export", "save-table", saved, table="predict_churn-deep-forest.predictions")
+    return pipeline.document
+
+
+def add_saved(pipeline: Builder, name: str, kind: str, params: Document) -> None:
+    """Add a learner and a node that saves its model as ``name``."""
+    pipeline.add(name, kind, params, table="split.train")
+    pipeline.add(f"save_{name}", "save-model", {"name": name}, model=f"{name}.model")
+
+
+def score() -> Document:
+    """A saved model for new rows, which lack a column."""
+    pipeline = Builder("Score")
+    pipeline.add("model", "load-model", {"name": "default"})
+    params = {
+        "source": "new_customers.csv",
+        "roles": {"id": "id", "plan": "ignore", "churn": "ignore"},
+    }
+    pipeline.add("load", "load-data", params)
+    pipeline.add(
+        "predict", "predict", {"keep": ["region"]}, model="model.model", table="load.table"
+    )
+    pipeline.add(
+        "export", "save-table", {"name": "scores", "format": "csv"}, table="predict.predictions"
+    )
+    return pipeline.document
+
+
+def long_forest() -> Document:
+    """A deep forest of so many small fits that there is time to stop it."""
+    pipeline = Builder("Long forest")
+    pipeline.load("plan", "churn")
+    pipeline.add("split", "split", table="load.table")
+    learners = [{**learner, "count": 5} for learner in TREES]
+    params = {"learners": learners, "folds": 5, "max_layers": 3, "patience": 3}
+    settings = {"memory_limit": 4000}
+    pipeline.add("forest", "deep-forest", params, settings=settings, table="split.train")
+    pipeline.evaluated("forest")
+    pipeline.add("save", "save-model", {"name": "late"}, model="forest.model")
+    return pipeline.document
+
+
+# Runs
+
+
+def add_pipelines(documents: list[Document]) -> dict[str, str]:
+    """Save pipelines as the studio does; return their ids by name."""
+    from engine.library import Library
+    from engine.pipeline_file import parse
+    from engine.workspace import Workspace
+
+    library = Library(Workspace.at(WORKSPACE))
+    return {each["name"]: library.create(parse(json.dumps(each))) for each in documents}
+
+
+def run_as_the_studio_does(pipeline: str) -> None:
+    """Run a pipeline of the workspace and wait for the end."""
+    from engine.events import EventLog
+    from engine.launch import Launcher, new_run
+    from engine.library import Library
+    from engine.plan import Request
+    from engine.workspace import Workspace
+
+    workspace = Workspace.at(WORKSPACE)
+    document = Library(workspace).open(pipeline).document
+    with EventLog(workspace) as log:
+        run = new_run(log, document, Request(pipeline=pipeline))
+    launcher = Launcher()
+    launcher.start(workspace, run)
+    wait_until(lambda: sylva("show", run)["state"] not in ("starting", "running"))
+    launcher.close()
+    assert sylva("show", run)["state"] == "done", sylva("show", run)
+
+
+def stop_long_forest(stop: Callable[[str], object], *options: str) -> None:
+    """Start the long forest and stop it after its first fits."""
+    run = sylva("run", WORKSPACE / "pipelines" / "long_forest.json", *options, "--detach")["run"]
+    before = finished_fits()
+    wait_until(lambda: finished_fits() >= before + FINISHED_FITS)
+    stop(run)
+    wait_until(lambda: sylva("show", run)["state"] in ("cancelled", "interrupted"))
+    states = {name: node["state"] for name, node in sylva("show", run)["nodes"].items()}
+    assert states["split"] in ("done", "cached"), states
+    assert states["forest"] in ("cancelled", "interrupted"), states
+
+
+def finished_fits() -> int:
+    """Return the number of fits in checkpoints; folders may appear and vanish meanwhile."""
+    folders = os.walk(WORKSPACE / "checkpoints")
+    return sum("forest.json" in files for folder, _, files in folders if "/." not in folder)
+
+
+def kill_supervisor(run: str) -> None:
+    """Kill the process that supervises a run; its nodes end with it."""
+    with sqlite3.connect(WORKSPACE / "sylva.db") as log:
+        query = "SELECT data FROM events WHERE run = ? AND kind = 'run-started'"
+        [(data,)] = log.execute(query, [run]).fetchall()
+    log.close()
+    os.kill(json.loads(data)["supervisor"]["pid"], signal.SIGKILL)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for at most two minutes."""
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, "waited for two minutes"
+        time.sleep(0.005)
+
+
+# What the old program says
+
+
+def predictions() -> Document:
+    """Return what every saved model predicts for the ten rows."""
+    import pyarrow.parquet as pq
+
+    expected = {}
+    for folder in sorted((WORKSPACE / "models").glob("[!.]*")):
+        out = FOLDER / "out.parquet"
+        sylva("predict", folder.name, FOLDER / "ten_rows.csv", "-o", out)
+        kind = json.loads((folder / "model.json").read_text())["kind"]
+        expected[folder.name] = {"kind": kind, "columns": pq.read_table(out).to_pydict()}
+        out.unlink()
+    return expected
+
+
+def layers() -> Document:
+    """Return a few facts about each stored inspection."""
+    expected = {}
+    for path in (WORKSPACE / "objects").glob("*/layers.json"):
+        content = json.loads(path.read_text())
+        facts = {
+            name: content[name]
+            for name in ("kind", "classes", "features", "learners", "table_rows")
+        }
+        expected[path.parent.name] = {
+            **facts,
+            "scores": [stage["scores"] for stage in content["stages"]],
+        }
+    return expected
+
+
+def runs() -> Document:
+    """Return what `sylva runs` and `sylva show` print, without what depends on the folder."""
+    rows, details, nodes = sylva("runs"), {}, {}
+    for run in (row["run"] for row in rows):
+        shown = sylva("show", run)
+        details[run] = run_facts(shown)
+        nodes[run] = {node: node_facts(sylva("show", run, node)) for node in shown["nodes"]}
+    return {"rows": rows, "runs": details, "nodes": nodes}
+
+
+def run_facts(shown: Document) -> Document:
+    """Return what has to stay the same in `sylva show RUN --json`."""
+    names = ("run", "pipeline", "state", "created", "started", "finished", "attempts", "settings")
+    facts = {name: shown[name] for name in (*names, "reports", "exit_code")}
+    facts["nodes"] = {name: state_facts(node) for name, node in shown["nodes"].items()}
+    return facts
+
+
+def state_facts(node: Document) -> Document:
+    """Return what has to stay the same about a node of a run."""
+    names = ("state", "attempt", "seconds", "key", "outputs", "executions")
+    facts = {name: node[name] for name in names}
+    if node["error"]:
+        facts["error"] = {name: node["error"][name] for name in ("kind", "message", "field")}
+    return facts
+
+
+def node_facts(shown: Document) -> Document:
+    """Return what has to stay the same in `sylva show RUN NODE --json`."""
+    facts = {name: shown[name] for name in ("type", "params", "state", "log")}
+    outputs = {port: dict(output) for port, output in shown["outputs"].items()}
+    for output in outputs.values():
+        del output["folder"]
+    jobs = Counter(job["state"] for job in shown["jobs"])
+    return {**facts, "outputs": outputs, "jobs": dict(jobs)}
+
+
+def pack(*private: str) -> None:
+    """Pack the folder; end if a file names a path of this machine."""
+    leftovers = [path for path in WORKSPACE.glob("sylva.db-*") if path.stat().st_size]
+    assert not leftovers, f"the run log is not complete: {leftovers}"
+    for path in sorted(FOLDER.rglob("*")):
+        content = path.read_bytes() if path.is_file() else b""
+        named = [text for text in private if text.encode() in content]
+        assert not named, f"{path} names {named}"
+    with tarfile.open(ARCHIVE, "w:xz", preset=9) as archive:
+        for name in ("expected.json", "ten_rows.csv", "workspace"):
+            archive.add(FOLDER / name, name, filter=anonymous)
+
+
+def anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Return the member without the name of its owner."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
+if __name__ == "__main__":
+    main()
