@@ -75,7 +75,7 @@ e2e: $(DEVELOPER) chromium
 
 # The canvas as one script and one style sheet; both are committed, so that users need no Node.js.
 bundle:
-	cd ui/canvas/frontend && npm install --no-package-lock && node build.mjs
+	cd ui/studio/canvas/frontend && npm install --no-package-lock && node build.mjs
 
 bench: $(DEVELOPER)
 	$(BIN)/python -m benchmarks.engine

@@ -28,12 +28,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks._figures import Figure
-from engine.contract import Context, NodeParams
 from engine.files import Files
+from engine.node_types import NodeContext, NodeParams
 from engine.values import Table
-from nodes._learners import DeepForest, Mart
-from nodes._model import load_model
-from nodes._training import train
+from nodes.models.learners import DeepForest, Mart
+from nodes.models.model import load_model
+from nodes.models.training import train
 
 NUMBERS, CATEGORIES = 26, 4
 LEVELS = [f"level{number}" for number in range(12)]
@@ -43,7 +43,7 @@ REPEATS = {"cascade": 1, "mart": 5}
 """The models, and how often each scores the file; medians are told."""
 TELLING_PEAK = """
 import atexit, sys
-from engine.cli import main
+from ui.cli import main
 def tell():
     with open("/proc/self/status") as status:
         print(*(line for line in status if line.startswith("VmHWM")), file=sys.stderr)
@@ -89,7 +89,7 @@ def make_table(rows: int, seed: int) -> Table:
 
 
 def make_models(place: Path) -> None:
-    context = Context("learn", "0" * 64, Files(place), place, threads=cores())
+    context = NodeContext("learn", "0" * 64, Files(place), place, threads=cores())
     cascade = DeepForest("mart_cascade", {"max_layers": 2, "patience": 2})
     for name, learner in {"cascade": cascade, "mart": Mart()}.items():
         folder = place / "models" / name
@@ -169,7 +169,7 @@ def served(place: Path) -> Iterator[int]:
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", "from engine.cli import main; main()", *arguments]
+    return [sys.executable, "-c", "from ui.cli import main; main()", *arguments]
 
 
 def environment(place: Path) -> dict[str, str]:

@@ -30,15 +30,15 @@ os.environ["PYTHONPATH"] = str(PLUGIN)
 
 from benchmarks._bare_loop import sync  # noqa: E402
 from benchmarks._figures import Figure, median_seconds, seconds  # noqa: E402
-from engine.catalogue import load_catalogue  # noqa: E402
-from engine.document import Document, Edge, Node  # noqa: E402
-from engine.edits import SetParams  # noqa: E402
+from engine.catalogue import load_catalog  # noqa: E402
+from engine.edits import set_params  # noqa: E402
 from engine.events import EventLog  # noqa: E402
 from engine.launch import Launcher, new_run  # noqa: E402
+from engine.pipeline import Edge, Node, Pipeline  # noqa: E402
 from engine.pipeline_file import parse, write  # noqa: E402
-from engine.plan import Request  # noqa: E402
-from engine.state import run_state  # noqa: E402
-from engine.validate import find_problems  # noqa: E402
+from engine.plan import RunOptions  # noqa: E402
+from engine.run_state import run_state  # noqa: E402
+from engine.validation import find_problems  # noqa: E402
 from engine.workspace import Workspace  # noqa: E402
 
 WIDE, DEEP = 5, 10
@@ -66,7 +66,7 @@ def figures(folder: Path, repeats: int) -> Iterator[Figure]:
 # Fifty nodes that do nothing.
 
 
-def grid(offset: int = 0) -> Document:
+def grid(offset: int = 0) -> Pipeline:
     nodes = {
         f"n{depth}x{width}": Node(type="probe", params={"value": offset + depth * WIDE + width + 1})
         for depth in range(DEEP)
@@ -77,7 +77,7 @@ def grid(offset: int = 0) -> Document:
         for depth in range(DEEP - 1)
         for width in range(WIDE)
     )
-    return Document(name="grid", nodes=nodes, edges=edges)
+    return Pipeline(name="grid", nodes=nodes, edges=edges)
 
 
 def node_overhead(folder: Path, repeats: int) -> Iterator[Figure]:
@@ -98,7 +98,7 @@ def median_ms(times: list[float]) -> float:
     return statistics.median(times) * 1000
 
 
-def sylva_run(workspace: Path, document: Document, *arguments: str) -> dict[str, Any]:
+def sylva_run(workspace: Path, document: Pipeline, *arguments: str) -> dict[str, Any]:
     """Run by command line; ``seconds`` is from the supervisor's first word to its last, start-up taken off."""
     file = workspace.parent / "document.json"
     write(file, document)
@@ -119,10 +119,10 @@ def bare_loop(folder: Path, count: int) -> float:
 def cold_start(folder: Path, repeats: int) -> Iterator[Figure]:
     """One MART node of one tree with its inputs in the store, from a cold start, against importing what it needs."""
     first = parse((ROOT / "sample_pipelines" / "first_pipeline.json").read_text())
-    document, _ = SetParams("mart", {"trees": 1}).apply(first, load_catalogue())
+    document = set_params(first, load_catalog(), "mart", {"trees": 1})
     workspace = folder / "cold"
     sylva_run(workspace, document)
-    needs = ", ".join(load_catalogue()["mart"].imports)
+    needs = ", ".join(load_catalog()["mart"].imports)
     imports = [sys.executable, "-c", f"import {needs}"]
     whole, importing = [], []
     for _ in range(repeats):
@@ -140,8 +140,8 @@ def warm_start(folder: Path, repeats: int) -> Iterator[Figure]:
     times = []
     with EventLog(workspace) as log:
         for repeat in range(repeats + 1):
-            document = Document(name="one", nodes={"a": Node(type="probe", params={"value": repeat})})
-            run = new_run(log, document, Request())
+            document = Pipeline(name="one", nodes={"a": Node(type="probe", params={"value": repeat})})
+            run = new_run(log, document, RunOptions())
             asked = time.time()
             launcher.start(workspace, run)
             while not (state := run_state(log, log.run(run))).finished:
@@ -161,8 +161,8 @@ def validation(repeats: int) -> Iterator[Figure]:
     nodes = {f"n{index}": Node(type="split", params={"seed": index}) for index in range(999)}
     nodes["load"] = Node(type="load-data")
     edges = [Edge.between(f"n{index}.train", f"n{index + 1}.table") for index in range(998)]
-    document = Document(name="long", nodes=nodes, edges=(Edge.between("load.table", "n0.table"), *edges))
-    catalogue = load_catalogue()
+    document = Pipeline(name="long", nodes=nodes, edges=(Edge.between("load.table", "n0.table"), *edges))
+    catalogue = load_catalog()
     assert find_problems(document, catalogue) == []
     yield Figure(
         "1,000-node document: validate", median_seconds(lambda: find_problems(document, catalogue), repeats), "s", 0.5
@@ -198,7 +198,7 @@ def table_by_sylva(folder: Path, data: Any) -> float:
     nodes = {name: Node(type="scale", params={"factor": 1.5}) for name in names[1:]}
     nodes = {"load": Node(type="load-data", params={"source": "table.arrow"}), **nodes}
     edges = tuple(Edge.between(f"{a}.table", f"{b}.table") for a, b in pairwise(names))
-    outcome = sylva_run(folder, Document(name="table", nodes=nodes, edges=edges))
+    outcome = sylva_run(folder, Pipeline(name="table", nodes=nodes, edges=edges))
     return float(outcome["finished"] - outcome["nodes"]["s0"]["started"])
 
 

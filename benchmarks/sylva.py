@@ -1,6 +1,6 @@
 """The command line as a module, so that a benchmark measures this checkout."""
 
-from engine.cli import main
+from ui.cli import main
 
 if __name__ == "__main__":
     main()

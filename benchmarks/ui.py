@@ -16,17 +16,17 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-import ui.studio
+import ui.studio.session
 from benchmarks._figures import Figure
-from engine.catalogue import load_catalogue
-from engine.document import Document, Edge, Node
+from engine.catalogue import load_catalog
 from engine.events import EventLog
+from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_file import dumps
 from engine.processes import identify
 from engine.workspace import Workspace
 from tests.e2e.studio import Studio, studio_at
 from tests.e2e.tab import CHROMIUM, ROOT, until
-from tests.ui.inspect.lab import inspected_run, large
+from tests.ui.studio.inspect.lab import inspected_run, large
 
 IDLE_SECONDS = 20
 FRAMES = """() => { window.frames_ = []; let last = performance.now(); const step = now => {
@@ -58,18 +58,18 @@ def figures(studio: Studio, repeats: int) -> Iterator[Figure]:
     yield idle_load(studio)
 
 
-def many(count: int) -> Document:
+def many(count: int) -> Pipeline:
     nodes = {f"split-{at}": Node(type="split") for at in range(count)}
     edges = tuple(
         Edge.between(f"split-{at}.train", f"split-{at + 1}.table") for at in range(count - 1) if (at + 1) % 15
     )
     layout = {f"split-{at}": (at % 15 * 272.0, at // 15 * 144.0) for at in range(count)}
-    return Document(name=f"Many {count}", nodes=nodes, edges=edges, layout=layout)
+    return Pipeline(name=f"Many {count}", nodes=nodes, edges=edges, layout=layout)
 
 
-def five() -> Document:
+def five() -> Pipeline:
     nodes = {name: Node(type=name) for name in ("load-data", "split", "deep-forest", "predict", "evaluate")}
-    return Document(name="Five", nodes=nodes, layout={name: (at * 272.0, 0.0) for at, name in enumerate(nodes)})
+    return Pipeline(name="Five", nodes=nodes, layout={name: (at * 272.0, 0.0) for at, name in enumerate(nodes)})
 
 
 def median(what: str, values: list[float], limit: float, unit: str = "s") -> Figure:
@@ -88,7 +88,7 @@ def timed(action: Callable[[], Any], holds: Callable[[], Any]) -> float:
 
 
 def bundle_size() -> Figure:
-    files = list((ROOT / "ui" / "canvas" / "frontend_dist").iterdir())
+    files = list((ROOT / "ui" / "studio" / "canvas" / "frontend_dist").iterdir())
     return Figure("bundle of the canvas", sum(path.stat().st_size for path in files) / 1000, "kB", 400)
 
 
@@ -169,7 +169,7 @@ def worst_frame(studio: Studio, repeats: int) -> Figure:
 
 def inspection(studio: Studio, repeats: int) -> Figure:
     """From the address to the first plot of a forest of four layers, inspected on 5,000 sampled rows."""
-    run, _ = inspected_run(ui.studio.Studio(studio.workspace, load_catalogue()), large(rows=5000, depth=4))
+    run, _ = inspected_run(ui.studio.session.Studio(studio.workspace, load_catalog()), large(rows=5000, depth=4))
     took = []
     for _ in range(repeats + 1):
         studio.page.goto("about:blank")

@@ -22,9 +22,9 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from engine.contract import NodeType
-from engine.document import MAX_BRANCHES, Node, Range, Sweep, changed
+from engine.node_types import NodeType
 from engine.params import Types, node_problems, place_of, type_problem
+from engine.pipeline import MAX_BRANCHES, Node, Range, Sweep, changed
 from engine.problems import BadSweep, InvalidPipeline, Problem, shown
 
 MOST_TOLD = 50

@@ -11,13 +11,13 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from engine.contract import NodeType
+from engine.node_types import NodeType
 
 GROUP = "sylva.nodes"
 OWN_DISTRIBUTION = "sylva-studio"
 
 
-class Catalogue(Mapping[str, NodeType]):
+class NodeCatalog(Mapping[str, NodeType]):
     """Node types by name; ``failures`` has one plain sentence for each that could not be taken in."""
 
     def __init__(self, node_types: Iterable[NodeType] = (), *, source: str = "this program") -> None:
@@ -49,14 +49,14 @@ class Catalogue(Mapping[str, NodeType]):
 
 
 @cache
-def load_catalogue() -> Catalogue:
+def load_catalog() -> NodeCatalog:
     """The node types of all installed packages, the built-in ones first."""
     return collect(sorted(entry_points(group=GROUP), key=_own_first))
 
 
-def collect(entries: Iterable[EntryPoint]) -> Catalogue:
+def collect(entries: Iterable[EntryPoint]) -> NodeCatalog:
     """The node types these entry points give."""
-    catalogue = Catalogue()
+    catalogue = NodeCatalog()
     for entry in entries:
         try:
             catalogue.add(_node_types(entry.load()), source=_source(entry))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from engine.errors import SylvaError
 from engine.events import EventLog
-from engine.state import run_state
+from engine.run_state import run_state
 from engine.store import Store
 from engine.workspace import Workspace
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.contract import NodeParams, NodeType
+from engine.node_types import NodeParams, NodeType
 
 
 def node_key(

@@ -16,27 +16,27 @@ import sys
 import threading
 from functools import partial
 
-from engine import faults
-from engine.catalogue import Catalogue
-from engine.contract import NodeParams, NodeType
-from engine.document import Document
+from engine.catalogue import NodeCatalog
+from engine.crash_points import crash_point
 from engine.errors import BadInput, SylvaError
 from engine.events import EventLog
 from engine.files import Files
 from engine.handover import Order, new_line, receive_order, send_order
 from engine.keys import node_key
+from engine.node_types import NodeParams, NodeType
+from engine.pipeline import Pipeline
 from engine.pipeline_file import dumps
-from engine.plan import Request
+from engine.plan import RunOptions
 from engine.problems import Problem
 from engine.processes import ProcessId, is_alive, wait_passively
-from engine.state import RunState
+from engine.run_state import RunState
 from engine.store import Store
-from engine.validate import find_problems, find_source_problems
+from engine.validation import find_problems, find_source_problems
 from engine.workspace import Workspace
 
 
 def find_all_problems(
-    document: Document, catalogue: Catalogue, request: Request, workspace: Workspace
+    document: Pipeline, catalogue: NodeCatalog, request: RunOptions, workspace: Workspace
 ) -> list[Problem]:
     """Everything that is wrong with a document and with the files it reads, before anything runs."""
     problems = find_problems(document, catalogue)
@@ -57,10 +57,10 @@ def _was_read_before(files: Files, store: Store, node_type: NodeType, params: No
     return store.find(node_key(node_type, params, {}, {}, outside)) is not None
 
 
-def new_run(log: EventLog, document: Document, request: Request) -> str:
+def new_run(log: EventLog, document: Pipeline, request: RunOptions) -> str:
     """Note down a run of a valid document; its id. Hold ``Workspace.in_use`` until the run is handed over."""
     run = log.create_run(document.name, dumps(document), request.to_dict())
-    faults.point("run-created", "run")
+    crash_point("run-created", "run")
     return run
 
 
@@ -117,12 +117,12 @@ def _warm_process() -> tuple[subprocess.Popen[bytes], socket.socket]:
 
 def _serve() -> None:
     """Load what nodes need, then fork a supervisor for each order."""
-    from engine.catalogue import load_catalogue
+    from engine.catalogue import load_catalog
     from engine.executors.preload import preload
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     wait_passively()
-    needed = {name for node_type in load_catalogue().values() for name in node_type.imports}
+    needed = {name for node_type in load_catalog().values() for name in node_type.imports}
     preload(["engine.supervisor", "networkx", *sorted(needed)])
     with socket.socket(fileno=sys.stdin.fileno()) as line:
         while order := receive_order(line):

@@ -15,9 +15,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from engine.contract import NodeParams, NodeType
-from engine.document import Document, Node
 from engine.errors import BadInput
+from engine.node_types import NodeParams, NodeType
+from engine.pipeline import Node, Pipeline
 from engine.problems import (
     BadParam,
     InvalidPipeline,
@@ -33,10 +33,10 @@ from engine.problems import (
 )
 
 Types = Mapping[str, NodeType]
-"""Node types by name: a ``Catalogue``, or a plain dictionary."""
+"""Node types by name: a ``NodeCatalog``, or a plain dictionary."""
 
 
-def params_of(document: Document, catalogue: Types, node_id: str) -> NodeParams:
+def params_of(document: Pipeline, catalogue: Types, node_id: str) -> NodeParams:
     """The node's parameters, defaults filled in; ``InvalidPipeline`` if they, the type or the node are not there."""
     node = document.nodes.get(node_id)
     if node is None:
@@ -52,7 +52,7 @@ def load_params(name: str, node: Node, catalogue: Types) -> NodeParams:
     return _load_params(name, node, catalogue[node.type])
 
 
-def unknown_node(name: str, document: Document, edge: tuple[str, str] | None = None) -> UnknownNode:
+def unknown_node(name: str, document: Pipeline, edge: tuple[str, str] | None = None) -> UnknownNode:
     """The problem of naming a node that is not there."""
     near = suggest(name, document.nodes, "add it, or name one that is there")
     return UnknownNode(f"there is no node {shown(name)}; {near}", node=name if edge else None, edge=edge)

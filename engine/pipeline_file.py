@@ -1,7 +1,7 @@
 """Pipeline documents as text and files.
 
-- ``parse``, ``read``   text or file → ``Document``, or ``InvalidPipeline`` with every problem there is
-- ``dumps``, ``write``  ``Document`` → text that diffs well, or a file that is never half written
+- ``parse``, ``read``   text or file → ``Pipeline``, or ``InvalidPipeline`` with every problem there is
+- ``dumps``, ``write``  ``Pipeline`` → text that diffs well, or a file that is never half written
 - ``MIGRATIONS``        how documents of older versions become current ones
 """
 
@@ -17,9 +17,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from engine.document import Document, RepeatedKeys, too_deep, translated, value_problems
-from engine.durable import replacing
+from engine.atomic import replacing
 from engine.errors import SylvaError
+from engine.pipeline import Pipeline, RepeatedKeys, too_deep, translated, value_problems
 from engine.problems import (
     BadStructure,
     InvalidPipeline,
@@ -47,7 +47,7 @@ MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 # Reading
 
 
-def parse(text: str | bytes) -> Document:
+def parse(text: str | bytes) -> Pipeline:
     """The document that ``text`` holds, or ``InvalidPipeline`` with all that is wrong with it."""
     raw = _load_json(text)
     by_place = list(islice(value_problems(raw), MAX_PROBLEMS))
@@ -56,7 +56,7 @@ def parse(text: str | bytes) -> Document:
         raise InvalidPipeline(problems)
     raw = _current(raw, problems)
     try:
-        document = Document.model_validate(raw, by_alias=True, by_name=False)
+        document = Pipeline.model_validate(raw, by_alias=True, by_name=False)
     except ValidationError as error:
         already_said = {place for place, _ in by_place}
         problems += islice(translated(error, already_said=already_said), MAX_PROBLEMS)
@@ -65,7 +65,7 @@ def parse(text: str | bytes) -> Document:
     return document
 
 
-def read(path: Path) -> Document:
+def read(path: Path) -> Pipeline:
     """The document in the file ``path``, or ``InvalidPipeline``; reads no more than a document can have."""
     try:
         with path.open("rb") as file:
@@ -164,12 +164,12 @@ def _migrated(raw: dict[str, Any]) -> dict[str, Any]:
 # Writing
 
 
-def dumps(document: Document) -> str:
+def dumps(document: Pipeline) -> str:
     """The document as text: keys in a fixed order, defaults left out, one line for each small thing."""
     return _formatted(to_json(document), "", open_up=True) + "\n"
 
 
-def to_json(document: Document) -> dict[str, Any]:
+def to_json(document: Pipeline) -> dict[str, Any]:
     """The document as plain JSON data, in the order it is written in."""
     layout = {node: list(map(_number, document.layout[node])) for node in document.nodes if node in document.layout}
     optional = {"layout": layout, "notes": [_plain(note) for note in document.notes]}
@@ -184,7 +184,7 @@ def to_json(document: Document) -> dict[str, Any]:
     }
 
 
-def write(path: Path, document: Document) -> None:
+def write(path: Path, document: Pipeline) -> None:
     """Put the document into the file ``path``; a reader sees the old text or the new, never a part."""
     try:
         with replacing(path.resolve()) as temporary:  # a link stays a link

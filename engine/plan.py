@@ -1,7 +1,7 @@
 """Which nodes a run wants, frozen when it starts.
 
-- ``Request``  what the user asked for: up to a node, from a node, limits
-- ``Step``     one node, ready to be run: its type, checked parameters and where its inputs come from
+- ``RunOptions``  what the user asked for: up to a node, from a node, limits
+- ``PlannedNode``     one node, ready to be run: its type, checked parameters and where its inputs come from
 - ``Plan``     the steps and their order
 """
 
@@ -12,18 +12,18 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine.contract import NodeParams, NodeType
-from engine.document import Document, Endpoint, NodeSettings
 from engine.errors import BadInput
+from engine.node_types import NodeParams, NodeType
 from engine.params import Types, params_of
-from engine.sweep import expansion
+from engine.pipeline import NodeSettings, Pipeline, PortRef
+from engine.sweeps import expansion
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
 @dataclass(frozen=True)
-class Request:
+class RunOptions:
     """What a run was asked to do, besides its document."""
 
     to: tuple[str, ...] = ()
@@ -55,21 +55,21 @@ class Request:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, about: dict[str, Any]) -> Request:
+    def from_dict(cls, about: dict[str, Any]) -> RunOptions:
         """From plain JSON."""
         values: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in about.items()}
         return cls(**values)
 
 
 @dataclass(frozen=True)
-class Step:
+class PlannedNode:
     """One node of a plan."""
 
     id: str
     type: NodeType
     params: NodeParams
     settings: NodeSettings
-    inputs: dict[str, list[Endpoint]] = field(default_factory=dict)
+    inputs: dict[str, list[PortRef]] = field(default_factory=dict)
     """Where each input port is fed from."""
     fresh: bool = False
     """Only a result made by this very run counts."""
@@ -80,7 +80,7 @@ class Plan:
     """The steps of a run and their order."""
 
     graph: nx.DiGraph[str]
-    steps: dict[str, Step]
+    steps: dict[str, PlannedNode]
 
     def parents(self, node: str) -> set[str]:
         """The nodes this one reads from."""
@@ -109,7 +109,7 @@ class Plan:
         return todo
 
 
-def make_plan(document: Document, catalogue: Types, request: Request) -> Plan:
+def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan:
     """The plan for a valid document, its sweeps written out; a node that is swept means all its branches."""
     import networkx as nx
 
@@ -129,7 +129,7 @@ def make_plan(document: Document, catalogue: Types, request: Request) -> Plan:
     steps = {}
     for node in nx.lexicographical_topological_sort(graph.subgraph(wanted), key=position.__getitem__):
         node_type = catalogue[document.nodes[node].type]
-        steps[node] = Step(
+        steps[node] = PlannedNode(
             node,
             node_type,
             params_of(document, catalogue, node),
@@ -157,8 +157,8 @@ def _must_exist(graph: nx.DiGraph[str], nodes: Collection[str], option: str) -> 
             raise BadInput(f"{option}: there is no node '{node}'; the pipeline has {', '.join(graph)}.")
 
 
-def _inputs(document: Document) -> dict[str, dict[str, list[Endpoint]]]:
-    found: dict[str, dict[str, list[Endpoint]]] = {}
+def _inputs(document: Pipeline) -> dict[str, dict[str, list[PortRef]]]:
+    found: dict[str, dict[str, list[PortRef]]] = {}
     for edge in document.edges:
         found.setdefault(edge.target.node, {}).setdefault(edge.target.port, []).append(edge.source)
     return found

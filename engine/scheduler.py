@@ -15,12 +15,12 @@ from typing import Any
 
 from engine.errors import BadInput
 from engine.events import Entry, EventLog
-from engine.executors import Executor, Failed, Failure, Finished, Job, Progressed, Report, Started, Told, Worked
+from engine.executors import Executor, Failed, Failure, Finished, NodeTask, Progressed, Report, Started, Told, Worked
 from engine.files import Files
 from engine.keys import node_key
-from engine.plan import Plan, Request, Step
-from engine.state import last_jobs
-from engine.store import Output, Result, Store
+from engine.plan import Plan, PlannedNode, RunOptions
+from engine.run_state import last_jobs
+from engine.store import Artifact, CacheEntry, Store
 
 BACK_OFF_SECONDS = 1.0
 LONGEST_BACK_OFF = 60.0
@@ -33,12 +33,12 @@ class Scheduler:
     """One run of a plan; ``outputs`` holds what is finished, by node and port."""
 
     plan: Plan
-    request: Request
+    request: RunOptions
     run_id: str
     store: Store
     log: EventLog
     executor: Executor
-    outputs: dict[str, dict[str, Output]] = field(default_factory=dict)
+    outputs: dict[str, dict[str, Artifact]] = field(default_factory=dict)
     default_memory: int = 1_000_000
 
     def __post_init__(self) -> None:
@@ -105,19 +105,19 @@ class Scheduler:
             else:
                 self.startable.append(node)
 
-    def _key(self, step: Step) -> str:
+    def _key(self, step: PlannedNode) -> str:
         digests = {port: [output.digest for output in outputs] for port, outputs in self._inputs(step).items()}
         fingerprint = step.type.fingerprint(step.params, self.files) if step.type.fingerprint else ""
         return node_key(step.type, step.params, digests, _sources(step), fingerprint)
 
-    def _usable_result(self, step: Step) -> Result | None:
+    def _usable_result(self, step: PlannedNode) -> CacheEntry | None:
         result = self.store.find(self.keys[step.id])
         promised = {port.name: port.type for port in step.type.outputs}
         if result and {port: output.type for port, output in result.outputs.items()} != promised:
             return None
         return result if result and (not step.fresh or result.run == self.run_id) else None
 
-    def _inputs(self, step: Step) -> dict[str, list[Output]]:
+    def _inputs(self, step: PlannedNode) -> dict[str, list[Artifact]]:
         return {port: [self.outputs[end.node][end.port] for end in ends] for port, ends in step.inputs.items()}
 
     # Starting.
@@ -129,10 +129,10 @@ class Scheduler:
             self.running.add(node)
             self.executor.submit(self._job(self.plan.steps[node]), self._upcoming())
 
-    def _job(self, step: Step) -> Job:
+    def _job(self, step: PlannedNode) -> NodeTask:
         settings, request = step.settings, self.request
         at_once = min(len(self.running) + len(self.startable), len(self.running) + self.executor.free)
-        return Job(
+        return NodeTask(
             workspace=str(self.store.workspace.root),
             run=self.run_id,
             node=step.id,
@@ -185,7 +185,7 @@ class Scheduler:
             self.room -= sum(output.size for output in result.outputs.values())
         self._complete("finished", result, node)
 
-    def _complete(self, kind: str, result: Result, node: str, **facts: str) -> None:
+    def _complete(self, kind: str, result: CacheEntry, node: str, **facts: str) -> None:
         outputs = {port: output.to_dict() for port, output in result.outputs.items()}
         self._tell(kind, node, key=result.key, seconds=result.seconds, outputs=outputs, **facts)
         self.outputs[node] = result.outputs
@@ -271,5 +271,5 @@ class Scheduler:
         self.log.append(self.run_id, kind, node, replaces=passing, **facts)
 
 
-def _sources(step: Step) -> dict[str, list[str]]:
+def _sources(step: PlannedNode) -> dict[str, list[str]]:
     return {port: [end.node for end in ends] for port, ends in step.inputs.items()}

@@ -8,13 +8,13 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from engine.contract import NodeType
-from engine.document import Document
+from engine.node_types import NodeType
+from engine.pipeline import Pipeline
 
 
 def json_schema(catalogue: Mapping[str, NodeType]) -> dict[str, Any]:
     """JSON schema (draft 2020-12) of a document; each node's ``params`` are those of its type."""
-    schema = Document.model_json_schema(by_alias=True)
+    schema = Pipeline.model_json_schema(by_alias=True)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "Sylva pipeline"
     schema["required"] = ["format", "version", "name", "nodes"]

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from engine import faults
-from engine.durable import sync
+from engine.atomic import sync
+from engine.crash_points import crash_point
 from engine.errors import CorruptObject, SylvaError
 from engine.values import VALUES, Savable
 from engine.workspace import Workspace
@@ -44,7 +44,7 @@ class StoredFile:
 
 
 @dataclass(frozen=True)
-class Output:
+class Artifact:
     """One output of a node, as it lies in the store."""
 
     type: str
@@ -61,13 +61,13 @@ class Output:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, about: dict[str, Any]) -> Output:
+    def from_dict(cls, about: dict[str, Any]) -> Artifact:
         """From plain JSON."""
         return cls(about["type"], about["digest"], {name: StoredFile(**file) for name, file in about["files"].items()})
 
 
 @dataclass(frozen=True)
-class Result:
+class CacheEntry:
     """What a key stands for: the outputs by port, the run that made them and how long it took."""
 
     key: str
@@ -75,12 +75,12 @@ class Result:
     node: str
     seconds: float
     finished: float
-    outputs: dict[str, Output]
+    outputs: dict[str, Artifact]
 
     @classmethod
-    def from_dict(cls, about: dict[str, Any]) -> Result:
+    def from_dict(cls, about: dict[str, Any]) -> CacheEntry:
         """From plain JSON."""
-        outputs = {port: Output.from_dict(output) for port, output in about.pop("outputs").items()}
+        outputs = {port: Artifact.from_dict(output) for port, output in about.pop("outputs").items()}
         return cls(**about, outputs=outputs)
 
 
@@ -91,24 +91,24 @@ class Store:
     workspace: Workspace
     scratch: str = "shared"
 
-    def put(self, port_type: str, value: Savable, *, node: str = "", room: int | None = None) -> Output:
+    def put(self, port_type: str, value: Savable, *, node: str = "", room: int | None = None) -> Artifact:
         """Keep ``value`` durably; the same content is kept once. ``room`` is how many bytes may still be added."""
-        faults.point("before-write", node)
+        crash_point("before-write", node)
         with self._temporary_folder() as folder:
             value.save(folder)
             files = _hashed_and_synced(folder)
-            output = Output(port_type, _digest_of(files), files)
+            output = Artifact(port_type, _digest_of(files), files)
             if room is not None and output.size > room:
                 raise SylvaError(
                     f"the store has {room:,} bytes left of its limit and this output needs {output.size:,}; "
                     "free space with `sylva gc` or raise --store-limit"
                 )
-            faults.point("after-temporary", node)
+            crash_point("after-temporary", node)
             adopted = self._adopt(folder, output)
-        faults.point("after-rename", node)
+        crash_point("after-rename", node)
         return adopted
 
-    def record(self, result: Result) -> None:
+    def record(self, result: CacheEntry) -> None:
         """Say what a key stands for: the moment from which the work is finished."""
         path = self._record_path(result.key)
         temporary = self._scratch() / uuid4().hex
@@ -116,23 +116,23 @@ class Store:
         sync(temporary)
         temporary.replace(path)
         sync(path.parent)
-        faults.point("after-record", result.node)
+        crash_point("after-record", result.node)
 
-    def find(self, key: str) -> Result | None:
+    def find(self, key: str) -> CacheEntry | None:
         """The result of ``key`` if all of it is in the store and looks as it did when it was written."""
         try:
-            result = Result.from_dict(json.loads(self._record_path(key).read_text(encoding="utf-8")))
+            result = CacheEntry.from_dict(json.loads(self._record_path(key).read_text(encoding="utf-8")))
             outputs = result.outputs.values()
             whole = all(_digest_of(output.files) == output.digest and self.intact(output) for output in outputs)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
         return result if whole else None
 
-    def intact(self, output: Output) -> bool:
+    def intact(self, output: Artifact) -> bool:
         """Whether the files are those that were written. A file is hashed again only if its time has changed."""
         return all(self._unchanged(output, name, file) for name, file in output.files.items())
 
-    def open(self, output: Output) -> Any:
+    def open(self, output: Artifact) -> Any:
         """Read an output back; ``CorruptObject`` if its bytes are not those that were written."""
         try:
             if damage := self._damage(output):
@@ -141,14 +141,14 @@ class Store:
         except FileNotFoundError as error:  # discarded at this moment by a run that found it damaged
             raise CorruptObject(output.digest, "a file of it is gone") from error
 
-    def is_whole(self, output: Output) -> bool:
+    def is_whole(self, output: Artifact) -> bool:
         """Whether every byte is as it was written."""
         try:
             return self._damage(output) is None
         except FileNotFoundError:
             return False
 
-    def discard(self, output: Output) -> None:
+    def discard(self, output: Artifact) -> None:
         """Drop a damaged output; the records that point at it no longer count."""
         shutil.rmtree(self._folder(output), ignore_errors=True)
 
@@ -184,7 +184,7 @@ class Store:
         """Remove what this run was writing when it was killed."""
         shutil.rmtree(self.workspace.temporary / self.scratch, ignore_errors=True)
 
-    def _adopt(self, folder: Path, output: Output) -> Output:
+    def _adopt(self, folder: Path, output: Artifact) -> Artifact:
         """Give a finished folder its name; if it is there already and whole, use that one."""
         place = self._folder(output)
         try:
@@ -192,7 +192,7 @@ class Store:
         except OSError as error:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
-            existing = Output(output.type, output.digest, _hashed_and_synced(place))
+            existing = Artifact(output.type, output.digest, _hashed_and_synced(place))
             if _digest_of(existing.files) == output.digest:
                 return existing
             shutil.rmtree(place)
@@ -200,7 +200,7 @@ class Store:
         sync(place.parent)
         return output
 
-    def _damage(self, output: Output) -> str | None:
+    def _damage(self, output: Artifact) -> str | None:
         for name, file in output.files.items():
             path = self._folder(output) / name
             if not path.is_file():
@@ -209,7 +209,7 @@ class Store:
                 return f"its file '{name}' has changed on disk"
         return None
 
-    def _unchanged(self, output: Output, name: str, file: StoredFile) -> bool:
+    def _unchanged(self, output: Artifact, name: str, file: StoredFile) -> bool:
         path = self._folder(output) / name
         try:
             found = path.stat()
@@ -234,7 +234,7 @@ class Store:
         folder.mkdir(exist_ok=True)
         return folder
 
-    def _folder(self, output: Output) -> Path:
+    def _folder(self, output: Artifact) -> Path:
         return self.workspace.objects / output.digest
 
     def _record_path(self, key: str) -> Path:

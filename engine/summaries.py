@@ -4,7 +4,7 @@ A summary is the fold over the events of a run, saved with the number of the las
 that is the last: it can be lost or outdated, and is then made again, but never shown instead of what the events say.
 Whether a supervisor still lives is not saved; that is looked up each time.
 
-- ``Summary``, ``summaries``   a run in a list of runs; the list
+- ``RunSummary``, ``summaries``   a run in a list of runs; the list
 - ``summarise``                save the summary of one run, which its supervisor does in the end
 - ``final_reports``, ``most_telling``  what a run found
 """
@@ -17,15 +17,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from engine.catalogue import load_catalogue
-from engine.document import Document
+from engine.catalogue import load_catalog
 from engine.errors import SylvaError
 from engine.events import EventLog, Noted, RunRow
+from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
 from engine.problems import InvalidPipeline
-from engine.state import LIVE, RunState, fold, judge_life
-from engine.store import Output, Store
-from engine.sweep import as_run, has_sweep
+from engine.run_state import LIVE, RunState, fold, mark_interrupted_if_dead
+from engine.store import Artifact, Store
+from engine.sweeps import as_run, has_sweep
 from engine.values import Report
 
 ON_THE_WAY = ("progress", "jobs", "part")
@@ -37,7 +37,7 @@ DOCUMENTS_REMEMBERED = 64
 
 
 @dataclass(frozen=True)
-class Summary:
+class RunSummary:
     """A run in a list of runs."""
 
     id: str
@@ -69,17 +69,17 @@ def summaries(
     *,
     wanted: Callable[[Noted], bool] = lambda noted: True,
     reports: bool = False,
-) -> Iterator[Summary]:
+) -> Iterator[RunSummary]:
     """Yield the runs that are wanted, newest first; look at ``limit`` runs at most."""
     yield from _summaries(log, filter(wanted, log.noted(limit)), reports)
 
 
-def summarise(log: EventLog, run: str) -> Summary | None:
+def summarise(log: EventLog, run: str) -> RunSummary | None:
     """Return the summary of a run and save it, with its report; None if there is no such run."""
     return next(iter(list(_summaries(log, log.noted(run=run), reports=True))), None)
 
 
-def _summaries(log: EventLog, runs: Iterable[Noted], reports: bool) -> Iterator[Summary]:
+def _summaries(log: EventLog, runs: Iterable[Noted], reports: bool) -> Iterator[RunSummary]:
     unsaved: list[tuple[str, int, dict[str, Any]]] = []
     try:
         for noted in runs:
@@ -100,14 +100,14 @@ def _save(log: EventLog, unsaved: list[tuple[str, int, dict[str, Any]]]) -> None
     unsaved.clear()
 
 
-def _summary(log: EventLog, noted: Noted, reports: bool) -> tuple[Summary, dict[str, Any]]:
+def _summary(log: EventLog, noted: Noted, reports: bool) -> tuple[RunSummary, dict[str, Any]]:
     """Return what became of a run, and the same as it is saved."""
     told, facts = _told(log, noted)
     if reports and "report" not in facts:
         facts = facts | _report_facts(log, noted.id)
-    now = judge_life(told)
+    now = mark_interrupted_if_dead(told)
     settings = tuple(str(each) for each in noted.request.get("settings") or ())
-    summary = Summary(
+    summary = RunSummary(
         noted.id, noted.name, noted.created, now.state, now.started, now.finished, noted.last_event, settings,
         _report(facts),
     )  # fmt: skip
@@ -155,13 +155,13 @@ def result_state(log: EventLog, row: RunRow) -> RunState:
     return fold(RunState(row.id, row.name, row.created), log.events(row.id, without=ON_THE_WAY))
 
 
-def final_reports(row: RunRow, state: RunState) -> dict[str, Output]:
+def final_reports(row: RunRow, state: RunState) -> dict[str, Artifact]:
     """Return the reports of a run that no other node gathers into its own, by node."""
     found = {}
     for name, node in state.nodes.items():
         for about in node.outputs.values():
             if about["type"] == "report":
-                found[name] = Output.from_dict(about)
+                found[name] = Artifact.from_dict(about)
     document = written_out(row.document) if found else None
     edges = document.edges if document else ()
     gathered = {edge.source.node for edge in edges if edge.target.node in state.nodes}
@@ -169,13 +169,13 @@ def final_reports(row: RunRow, state: RunState) -> dict[str, Output]:
 
 
 @lru_cache(DOCUMENTS_REMEMBERED)
-def written_out(text: str) -> Document | None:
+def written_out(text: str) -> Pipeline | None:
     """Return the pipeline of a run with its branches written out; None if this version cannot read it."""
     try:
         document = parse(text)
     except InvalidPipeline:
         return None
-    return as_run(document, load_catalogue()).document if has_sweep(document) else document
+    return as_run(document, load_catalog()).document if has_sweep(document) else document
 
 
 def most_telling(reports: Iterable[Report]) -> Report | None:

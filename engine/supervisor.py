@@ -15,19 +15,19 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine import faults
-from engine.catalogue import load_catalogue
+from engine.catalogue import load_catalog
+from engine.crash_points import SUPERVISOR, crash_point
 from engine.errors import SylvaError
 from engine.events import Event, EventLog, RunRow
 from engine.executors import Executor
 from engine.executors.local import LocalExecutor
 from engine.handover import Order, receive_order
 from engine.pipeline_file import parse
-from engine.plan import Plan, Request, make_plan
+from engine.plan import Plan, RunOptions, make_plan
 from engine.processes import ProcessId, end_leftover, identify, usable_memory, wait_passively
+from engine.run_state import RunState, fold, last_jobs, left_in_passing
 from engine.scheduler import Scheduler
-from engine.state import RunState, fold, last_jobs, left_in_passing
-from engine.store import Output, Store
+from engine.store import Artifact, Store
 from engine.summaries import summarise
 from engine.workspace import Workspace
 
@@ -40,11 +40,11 @@ def supervise(workspace: Workspace, run: str, locks: Sequence[int]) -> str:
     # Node code must not find this process's threads multiplied by every library's own.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     wait_passively()
-    os.environ[faults.SUPERVISOR] = str(os.getpid())
+    os.environ[SUPERVISOR] = str(os.getpid())
     with EventLog(workspace) as log:
         row = log.run(run)
-    request = Request.from_dict(row.request)
-    plan = make_plan(parse(row.document), load_catalogue(), request)
+    request = RunOptions.from_dict(row.request)
+    plan = make_plan(parse(row.document), load_catalog(), request)
     # Forked before anything is opened that a child should not share.
     executor = _executor(workspace, request)
     try:
@@ -56,7 +56,7 @@ def supervise(workspace: Workspace, run: str, locks: Sequence[int]) -> str:
         executor.close()
 
 
-def _executor(workspace: Workspace, request: Request) -> Executor:
+def _executor(workspace: Workspace, request: RunOptions) -> Executor:
     if request.executor is None:
         return LocalExecutor(workspace, request.workers or len(os.sched_getaffinity(0)))
     from engine.executors.dask import DaskExecutor
@@ -64,7 +64,7 @@ def _executor(workspace: Workspace, request: Request) -> Executor:
     return DaskExecutor(request.executor, request.workers)
 
 
-def _carry_out(log: EventLog, row: RunRow, plan: Plan, request: Request, executor: Executor, store: Store) -> str:
+def _carry_out(log: EventLog, row: RunRow, plan: Plan, request: RunOptions, executor: Executor, store: Store) -> str:
     events = log.events(row.id)
     before = fold(RunState(row.id, row.name, row.created), events)
     _end_leftovers(before)
@@ -104,9 +104,9 @@ def _end_leftovers(before: RunState) -> None:
             end_leftover(ProcessId(**node.process))
 
 
-def _finished(before: RunState, plan: Plan) -> dict[str, dict[str, Output]]:
+def _finished(before: RunState, plan: Plan) -> dict[str, dict[str, Artifact]]:
     return {
-        name: {port: Output.from_dict(output) for port, output in node.outputs.items()}
+        name: {port: Artifact.from_dict(output) for port, output in node.outputs.items()}
         for name, node in before.nodes.items()
         if node.state in ("done", "cached") and name in plan.steps
     }
@@ -122,7 +122,7 @@ def _obey_signals(scheduler: Scheduler, executor: Executor) -> None:
 def obey(order: Order) -> int:
     """Supervise a run; an exit code. What goes wrong outside the nodes is in its log."""
     _speak_to(order.workspace.supervisor_log(order.run))
-    faults.point("run-received", "run")
+    crash_point("run-received", "run")
     try:
         return 0 if supervise(order.workspace, order.run, order.locks) == "done" else 1
     except SylvaError as error:

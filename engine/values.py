@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from engine.contract import Column, Columns, Kind, Role
 from engine.errors import BadInput
+from engine.node_types import Column, Columns, Kind, Role
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,10 +1,15 @@
 """The built-in node types, one file each.
 
-Every module of this package that defines ``NODE`` is a node type; adding one means adding a file. Names that
-begin with an underscore are what several nodes share; ``deploy`` puts trained models to work outside a pipeline. Slow
-libraries are imported inside ``run`` and listed in the node's ``imports``, so that listing the catalogue stays instant.
+Every module of this package is a node type and defines ``NODE``; to add one, add a file. ``steps`` is
+the one exception: it offers the nodes as plain functions. What several nodes share is in the folders:
 
-``NODE_TYPES`` is made when it is first asked for: whoever needs a part of this package does not load all of it.
+- ``data``        read tables
+- ``models``      trained models: encode, train, save, score
+- ``inspection``  figures of the layers of a deep forest
+
+Slow libraries are imported inside ``run`` and listed in the node's ``imports``, so that listing the
+node types stays fast. ``NODE_TYPES`` is made on first use, so importing a part of this package does
+not import all of it.
 """
 
 from __future__ import annotations
@@ -15,15 +20,17 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from engine.contract import NodeType
+    from engine.node_types import NodeType
 
     NODE_TYPES: list[NodeType]
+
+_NOT_A_NODE = "steps"
 
 
 @cache
 def _node_types() -> list[NodeType]:
-    modules = [module.name for module in iter_modules(__path__) if not module.name.startswith("_") and not module.ispkg]
-    return [import_module(f"{__name__}.{name}").NODE for name in modules]
+    names = [module.name for module in iter_modules(__path__) if not module.ispkg]
+    return [import_module(f"{__name__}.{name}").NODE for name in names if name != _NOT_A_NODE]
 
 
 def __getattr__(name: str) -> list[NodeType]:

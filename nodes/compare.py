@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
-from engine.script import Code, Names, settings, statement
+from engine.export_python import Code, Names, settings, statement
+from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Report
 
 MetricName = Literal[
@@ -52,7 +52,7 @@ class Params(NodeParams):
     )
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """A leaderboard with every measure of every evaluation."""
     reports: list[Report] = inputs["reports"]
     _check_kinds(reports)

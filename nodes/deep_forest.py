@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.contract import Context, NodeParams, NodeType, Port, form_hint
-from engine.script import Code, Names, Raw, statement
-from nodes._columns import check_learnable
-from nodes._training import ClassWeights, Seed, fitting, train
+from engine.export_python import Code, Names, Raw, statement
+from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
+from nodes.data.columns import check_learnable
+from nodes.models.training import ClassWeights, Seed, fitting, train
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Depth = Annotated[int, Field(ge=1, le=1000)]
@@ -158,9 +158,9 @@ class Params(NodeParams):
         return self
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Grow the cascade on the table's target."""
-    from nodes._learners import DeepForest
+    from nodes.models.learners import DeepForest
 
     learner = DeepForest(preset=params.preset, changes=_changes(params), seed=params.seed)
     return {"model": train(ctx, inputs["table"], learner, params)}

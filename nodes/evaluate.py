@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from engine.contract import Columns, Context, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
-from engine.script import Code, Names, settings, statement
+from engine.export_python import Code, Names, settings, statement
+from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Predictions, Report
-from nodes._columns import HOW_TO_TARGET, listed
-from nodes._levels import MISSING, class_codes
+from nodes.data.columns import HOW_TO_TARGET, listed
+from nodes.models.categories import MISSING, class_codes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,7 +56,7 @@ class Params(NodeParams):
     )
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Every measure, the curves and the confusion matrix."""
     predictions: Predictions = inputs["predictions"]
     truth, probabilities = _known(predictions)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.contract import Context, NodeType, Port
-from engine.script import Code, Names
-from nodes._columns import check_learnable
-from nodes._forest_params import ForestParams, forest_python
-from nodes._training import train
+from engine.export_python import Code, Names
+from engine.node_types import NodeContext, NodeType, Port
+from nodes.data.columns import check_learnable
+from nodes.models.forest_params import ForestParams, forest_python
+from nodes.models.training import train
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: ForestParams) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: ForestParams) -> dict[str, Any]:
     """Fit the forest to the table's target."""
-    from nodes._learners import ExtraTrees
+    from nodes.models.learners import ExtraTrees
 
     learner = ExtraTrees(**params.model_dump(exclude={"class_weights"}))
     return {"model": train(ctx, inputs["table"], learner, params)}

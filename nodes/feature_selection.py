@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port, form_hint
-from engine.script import Code, Names, Raw, statement
+from engine.export_python import Code, Names, Raw, statement
+from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Report, Table
-from nodes._columns import check_learnable
-from nodes._training import Seed, labelled
+from nodes.data.columns import check_learnable
+from nodes.models.training import Seed, labelled
 
 
 class Params(NodeParams):
@@ -34,10 +34,10 @@ class Params(NodeParams):
     seed: Seed = 0
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Boost on all features and drop those from which little was gained."""
     from deepforest import MartSelector
-    from nodes._encoder import TableEncoder
+    from nodes.models.encoder import TableEncoder
 
     table: Table = inputs["table"]
     known, codes, _ = labelled(table, ctx.log)

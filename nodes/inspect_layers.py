@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
-from engine.script import Code, Names, settings, statement
+from engine.export_python import Code, Names, settings, statement
+from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
-from nodes._layers import UNKNOWN, Layers
-from nodes._learners import DeepForest
-from nodes._levels import class_codes
-from nodes._model import FittedModel, describe_model, load_model
-from nodes._survey import Survey, cascade_of, choose_rows, survey
-from nodes._tsne import fitting_perplexity, lay_out
+from nodes.inspection.layer_statistics import LayerStatistics, cascade_of, choose_rows, survey
+from nodes.inspection.layers import UNKNOWN, Layers
+from nodes.inspection.tsne import fitting_perplexity, lay_out
+from nodes.models.categories import class_codes
+from nodes.models.learners import DeepForest
+from nodes.models.model import FittedModel, describe_model, load_model
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,7 +61,7 @@ class Params(NodeParams):
     )
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Take the table through the layers once, lay the sampled rows out for each layer, and put it all together."""
     table: Table = inputs["table"]
     model = _deep_forest(inputs["model"].path)
@@ -120,7 +120,7 @@ def _truth(table: Table, model: FittedModel) -> np.ndarray:
     return class_codes(table.labels(), model.classes).astype(np.int64)
 
 
-def _room(ctx: Context, model: FittedModel, params: Params) -> int:
+def _room(ctx: NodeContext, model: FittedModel, params: Params) -> int:
     """How many rows may be looked at: as many as wanted, unless their class vectors would be too much to keep."""
     cascade = cascade_of(model)
     most: int = MOST_VECTORS // (len(cascade.estimators_) * cascade.n_learners_ * len(model.classes))
@@ -152,7 +152,7 @@ def _steering(model: FittedModel) -> tuple[str, Metric | None]:
 # What is seen
 
 
-def _panels(ctx: Context, seen: Survey, params: Params) -> np.ndarray:
+def _panels(ctx: NodeContext, seen: LayerStatistics, params: Params) -> np.ndarray:
     """The sampled rows in the plane after each layer, each panel begun where the one before ended."""
     import numpy as np
 
@@ -172,7 +172,7 @@ def _panels(ctx: Context, seen: Survey, params: Params) -> np.ndarray:
     return panels
 
 
-def _representation(seen: Survey, layer: int) -> np.ndarray:
+def _representation(seen: LayerStatistics, layer: int) -> np.ndarray:
     """The learners' class vectors side by side; a row that left before has those of the layer it left at."""
     import numpy as np
 
@@ -182,7 +182,7 @@ def _representation(seen: Survey, layer: int) -> np.ndarray:
 
 
 def _stage(
-    layer: int, seen: Survey, panel: np.ndarray, cascade: Any, names: list[str], measure: Metric | None
+    layer: int, seen: LayerStatistics, panel: np.ndarray, cascade: Any, names: list[str], measure: Metric | None
 ) -> dict[str, Any]:
     """What is known of one layer, as plain data."""
     from deepforest.inspection import name_importances, scatter_ratio
@@ -205,7 +205,7 @@ def _stage(
     }
 
 
-def _scores(layer: int, seen: Survey, measure: Metric | None) -> list[dict[str, float | None]]:
+def _scores(layer: int, seen: LayerStatistics, measure: Metric | None) -> list[dict[str, float | None]]:
     """Scores of the cascade after a layer, then of each of its learners on the rows that came to it."""
     from deepforest.inspection import USUAL
 
@@ -220,7 +220,7 @@ def _scores(layer: int, seen: Survey, measure: Metric | None) -> list[dict[str, 
     return scores
 
 
-def _ranked(layer: int, seen: Survey, measure: Metric) -> Iterator[float | None]:
+def _ranked(layer: int, seen: LayerStatistics, measure: Metric) -> Iterator[float | None]:
     """The same by a measure that needs the scores of all rows together; none where they were too many to keep."""
     known = seen.truth >= 0
     through = known & (seen.left_at > layer)
@@ -230,7 +230,7 @@ def _ranked(layer: int, seen: Survey, measure: Metric) -> Iterator[float | None]
         yield None if learners is None else measure(seen.truth[through], learners[layer, learner, through])
 
 
-def _flow(layer: int, seen: Survey) -> Mapping[str, Any]:
+def _flow(layer: int, seen: LayerStatistics) -> Mapping[str, Any]:
     """Rows that came into a layer and those that went no further, with the share of these that is wrong."""
     leaves = seen.left_at == layer + 1
     wrong = seen.wrong[leaves & (seen.truth >= 0)]

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, field_validator
 
 from engine import sandbox
-from engine.contract import OUTSIDE, Column, Columns, Context, Kind, NodeParams, NodeType, Port, Role, form_hint
 from engine.errors import BadInput
+from engine.export_python import Code, Names, settings, statement
 from engine.files import Files
-from engine.script import Code, Names, settings, statement
+from engine.node_types import OUTSIDE, Column, Columns, Kind, NodeContext, NodeParams, NodeType, Port, Role, form_hint
 from engine.values import Table, kind_of
-from nodes import _reading
-from nodes._columns import listed, require_column
-from nodes._csv_file import Dialect
-from nodes._decoded_size import is_within
-from nodes._kinds import as_kind, settle
-from nodes._roles import check_classes, check_roles, without_missing_target
-from nodes._samples import read_sample, sample_columns, sample_name
+from nodes.data import formats
+from nodes.data.column_types import cast_column, infer_type
+from nodes.data.columns import listed, require_column
+from nodes.data.csv_reader import Dialect
+from nodes.data.decoded_size import is_within
+from nodes.data.roles import check_classes, check_roles, without_missing_target
+from nodes.data.samples import read_sample, sample_columns, sample_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +38,7 @@ CHECKED_SIZE = 64 << 20
 IMPORTS = ("numpy", "pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet")
 """Slow modules that reading a file needs."""
 
-MAYBE_TEXT = ("!sample:*", *(f"!*{ending}" for ending, kind in _reading.SUFFIXES.items() if kind not in ("csv", "tsv")))
+MAYBE_TEXT = ("!sample:*", *(f"!*{ending}" for ending, kind in formats.SUFFIXES.items() if kind not in ("csv", "tsv")))
 """Patterns of sources that may be CSV or TSV files: neither samples nor named like files of other formats."""
 
 
@@ -169,7 +169,7 @@ class LoadDataParams(NodeParams):
         return Dialect(self.delimiter, self.encoding, self.header, frozenset(self.missing))
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: LoadDataParams) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: LoadDataParams) -> dict[str, Any]:
     """Load the table."""
     with ctx.reading(params.source, "source"):
         table = load(params, ctx.files, ctx.progress)
@@ -203,7 +203,7 @@ def _read(params: LoadDataParams, files: Files) -> pa.Table:
     path = files.readable(params.source, field="source")
     # What is written decides on labels, ids and types that were asked for: "1" and "01" are two labels, one number.
     as_text = {*params.types, *_ids(params), *([params.target] if params.target else [])}
-    return _reading.read(path, params.format, params.dialect, as_text, params.max_columns)
+    return formats.read(path, params.format, params.dialect, as_text, params.max_columns)
 
 
 def _ids(params: LoadDataParams) -> list[str]:
@@ -252,7 +252,7 @@ def _with_kinds(data: pa.Table, params: LoadDataParams, target: str | None, role
     columns, empty = {}, []
     for name in data.column_names:
         column = data.column(name)
-        column = as_kind(column, kinds[name], name, missing) if name in kinds else settle(column, name, missing)
+        column = cast_column(column, kinds[name], name, missing) if name in kinds else infer_type(column, name, missing)
         if column.null_count == len(column) and name != target and roles.get(name) != "ignore":
             empty.append(name)
         else:
@@ -323,11 +323,11 @@ def columns_of_file(
     """
     params, files = LoadDataParams.model_validate_json(params_json), Files(Path(workspace), allow_absolute)
     path = files.readable(params.source, field="source")
-    if is_within(path, _reading.format_of(path, params.format), most_bytes, params.max_columns):
+    if is_within(path, formats.format_of(path, params.format), most_bytes, params.max_columns):
         return [(column.name, column.kind, column.role) for column in load(params, files).columns]
-    names = _reading.names(path, params.format, params.dialect)
+    names = formats.names(path, params.format, params.dialect)
     if names is not None:
-        _reading.check_names(path, names, params.max_columns)
+        formats.check_names(path, names, params.max_columns)
         _check_columns(params, names, params.target)
     return None
 

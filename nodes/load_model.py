@@ -13,13 +13,13 @@ from typing import Any
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
+from engine.export_python import Code, Names, statement
 from engine.files import Files
-from engine.script import Code, Names, statement
+from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.workspace import Workspace
-from nodes._model import CARD, FILE, describe_model, is_plain, load_model, model_files
-from nodes.deploy.registry import Registry, being_read
+from nodes.models.model import CARD, FILE, describe_model, is_plain, load_model, model_files
+from nodes.models.registry import Registry, read_lock
 from nodes.save_model import NAME
 
 
@@ -45,7 +45,7 @@ class SavedModel:
     def save(self, folder: Path) -> None:
         """Copy it while no one may swap it; ``BadInput`` if it is damaged."""
         try:
-            with being_read(self.path):
+            with read_lock(self.path):
                 for file in model_files(self.path):
                     if file.name != CARD:
                         shutil.copy2(file, folder / file.name)
@@ -56,7 +56,7 @@ class SavedModel:
             raise BadInput(named, field="name") from problem
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """The model as it lies in the workspace."""
     folder = _folder(params, ctx.files)
     about = describe_model(folder)
@@ -75,7 +75,7 @@ def check(params: Params, files: Files) -> Iterable[BadInput]:
 def fingerprint(params: Params, files: Files) -> str:
     """What ``model.json`` says, which holds the hashes of all other files."""
     folder = _folder(params, files)
-    with being_read(folder):
+    with read_lock(folder):
         if not is_plain(folder / FILE):
             raise BadInput(f"'{params.name}' holds no model: there is no {FILE} in it", field="name")
         return sha256((folder / FILE).read_bytes()).hexdigest()

@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port
-from engine.script import Code, Names, Raw, statement
-from nodes._columns import check_learnable
-from nodes._training import ClassWeights, fitting, train
+from engine.export_python import Code, Names, Raw, statement
+from engine.node_types import NodeContext, NodeParams, NodeType, Port
+from nodes.data.columns import check_learnable
+from nodes.models.training import ClassWeights, fitting, train
 
 
 class Params(NodeParams):
@@ -22,9 +22,9 @@ class Params(NodeParams):
     class_weights: ClassWeights = "none"
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Fit the weights to the table's target."""
-    from nodes._learners import LogisticRegression
+    from nodes.models.learners import LogisticRegression
 
     learner = LogisticRegression(**params.model_dump(exclude={"class_weights"}))
     return {"model": train(ctx, inputs["table"], learner, params)}

@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port, form_hint
-from engine.script import Code, Names, Raw, assignment, statement
-from nodes._columns import check_learnable
-from nodes._training import ClassWeights, Seed, fitting, train
+from engine.export_python import Code, Names, Raw, assignment, statement
+from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
+from nodes.data.columns import check_learnable
+from nodes.models.training import ClassWeights, Seed, fitting, train
 
 
 class Params(NodeParams):
@@ -53,9 +53,9 @@ class Params(NodeParams):
     class_weights: ClassWeights = "none"
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Fit the trees to the table's target."""
-    from nodes._learners import Mart
+    from nodes.models.learners import Mart
 
     learner = Mart(**params.model_dump(exclude={"class_weights"}))
     return {"model": train(ctx, inputs["table"], learner, params)}

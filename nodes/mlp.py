@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port
-from engine.script import Code, Names, Raw, statement
-from nodes._columns import check_learnable
-from nodes._training import ClassWeights, Seed, fitting, train
+from engine.export_python import Code, Names, Raw, statement
+from engine.node_types import NodeContext, NodeParams, NodeType, Port
+from nodes.data.columns import check_learnable
+from nodes.models.training import ClassWeights, Seed, fitting, train
 
 
 class Params(NodeParams):
@@ -35,9 +35,9 @@ class Params(NodeParams):
     class_weights: ClassWeights = "none"
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Fit the network to the table's target."""
-    from nodes._learners import Mlp
+    from nodes.models.learners import Mlp
 
     learner = Mlp(**params.model_dump(exclude={"class_weights"}))
     return {"model": train(ctx, inputs["table"], learner, params)}
@@ -45,7 +45,7 @@ def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
 
 def python(params: Params, names: Names) -> Code:
     """How the node reads in a script: epoch by epoch, until the loss has settled."""
-    from nodes._learners.mlp import PATIENCE, TOLERANCE
+    from nodes.models.learners.mlp import PATIENCE, TOLERANCE
 
     def lines(rows: Raw, network: Raw) -> list[str]:
         losses, chance = names.local("losses"), Raw(f"np.random.RandomState({params.seed})")

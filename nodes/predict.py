@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from engine.contract import Columns, Context, NodeParams, NodeType, Port, form_hint
-from engine.script import Code, Names, settings, statement
+from engine.export_python import Code, Names, settings, statement
+from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Predictions, Table
-from nodes._columns import require_column
-from nodes._levels import MISSING, class_codes
-from nodes._model import FittedModel, load_model
+from nodes.data.columns import require_column
+from nodes.models.categories import MISSING, class_codes
+from nodes.models.model import FittedModel, load_model
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,7 @@ class Params(NodeParams):
     )
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Class probabilities of every row, beside the truth and the columns that say which row it is."""
     model = load_model(inputs["model"].path)
     return {"predictions": scored(model, inputs["table"], ctx.threads, ctx.progress, keep=params.keep)}

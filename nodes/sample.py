@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic import Field
 
-from engine.contract import Columns, Context, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
-from engine.script import Code, Names, settings, statement
+from engine.export_python import Code, Names, settings, statement
+from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
-from nodes._rows import pick
+from nodes.data.sampling import pick
 
 
 class SampleParams(NodeParams):
@@ -47,7 +47,7 @@ class SampleParams(NodeParams):
     )
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: SampleParams) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: SampleParams) -> dict[str, Any]:
     """Draw the rows; they keep their order."""
     import pyarrow as pa
 

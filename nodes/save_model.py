@@ -1,6 +1,6 @@
 """Keep a model under a name, outside the store of results.
 
-Beside the model lies a small card that says which run saved it and when; ``nodes.deploy.registry`` reads it.
+Beside the model lies a small card that says which run saved it and when; ``nodes.models.registry`` reads it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port
-from engine.durable import sync
+from engine.atomic import sync
 from engine.errors import BadInput
-from engine.script import Code, Names, settings, statement
+from engine.export_python import Code, Names, settings, statement
+from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from engine.values import Report
-from nodes._model import CARD, describe_model, model_files
+from nodes.models.model import CARD, describe_model, model_files
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 """What models may be called: no path, nothing hidden."""
@@ -41,12 +41,12 @@ class Params(NodeParams):
     )
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Copy the model's folder; whoever opens it meanwhile sees the old one or the new one, never a part."""
     source: Path = inputs["model"].path
     about = describe_model(source)
     folder = ctx.files.models / params.name
-    with alone_with(folder) as temporary:
+    with write_lock(folder) as temporary:
         if params.if_exists == "error" and folder.exists():
             raise BadInput(
                 f"there is already a model '{params.name}'; choose another name or to replace it", field="name"
@@ -65,13 +65,13 @@ def run(ctx: Context, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     return {"report": Report("saved-model", f"Saved '{params.name}'", headline, rows=rows, data=data)}
 
 
-def _card(ctx: Context) -> str | None:
+def _card(ctx: NodeContext) -> str | None:
     """Where the model comes from, if a run saves it. The rest is found by the run once it is over."""
     return json.dumps({"run": ctx.run, "node": ctx.node, "saved": time.time()}) if ctx.run else None
 
 
 @contextmanager
-def alone_with(folder: Path) -> Iterator[Path]:
+def write_lock(folder: Path) -> Iterator[Path]:
     """An empty folder beside ``folder`` to work in; whoever saves under the same name waits meanwhile.
 
     What a save that was killed has left there is removed, once the old model is back in its place.

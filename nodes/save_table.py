@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port
-from engine.durable import replacing
+from engine.atomic import replacing
 from engine.errors import SylvaError
-from engine.script import Code, Names, statement
+from engine.export_python import Code, Names, statement
+from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from engine.values import Predictions, Report, Table
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class SaveTableParams(NodeParams):
     )
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: SaveTableParams) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: SaveTableParams) -> dict[str, Any]:
     """Write the file and report where it is."""
     value: Table | Predictions = inputs["table"]
     data = value.to_arrow() if isinstance(value, Predictions) else value.data

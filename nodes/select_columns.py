@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from engine.contract import Column, Columns, Context, Kind, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
-from engine.script import Code, Names, settings, statement
+from engine.export_python import Code, Names, settings, statement
+from engine.node_types import Column, Columns, Kind, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
-from nodes._columns import require_column
+from nodes.data.columns import require_column
 
 
 class SelectColumnsParams(NodeParams):
@@ -39,7 +39,7 @@ class SelectColumnsParams(NodeParams):
     )
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: SelectColumnsParams) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: SelectColumnsParams) -> dict[str, Any]:
     """The same columns in memory, fewer of them."""
     table: Table = inputs["table"]
     names = [column.name for column in chosen(table.columns, params)]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from engine.contract import Columns, Context, NodeParams, NodeType, Port, form_hint
 from engine.errors import BadInput
-from engine.script import Code, Names, settings, statement
+from engine.export_python import Code, Names, settings, statement
+from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table, kind_of
-from nodes._columns import require_column
-from nodes._rows import pick
+from nodes.data.columns import require_column
+from nodes.data.sampling import pick
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,7 +61,7 @@ class SplitParams(NodeParams):
     )
 
 
-def run(ctx: Context, inputs: dict[str, Any], params: SplitParams) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: SplitParams) -> dict[str, Any]:
     """Cut the table in two; rows keep their order."""
     table: Table = inputs["table"]
     count = _test_rows(table.data.num_rows, params)

@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import load_catalogue
-from engine.cli import main
+from engine.catalogue import load_catalog
+from ui.cli import main
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = str(ROOT / "tests" / "plugin")
@@ -70,11 +70,11 @@ class Sylva:
             for name in ("SYLVA_WORKSPACE", "PYTHONPATH"):
                 patch.setenv(name, self.environment[name])
             # The probe is found now, and not by the tests that come after.
-            load_catalogue.cache_clear()
+            load_catalog.cache_clear()
             try:
                 yield
             finally:
-                load_catalogue.cache_clear()
+                load_catalog.cache_clear()
 
 
 def _exit_code() -> int:

@@ -38,9 +38,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 TOGETHER = (
-    "tests/ui/previews/test_previews.py",
-    "tests/nodes/deploy/test_service.py",
-    "tests/nodes/deploy/test_registry.py",
+    "tests/ui/studio/previews/test_previews.py",
+    "tests/ui/rest/test_service.py",
+    "tests/nodes/models/test_registry.py",
 )
 """Files whose tests share something that takes seconds to make: two workers would make it twice."""
 

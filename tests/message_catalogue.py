@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 PACKAGES = ("deepforest", "engine", "nodes", "ui")
-SCRIPTS = ("ui/canvas/frontend/src/**/*.js", "ui/canvas/frontend/src/**/*.jsx", "ui/assets/*.js")
+SCRIPTS = ("ui/studio/canvas/frontend/src/**/*.js", "ui/studio/canvas/frontend/src/**/*.jsx", "ui/studio/assets/*.js")
 
 SHOWN_KEYWORDS = {"title", "description", "help", "label", "placeholder", "summary", "category", "text", "caption"}
 SHOWN_CALLS = {

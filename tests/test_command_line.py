@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from engine.cli.reference import markdown_page
 from engine.pipeline_file import dumps, read
 from nodes import NODE_TYPES
 from tests.command_line import ROOT, SAMPLES, Sylva, pipeline_of_probes
+from ui.cli.node_reference import markdown_page
 
 FIRST = ROOT / "sample_pipelines" / "first_pipeline.json"
 
@@ -247,7 +247,7 @@ def test_ctrl_c_cancels_a_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("imported", "slow"),
     [
-        ("engine.cli.commands", ["networkx", "pydantic", "pyarrow", "numpy"]),
+        ("ui.cli.commands", ["networkx", "pydantic", "pyarrow", "numpy"]),
         ("nodes", ["pyarrow", "numpy", "sklearn", "lightgbm", "numba"]),
     ],
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.document import Document, Edge, Node
+from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_file import dumps
 from tests.fuzz.damage import killer
 
@@ -21,7 +21,7 @@ NAME = "bad.parquet"
 def workspace(tmp_path: Path) -> Path:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / NAME).write_bytes(killer())
-    document = Document(
+    document = Pipeline(
         name="Bad file",
         nodes={"load": Node(type="load-data", params={"source": NAME}), "split": Node(type="split")},
         edges=(Edge.between("load.table", "split.table"),),
@@ -31,7 +31,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def sylva(workspace: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-c", "from engine.cli import main; main()", *map(str, arguments)]
+    command = [sys.executable, "-P", "-c", "from ui.cli import main; main()", *map(str, arguments)]
     return subprocess.run(
         [*command, "--workspace", str(workspace), "--json"], capture_output=True, text=True, timeout=300
     )

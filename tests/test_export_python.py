@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 from pyarrow.parquet import read_table
 
-from engine.catalogue import Catalogue, load_catalogue
-from engine.document import Document, Edge, Node
+from engine.catalogue import NodeCatalog, load_catalog
 from engine.errors import BadInput
 from engine.events import EventLog
+from engine.export_python import Raw, comment, export_python, literal, statement
+from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_file import dumps, parse, read
-from engine.script import Raw, comment, export_python, literal, statement
-from engine.state import run_state
-from engine.store import Output, Store
+from engine.run_state import run_state
+from engine.store import Artifact, Store
 from engine.values import Report
 from engine.workspace import Workspace
 from nodes import NODE_TYPES
@@ -110,24 +110,24 @@ def compared(stem: str, learners: Learners, rows: str, held_out: str) -> Parts:
     return nodes, edges
 
 
-def every_node_type(*parts: Parts, inspected: str, rows: str) -> Document:
+def every_node_type(*parts: Parts, inspected: str, rows: str) -> Pipeline:
     """A pipeline of every node type there is but for ``load-model``."""
     nodes = {"layers": Node(type="inspect-layers", params={"rows": 50, "perplexity": 5.0})}
     edges = [f"{inspected}.model layers.model", f"{rows} layers.table"]
     for more_nodes, more_edges in parts:
         nodes, edges = nodes | more_nodes, edges + more_edges
-    return Document(name="All", nodes=nodes, edges=tuple(Edge.between(*edge.split()) for edge in edges))
+    return Pipeline(name="All", nodes=nodes, edges=tuple(Edge.between(*edge.split()) for edge in edges))
 
 
-def tiny() -> Document:
+def tiny() -> Pipeline:
     return every_node_type(payments(1000, TINY_LEARNERS), inspected="pay-deep-forest", rows="split.test")
 
 
-def full() -> Document:
+def full() -> Pipeline:
     return every_node_type(payments(3000, LEARNERS), digits(), inspected="digit-deep-forest", rows="halves.test")
 
 
-def with_saved_model() -> Document:
+def with_saved_model() -> Pipeline:
     """New payments scored by the model that ``payments`` saves."""
     nodes = {
         "load": Node(type="load-data", params={"source": "sample:fraud", "rows": 1000, "seed": 9}),
@@ -136,7 +136,7 @@ def with_saved_model() -> Document:
         "print": Node(type="evaluate", params={"positive": "no"}),
     }
     edges = ["load.table class.table", "model.model class.model", "class.predictions print.predictions"]
-    return Document(name="New", nodes=nodes, edges=tuple(Edge.between(*edge.split()) for edge in edges))
+    return Pipeline(name="New", nodes=nodes, edges=tuple(Edge.between(*edge.split()) for edge in edges))
 
 
 def run_script(text: str, workspace: Path, folder: Path) -> str:
@@ -170,7 +170,7 @@ def reports_of_last_run(workspace: Path) -> dict[str, Report]:
         state = run_state(log, log.run("last"))
     assert state.state == "done"
     return {
-        name: Store(place).open(Output.from_dict(node.outputs["report"]))
+        name: Store(place).open(Artifact.from_dict(node.outputs["report"]))
         for name, node in state.nodes.items()
         if "report" in node.outputs
     }
@@ -193,7 +193,7 @@ def sylva(tmp_path_factory: pytest.TempPathFactory) -> Sylva:
     return Sylva(tmp_path_factory.mktemp("workspace"))
 
 
-def exported(sylva: Sylva, document: Document, folder: Path) -> str:
+def exported(sylva: Sylva, document: Pipeline, folder: Path) -> str:
     """The script as the command writes it, and the run beside it."""
     file = folder / "pipeline.json"
     file.write_text(dumps(document), encoding="utf-8")
@@ -203,7 +203,7 @@ def exported(sylva: Sylva, document: Document, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("make", [tiny, pytest.param(full, marks=pytest.mark.slow)])
-def test_a_script_of_every_node_type_finds_the_figures_of_the_run(make: Callable[[], Document], tmp_path: Path) -> None:
+def test_a_script_of_every_node_type_finds_the_figures_of_the_run(make: Callable[[], Pipeline], tmp_path: Path) -> None:
     sylva, document = Sylva(tmp_path / "workspace"), make()
     assert {node.type for node in document.nodes.values()} | {"load-model"} == {each.name for each in NODE_TYPES}
     script = exported(sylva, document, tmp_path)
@@ -235,7 +235,7 @@ def imported(script: str) -> set[str]:
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
 def test_every_sample_becomes_a_script_in_good_form(sample: Path, tmp_path: Path) -> None:
-    script = export_python(read(sample), load_catalogue())
+    script = export_python(read(sample), load_catalog())
     compile(script, "script", "exec")
     assert max(map(len, script.splitlines())) <= 120
     (tmp_path / "script.py").write_text(script, encoding="utf-8")
@@ -250,7 +250,7 @@ def test_every_sample_becomes_a_script_in_good_form(sample: Path, tmp_path: Path
 
 
 def test_the_blocks_stand_in_the_order_of_the_work_each_with_its_name() -> None:
-    script = export_python(with_saved_model(), load_catalogue())
+    script = export_python(with_saved_model(), load_catalog())
     assert [line for line in script.splitlines() if "·" in line] == [
         "# load · Load data",
         "# model · Load model",
@@ -266,7 +266,7 @@ def test_names_that_would_be_the_same_stay_apart() -> None:
     ids = ["a-b", "a_b", "steps", "lightgbm", "a_b_rows"]
     nodes = {name: Node(type="mart", params={"trees": 2}) for name in ids} | {"data": Node(type="load-data")}
     edges = tuple(Edge.between("data.table", f"{name}.table") for name in ids)
-    script = export_python(Document(name="x", nodes=nodes, edges=edges), load_catalogue())
+    script = export_python(Pipeline(name="x", nodes=nodes, edges=edges), load_catalog())
     assigned = [
         node.targets[0].id  # type: ignore[attr-defined]
         for node in ast.parse(script).body
@@ -280,17 +280,17 @@ def test_a_sweep_is_written_out_branch_by_branch() -> None:
     sample = read(ROOT / "sample_pipelines" / "first_pipeline.json")
     about = json.loads(dumps(sample))
     about["nodes"]["mart"]["sweep"] = {"grid": {"trees": [3, 5]}}
-    script = export_python(parse(json.dumps(about)), load_catalogue())
+    script = export_python(parse(json.dumps(about)), load_catalog())
     compile(script, "script", "exec")
     assert "num_boost_round=3" in script and "num_boost_round=5" in script
     assert script.count("steps.evaluate(") == 2 and script.count("steps.compare(") == 1
 
 
 def test_a_type_that_does_not_say_how_is_named() -> None:
-    types = [replace(each, python=None) if each.name == "mart" else each for each in load_catalogue().values()]
+    types = [replace(each, python=None) if each.name == "mart" else each for each in load_catalog().values()]
     document = read(ROOT / "sample_pipelines" / "first_pipeline.json")
     with refused(BadInput, naming=["'mart' (mart)"]):
-        export_python(document, Catalogue(types))
+        export_python(document, NodeCatalog(types))
 
 
 def test_the_command_asks_for_a_form_and_says_what_is_wrong(sylva: Sylva, tmp_path: Path) -> None:
@@ -341,13 +341,13 @@ def test_a_hostile_document_gives_the_statements_of_a_harmless_one(text: str) ->
         }
         edges = ["load.table fewer.table", "fewer.table mart.table", "mart.model predict.model"]
         edges += ["load.table predict.table", "predict.predictions judge.predictions", "judge.report all.reports"]
-        document = Document(
+        document = Pipeline(
             name=line or "x",
             description=word.replace("\x00", ""),
             nodes=nodes,
             edges=tuple(Edge.between(*edge.split()) for edge in edges),
         )
-        tree = ast.parse(export_python(document, load_catalogue()))
+        tree = ast.parse(export_python(document, load_catalog()))
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 node.value = "harmless" if node.value in (word, line) else node.value

@@ -1,1 +1,1 @@
-"""The studio: a Streamlit app in which pipelines are built, run and looked into."""
+"""Every interface of Sylva: the studio in the browser, the command line and the REST service."""

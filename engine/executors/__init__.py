@@ -1,6 +1,6 @@
 """Where nodes run. An executor takes jobs and reports what becomes of them; that is all a scheduler knows of it.
 
-- ``Job``        everything a worker must know to run one node, as plain JSON
+- ``NodeTask``        everything a worker must know to run one node, as plain JSON
 - ``Executor``   the interface
 - ``local``      processes on this machine; ``nursery`` forks them, ``worker`` is what runs inside one
 - ``dask``       tasks on the workers of a Dask cluster; ``host`` is the process beside a Dask worker that runs them
@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from engine.processes import ProcessId
-from engine.store import Output
+from engine.store import Artifact
 
 
 @dataclass(frozen=True)
-class Job:
+class NodeTask:
     """One attempt at one node."""
 
     workspace: str
@@ -27,7 +27,7 @@ class Job:
     type: str
     params: dict[str, Any]
     key: str
-    inputs: dict[str, list[Output]]
+    inputs: dict[str, list[Artifact]]
     sources: dict[str, list[str]]
     fresh: bool
     allow_absolute: bool
@@ -44,9 +44,9 @@ class Job:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, about: dict[str, Any]) -> Job:
+    def from_dict(cls, about: dict[str, Any]) -> NodeTask:
         """From plain JSON."""
-        inputs = {port: [Output.from_dict(each) for each in outputs] for port, outputs in about["inputs"].items()}
+        inputs = {port: [Artifact.from_dict(each) for each in outputs] for port, outputs in about["inputs"].items()}
         return cls(**{**about, "inputs": inputs, "imports": tuple(about["imports"])})
 
 
@@ -147,7 +147,7 @@ class Executor(Protocol):
     def free(self) -> int:
         """How many jobs may be submitted now."""
 
-    def submit(self, job: Job, upcoming: Mapping[str, None]) -> None:
+    def submit(self, job: NodeTask, upcoming: Mapping[str, None]) -> None:
         """Start a job. ``upcoming`` names modules later jobs will need, to be loaded while there is time."""
 
     def wait(self, timeout: float | None) -> list[Report]:

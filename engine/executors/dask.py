@@ -27,7 +27,7 @@ from typing import Any
 from uuid import uuid4
 
 from engine.errors import SylvaError
-from engine.executors import Failed, Failure, Finished, Job, Report, Started, report_from_dict, report_to_dict
+from engine.executors import Failed, Failure, Finished, NodeTask, Report, Started, report_from_dict, report_to_dict
 from engine.executors.host import Host
 from engine.workspace import Workspace
 
@@ -51,7 +51,7 @@ Message = dict[str, Any]
 
 @dataclass
 class _Task:
-    job: Job
+    job: NodeTask
     future: Any
     started: bool = False
 
@@ -77,7 +77,7 @@ class DaskExecutor:
         threads: int = max(1, self._threads)
         return min(threads, self.most or threads) - len(self.tasks)
 
-    def submit(self, job: Job, upcoming: Mapping[str, None]) -> None:
+    def submit(self, job: NodeTask, upcoming: Mapping[str, None]) -> None:
         """Hand a job to the cluster."""
         key = f"sylva-{job.run}-{job.node}-{job.attempt}-{uuid4().hex[:8]}"
         try:
@@ -153,7 +153,7 @@ class DaskExecutor:
             self._wait_until_visible(future.key, task.job)
         self._inbox.put({"key": future.key, **outcome})
 
-    def _wait_until_visible(self, key: str, job: Job) -> None:
+    def _wait_until_visible(self, key: str, job: NodeTask) -> None:
         record = Workspace(Path(job.workspace)).results / f"{job.key}.json"
         deadline = time.monotonic() + VISIBLE_SECONDS
         while key in self.tasks and not record.exists() and time.monotonic() < deadline:
@@ -216,7 +216,7 @@ _of_this_thread = threading.local()
 def run_job(about: dict[str, Any], upcoming: list[str], topic: str) -> Message:
     """On a Dask worker: run one job in a host process, forward its reports to ``topic``; its last report."""
     worker = _distributed().get_worker()
-    job, key = Job.from_dict(about), worker.get_current_task()
+    job, key = NodeTask.from_dict(about), worker.get_current_task()
     if not Workspace(Path(job.workspace)).run_folder(job.run).is_dir():
         return report_to_dict(Failed(job.node, _unseen(job, worker.address)))
     host = _host(job.workspace)
@@ -254,7 +254,7 @@ def _is_wanted(worker: Any, key: str) -> bool:
     return task is not None and task.state == "executing" and worker.status.name not in ("closing", "closed", "failed")
 
 
-def _unseen(job: Job, address: str) -> Failure:
+def _unseen(job: NodeTask, address: str) -> Failure:
     return Failure(
         "error",
         f"the Dask worker {address} does not see the workspace {job.workspace}; "

@@ -26,8 +26,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from engine.catalogue import load_catalogue
-from engine.executors import Job, Report, report_to_dict
+from engine.catalogue import load_catalog
+from engine.executors import NodeTask, Report, report_to_dict
 from engine.executors.local import GRACE_SECONDS, LocalExecutor
 from engine.processes import die_with_parent, usable_memory, wait_passively
 from engine.workspace import Workspace
@@ -78,14 +78,14 @@ def serve(workspace: Path, dask_worker: int, line: Connection) -> None:
     """Run the jobs that come, one after the other, until the Dask worker is gone or says so."""
     die_with_parent(dask_worker, signal.SIGTERM)
     wait_passively()
-    load_catalogue()  # every node's process is a copy of this one and has it too
+    load_catalog()  # every node's process is a copy of this one and has it too
     executor = LocalExecutor(Workspace(workspace), slots=1)
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGCHLD, lambda *_: executor.wake())
     try:
         while True:
             order = json.loads(line.recv_bytes())
-            job = fit_to_this_machine(Job.from_dict(order["job"]))
+            job = fit_to_this_machine(NodeTask.from_dict(order["job"]))
             for report in _run(executor, job, order["upcoming"]):
                 line.send_bytes(json.dumps(report_to_dict(report)).encode())
     except (EOFError, OSError):
@@ -101,13 +101,13 @@ def _leave(*_: object) -> None:
     sys.exit()
 
 
-def _run(executor: LocalExecutor, job: Job, upcoming: list[str]) -> Iterator[Report]:
+def _run(executor: LocalExecutor, job: NodeTask, upcoming: list[str]) -> Iterator[Report]:
     executor.submit(job, dict.fromkeys(upcoming))
     while executor.running:
         yield from executor.wait(LOOK_SECONDS)
 
 
-def fit_to_this_machine(job: Job) -> Job:
+def fit_to_this_machine(job: NodeTask) -> NodeTask:
     """The job with the threads and the memory there are here, which the supervisor cannot know."""
     threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     return replace(

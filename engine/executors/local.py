@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import reader_crashed
-from engine.executors import Failed, Failure, Finished, Job, Progressed, Report, Started, Told, Worked
-from engine.executors.nursery import start_nursery
+from engine.executors import Failed, Failure, Finished, NodeTask, Progressed, Report, Started, Told, Worked
+from engine.executors.fork_server import start_nursery
 from engine.executors.worker import out_of_memory
 from engine.processes import ProcessId, exit_text, kill_group
 from engine.workspace import Workspace
@@ -26,7 +26,7 @@ GRACE_SECONDS = 0.5
 
 @dataclass
 class _Running:
-    job: Job
+    job: NodeTask
     leader: int | None = None
     deadline: float | None = None
     verdict: Failure | None = None
@@ -52,7 +52,7 @@ class LocalExecutor:
         """How many jobs may be submitted now."""
         return self.slots - len(self.running)
 
-    def submit(self, job: Job, upcoming: Mapping[str, None]) -> None:
+    def submit(self, job: NodeTask, upcoming: Mapping[str, None]) -> None:
         """Ask the nursery for a worker."""
         self.running[job.node] = _Running(job)
         self._unsent += json.dumps({"job": job.to_dict(), "upcoming": dict(upcoming)}).encode() + b"\n"
@@ -191,7 +191,7 @@ class LocalExecutor:
         return reports
 
 
-def _tail(workspace: Workspace, job: Job, size: int = 4000) -> str:
+def _tail(workspace: Workspace, job: NodeTask, size: int = 4000) -> str:
     try:
         return workspace.node_log(job.run, job.node).read_text(errors="replace")[-size:]
     except OSError:

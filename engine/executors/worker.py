@@ -21,13 +21,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from engine import faults
-from engine.catalogue import load_catalogue
-from engine.contract import Context, NodeType
+from engine.catalogue import load_catalog
+from engine.crash_points import crash_point
 from engine.errors import BadInput, Cancelled, CorruptObject, SylvaError
-from engine.executors import Failure, Job
+from engine.executors import Failure, NodeTask
 from engine.files import Files
-from engine.store import Result, Store
+from engine.node_types import NodeContext, NodeType
+from engine.store import CacheEntry, Store
 from engine.wording import readable
 from engine.workspace import Workspace
 
@@ -43,7 +43,7 @@ PART_CHARACTERS = 64_000
 """Most that a part of a result may have as JSON: it is told in one message, and kept in the run's log."""
 
 
-def execute(job: Job, tell: Tell) -> None:
+def execute(job: NodeTask, tell: Tell) -> None:
     """Run one node to its end and tell how it went."""
     store = Store(Workspace(Path(job.workspace)), job.run)
     try:
@@ -57,10 +57,10 @@ def execute(job: Job, tell: Tell) -> None:
         tell("finished")
 
 
-def _run(job: Job, store: Store, folder: Path, tell: Tell) -> Result:
-    node_type = load_catalogue()[job.type]
+def _run(job: NodeTask, store: Store, folder: Path, tell: Tell) -> CacheEntry:
+    node_type = load_catalog()[job.type]
     began = time.monotonic()
-    faults.point("before-run", job.node)
+    crash_point("before-run", job.node)
     inputs = {port: [store.open(output) for output in outputs] for port, outputs in job.inputs.items()}
     given = {port.name: _given(inputs.get(port.name, []), port.many) for port in node_type.inputs}
     params = node_type.params.model_validate_json(json.dumps(job.params))
@@ -69,7 +69,7 @@ def _run(job: Job, store: Store, folder: Path, tell: Tell) -> Result:
     outputs = {
         port.name: store.put(port.type, values[port.name], node=job.node, room=job.room) for port in node_type.outputs
     }
-    return Result(job.key, job.run, job.node, time.monotonic() - began, time.time(), outputs)
+    return CacheEntry(job.key, job.run, job.node, time.monotonic() - began, time.time(), outputs)
 
 
 def _given(values: list[Any], many: bool) -> Any:
@@ -92,7 +92,7 @@ def _check_ports(node_type: NodeType, values: dict[str, Any]) -> None:
             )
 
 
-def _already_done(job: Job, store: Store) -> bool:
+def _already_done(job: NodeTask, store: Store) -> bool:
     """Whether another run, or this one just before it was killed, finished the same work meanwhile."""
     result = store.find(job.key)
     return result is not None and (not job.fresh or result.run == job.run)
@@ -136,11 +136,11 @@ def _is_same(handle: int, path: Path) -> bool:
         return False
 
 
-def _context(job: Job, store: Store, folder: Path, tell: Tell) -> Context:
+def _context(job: NodeTask, store: Store, folder: Path, tell: Tell) -> NodeContext:
     cancelled = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: cancelled.set())
-    calmly = _Calmly(lambda fraction, text: tell("progress", fraction=fraction, text=text[:200]), PROGRESS_SECONDS)
-    return Context(
+    calmly = _Throttle(lambda fraction, text: tell("progress", fraction=fraction, text=text[:200]), PROGRESS_SECONDS)
+    return NodeContext(
         node=job.node,
         key=job.key,
         files=Files(store.workspace.root, job.allow_absolute),
@@ -166,7 +166,7 @@ def _tell_part(part: str, data: dict[str, Any], tell: Tell) -> None:
         tell("part", part=part, data=data)
 
 
-class _Calmly:
+class _Throttle:
     """Passes on at most one word in so many seconds: the first at once, and the last of many once its time has come."""
 
     def __init__(self, say: Callable[..., None], seconds: float) -> None:
@@ -198,14 +198,14 @@ class _Calmly:
         self._say(*words)
 
 
-def describe(error: BaseException, job: Job) -> Failure:
+def describe(error: BaseException, job: NodeTask) -> Failure:
     """An exception in words a user can act on; the traceback goes along, folded."""
     failure = _explain(error, job)
     trace = failure.traceback and readable(failure.traceback, TRACEBACK_CHARACTERS)
     return replace(failure, message=readable(failure.message, MESSAGE_CHARACTERS), traceback=trace)
 
 
-def _explain(error: BaseException, job: Job) -> Failure:
+def _explain(error: BaseException, job: NodeTask) -> Failure:
     trace = "".join(traceback.format_exception(error))[-TRACEBACK_CHARACTERS:]
     match error:
         case BadInput():
@@ -227,7 +227,7 @@ def _explain(error: BaseException, job: Job) -> Failure:
     return Failure("error", f"{type(error).__name__}: {error}", traceback=trace)
 
 
-def out_of_memory(job: Job) -> str:
+def out_of_memory(job: NodeTask) -> str:
     """What to say of a node that wanted more than it may have."""
     return (
         f"ran out of memory, limit {job.memory_limit:,} MB; give it less data, "
@@ -235,7 +235,7 @@ def out_of_memory(job: Job) -> str:
     )
 
 
-def _disk_full(job: Job) -> str:
+def _disk_full(job: NodeTask) -> str:
     free = shutil.disk_usage(job.workspace).free / 1e6
     return (
         f"the disk is full ({free:,.0f} MB free at {job.workspace}); "

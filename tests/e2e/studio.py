@@ -10,10 +10,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from engine.document import Document, Edge, Node
 from engine.events import Event, EventLog
-from engine.library import Library
-from engine.state import RunState, run_state
+from engine.pipeline import Edge, Node, Pipeline
+from engine.pipeline_library import Library
+from engine.run_state import RunState, run_state
 from engine.workspace import Workspace
 from tests.e2e.tab import PATIENCE, Tab, expect, free_port, served, until
 
@@ -21,7 +21,7 @@ from tests.e2e.tab import PATIENCE, Tab, expect, free_port, served, until
 @contextmanager
 def studio_at(workspace: Path) -> Iterator[str]:
     port = free_port()
-    command = [sys.executable, "-P", "-m", "ui", f"--port={port}", "--no-browser", f"--workspace={workspace}"]
+    command = [sys.executable, "-P", "-m", "ui.studio", f"--port={port}", "--no-browser", f"--workspace={workspace}"]
     with served(command, port, workspace) as address:
         yield address
 
@@ -46,10 +46,10 @@ class Studio(Tab):
         return found.group(1)
 
     @property
-    def document(self) -> Document:
+    def document(self) -> Pipeline:
         return self.library.open(self.pipeline).document
 
-    def saved(self, holds: Callable[[Document], Any], seconds: float = PATIENCE) -> Document:
+    def saved(self, holds: Callable[[Pipeline], Any], seconds: float = PATIENCE) -> Pipeline:
         """The document in the file, once it is as expected."""
         try:
             until(lambda: holds(self.document), seconds)
@@ -85,7 +85,7 @@ class Studio(Tab):
         self.page.wait_for_selector(".stage")
         return self
 
-    def begin(self, document: Document) -> Studio:
+    def begin(self, document: Pipeline) -> Studio:
         """Open a pipeline that lies in the workspace."""
         self.open(self.library.create(document))
         self.page.wait_for_selector(".react-flow__node")
@@ -117,7 +117,7 @@ class Studio(Tab):
         self.field(label).fill(value)
         self.field(label).press("Enter")
 
-    def fill_until(self, label: str, value: str, holds: Callable[[Document], Any]) -> None:
+    def fill_until(self, label: str, value: str, holds: Callable[[Pipeline], Any]) -> None:
         """Fill a field until the document has the value: one typed while the form is drawn anew can be lost."""
         for _ in range(3):
             self.fill(label, value)
@@ -146,7 +146,7 @@ WIRES = [
 ]
 
 
-def five_steps() -> Document:
+def five_steps() -> Pipeline:
     """The pipeline of the first lesson, each node named by its type, in two rows that fit on the stage."""
     places = {
         "load-data": (0, 0), "split": (288, 0), "deep-forest": (576, 0), "predict": (288, 224), "evaluate": (576, 224),
@@ -154,23 +154,23 @@ def five_steps() -> Document:
     nodes = {name: Node(type=name) for name in places}
     nodes["load-data"] = Node(type="load-data", params={"source": "sample:wine"})
     edges = tuple(Edge.between(*wire) for wire in WIRES)
-    return Document(name="Five steps", nodes=nodes, edges=edges, layout=places)
+    return Pipeline(name="Five steps", nodes=nodes, edges=edges, layout=places)
 
 
-def many(count: int, columns: int) -> Document:
+def many(count: int, columns: int) -> Pipeline:
     """Rows of steps, each connected with the next in its row."""
     nodes = {f"split-{at}": Node(type="split") for at in range(count)}
     edges = tuple(
         Edge.between(f"split-{at}.train", f"split-{at + 1}.table") for at in range(count - 1) if (at + 1) % columns
     )
     layout = {f"split-{at}": (at % columns * 272.0, at // columns * 144.0) for at in range(count)}
-    return Document(name="Many", nodes=nodes, edges=edges, layout=layout)
+    return Pipeline(name="Many", nodes=nodes, edges=edges, layout=layout)
 
 
-def chain(*nodes: tuple[str, dict[str, Any]], name: str = "Chain", ports: str = "table") -> Document:
+def chain(*nodes: tuple[str, dict[str, Any]], name: str = "Chain", ports: str = "table") -> Pipeline:
     """Nodes behind each other, each named by its type."""
     names = [node_type for node_type, _ in nodes]
-    return Document(
+    return Pipeline(
         name=name,
         nodes={node_type: Node(type=node_type, params=params) for node_type, params in nodes},
         edges=tuple(Edge.between(f"{a}.{ports}", f"{b}.{ports}") for a, b in pairwise(names)),
@@ -178,9 +178,9 @@ def chain(*nodes: tuple[str, dict[str, Any]], name: str = "Chain", ports: str = 
     )
 
 
-def forest(**params: Any) -> Document:
+def forest(**params: Any) -> Pipeline:
     """Load, split, deep forest."""
-    return Document(
+    return Pipeline(
         name="Forest",
         nodes={
             "load": Node(type="load-data", params={"source": "sample:digits"}),

@@ -1,6 +1,7 @@
 """The canvas by mouse and keys, in a real browser: what its own modules cannot show without one.
 
-What may be connected, undo, the clipboard, names, notes and the talk with Python are tested in ``tests/ui/canvas``.
+What may be connected, undo, the clipboard, names, notes and the talk with Python are tested in
+``tests/ui/studio/canvas``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from engine.document import Document, Node, Note
+from engine.pipeline import Node, Note, Pipeline
 from tests.e2e.studio import WIRES, Studio, five_steps, many
 from tests.e2e.tab import until
 
@@ -20,11 +21,11 @@ expect = playwright.expect
 SCRIPT = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
 
 
-def wires_of(document: Document) -> list[tuple[str, str]]:
+def wires_of(document: Pipeline) -> list[tuple[str, str]]:
     return [edge.names for edge in document.edges]
 
 
-def wired(studio: Studio, wires: list[tuple[str, str]]) -> Document:
+def wired(studio: Studio, wires: list[tuple[str, str]]) -> Pipeline:
     """The document in the file, once it has these edges."""
     return studio.saved(lambda document: wires_of(document) == wires)
 
@@ -251,7 +252,7 @@ def test_hostile_names_are_text_on_the_canvas_in_the_list_and_at_their_output(st
         "stranger": Node(type="no-such-type", label=SCRIPT),
     }
     studio.begin(
-        Document(
+        Pipeline(
             name=SCRIPT, description=SCRIPT, nodes=nodes, edges=(), notes=(Note(text=SCRIPT, x=0, y=200),),
             layout={"load": (0, 0), "sample": (288, 0), "stranger": (576, 0)},
         )

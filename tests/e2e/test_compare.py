@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.catalogue import load_catalogue
-from engine.contract import Context
-from engine.document import Document, Node
+from engine.catalogue import load_catalog
 from engine.files import Files
+from engine.node_types import Context
+from engine.pipeline import Node, Pipeline
 from engine.values import Predictions, Report
 from engine.workspace import Workspace
 from nodes import evaluate
 from tests.e2e.studio import Studio
-from tests.ui.compare.lab import judged_run, pipeline
-from ui.studio import Studio as Workshop
+from tests.ui.studio.compare.lab import judged_run, pipeline
+from ui.studio.session import Studio as Workshop
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect
@@ -40,14 +40,14 @@ def judgement(folder: Path, name: str, skill: float) -> Report:
 @pytest.fixture
 def runs(place: tuple[str, Workspace], tmp_path: Path) -> list[str]:
     """Two finished runs of a pipeline, with few and with many trees."""
-    written = Workshop(place[1], load_catalogue())
+    written = Workshop(place[1], load_catalog())
     return [
         judged_run(written, with_trees(trees), evaluate_one=judgement(tmp_path, name, skill))
         for trees, name, skill in ((5, "Few trees", 0.2), (50, "Many trees", 0.5))
     ]
 
 
-def with_trees(trees: int) -> Document:
+def with_trees(trees: int) -> Pipeline:
     document = pipeline(one="mart")
     return document.model_copy(
         update={"nodes": {**document.nodes, "one": Node(type="mart", params={"trees": trees})}, "name": "Payments"}

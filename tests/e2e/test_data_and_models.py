@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.document import Document, Edge, Node
+from engine.pipeline import Edge, Node, Pipeline
 from engine.workspace import Workspace
 from tests.e2e.studio import Studio
 from tests.e2e.tab import until
@@ -52,7 +52,7 @@ def model(place: tuple[str, Workspace], tab: Studio) -> str:
     ]
     edges = tuple(Edge.between(*wire) for wire in wires)
     layout = {name: (at % 3 * 288.0, at // 3 * 192.0) for at, name in enumerate(nodes)}
-    tab.begin(Document(name="Payers", nodes=nodes, edges=edges, layout=layout))
+    tab.begin(Pipeline(name="Payers", nodes=nodes, edges=edges, layout=layout))
     tab.button("Run").click()
     tab.expect_states(save="done", evaluate="done")
     return MODEL

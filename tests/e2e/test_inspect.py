@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import load_catalogue
+from engine.catalogue import load_catalog
 from engine.workspace import Workspace
 from tests.e2e.studio import Studio
 from tests.e2e.tab import until
-from tests.ui.inspect.lab import inspected_run, large
-from ui.studio import Studio as Workshop
+from tests.ui.studio.inspect.lab import inspected_run, large
+from ui.studio.session import Studio as Workshop
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect
@@ -22,7 +22,7 @@ ROWS = 2_000
 @pytest.fixture(scope="module")
 def run(place: tuple[str, Workspace]) -> str:
     """A finished run with an inspection of three layers, written as the node writes it."""
-    found, _ = inspected_run(Workshop(place[1], load_catalogue()), large(ROWS, 3))
+    found, _ = inspected_run(Workshop(place[1], load_catalog()), large(ROWS, 3))
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.events import EventLog
-from engine.library import Library
+from engine.pipeline_library import Library
 from engine.workspace import Workspace
 from tests.e2e.studio import WIRES, Studio, chain, forest, studio_at
 from tests.e2e.tab import until

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engine.document import Document, Edge, Node
+from engine.pipeline import Edge, Node, Pipeline
 from tests.e2e.studio import PATIENCE, Studio, expect
 
-PIPELINE = Document(
+PIPELINE = Pipeline(
     name="Flowers",
     nodes={
         "load": Node(type="load-data", params={"source": "sample:iris"}),
@@ -28,7 +28,7 @@ PIPELINE = Document(
 )
 
 
-def tries(document: Document) -> Any:
+def tries(document: Pipeline) -> Any:
     sweep = document.nodes["forest"].sweep
     return sweep.grid["trees"] if sweep else None
 

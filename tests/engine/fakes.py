@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from engine.catalogue import Catalogue
-from engine.contract import Column, NodeParams, NodeType, NoParams, Port
-from engine.document import Document, Edge, Node
+from engine.catalogue import NodeCatalog
 from engine.errors import BadInput
 from engine.files import Files
+from engine.node_types import Column, NodeParams, NodeType, Port
+from engine.pipeline import Edge, Node, Pipeline
 
 
 class ReadParams(NodeParams):
@@ -80,20 +80,20 @@ LEARN = NodeType(
     inputs=(Port("table", "table"), Port("start", "model", required=False)), outputs=(Port("model", "model"),),
 )  # fmt: skip
 SCORE = NodeType(
-    "score", "Score", "Apply", "Scores.", 1, NoParams, _no_run,
+    "score", "Score", "Apply", "Scores.", 1, NodeParams, _no_run,
     inputs=(Port("model", "model"), Port("table", "table")), outputs=(Port("predictions", "predictions"),),
     columns=_failing_columns,
 )  # fmt: skip
 COMPARE = NodeType(
-    "compare", "Compare", "Judge", "Compares.", 1, NoParams, _no_run,
+    "compare", "Compare", "Judge", "Compares.", 1, NodeParams, _no_run,
     inputs=(Port("results", "predictions", many=True, accepts=("report",)),), outputs=(Port("report", "report"),),
 )  # fmt: skip
-CATALOGUE = Catalogue([READ, SPLIT, LEARN, SCORE, COMPARE])
+CATALOGUE = NodeCatalog([READ, SPLIT, LEARN, SCORE, COMPARE])
 
 
-def make(nodes: dict[str, str | Node], *edges: str, **more: Any) -> Document:
+def make(nodes: dict[str, str | Node], *edges: str, **more: Any) -> Pipeline:
     """``make({"a": "read", "b": "split"}, "a.table > b.table")``; a type alone gets the parameters it must have."""
-    return Document(
+    return Pipeline(
         name=more.pop("name", "Test"),
         nodes={name: node if isinstance(node, Node) else node_of(node) for name, node in nodes.items()},
         edges=tuple(edge_of(edge) for edge in edges),
@@ -109,7 +109,7 @@ def edge_of(text: str) -> Edge:
     return Edge.between(*text.split(" > "))
 
 
-def whole() -> Document:
+def whole() -> Pipeline:
     """A pipeline without a problem that uses every node type."""
     return make(
         {"load": "read", "split": "split", "forest": "learn", "apply": "score", "judge": "compare"},

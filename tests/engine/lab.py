@@ -7,27 +7,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from engine.catalogue import Catalogue
-from engine.document import Document, Edge, Node, NodeSettings
+from engine.catalogue import NodeCatalog
 from engine.events import EventLog
-from engine.executors import Failed, Failure, Finished, Job, Report, Started
-from engine.plan import Plan, Request, make_plan
+from engine.executors import Failed, Failure, Finished, NodeTask, Report, Started
+from engine.pipeline import Edge, Node, NodeSettings, Pipeline
+from engine.plan import Plan, RunOptions, make_plan
 from engine.processes import identify
+from engine.run_state import RunState, run_state
 from engine.scheduler import Scheduler
-from engine.state import RunState, run_state
-from engine.store import Output, Result, Store
+from engine.store import Artifact, CacheEntry, Store
 from engine.values import Report as ReportValue
 from engine.workspace import Workspace
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "plugin"))
 from sylva_test_nodes import PROBE
 
-CATALOGUE = Catalogue([PROBE])
+CATALOGUE = NodeCatalog([PROBE])
 ONCE = replace(PROBE, name="once", cacheable=False)
-CATALOGUE_WITH_EFFECTS = Catalogue([PROBE, ONCE])
+CATALOGUE_WITH_EFFECTS = NodeCatalog([PROBE, ONCE])
 
 
-def pipeline(*chains: str, settings: Mapping[str, NodeSettings] | None = None, **params: int) -> Document:
+def pipeline(*chains: str, settings: Mapping[str, NodeSettings] | None = None, **params: int) -> Pipeline:
     """Nodes and edges from chains such as ``"a b d"``; ``params`` gives a node's value."""
     names = dict.fromkeys(name for chain in chains for name in chain.split())
     pairs = dict.fromkeys(pair for chain in chains for pair in zip(chain.split(), chain.split()[1:], strict=False))
@@ -40,7 +40,7 @@ def pipeline(*chains: str, settings: Mapping[str, NodeSettings] | None = None, *
         for name in names
     }
     edges = tuple(Edge(source=f"{first}.report", target=f"{then}.reports") for first, then in pairs)
-    return Document(name="test", nodes=nodes, edges=edges)
+    return Pipeline(name="test", nodes=nodes, edges=edges)
 
 
 class InlineExecutor:
@@ -48,17 +48,17 @@ class InlineExecutor:
 
     def __init__(self, store: Store, slots: int = 2) -> None:
         self.store, self.slots = store, slots
-        self.jobs: list[Job] = []
+        self.jobs: list[NodeTask] = []
         self.executed: list[str] = []
         self.most_at_once = 0
         self.failures: dict[str, list[Failure]] = {}
-        self.before: Callable[[Job], None] = lambda job: None
+        self.before: Callable[[NodeTask], None] = lambda job: None
 
     @property
     def free(self) -> int:
         return self.slots - len(self.jobs)
 
-    def submit(self, job: Job, upcoming: Mapping[str, None]) -> None:
+    def submit(self, job: NodeTask, upcoming: Mapping[str, None]) -> None:
         self.jobs.append(job)
         self.most_at_once = max(self.most_at_once, len(self.jobs))
 
@@ -78,11 +78,11 @@ class InlineExecutor:
         self.store.record(self._result(job))
         return [started, Finished(job.node)]
 
-    def _result(self, job: Job) -> Result:
+    def _result(self, job: NodeTask) -> CacheEntry:
         read = [self.store.open(output) for output in job.inputs.get("reports", [])]
         value = job.params["value"] + sum(report.headline["value"] for report in read)
         output = self.store.put("report", ReportValue("probe", "Probe", {"value": value}))
-        return Result(job.key, job.run, job.node, 0.0, 0.0, {"report": output})
+        return CacheEntry(job.key, job.run, job.node, 0.0, 0.0, {"report": output})
 
     def wake(self) -> None:
         pass
@@ -106,23 +106,26 @@ class Lab:
         self.executor = InlineExecutor(self.store)
 
     def scheduler(
-        self, document: Document, request: Request | None = None, outputs: dict[str, dict[str, Output]] | None = None
+        self,
+        document: Pipeline,
+        request: RunOptions | None = None,
+        outputs: dict[str, dict[str, Artifact]] | None = None,
     ) -> Scheduler:
-        request = request or Request()
+        request = request or RunOptions()
         run = self.log.create_run(document.name, "", request.to_dict())
         plan = make_plan(document, CATALOGUE_WITH_EFFECTS, request)
         self.log.append(run, "run-started", supervisor=identify().to_dict(), todo=list(plan.steps))
         return Scheduler(plan, request, run, self.store, self.log, self.executor, outputs or {})
 
-    def run(self, document: Document, request: Request | None = None) -> RunState:
+    def run(self, document: Pipeline, request: RunOptions | None = None) -> RunState:
         scheduler = self.scheduler(document, request)
         self.executor.executed.clear()
         self.log.append(scheduler.run_id, "run-finished", state=scheduler.run())
         return run_state(self.log, self.log.run(scheduler.run_id))
 
     def value(self, state: RunState, node: str) -> float:
-        return self.store.open(Output.from_dict(state.nodes[node].outputs["report"])).headline["value"]
+        return self.store.open(Artifact.from_dict(state.nodes[node].outputs["report"])).headline["value"]
 
 
-def plan_of(document: Document, **request: object) -> Plan:
-    return make_plan(document, CATALOGUE_WITH_EFFECTS, Request(**request))
+def plan_of(document: Pipeline, **request: object) -> Plan:
+    return make_plan(document, CATALOGUE_WITH_EFFECTS, RunOptions(**request))

@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from engine.catalogue import GROUP, Catalogue, collect, load_catalogue
+from engine.catalogue import GROUP, NodeCatalog, collect, load_catalog
 from tests.engine import fakes
 
 not_a_node_type = "something else"
@@ -20,7 +20,7 @@ def entry(attribute: str, module: str = __name__) -> EntryPoint:
 
 
 def test_a_catalogue_is_a_mapping_of_names_to_node_types():
-    catalogue = Catalogue([fakes.READ, fakes.SPLIT])
+    catalogue = NodeCatalog([fakes.READ, fakes.SPLIT])
     assert list(catalogue) == ["read", "split"]
     assert catalogue["read"] is fakes.READ
     assert len(catalogue) == 2
@@ -73,12 +73,12 @@ def test_of_two_node_types_with_one_name_the_first_stays():
 
 
 def test_the_installed_node_types_are_loaded_once():
-    assert load_catalogue() is load_catalogue()
+    assert load_catalog() is load_catalog()
 
 
 def test_documents_are_read_without_slow_imports():
     script = (
-        "import sys, engine.catalogue, engine.document, engine.validate, engine.edits;"
+        "import sys, engine.catalogue, engine.pipeline, engine.validation, engine.edits;"
         "print([m for m in ('networkx', 'numpy', 'pyarrow', 'sklearn', 'pandas') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "[]\n"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from engine.contract import Context
 from engine.errors import Cancelled
 from engine.files import Files
+from engine.node_types import NodeContext
 from tests.expect import refused
 
 
@@ -20,38 +20,38 @@ def told() -> list[tuple[float, str]]:
 
 
 @pytest.fixture
-def context(tmp_path: Path, told: list[tuple[float, str]]) -> Context:
-    return Context(
+def context(tmp_path: Path, told: list[tuple[float, str]]) -> NodeContext:
+    return NodeContext(
         node="a", key="ab" * 32, files=Files(tmp_path), checkpoint=tmp_path, threads=3,
         on_progress=lambda fraction, text: told.append((fraction, text)),
     )  # fmt: skip
 
 
-def test_progress_stays_between_nothing_and_all(context: Context, told: list[tuple[float, str]]) -> None:
+def test_progress_stays_between_nothing_and_all(context: NodeContext, told: list[tuple[float, str]]) -> None:
     for fraction in (-1, 0.5, 7):
         context.progress(fraction, "working")
     assert told == [(0.0, "working"), (0.5, "working"), (1.0, "working")]
 
 
-def test_a_cancelled_node_stops_at_its_next_progress(context: Context, told: list[tuple[float, str]]) -> None:
+def test_a_cancelled_node_stops_at_its_next_progress(context: NodeContext, told: list[tuple[float, str]]) -> None:
     context.cancelled.set()
     with refused(Cancelled, naming=["'a'"]):
         context.progress(0.5)
     assert told == []
 
 
-def test_what_is_told_of_the_result_is_passed_on(context: Context) -> None:
+def test_what_is_told_of_the_result_is_passed_on(context: NodeContext) -> None:
     heard: list[tuple[str, dict[str, Any]]] = []
     replace(context, on_tell=lambda part, data: heard.append((part, data))).tell("layer-1", {"score": 0.5})
     assert heard == [("layer-1", {"score": 0.5})]
     context.tell("layer-1", {})  # nobody listens
 
 
-def test_the_same_work_draws_the_same_numbers(context: Context) -> None:
+def test_the_same_work_draws_the_same_numbers(context: NodeContext) -> None:
     assert context.rng().integers(1000, size=5).tolist() == context.rng().integers(1000, size=5).tolist()
     assert context.rng(1).integers(10**9) != context.rng(2).integers(10**9)
 
 
-def test_inner_jobs_run_on_the_nodes_threads(context: Context) -> None:
+def test_inner_jobs_run_on_the_nodes_threads(context: NodeContext) -> None:
     assert list(context.executor.map(lambda value: value + 1, range(3))) == [1, 2, 3]
     assert context.executor._max_workers == 3

@@ -23,17 +23,17 @@ import pytest
 pytest.importorskip("distributed", reason="needs the package distributed: install sylva-studio[cluster]")
 
 from engine.errors import BadInput, SylvaError
-from engine.executors import Job
+from engine.executors import NodeTask
 from engine.executors.dask import DaskExecutor
 from engine.executors.host import fit_to_this_machine
-from engine.plan import Request
+from engine.plan import RunOptions
 from engine.processes import end_leftover, identify, is_alive, usable_memory
 from tests.cluster import Cluster
 from tests.expect import refused
 from tests.faults.lab import Answer, Lab, diamond, duration_of, pipeline, tame, wait_until
 
 SAMPLE = Path(__file__).parents[2] / "sample_pipelines" / "first_pipeline.json"
-JOB = Job("/ws", "run", "node", 1, "probe", {}, "key", {}, {}, False, False, 8, None, 10**9, None, ())
+JOB = NodeTask("/ws", "run", "node", 1, "probe", {}, "key", {}, {}, False, False, 8, None, 10**9, None, ())
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +168,7 @@ def test_without_a_scheduler_the_message_is_plain(cluster: Cluster, lab: Lab) ->
 @pytest.mark.parametrize("address", ["", "somewhere", "127.0.0.1:8786", "http://127.0.0.1:8786", "tcp://127.0.0.1"])
 def test_what_is_no_address_is_refused_before_anything_is_noted_down(address: str) -> None:
     with refused(BadInput, naming=["tcp://HOST:PORT"]):
-        Request(executor=address)
+        RunOptions(executor=address)
 
 
 @pytest.mark.parametrize(("said", "threads"), [("", 1), ("4", 4), ("2,1", 2), ("many", 1), ("0", 1)])

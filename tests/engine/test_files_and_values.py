@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.contract import Column
 from engine.errors import BadInput
 from engine.files import Files
+from engine.node_types import Column
 from engine.values import Folder, Predictions, Report, Table
 from tests.expect import refused
 

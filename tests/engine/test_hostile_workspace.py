@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import ReadableStream
 from engine.errors import SylvaError
 from engine.events import EventLog
-from engine.state import run_state
+from engine.run_state import run_state
 from engine.store import Store
 from engine.wording import readable
 from engine.workspace import Workspace
 from tests.expect import refused
+from ui.cli import ReadableStream
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.document import Document, Node
 from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.launch import Launcher, new_run
-from engine.plan import Request
+from engine.pipeline import Node, Pipeline
+from engine.plan import RunOptions
 from engine.processes import ProcessId, end_leftover, identify, is_alive
-from engine.state import RunState, run_state
+from engine.run_state import RunState, run_state
 from engine.workspace import Workspace
 from tests.command_line import PLUGIN, ROOT
 from tests.expect import refused
@@ -42,7 +42,7 @@ def test_a_killed_launcher_is_replaced_and_runs_go_on_without_it(
     os.kill(killed.pid, signal.SIGKILL)
     os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)
     with EventLog(workspace) as log:
-        runs = [new_run(log, Document(name="one", nodes=nodes), Request()) for _ in range(2)]
+        runs = [new_run(log, Pipeline(name="one", nodes=nodes), RunOptions()) for _ in range(2)]
         for run in runs:
             launcher.start(workspace, run)
         assert launcher._process is not killed

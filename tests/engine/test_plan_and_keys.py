@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import BadInput
 from engine.keys import node_key
-from engine.plan import Request
+from engine.plan import RunOptions
 from tests.engine.lab import PROBE, pipeline, plan_of
 from tests.expect import refused
 
@@ -85,5 +85,5 @@ def test_left_to_do_is_what_is_unfinished_and_what_that_needs(finished: str, gon
 
 
 def test_a_request_survives_json() -> None:
-    request = Request(to=("a",), start=("b",), workers=3, retries=1, timeout=2.5, allow_absolute=True)
-    assert Request.from_dict(request.to_dict()) == request
+    request = RunOptions(to=("a",), start=("b",), workers=3, retries=1, timeout=2.5, allow_absolute=True)
+    assert RunOptions.from_dict(request.to_dict()) == request

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from engine.document import Document
 from engine.errors import SylvaError
 from engine.events import EventLog
-from engine.executors import Failed, Failure, Finished, Job, Progressed, Report, Started, Told, Worked
+from engine.executors import Failed, Failure, Finished, NodeTask, Progressed, Report, Started, Told, Worked
+from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
-from engine.plan import Request
+from engine.plan import RunOptions
 from engine.processes import identify
+from engine.run_state import JobState, RunState, fold, left_in_passing, mark_interrupted_if_dead, run_state
 from engine.scheduler import Scheduler
-from engine.state import JobState, RunState, fold, judge_life, left_in_passing, run_state
 from engine.store import Store
 from engine.summaries import summaries, summarise
 from engine.supervisor import _condense
@@ -72,7 +72,7 @@ class Talking:
         self.lab, self.endings, self.at_once, self.after = lab, endings, at_once, after
         self.reports: list[Report] = []
 
-    def submit(self, job: Job, upcoming: object) -> None:
+    def submit(self, job: NodeTask, upcoming: object) -> None:
         ending = self.endings.pop(0)
         end: Report = Failed(job.node, Failure("error", "the test said so"))
         if ending == "finished":
@@ -96,7 +96,7 @@ class Talking:
         pass
 
 
-def one_node() -> Document:
+def one_node() -> Pipeline:
     return parse(json.dumps(pipeline(a={})))
 
 
@@ -117,7 +117,7 @@ def test_what_was_said_on_the_way_does_not_stay(
 
     lab.executor.executed.clear()
     executor = Talking(lab, list(endings), at_once, look)
-    made = lab.scheduler(one_node(), Request(retries=len(endings) - 1))
+    made = lab.scheduler(one_node(), RunOptions(retries=len(endings) - 1))
     scheduler = Scheduler(made.plan, made.request, made.run_id, lab.store, lab.log, executor, {})
     lab.log.append(scheduler.run_id, "run-finished", state=scheduler.run())
     look()
@@ -265,7 +265,7 @@ def test_a_summary_does_not_hide_that_a_supervisor_died(log: EventLog) -> None:
     process.communicate(b"\n")
     for _ in range(2):  # the second time it was saved
         assert [each.state for each in summaries(log)] == ["interrupted"]
-    assert judge_life(folded(log, run)).state == "interrupted"
+    assert mark_interrupted_if_dead(folded(log, run)).state == "interrupted"
 
 
 def test_a_summary_has_the_headline_of_the_report_and_reads_it_once(log: EventLog) -> None:

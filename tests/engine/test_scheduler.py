@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from engine import scheduler as scheduling
-from engine.document import NodeSettings
 from engine.executors import Failure, Told
-from engine.plan import Request
+from engine.pipeline import NodeSettings
+from engine.plan import RunOptions
 from tests.engine.lab import Lab, pipeline
 
 CRASH = Failure("crashed", "crashed")
@@ -94,26 +94,26 @@ def test_a_node_is_tried_again_as_often_as_its_settings_say(lab: Lab) -> None:
 
 def test_retries_end(lab: Lab) -> None:
     lab.executor.failures["a"] = [CRASH] * 9
-    assert lab.run(pipeline("a"), Request(retries=1)).state == "failed"
+    assert lab.run(pipeline("a"), RunOptions(retries=1)).state == "failed"
     assert lab.executor.executed == ["a", "a"]
 
 
 def test_bad_input_is_not_tried_again(lab: Lab) -> None:
     lab.executor.failures["a"] = [Failure("bad-input", "no such column", "target")]
-    state = lab.run(pipeline("a"), Request(retries=5))
+    state = lab.run(pipeline("a"), RunOptions(retries=5))
     assert lab.executor.executed == ["a"]
     assert state.nodes["a"].error["field"] == "target"
 
 
 def test_up_to_a_node_runs_it_and_what_it_needs(lab: Lab) -> None:
-    lab.run(pipeline("a b c", "a d"), Request(to=("b",)))
+    lab.run(pipeline("a b c", "a d"), RunOptions(to=("b",)))
     assert lab.executor.executed == ["a", "b"]
 
 
 def test_from_a_node_runs_it_and_those_below_afresh(lab: Lab) -> None:
     document = pipeline("a b c", "a d", a=1)
     lab.run(document)
-    state = lab.run(document, Request(start=("b",)))
+    state = lab.run(document, RunOptions(start=("b",)))
     assert lab.executor.executed == ["b", "c"]
     assert states(state) == {"a": "cached", "b": "done", "c": "done"}
 
@@ -168,7 +168,7 @@ def test_cancelling_stops_what_runs_and_starts_nothing_more(lab: Lab) -> None:
 def test_a_store_limit_is_handed_to_the_workers(lab: Lab) -> None:
     rooms = []
     lab.executor.before = lambda job: rooms.append(job.room)
-    lab.run(pipeline("a b"), Request(store_limit=1000))
+    lab.run(pipeline("a b"), RunOptions(store_limit=1000))
     assert rooms[0] == 1000
     assert rooms[1] < 1000
 

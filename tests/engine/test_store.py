@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import CorruptObject, SylvaError
-from engine.store import Output, Result, Store
+from engine.store import Artifact, CacheEntry, Store
 from engine.values import Report
 from engine.workspace import Busy, Workspace
 from tests.expect import refused
@@ -23,13 +23,13 @@ def report(value: float) -> Report:
     return Report("probe", "Probe", {"value": value})
 
 
-def kept(store: Store, value: float = 1, key: str = "k1", run: str = "r1") -> Result:
-    result = Result(key, run, "node", 0.1, 0.0, {"report": store.put("report", report(value))})
+def kept(store: Store, value: float = 1, key: str = "k1", run: str = "r1") -> CacheEntry:
+    result = CacheEntry(key, run, "node", 0.1, 0.0, {"report": store.put("report", report(value))})
     store.record(result)
     return result
 
 
-def file_of(store: Store, output: Output) -> Path:
+def file_of(store: Store, output: Artifact) -> Path:
     return store.workspace.objects / output.digest / next(iter(output.files))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.cli import text
+from engine import text
 
 ROWS = [{"name": "first", "empty": None, "score": 0.5, "words": "a rather long text that goes on"} for _ in range(2)]
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from engine.executors import Told, report_from_dict, report_to_dict
-from engine.executors.worker import PART_CHARACTERS, _Calmly, _tell_part
+from engine.executors.worker import PART_CHARACTERS, _tell_part, _Throttle
 
 
 def test_of_many_words_the_first_and_the_last_are_passed_on():
     said: list[tuple[float, str]] = []
-    calmly = _Calmly(lambda fraction, text: said.append((fraction, text)), 0.2)
+    calmly = _Throttle(lambda fraction, text: said.append((fraction, text)), 0.2)
     for step in range(50):
         calmly(step / 50, f"step {step}")
     assert said == [(0.0, "step 0")]
@@ -27,7 +27,7 @@ def test_of_many_words_the_first_and_the_last_are_passed_on():
 
 def test_words_of_many_threads_come_at_their_pace_and_the_last_one_is_among_them():
     said: list[int] = []
-    calmly = _Calmly(said.append, 0.05)
+    calmly = _Throttle(said.append, 0.05)
     threads = [threading.Thread(target=lambda: [calmly(-1) for _ in range(200)]) for _ in range(8)]
     for thread in threads:
         thread.start()

@@ -31,7 +31,7 @@ def test_a_folder_may_have_a_colon_in_its_name(tmp_path: Path, monkeypatch: pyte
     assert Workspace.at(name).create().root == tmp_path / name
 
 
-SYLVA = [sys.executable, "-c", "from engine.cli import main; main()"]
+SYLVA = [sys.executable, "-c", "from ui.cli import main; main()"]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ SYLVA = [sys.executable, "-c", "from engine.cli import main; main()"]
         [*SYLVA, "runs"],
         [*SYLVA, "predict", "model", "table.csv", "-o", "out.csv"],
         [*SYLVA, "serve", "model"],
-        [sys.executable, "-m", "ui"],
+        [sys.executable, "-m", "ui.studio"],
     ],
     ids=["runs", "predict", "serve", "studio"],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.lab import Document, Lab, Outputs, tame
+from tests.faults.lab import Lab, Outputs, Pipeline, tame
 
 
 @pytest.fixture
@@ -23,11 +23,11 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Document], Outputs]:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Pipeline], Outputs]:
     """Outputs of the same pipeline run once, elsewhere, with nothing going wrong."""
     known: dict[str, Outputs] = {}
 
-    def outputs(document: Document) -> Outputs:
+    def outputs(document: Pipeline) -> Outputs:
         harmless = tame(document)
         text = json.dumps(harmless)
         if text not in known:

@@ -24,14 +24,14 @@ from tests.command_line import COMMAND, PLUGIN, ROOT
 
 MARK = "SYLVA_TEST_MARK"
 
-Document = dict[str, Any]
+Pipeline = dict[str, Any]
 Outputs = dict[str, dict[str, str]]
 T = TypeVar("T")
 
 
-def pipeline(**nodes: dict[str, Any]) -> Document:
+def pipeline(**nodes: dict[str, Any]) -> Pipeline:
     """``pipeline(a={}, b={"after": "a", "action": "sleep"})``: probes that add up their values, each value its own."""
-    document: Document = {"format": "sylva-pipeline", "version": 1, "name": "faults", "nodes": {}, "edges": []}
+    document: Pipeline = {"format": "sylva-pipeline", "version": 1, "name": "faults", "nodes": {}, "edges": []}
     for index, (name, about) in enumerate(nodes.items()):
         params = {"value": 2**index, **about}
         after, settings = params.pop("after", ""), params.pop("settings", {})
@@ -40,7 +40,7 @@ def pipeline(**nodes: dict[str, Any]) -> Document:
     return document
 
 
-def diamond(**left: Any) -> Document:
+def diamond(**left: Any) -> Pipeline:
     """Source, left and right, join; ``left`` does what is asked for."""
     return pipeline(
         source={}, left={"after": "source", **left}, right={"after": "source"}, join={"after": "left right"}
@@ -50,7 +50,7 @@ def diamond(**left: Any) -> Document:
 DIAMOND = diamond()
 
 
-def tame(document: Document) -> Document:
+def tame(document: Pipeline) -> Pipeline:
     """The same pipeline with nodes that behave; their outputs do not depend on how they misbehaved."""
     nodes = {name: {"type": "probe", "params": _tame(node["params"])} for name, node in document["nodes"].items()}
     return {**document, "nodes": nodes}
@@ -129,7 +129,7 @@ class Lab:
 
     # Commands.
 
-    def write(self, document: Document) -> str:
+    def write(self, document: Pipeline) -> str:
         path = self.root / f"{uuid4().hex}.json"
         path.write_text(json.dumps(document))
         return str(path)
@@ -160,10 +160,10 @@ class Lab:
         assert "Traceback" not in err, err
         return Answer(process.returncode, out, err)
 
-    def run(self, document: Document, *words: str, fault: str | None = None) -> Answer:
+    def run(self, document: Pipeline, *words: str, fault: str | None = None) -> Answer:
         return self.sylva("run", self.write(document), "--json", *words, fault=fault)
 
-    def start_run(self, document: Document, *words: str, fault: str | None = None) -> subprocess.Popen[str]:
+    def start_run(self, document: Pipeline, *words: str, fault: str | None = None) -> subprocess.Popen[str]:
         return self.start("run", self.write(document), "--json", *words, fault=fault)
 
     def resume(self) -> Answer:

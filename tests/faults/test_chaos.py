@@ -10,16 +10,16 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.faults.lab import Document, Lab, Outputs, pipeline, wait_until
+from tests.faults.lab import Lab, Outputs, Pipeline, pipeline, wait_until
 
-Undisturbed = Callable[[Document], Outputs]
+Undisturbed = Callable[[Pipeline], Outputs]
 
 ROUNDS = 20
 KILLS = 6
 TRIES = 10
 
 
-def web() -> Document:
+def web() -> Pipeline:
     """Ten nodes that wait for one another."""
     after = ["", "", "0", "0 1", "1", "2 3", "3 4", "5", "5 6", "7 8"]
     return pipeline(

@@ -14,11 +14,11 @@ import pytest
 pytest.importorskip("distributed", reason="needs the package distributed: install sylva-studio[cluster]")
 
 from tests.cluster import Cluster, parent
-from tests.faults.lab import Document, Lab, Outputs, diamond, wait_until
+from tests.faults.lab import Lab, Outputs, Pipeline, diamond, wait_until
 
 pytestmark = pytest.mark.slow
 
-Undisturbed = Callable[[Document], Outputs]
+Undisturbed = Callable[[Pipeline], Outputs]
 ASLEEP = diamond(action="stubborn", amount=600, first=1)
 """A diamond whose left node, the first time, sleeps for longer than any test."""
 

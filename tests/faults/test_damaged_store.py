@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.lab import Document, Lab, Outputs, pipeline
+from tests.faults.lab import Lab, Outputs, Pipeline, pipeline
 
-Undisturbed = Callable[[Document], Outputs]
+Undisturbed = Callable[[Pipeline], Outputs]
 Damage = Callable[[Path], object]
 
 
-def chain(last: int = 8) -> Document:
+def chain(last: int = 8) -> Pipeline:
     return pipeline(
         first={}, second={"after": "first"}, third={"after": "second"}, last={"after": "third", "value": last}
     )
@@ -115,7 +115,7 @@ def test_damage_all_along_a_chain_is_mended_all_along(lab: Lab, undisturbed: Und
 
 @slow
 def test_damage_two_nodes_find_at_once_is_mended_once(lab: Lab, undisturbed: Undisturbed) -> None:
-    def fan(extra: int) -> Document:
+    def fan(extra: int) -> Pipeline:
         nodes = {f"leaf_{index}": {"after": "root", "value": extra + index} for index in range(4)}
         return pipeline(root={}, **nodes)
 
@@ -138,7 +138,7 @@ def test_a_run_resumed_on_a_damaged_store_mends_it(lab: Lab, undisturbed: Undist
 
 @slow
 def test_records_that_say_nothing_sensible_do_not_count(lab: Lab) -> None:
-    def document(value: int) -> Document:
+    def document(value: int) -> Pipeline:
         nodes = {name: {"value": index} for index, name in enumerate(RECORD_DAMAGE)}
         return pipeline(**nodes, total={"after": " ".join(nodes), "value": value})
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.faults.lab import Document, Lab, wait_until
+from tests.faults.lab import Lab, Pipeline, wait_until
 
 FOLDS = 4
 
 
-def forest(trees: int = 150) -> Document:
+def forest(trees: int = 150) -> Pipeline:
     """Two learners by four folds a layer, two layers."""
     params: dict[str, Any] = {
         "learners": [{"kind": "random_forest", "trees": trees}, {"kind": "extra_trees", "trees": trees}],

@@ -15,9 +15,9 @@ import pytest
 from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.workspace import Workspace
-from tests.faults.lab import Document, Lab, Outputs, diamond, pipeline, wait_until
+from tests.faults.lab import Lab, Outputs, Pipeline, diamond, pipeline, wait_until
 
-Undisturbed = Callable[[Document], Outputs]
+Undisturbed = Callable[[Pipeline], Outputs]
 
 
 @pytest.fixture

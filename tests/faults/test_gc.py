@@ -15,7 +15,7 @@ from engine.cleaning import clean
 from engine.events import EventLog
 from engine.launch import Launcher, new_run
 from engine.pipeline_file import parse
-from engine.plan import Request
+from engine.plan import RunOptions
 from engine.workspace import Busy, Workspace
 from tests.faults.lab import Lab, diamond, pipeline, wait_until
 
@@ -93,7 +93,7 @@ def test_the_studio_hands_a_run_over_as_the_command_line_does(lab: Lab, monkeypa
     monkeypatch.delenv("SYLVA_FAULT")
     try:
         with workspace.in_use(), EventLog(workspace) as log:
-            run = new_run(log, parse(json.dumps(pipeline(only={}))), Request())
+            run = new_run(log, parse(json.dumps(pipeline(only={}))), RunOptions())
             launcher.start(workspace, run)
             with pytest.raises(Busy, match="already being supervised"), workspace.claim(run):
                 pass

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from engine import faults
-from tests.faults.lab import DIAMOND, Document, Lab, Outputs
+import engine as engine_package
+from tests.faults.lab import DIAMOND, Lab, Outputs, Pipeline
 
-Undisturbed = Callable[[Document], Outputs]
+Undisturbed = Callable[[Pipeline], Outputs]
 
 EXECUTIONS = {"before-run": 1, "before-write": 2, "after-temporary": 2, "after-rename": 2, "after-record": 1}
 """How often the killed node's code may run in all: work that was recorded is not done again."""
@@ -17,7 +19,7 @@ EXECUTIONS = {"before-run": 1, "before-write": 2, "after-temporary": 2, "after-r
 QUICK = {("after-temporary", "both")}
 CASES = [
     pytest.param(point, victim, marks=[] if (point, victim) in QUICK else pytest.mark.slow)
-    for point in faults.POINTS
+    for point in EXECUTIONS
     for victim in ("worker", "supervisor", "both")
 ]
 
@@ -45,8 +47,10 @@ def test_one_command_finishes_a_run_killed_at(point: str, victim: str, lab: Lab,
     lab.nothing_is_left()
 
 
-def test_every_kill_point_is_tested() -> None:
-    assert set(EXECUTIONS) == set(faults.POINTS)
+def test_every_crash_point_of_a_node_is_tested() -> None:
+    engine = Path(engine_package.__file__).parent
+    text = "".join(path.read_text() for path in engine.rglob("*.py"))
+    assert set(re.findall(r'crash_point\("([\w-]+)", (?!"run")', text)) == set(EXECUTIONS)
 
 
 @pytest.mark.slow

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.faults.lab import Document, Lab, Outputs, diamond, pipeline, wait_until
+from tests.faults.lab import Lab, Outputs, Pipeline, diamond, pipeline, wait_until
 
-Undisturbed = Callable[[Document], Outputs]
+Undisturbed = Callable[[Pipeline], Outputs]
 
 
-def asleep(action: str = "sleep", **settings: float) -> Document:
+def asleep(action: str = "sleep", **settings: float) -> Pipeline:
     """A diamond whose left node, the first time, sleeps for longer than any test."""
     return diamond(action=action, amount=600, first=1, settings=settings)
 

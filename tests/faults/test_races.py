@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.faults.lab import Document, Lab, Outputs, diamond, pipeline, wait_until
+from tests.faults.lab import Lab, Outputs, Pipeline, diamond, pipeline, wait_until
 
-Undisturbed = Callable[[Document], Outputs]
+Undisturbed = Callable[[Pipeline], Outputs]
 
 
 @pytest.mark.slow

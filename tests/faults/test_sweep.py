@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.command_line import Sylva
-from tests.faults.lab import Document, Lab, diamond, wait_until
+from tests.faults.lab import Lab, Pipeline, diamond, wait_until
 
-FOREST: Document = {
+FOREST: Pipeline = {
     "format": "sylva-pipeline", "version": 1, "name": "Flowers",
     "nodes": {
         "load": {"type": "load-data", "params": {"source": "sample:iris"}},
@@ -30,12 +30,12 @@ FOREST: Document = {
 }  # fmt: skip
 
 
-def swept(document: Document, node: str, **sweep: Any) -> Document:
+def swept(document: Pipeline, node: str, **sweep: Any) -> Pipeline:
     about = {**document["nodes"][node], "sweep": sweep}
     return {**document, "nodes": {**document["nodes"], node: about}}
 
 
-def branching(**left: Any) -> Document:
+def branching(**left: Any) -> Pipeline:
     """A diamond whose left node has a branch that does nothing and one that does something, the first time."""
     action = left.pop("action")
     return swept(diamond(first=1, **left), "left", grid={"action": ["none", action]})

@@ -12,9 +12,9 @@ import pytest
 
 from engine.errors import BadInput
 from engine.files import Files
+from nodes.data.tables import look
 from nodes.load_data import NODE, LoadDataParams
 from tests.fuzz.damage import WRITERS, Case, cases
-from ui.data.looking import look
 
 QUICK, MANY = 300, 6_000
 CHUNKS = 6

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from engine.contract import Context
 from engine.files import Files
+from engine.node_types import NodeContext
 from engine.values import Table
 
 
-def make_context(workspace: Path, **settings: Any) -> Context:
+def make_context(workspace: Path, **settings: Any) -> NodeContext:
     """A context whose files live in ``workspace``; its ``data`` and checkpoint folders exist."""
     (workspace / "data").mkdir(exist_ok=True)
     (workspace / "ck").mkdir(exist_ok=True)
-    return Context(node="n", key="0" * 64, files=Files(workspace), checkpoint=workspace / "ck", **settings)
+    return NodeContext(node="n", key="0" * 64, files=Files(workspace), checkpoint=workspace / "ck", **settings)
 
 
-def load_sample(context: Context, name: str, **params: Any) -> Table:
+def load_sample(context: NodeContext, name: str, **params: Any) -> Table:
     """A built-in sample as the ``load-data`` node gives it."""
     from nodes.load_data import NODE
 
@@ -29,7 +29,7 @@ def load_sample(context: Context, name: str, **params: Any) -> Table:
 
 
 @pytest.fixture
-def ctx(tmp_path: Path) -> Context:
+def ctx(tmp_path: Path) -> NodeContext:
     return make_context(tmp_path)
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from engine.catalogue import load_catalogue
-from engine.contract import Context, NodeParams, NodeType, Port
-from engine.node_check import check_node
+from engine.catalogue import load_catalog
+from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from engine.pipeline_file import parse
-from engine.validate import find_problems
+from engine.testing import check_node
+from engine.validation import find_problems
 from engine.values import Folder, Report, Table
 from nodes import NODE_TYPES, deep_forest, evaluate, predict
 
@@ -32,7 +32,7 @@ QUICK: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def examples(ctx: Context, digits: Table, tmp_path: Path) -> dict[str, Any]:
+def examples(ctx: NodeContext, digits: Table, tmp_path: Path) -> dict[str, Any]:
     """One value for every type of port, each made by the node that would make it."""
     table = digits.with_data(digits.data.slice(0, 300))
     folder = tmp_path / "model"
@@ -53,8 +53,8 @@ def test_every_node_type_keeps_the_contract(node_type: NodeType, examples: dict[
 
 
 def test_the_catalogue_finds_every_built_in_type() -> None:
-    assert {node_type.name for node_type in NODE_TYPES} <= set(load_catalogue())
-    assert load_catalogue().failures == []
+    assert {node_type.name for node_type in NODE_TYPES} <= set(load_catalog())
+    assert load_catalog().failures == []
 
 
 class Untitled(NodeParams):
@@ -62,7 +62,7 @@ class Untitled(NodeParams):
 
 
 def node(**changes: Any) -> NodeType:
-    def run(ctx: Context, inputs: dict[str, Any], params: Any) -> dict[str, Any]:
+    def run(ctx: NodeContext, inputs: dict[str, Any], params: Any) -> dict[str, Any]:
         return {"report": Report("x", "X", {})}
 
     good: dict[str, Any] = {
@@ -112,5 +112,5 @@ def test_what_is_wrong_with_a_node_is_named(changes: dict[str, Any], words: str,
 def test_a_learner_that_is_none_is_named_in_plain_words(learner: dict[str, Any], naming: list[str]) -> None:
     nodes = {"forest": {"type": "deep-forest", "params": {"learners": [learner]}}}
     document = parse(json.dumps({"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": nodes}))
-    said = [str(problem) for problem in find_problems(document, load_catalogue())]
+    said = [str(problem) for problem in find_problems(document, load_catalog())]
     assert any(all(value in each for value in naming) for each in said), said

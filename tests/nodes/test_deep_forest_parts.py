@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from engine.contract import Context
 from engine.errors import Cancelled
+from engine.node_types import NodeContext
 from engine.values import Table
 from nodes import deep_forest
 from tests.nodes.conftest import make_context
@@ -36,7 +36,7 @@ class Parts(dict[str, dict[str, Any]]):
         self[part] = data
 
 
-def grow(ctx: Context, rows: Table, folder: Path) -> list[dict[str, Any]]:
+def grow(ctx: NodeContext, rows: Table, folder: Path) -> list[dict[str, Any]]:
     """The records of the layers as the model keeps them."""
     params = deep_forest.NODE.params(preset="mddf", learners=LEARNERS, folds=2, max_layers=2, patience=2)
     folder.mkdir()

@@ -13,13 +13,14 @@ import pytest
 
 from deepforest.inspection import agreement, scatter_ratio
 from deepforest.metrics import auc
-from engine.contract import Context
 from engine.errors import Cancelled
+from engine.node_types import NodeContext
 from engine.values import Folder, Table
-from nodes import _survey, _tsne, deep_forest, evaluate, inspect_layers, mart, predict
-from nodes._layers import UNKNOWN, Layers, load_layers
-from nodes._survey import Spread, choose_rows
-from nodes._tsne import fitting_perplexity, lay_out
+from nodes import deep_forest, evaluate, inspect_layers, mart, predict
+from nodes.inspection import layer_statistics, tsne
+from nodes.inspection.layer_statistics import MarginSummary, choose_rows
+from nodes.inspection.layers import UNKNOWN, Layers, load_layers
+from nodes.inspection.tsne import fitting_perplexity, lay_out
 from tests.expect import refused
 from tests.nodes.conftest import make_context
 
@@ -34,8 +35,8 @@ MARGIN = {"preset": "mddf", "learners": LEARNERS, "max_layers": 3, "patience": 3
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rounds for each panel: where exactly the points end up matters to no test."""
-    monkeypatch.setattr(_tsne, "EARLY", 60)
-    monkeypatch.setattr(_tsne, "LATE", 60)
+    monkeypatch.setattr(tsne, "EARLY", 60)
+    monkeypatch.setattr(tsne, "LATE", 60)
 
 
 def grow(folder: Path, table: Table, **params: Any) -> Folder:
@@ -62,14 +63,14 @@ def margin_forest(digits: Table, tmp_path_factory: pytest.TempPathFactory) -> Fo
     return grow(tmp_path_factory.mktemp("margin"), digits.with_data(digits.data.slice(0, 600)), **MARGIN)
 
 
-def look(ctx: Context, model: Folder, table: Table, **params: Any) -> Layers:
+def look(ctx: NodeContext, model: Folder, table: Table, **params: Any) -> Layers:
     params = {"rows": 60, "perplexity": 10.0} | params
     layers = inspect_layers.NODE.run(ctx, {"model": model, "table": table}, inspect_layers.NODE.params(**params))
     assert isinstance(layers["layers"], Layers)
     return layers["layers"]
 
 
-def predicted(ctx: Context, model: Folder, table: Table) -> Any:
+def predicted(ctx: NodeContext, model: Folder, table: Table) -> Any:
     return predict.NODE.run(ctx, {"model": model, "table": table}, predict.NODE.params())["predictions"]
 
 
@@ -78,7 +79,7 @@ def predicted(ctx: Context, model: Folder, table: Table) -> Any:
 
 @pytest.mark.parametrize("forest", ["screened", "margin_forest"])
 def test_the_last_layer_scores_what_the_evaluation_of_the_model_says(
-    forest: str, request: pytest.FixtureRequest, ctx: Context, rest: Table
+    forest: str, request: pytest.FixtureRequest, ctx: NodeContext, rest: Table
 ) -> None:
     model = request.getfixturevalue(forest)
     headline = evaluate.NODE.run(ctx, {"predictions": predicted(ctx, model, rest)}, evaluate.NODE.params())[
@@ -91,7 +92,7 @@ def test_the_last_layer_scores_what_the_evaluation_of_the_model_says(
 
 @pytest.mark.parametrize("forest", ["screened", "margin_forest"])
 def test_every_figure_of_a_stage_follows_from_what_was_said_of_the_rows(
-    forest: str, request: pytest.FixtureRequest, ctx: Context, rest: Table
+    forest: str, request: pytest.FixtureRequest, ctx: NodeContext, rest: Table
 ) -> None:
     """With all rows in the sample, the figures of the table can be worked out from the sample."""
     layers = look(ctx, request.getfixturevalue(forest), rest, rows=1_000)
@@ -120,7 +121,7 @@ def test_every_figure_of_a_stage_follows_from_what_was_said_of_the_rows(
 
 
 def test_rows_that_are_sure_leave_and_nothing_is_said_of_them_afterwards(
-    ctx: Context, screened: Folder, rest: Table
+    ctx: NodeContext, screened: Folder, rest: Table
 ) -> None:
     layers = look(ctx, screened, rest, rows=1_000)
     depth = len(layers.stages)
@@ -140,19 +141,19 @@ def test_rows_that_are_sure_leave_and_nothing_is_said_of_them_afterwards(
 
 
 def test_the_measure_that_steered_the_growth_is_measured_over_all_rows_together(
-    ctx: Context, fraud: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ctx: NodeContext, fraud: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learners = [LEARNERS[0] | {"count": 3}]
     model = grow(tmp_path, fraud, learners=learners, metric="auc", max_layers=2, patience=2, class_vectors="oob")
     said = predicted(ctx, model, fraud)
     truth = np.array([said.classes.index(label) for label in said.truth.to_pylist()])
-    monkeypatch.setattr(_survey, "ROWS_AT_ONCE", 700)
+    monkeypatch.setattr(layer_statistics, "ROWS_AT_ONCE", 700)
     layers = look(ctx, model, fraud)
     assert layers.metric == "auc"
     assert layers.stages[-1]["scores"]["auc"] == pytest.approx(auc(truth, said.probabilities))
     assert all(0.5 < each["auc"] <= 1 for stage in layers.stages for each in stage["learner_scores"])
     logged: list[str] = []
-    monkeypatch.setattr(_survey, "BYTES_OF_SCORES", said.probabilities.nbytes * len(layers.stages))
+    monkeypatch.setattr(layer_statistics, "BYTES_OF_SCORES", said.probabilities.nbytes * len(layers.stages))
     frugal = look(replace(ctx, on_log=logged.append), model, fraud)
     assert [stage["scores"] for stage in frugal.stages] == [stage["scores"] for stage in layers.stages]
     assert {each["auc"] for stage in frugal.stages for each in stage["learner_scores"]} == {None}
@@ -166,7 +167,7 @@ def test_blocks_and_threads_change_nothing(
     tmp_path: Path, screened: Folder, rest: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = look(make_context(tmp_path), screened, rest)
-    monkeypatch.setattr(_survey, "ROWS_AT_ONCE", 3)  # so few that all of a block may leave early
+    monkeypatch.setattr(layer_statistics, "ROWS_AT_ONCE", 3)  # so few that all of a block may leave early
     parts = look(make_context(tmp_path, threads=3), screened, rest)
     for name in ("rows", "left_at", "truth", "embedding", "vectors", "outputs"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
@@ -182,9 +183,9 @@ def test_blocks_and_threads_change_nothing(
 
 def test_margins_of_blocks_add_up() -> None:
     """Margins 0.5 and 0.7 in one block, −0.6 and 1.0 in another: mean 0.4, variance 0.365."""
-    spread = Spread()
+    spread = MarginSummary()
     for block in ([0.5, 0.7], [], [-0.6, 1.0]):
-        spread.add(Spread.of(np.array(block)))
+        spread.add(MarginSummary.of(np.array(block)))
     record = spread.record()
     assert record is not None
     assert record["mean"] == pytest.approx(0.4)
@@ -193,13 +194,13 @@ def test_margins_of_blocks_add_up() -> None:
     filled = [(record["edges"][i], count) for i, count in enumerate(record["counts"]) if count]
     assert [count for _, count in filled] == [1, 1, 1, 1]
     assert filled[-1][0] == pytest.approx(0.95)
-    worse = Spread.of(np.array([-0.5, 0.1])).record()
+    worse = MarginSummary.of(np.array([-0.5, 0.1])).record()
     assert worse is not None and worse["ratio"] is None
-    assert Spread().record() is None
+    assert MarginSummary().record() is None
 
 
 def test_the_records_of_training_go_along_also_of_layers_that_were_dropped(
-    ctx: Context, screened: Folder, rest: Table
+    ctx: NodeContext, screened: Folder, rest: Table
 ) -> None:
     layers = look(ctx, screened, rest)
     manifest = json.loads((screened.path / "forest.json").read_text())["content"]["model"]
@@ -209,7 +210,9 @@ def test_the_records_of_training_go_along_also_of_layers_that_were_dropped(
     assert (layers.kind, layers.title, layers.metric) == ("gcforest_cs", "Deep forest", "accuracy")
 
 
-def test_importances_name_the_columns_and_the_class_vectors_before(ctx: Context, screened: Folder, rest: Table) -> None:
+def test_importances_name_the_columns_and_the_class_vectors_before(
+    ctx: NodeContext, screened: Folder, rest: Table
+) -> None:
     layers = look(ctx, screened, rest)
     assert set(layers.features) == set(rest.features)
     first, second = layers.stages[0]["importances"], layers.stages[1]["importances"]
@@ -222,7 +225,7 @@ def test_importances_name_the_columns_and_the_class_vectors_before(ctx: Context,
 # Tables and models that are not as expected
 
 
-def test_a_table_without_a_target_has_no_scores(ctx: Context, screened: Folder, rest: Table) -> None:
+def test_a_table_without_a_target_has_no_scores(ctx: NodeContext, screened: Folder, rest: Table) -> None:
     layers = look(ctx, screened, Table(rest.data.drop_columns(["digit"])))
     assert (layers.truth == UNKNOWN).all()
     assert np.isnan(layers.margin(1)).all()
@@ -233,7 +236,7 @@ def test_a_table_without_a_target_has_no_scores(ctx: Context, screened: Folder, 
     assert sum(stage["rows_out"] for stage in layers.stages) == 200
 
 
-def test_rows_of_unknown_class_are_shown_but_not_judged(ctx: Context, margin_forest: Folder, rest: Table) -> None:
+def test_rows_of_unknown_class_are_shown_but_not_judged(ctx: NodeContext, margin_forest: Folder, rest: Table) -> None:
     labels = pa.array([None if i < 50 else label for i, label in enumerate(rest.labels().to_pylist())])
     data = rest.data.set_column(rest.data.column_names.index("digit"), "digit", labels)
     layers = look(ctx, margin_forest, Table(data, "digit"), rows=1_000)
@@ -245,14 +248,14 @@ def test_rows_of_unknown_class_are_shown_but_not_judged(ctx: Context, margin_for
     assert layers.stages[0]["rows_in"] == 200
 
 
-def test_a_model_without_layers_is_refused_by_name(ctx: Context, rest: Table, tmp_path: Path) -> None:
+def test_a_model_without_layers_is_refused_by_name(ctx: NodeContext, rest: Table, tmp_path: Path) -> None:
     (tmp_path / "mart").mkdir()
     mart.NODE.run(ctx, {"table": rest}, mart.NODE.params(trees=3))["model"].save(tmp_path / "mart")
     with refused(naming=["layers", "Deep forest"]):
         look(ctx, Folder(tmp_path / "mart"), rest)
 
 
-def test_tables_that_do_not_fit_are_refused(ctx: Context, screened: Folder, rest: Table) -> None:
+def test_tables_that_do_not_fit_are_refused(ctx: NodeContext, screened: Folder, rest: Table) -> None:
     with refused(naming="'pixel_0_0'"):
         look(ctx, screened, rest.with_data(rest.data.drop_columns(["pixel_0_0"])))
     with refused(naming="no rows"):
@@ -263,7 +266,7 @@ def test_tables_that_do_not_fit_are_refused(ctx: Context, screened: Folder, rest
 
 @pytest.mark.parametrize(("rows", "words"), [(1, "1 row"), (4, "4 rows"), (5, "5 rows"), (12, "to 3.67: 12 rows")])
 def test_with_few_rows_the_perplexity_is_lowered_and_it_is_said(
-    ctx: Context, margin_forest: Folder, rest: Table, rows: int, words: str
+    ctx: NodeContext, margin_forest: Folder, rest: Table, rows: int, words: str
 ) -> None:
     logged: list[str] = []
     few = rest.with_data(rest.data.slice(0, rows))
@@ -273,7 +276,7 @@ def test_with_few_rows_the_perplexity_is_lowered_and_it_is_said(
     assert any(words in line for line in logged)
 
 
-def test_a_cancel_takes_effect_in_the_middle_of_a_panel(ctx: Context, margin_forest: Folder, rest: Table) -> None:
+def test_a_cancel_takes_effect_in_the_middle_of_a_panel(ctx: NodeContext, margin_forest: Folder, rest: Table) -> None:
     heard: list[str] = []
 
     def progress(fraction: float, text: str) -> None:
@@ -287,12 +290,12 @@ def test_a_cancel_takes_effect_in_the_middle_of_a_panel(ctx: Context, margin_for
 
 
 def test_a_cancel_of_a_long_pass_starts_no_more_blocks(
-    ctx: Context, screened: Folder, rest: Table, monkeypatch: pytest.MonkeyPatch
+    ctx: NodeContext, screened: Folder, rest: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[int] = []
-    take = _survey._Pass.take
-    monkeypatch.setattr(_survey, "ROWS_AT_ONCE", 1)
-    monkeypatch.setattr(_survey._Pass, "take", lambda work, start: taken.append(start) or take(work, start))
+    take = layer_statistics._Pass.take
+    monkeypatch.setattr(layer_statistics, "ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(layer_statistics._Pass, "take", lambda work, start: taken.append(start) or take(work, start))
 
     def stop(fraction: float, text: str) -> None:
         if fraction > 0:
@@ -332,7 +335,7 @@ def test_the_sample_is_as_large_as_wanted_and_there_is(n: int, wanted: int, foll
     assert set(follow) <= set(rows.tolist())
 
 
-def test_the_sampled_rows_are_those_of_the_table(ctx: Context, margin_forest: Folder, rest: Table) -> None:
+def test_the_sampled_rows_are_those_of_the_table(ctx: NodeContext, margin_forest: Folder, rest: Table) -> None:
     layers = look(ctx, margin_forest, rest, follow=[0, 199])
     assert len(layers.rows) == 60
     assert {0, 199} <= set(layers.rows.tolist())
@@ -397,7 +400,7 @@ def rewrite(folder: Path, **changes: Any) -> None:
 
 
 def resave(folder: Path, name: str, array: np.ndarray) -> None:
-    from nodes._kept import sha256_of
+    from nodes.models.model_folder import sha256_of
 
     np.save(folder / f"{name}.npy", array)
     about = json.loads((folder / "layers.json").read_text())

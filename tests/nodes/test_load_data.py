@@ -17,11 +17,11 @@ import pytest
 from pydantic import ValidationError
 
 from engine import sandbox
-from engine.contract import OUTSIDE, Context
 from engine.errors import BadInput, Cancelled
 from engine.files import Files
+from engine.node_types import OUTSIDE, NodeContext
 from engine.values import Table
-from nodes._decoded_size import is_within
+from nodes.data.decoded_size import is_within
 from nodes.load_data import NODE, LoadDataParams, file_columns, load
 from tests.expect import refused
 from tests.nodes.conftest import load_sample, make_context
@@ -29,12 +29,12 @@ from tests.nodes.conftest import load_sample, make_context
 ROWS = "age,city,label\n30,Rome,yes\n41,Oslo,no\n25,Rome,yes\n"
 
 
-def write(ctx: Context, name: str, content: str | bytes) -> str:
+def write(ctx: NodeContext, name: str, content: str | bytes) -> str:
     (ctx.files.data / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     return name
 
 
-def read(ctx: Context, content: str | bytes, name: str = "t.csv", **params: Any) -> Table:
+def read(ctx: NodeContext, content: str | bytes, name: str = "t.csv", **params: Any) -> Table:
     table: Table = NODE.run(ctx, {}, LoadDataParams(source=write(ctx, name, content), **params))["table"]
     return table
 
@@ -48,7 +48,7 @@ def classes(table: Table) -> list[str]:
     return found
 
 
-def check_refused(ctx: Context, params: LoadDataParams, field: str, *naming: str) -> None:
+def check_refused(ctx: NodeContext, params: LoadDataParams, field: str, *naming: str) -> None:
     """Assert that a run and the check before it refuse ``field`` with the same message, which names these values."""
     assert NODE.check is not None
     with refused(field=field, naming=naming) as caught:
@@ -484,7 +484,7 @@ def test_of_a_large_file_only_the_beginning_is_checked(ctx, monkeypatch):
     assert found.field == "target"
 
 
-def small_on_disk(ctx: Context, suffix: str) -> str:
+def small_on_disk(ctx: NodeContext, suffix: str) -> str:
     """A file of a few thousand bytes; its table takes more than ``CHECKED_SIZE``."""
     path, rows = ctx.files.data / f"t.{suffix}", 5_000_000
     if suffix == "csv.gz":

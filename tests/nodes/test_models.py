@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import Cancelled
-from engine.node_check import check_node
+from engine.testing import check_node
 from engine.values import Table
 from nodes import deep_forest, extra_trees, feature_selection, logistic_regression, mart, mlp, random_forest
-from nodes._learners import LEARNERS
-from nodes._model import FILE, describe_model, load_model
+from nodes.models.learners import LEARNERS
+from nodes.models.model import FILE, describe_model, load_model
 from tests.expect import refused
 
 from .conftest import make_context

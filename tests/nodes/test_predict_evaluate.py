@@ -11,10 +11,10 @@ import pytest
 import sklearn.metrics as reference
 
 from engine.errors import BadInput, Cancelled
-from engine.node_check import check_node
+from engine.testing import check_node
 from engine.values import Folder, Predictions, Report, Table
 from nodes import compare, evaluate, mart, predict, save_model
-from nodes._model import load_model
+from nodes.models.model import load_model
 from tests.expect import refused
 
 from .conftest import make_context

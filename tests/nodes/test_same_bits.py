@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.values import Table
-from nodes import _model, deep_forest, extra_trees, logistic_regression, mart, mlp, random_forest
-from nodes._learners import LEARNERS
-from nodes._model import FittedModel, load_model
-from nodes.deploy.scoring import score_file
-from nodes.deploy.service import Service
+from nodes import deep_forest, extra_trees, logistic_regression, mart, mlp, random_forest
+from nodes.models.learners import LEARNERS
+from nodes.models.model import FittedModel, load_model
+from nodes.models.scoring import score_file
+from ui.rest.service import Service
 
 from .conftest import make_context
 
@@ -124,7 +124,7 @@ def test_a_file_in_blocks_of_any_size(
     table = asked_of(model)
     wanted = model.predict_proba(table)
     pq.write_table(table.data, tmp_path / "in.parquet")
-    monkeypatch.setattr(_model, "ROWS_AT_ONCE", rows)
+    monkeypatch.setattr("nodes.models.model.ROWS_AT_ONCE", rows)
     score_file(model, tmp_path / "in.parquet", tmp_path / "out.parquet", threads=2)
     out = pq.read_table(tmp_path / "out.parquet")
     assert_same_bits(np.column_stack([out.column(f"p({name})") for name in model.classes]), wanted)
@@ -155,7 +155,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 from engine.values import Table
-from nodes._model import load_model
+from nodes.models.model import load_model
 for folder in map(Path, sys.argv[1:]):
     table = Table(pq.read_table(folder / "asked.parquet"), "class")
     np.save(folder / "said.npy", load_model(folder / "model").predict_proba(table))

@@ -9,20 +9,20 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from engine.contract import Context
 from engine.errors import SylvaError
+from engine.node_types import NodeContext
 from engine.values import Predictions, Report, Table
 from nodes.load_data import LoadDataParams, load
 from nodes.save_table import NODE, WRITERS, SaveTableParams
 from tests.expect import refused
 
 
-def save(ctx: Context, value: Any, **params: Any) -> Report:
+def save(ctx: NodeContext, value: Any, **params: Any) -> Report:
     report: Report = NODE.run(ctx, {"table": value}, SaveTableParams(**params))["report"]
     return report
 
 
-def load_again(ctx: Context, name: str, **params: Any) -> Table:
+def load_again(ctx: NodeContext, name: str, **params: Any) -> Table:
     (ctx.files.exports / name).replace(ctx.files.data / name)
     return load(LoadDataParams(source=name, **params), ctx.files)
 

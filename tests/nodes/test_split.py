@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from engine.contract import Column
 from engine.errors import BadInput
+from engine.node_types import Column
 from engine.values import Table
 from nodes.split import NODE, SplitParams
 from tests.expect import refused

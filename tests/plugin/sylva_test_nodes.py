@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from engine.contract import Context, NodeParams, NodeType, Port
 from engine.errors import BadInput
+from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from engine.values import Report, Table
 
 TRACE = "SYLVA_TEST_TRACE"
@@ -36,7 +36,7 @@ class ProbeParams(NodeParams):
     note: str = Field("", title="Note", description="Makes the request for the node longer.")
 
 
-def run_probe(ctx: Context, inputs: dict[str, Any], params: ProbeParams) -> dict[str, Any]:
+def run_probe(ctx: NodeContext, inputs: dict[str, Any], params: ProbeParams) -> dict[str, Any]:
     acts = not params.first or count_execution(ctx) <= params.first
     leave_trace(ctx)
     ctx.log(f"probe does {params.action}")
@@ -47,7 +47,7 @@ def run_probe(ctx: Context, inputs: dict[str, Any], params: ProbeParams) -> dict
     return {"report": Report("probe", "Probe", {"value": total}, data={"padding": padding})}
 
 
-def leave_trace(ctx: Context) -> None:
+def leave_trace(ctx: NodeContext) -> None:
     if trace := os.environ.get(TRACE):
         # Held until this process ends, however it ends.
         lock = os.open(f"{trace}.{ctx.node}", os.O_RDWR | os.O_CREAT)
@@ -60,7 +60,7 @@ def leave_trace(ctx: Context) -> None:
             file.write(line + "\n")
 
 
-def count_execution(ctx: Context) -> int:
+def count_execution(ctx: NodeContext) -> int:
     """How often this work was begun, this time included; kept where it survives a kill."""
     counter = ctx.checkpoint / "executions"
     with counter.open("a") as file:
@@ -68,42 +68,42 @@ def count_execution(ctx: Context) -> int:
     return counter.stat().st_size
 
 
-def sleep(ctx: Context, seconds: float) -> None:
+def sleep(ctx: NodeContext, seconds: float) -> None:
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         ctx.progress(1 - left / seconds, "sleeping")
         time.sleep(min(left, 0.05))
 
 
-def wait_at_gate(ctx: Context, amount: float) -> None:
+def wait_at_gate(ctx: NodeContext, amount: float) -> None:
     """Wait until a test opens the gate: a file next to the trace."""
     while not Path(f"{os.environ[TRACE]}.open").exists():
         ctx.check_cancelled()
         time.sleep(0.01)
 
 
-def segfault(ctx: Context, amount: float) -> None:
+def segfault(ctx: NodeContext, amount: float) -> None:
     ctypes.string_at(0)
 
 
-def abort_reading(ctx: Context, amount: float) -> None:
+def abort_reading(ctx: NodeContext, amount: float) -> None:
     with ctx.reading("large.parquet", "source"):
         os.abort()
 
 
-def allocate(ctx: Context, megabytes: float) -> None:
+def allocate(ctx: NodeContext, megabytes: float) -> None:
     bytearray(int(megabytes * 1e6))
 
 
-def fail(ctx: Context, amount: float) -> None:
+def fail(ctx: NodeContext, amount: float) -> None:
     raise RuntimeError("the probe was told to fail")
 
 
-def refuse(ctx: Context, amount: float) -> None:
+def refuse(ctx: NodeContext, amount: float) -> None:
     raise BadInput("the probe was told to refuse; set another action", field="action")
 
 
-def fail_times(ctx: Context, times: float) -> None:
+def fail_times(ctx: NodeContext, times: float) -> None:
     attempts = ctx.checkpoint / "attempts"
     made = len(attempts.read_text()) if attempts.exists() else 0
     attempts.write_text("x" * (made + 1))
@@ -111,41 +111,41 @@ def fail_times(ctx: Context, times: float) -> None:
         raise RuntimeError(f"failing, time {made + 1}")
 
 
-def spawn(ctx: Context, seconds: float) -> None:
+def spawn(ctx: NodeContext, seconds: float) -> None:
     """Leave a process behind, then wait."""
     subprocess.Popen(["sleep", "1234567"])
     sleep(ctx, seconds)
 
 
-def hoard(ctx: Context, amount: float) -> None:
+def hoard(ctx: NodeContext, amount: float) -> None:
     """Take memory in crumbs until not one is left, and hold on to them."""
     crumbs: list[Any] = []
     while True:
         crumbs.append([None])
 
 
-def stubborn(ctx: Context, seconds: float) -> None:
+def stubborn(ctx: NodeContext, seconds: float) -> None:
     """Neither hears a polite request to stop nor asks whether there is one."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
     time.sleep(seconds)
 
 
-def fork(ctx: Context, seconds: float) -> None:
+def fork(ctx: NodeContext, seconds: float) -> None:
     """Leave a copy of this process behind that holds all it held, then wait."""
     if not os.fork():
         time.sleep(1234567)
     sleep(ctx, seconds)
 
 
-def fail_at_length(ctx: Context, megabytes: float) -> None:
+def fail_at_length(ctx: NodeContext, megabytes: float) -> None:
     raise RuntimeError("too much to say: " + "x" * int(megabytes * 1e6))
 
 
-def fail_oddly(ctx: Context, amount: float) -> None:
+def fail_oddly(ctx: NodeContext, amount: float) -> None:
     raise RuntimeError("a file named \udcff, \x1b[31mred\x1b[0m, \0")
 
 
-def write_array(ctx: Context, megabytes: float) -> None:
+def write_array(ctx: NodeContext, megabytes: float) -> None:
     import numpy as np
 
     path = ctx.checkpoint / "array.npy"
@@ -195,7 +195,7 @@ class ScaleParams(NodeParams):
     factor: float = Field(1.5, title="Factor", description="What the first column is multiplied by.")
 
 
-def run_scale(ctx: Context, inputs: dict[str, Any], params: ScaleParams) -> dict[str, Any]:
+def run_scale(ctx: NodeContext, inputs: dict[str, Any], params: ScaleParams) -> dict[str, Any]:
     import pyarrow.compute as pc
 
     table: Table = inputs["table"]

@@ -1,0 +1,109 @@
+"""``check_node``: what every node type must satisfy, built in or a user's own.
+
+Without examples it checks the description; with ``inputs`` it also runs the node twice and checks what comes
+out: the promised ports and columns, values that survive the store, and the same bytes both times.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from engine.files import Files
+from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port
+from engine.store import Artifact, Store
+from engine.values import VALUES, Table
+from engine.workspace import Workspace
+
+NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+PORT_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def check_node(
+    node_type: NodeType, folder: Path, inputs: Mapping[str, Any] | None = None, params: NodeParams | None = None
+) -> None:
+    """Raise ``AssertionError`` with all that is wrong; ``folder`` is an empty place to run in."""
+    faults = [*_description_faults(node_type), *_param_faults(node_type.params)]
+    if inputs is not None and not faults:
+        faults = list(_run_faults(node_type, folder, inputs, params or node_type.params()))
+    assert not faults, f"Node type '{node_type.name}': " + "; ".join(faults)
+
+
+def _description_faults(node_type: NodeType) -> Iterator[str]:
+    if not NAME.fullmatch(node_type.name):
+        yield f"the name '{node_type.name}' is not lower-case-with-dashes"
+    if not node_type.title or not node_type.summary.endswith("."):
+        yield "it needs a title, and a summary that is a sentence"
+    if node_type.version < 1:
+        yield "its version begins at 1"
+    yield from _port_faults("input", node_type.inputs)
+    yield from _port_faults("output", node_type.outputs)
+    for module in node_type.imports:
+        if find_spec(module.partition(".")[0]) is None:
+            yield f"it wants the module '{module}', which is not installed"
+
+
+def _port_faults(side: str, ports: tuple[Port, ...]) -> Iterator[str]:
+    names = [port.name for port in ports]
+    if len(set(names)) != len(names):
+        yield f"two {side} ports have the same name"
+    for port in ports:
+        if not PORT_NAME.fullmatch(port.name):
+            yield f"the {side} port name '{port.name}' is not a plain word"
+        if unknown := {port.type, *port.accepts} - set(VALUES):
+            yield f"the {side} port '{port.name}' has the unknown type {unknown}"
+
+
+def _param_faults(params: type[NodeParams]) -> Iterator[str]:
+    for name, field in params.model_fields.items():
+        if not field.title or not field.description:
+            yield f"the setting '{name}' needs a title and a description"
+    json.dumps(params.model_json_schema())
+    if not any(field.is_required() for field in params.model_fields.values()):
+        given = params()
+        if params.model_validate_json(given.model_dump_json()) != given:
+            yield "its default settings do not survive JSON"
+
+
+def _run_faults(node_type: NodeType, folder: Path, inputs: Mapping[str, Any], params: NodeParams) -> Iterator[str]:
+    first, values = _run(node_type, folder / "first", inputs, params)
+    promised = {port.name for port in node_type.outputs}
+    if set(values) != promised:
+        yield f"it gave outputs {sorted(values)} but promises {sorted(promised)}"
+        return
+    second, _ = _run(node_type, folder / "second", inputs, params)
+    for port, output in first.items():
+        if output.digest != second[port].digest:
+            yield f"its output '{port}' differs between two runs with the same inputs"
+    if node_type.columns:
+        told = node_type.columns({port.name: _columns(inputs.get(port.name)) for port in node_type.inputs}, params)
+        for port in promised & set(told):
+            if isinstance(values[port], Table) and told[port] not in (None, values[port].columns):
+                yield f"the columns it foretells for '{port}' are not those it gave"
+
+
+def _columns(value: Any) -> Columns | None:
+    return value.columns if isinstance(value, Table) else None
+
+
+def _run(
+    node_type: NodeType, folder: Path, inputs: Mapping[str, Any], params: NodeParams
+) -> tuple[dict[str, Artifact], dict[str, Any]]:
+    workspace = Workspace(folder).create()
+    checkpoint = folder / "checkpoint"
+    checkpoint.mkdir()
+    many = {port: given for port, given in inputs.items() if isinstance(given, list)}
+    sources = {port: [f"{port}{index}" for index in range(len(given))] for port, given in many.items()}
+    context = NodeContext(
+        node=node_type.name, key="0" * 64, files=Files(folder), checkpoint=checkpoint, sources=sources
+    )
+    values = node_type.run(context, {port.name: inputs.get(port.name) for port in node_type.inputs}, params)
+    store = Store(workspace)
+    stored = {port.name: store.put(port.type, values[port.name]) for port in node_type.outputs if port.name in values}
+    for output in stored.values():
+        store.open(output)
+    return stored, values

@@ -1,0 +1,1 @@
+"""Read tables: file formats, column types, roles, previews and samples."""

@@ -1,0 +1,390 @@
+"""What is in the columns of a table: figures and bars, made quickly from memory-mapped Arrow data.
+
+Missing means null or NaN. What one pass over a column tells (missing, least, greatest, mean, spread, categories) is
+exact. What would need sorting or hashing all values (quartiles, bars, distinct texts) comes from rows evenly spread
+over the table once it has more than ``SAMPLE_ROWS``, and the result says so.
+
+- ``column_statistics``, ``table_statistics``  the figures of one column, of all
+- ``Bars``            counts to draw: of equal intervals, or of single values
+- ``column_bars``     the bars of one column
+- ``bars_by_class``   the same, split by the classes of another column
+- ``spread_rows``     a sample of rows, evenly spread
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from engine.node_types import Kind, Role
+from engine.values import Table, kind_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+SAMPLE_ROWS = 50_000
+PLOTTED_ROWS = 2_000_000
+"""Rows up to which the bars of a single column are counted exactly; texts take longer and are sampled sooner."""
+MOST_BARS = 30
+MOST_FREQUENT = 5
+MOST_CLASSES = 6
+"""Classes told apart in a split; the rarer ones are put together."""
+LONGEST_VALUE = 200
+THREADS = 4
+"""Columns looked at together; Arrow computes beside Python."""
+
+Scale = Literal["number", "time", "values"]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Counts to draw. ``edges`` bound the intervals of numbers or times; ``labels`` name single values instead."""
+
+    scale: Scale
+    counts: list[int]
+    edges: list[float] = field(default_factory=list)
+    """Times are seconds since 1970."""
+    labels: list[str] = field(default_factory=list)
+    others: int = 0
+    """Rows with values beyond those that have a bar."""
+    sampled: bool = False
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """One column. What does not apply to its kind, or is not known, is none."""
+
+    name: str
+    kind: Kind
+    role: Role
+    rows: int
+    missing: int
+    infinite: int = 0
+    distinct: int | None = None
+    minimum: float | None = None
+    lower_quartile: float | None = None
+    median: float | None = None
+    upper_quartile: float | None = None
+    maximum: float | None = None
+    mean: float | None = None
+    std: float | None = None
+    frequent: list[tuple[str, int]] = field(default_factory=list)
+    """The most frequent values with their rows, of ``counted`` rows that have a value."""
+    counted: int = 0
+    bars: Bars | None = None
+    sampled: bool = False
+    """Whether quartiles, bars or distinct values come from a sample."""
+
+    @property
+    def missing_share(self) -> float:
+        """Between 0 and 1; 0 for an empty table."""
+        return self.missing / self.rows if self.rows else 0.0
+
+
+def table_statistics(table: Table) -> list[ColumnStatistics]:
+    """The figures of every column, in order."""
+    columns = table.columns
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(
+            pool.map(
+                column_statistics,
+                [column.name for column in columns],
+                table.data.columns,
+                [column.role for column in columns],
+            )
+        )
+
+
+def column_statistics(name: str, column: pa.ChunkedArray, role: Role = "feature") -> ColumnStatistics:
+    """The figures of one column."""
+    import pyarrow as pa
+
+    kind = kind_of(column.type)
+    try:
+        if kind in ("number", "time"):
+            return _of_numbers(name, kind, role, column)
+        return _of_values(name, kind, role, column)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):  # such as lists, that cannot be counted
+        return ColumnStatistics(name, kind, role, len(column), column.null_count)
+
+
+def column_bars(column: pa.ChunkedArray) -> Bars:
+    """The bars of one column, exact up to ``PLOTTED_ROWS``."""
+    import pyarrow as pa
+
+    rows, sampled = spread_rows(column, _most_plotted(column))
+    try:
+        if kind_of(column.type) in ("number", "time"):
+            return _bars_of_numbers(_finite(_as_numbers(rows)), _scale(column.type), sampled)
+        return _bars_of_values(_count_values(rows), sampled)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        return Bars("values", [])
+
+
+def bars_by_class(column: pa.ChunkedArray, classes: pa.ChunkedArray) -> tuple[Bars, dict[str, list[int]]]:
+    """The bars of a column, and the counts of each under the classes of another: frequent ones first, then the rest."""
+    import numpy as np
+
+    bars = column_bars(column)
+    rows, _ = spread_rows(column, _most_plotted(column))
+    labels, _ = spread_rows(classes, _most_plotted(column))
+    place = _places(rows, bars)
+    code, names = _class_codes(labels)
+    drawn, width = (place >= 0) & (code >= 0), len(bars.counts)
+    counts = np.bincount(code[drawn] * width + place[drawn], minlength=len(names) * width)
+    return bars, {name: counts[i * width : (i + 1) * width].tolist() for i, name in enumerate(names)}
+
+
+def spread_rows(column: pa.ChunkedArray, most: int | None = None) -> tuple[pa.ChunkedArray, bool]:
+    """At most ``most`` rows (``SAMPLE_ROWS``) evenly spread from first to last, and whether that left some out."""
+    import numpy as np
+    import pyarrow as pa
+
+    most = SAMPLE_ROWS if most is None else most
+    if len(column) <= most:
+        return column, False
+    return column.take(pa.array(np.linspace(0, len(column) - 1, most).astype(np.int64))), True
+
+
+def moment(seconds: float, *, with_clock: bool = True) -> str:
+    """A time as a column's figures show it."""
+    try:
+        when = datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{seconds:.6g} s"
+    return when.strftime("%Y-%m-%d %H:%M:%S" if with_clock else "%Y-%m-%d")
+
+
+def _most_plotted(column: pa.ChunkedArray) -> int:
+    return SAMPLE_ROWS if kind_of(column.type) == "text" else PLOTTED_ROWS
+
+
+def _of_numbers(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> ColumnStatistics:
+    import pyarrow.compute as pc
+
+    values = _as_numbers(column)
+    finite = _finite(values)
+    sample, sampled = spread_rows(finite)
+    infinite = pc.sum(pc.is_inf(values)).as_py() or 0 if len(finite) < len(values) else 0
+    about: dict[str, Any] = {
+        "missing": len(values) - len(finite) - infinite,
+        "infinite": infinite,
+        "counted": len(finite),
+    }
+    if len(finite):
+        ends = pc.min_max(finite)
+        quartiles = pc.quantile(sample, [0.25, 0.5, 0.75]).to_pylist()
+        about |= dict(zip(("lower_quartile", "median", "upper_quartile"), quartiles, strict=True))
+        about |= {"minimum": ends["min"].as_py(), "maximum": ends["max"].as_py()}
+        about |= {"mean": pc.mean(finite).as_py(), "std": pc.stddev(finite).as_py()}
+        about["bars"] = _bars_of_numbers(sample, _scale(column.type), sampled, (about["minimum"], about["maximum"]))
+    return ColumnStatistics(name, kind, role, len(column), sampled=sampled, **about)
+
+
+def _of_values(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> ColumnStatistics:
+    rows, sampled = spread_rows(column) if kind == "text" else (column, False)
+    found = _count_values(rows)
+    return ColumnStatistics(
+        name,
+        kind,
+        role,
+        len(column),
+        column.null_count if sampled else len(column) - found.rows,
+        distinct=found.distinct,
+        frequent=found.frequent[:MOST_FREQUENT],
+        counted=found.rows,
+        bars=_bars_of_values(found, sampled),
+        sampled=sampled,
+    )
+
+
+def _scale(arrow_type: pa.DataType) -> Scale:
+    """Durations and times of day are seconds like any number."""
+    import pyarrow.types as types
+
+    return "time" if types.is_timestamp(arrow_type) or types.is_date(arrow_type) else "number"
+
+
+def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Integers as they are, other numbers as 64-bit floats, times and time spans in seconds."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as types
+
+    kind = column.type
+    if types.is_integer(kind) or types.is_float64(kind):
+        return column
+    if not types.is_temporal(kind):
+        return column.cast(pa.float64(), safe=False)
+    whole = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+    return pc.multiply(whole.cast(pa.float64(), safe=False), _seconds_per_unit(kind))
+
+
+def _seconds_per_unit(kind: pa.DataType) -> float:
+    import pyarrow.types as types
+
+    if types.is_date32(kind):
+        return 86_400.0
+    return {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}["ms" if types.is_date64(kind) else kind.unit]
+
+
+def _finite(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values without null, NaN and infinity; nothing is copied where there are none."""
+    import pyarrow.compute as pc
+
+    usable = pc.is_finite(values)
+    return values if (pc.sum(usable).as_py() or 0) == len(values) else values.filter(usable)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    frequent: list[tuple[str, int]]
+    distinct: int
+    rows: int
+
+
+def _count_values(column: pa.ChunkedArray) -> _Counted:
+    """The most frequent values as texts with their rows; only those become Python objects."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as types
+
+    if types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    counted = pc.value_counts(column.drop_null()) if len(column) else None
+    if counted is None or not len(counted):
+        return _Counted([], 0, 0)
+    values, counts = counted.field("values"), counted.field("counts")
+    top = pc.sort_indices(pa.table({"rows": counts}), [("rows", "descending")])[:MOST_BARS]
+    values = values.take(top)
+    if types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    frequent = zip(map(as_text, values.to_pylist()), counts.take(top).to_pylist(), strict=True)
+    return _Counted(list(frequent), len(counted), pc.sum(counts).as_py())
+
+
+def as_text(value: object) -> str:
+    """A value as a bar or a figure names it."""
+    text = str(value) if not isinstance(value, bool) else "true" if value else "false"
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
+
+
+def _bars_of_values(found: _Counted, sampled: bool) -> Bars:
+    counts = [count for _, count in found.frequent]
+    labels = [value for value, _ in found.frequent]
+    return Bars("values", counts, labels=labels, others=found.rows - sum(counts), sampled=sampled)
+
+
+def _bars_of_numbers(
+    values: pa.ChunkedArray, scale: Scale, sampled: bool, ends: tuple[float, float] | None = None
+) -> Bars:
+    """One bar a value where whole numbers are few, else equal intervals; of whole numbers, with as many in each."""
+    import numpy as np
+
+    if not len(values):
+        return Bars(scale, [], sampled=sampled)
+    array = _to_numpy(values)
+    if array.dtype.kind in "iu" and (few := _few_values(array)) is not None:
+        return Bars("values", few[1].tolist(), labels=[str(value) for value in few[0].tolist()], sampled=sampled)
+    low, high = (float(end) for end in (ends or (array.min(), array.max())))
+    if not np.isfinite(high - low):  # the ends are too far apart for a computer number
+        return Bars(scale, [len(array)], [low, high], sampled=sampled)
+    if not _divisible(low, high):
+        counts, edges = _one_bar(array, low)
+    elif array.dtype.kind in "iu":
+        counts, edges = np.histogram(array, _whole_edges(int(low), int(high)))
+    else:
+        counts, edges = np.histogram(array, MOST_BARS, (low, high))
+    return Bars(scale, counts.tolist(), edges.tolist(), sampled=sampled)
+
+
+def _whole_edges(low: int, high: int) -> list[float]:
+    """Bars that hold as many whole numbers each; where some hold one more, an even column looks like a comb."""
+    step = (high - low) // MOST_BARS + 1
+    return [float(low + step * place) for place in range((high - low) // step + 2)]
+
+
+def _divisible(low: float, high: float) -> bool:
+    """Whether there are numbers enough between the ends for all bars."""
+    import numpy as np
+
+    return bool((np.diff(np.linspace(low, high, MOST_BARS + 1)) > 0).all())
+
+
+def _one_bar(array: np.ndarray, value: float) -> tuple[Any, Any]:
+    import numpy as np
+
+    reach = max(abs(value) * 0.01, 0.5)
+    return np.array([len(array)]), np.array([value - reach, value + reach])
+
+
+def _few_values(array: np.ndarray) -> tuple[Any, Any] | None:
+    """The whole numbers that occur and how often; none if they are too many for a bar each."""
+    import numpy as np
+
+    if len(np.unique(array[:1000])) > MOST_BARS:
+        return None
+    values, counts = np.unique(array, return_counts=True)
+    return (values, counts) if len(values) <= MOST_BARS else None
+
+
+def _to_numpy(values: pa.ChunkedArray) -> np.ndarray:
+    import numpy as np
+
+    return values.to_numpy() if values.num_chunks else np.empty(0, values.type.to_pandas_dtype())
+
+
+def _places(column: pa.ChunkedArray, bars: Bars) -> np.ndarray:
+    """The number of the bar that each row is in; -1 for none."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if bars.scale == "values":
+        code, names = _codes(column)
+        place_of = {label: place for place, label in enumerate(bars.labels)}
+        return _looked_up([-1 if name is None else place_of.get(name, -1) for name in names], code)
+    values = _to_numpy(pc.fill_null(_as_numbers(column).cast(pa.float64(), safe=False), float("nan")))
+    place = np.searchsorted(bars.edges, values, side="right") - 1 if bars.edges else np.full(len(values), -1)
+    place[values == bars.edges[-1] if bars.edges else slice(0)] = len(bars.counts) - 1
+    place[~np.isfinite(values) | (place >= len(bars.counts))] = -1
+    return place
+
+
+def _class_codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
+    """The class number of each row and the names; the rarer classes are one, the last."""
+    code, names = _codes(column)
+    found = _count_values(column)
+    frequent = [name for name, _ in found.frequent]
+    if found.distinct > MOST_CLASSES + 1:
+        frequent = [*frequent[:MOST_CLASSES], f"{found.distinct - MOST_CLASSES} others"]
+    number = {name: index for index, name in enumerate(frequent)}
+    last = len(frequent) - 1
+    return _looked_up([-1 if name is None else number.get(name, last) for name in names], code), frequent
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str | None]]:
+    """A number for each row and the text each number stands for; -1 where the value is missing."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as types
+
+    if not len(column):
+        return np.empty(0, np.int64), []
+    encoded = column if types.is_dictionary(column.type) else pc.dictionary_encode(column)
+    encoded = encoded.unify_dictionaries()
+    indices = pa.chunked_array([chunk.indices for chunk in encoded.chunks]).cast(pa.int64())
+    names = encoded.chunk(0).dictionary.to_pylist()
+    return pc.fill_null(indices, -1).to_numpy(), [None if name is None else as_text(name) for name in names]
+
+
+def _looked_up(table: Iterable[int], code: np.ndarray) -> np.ndarray:
+    """``table[code]``, and -1 where the code is."""
+    import numpy as np
+
+    return np.take(np.array([*table, -1], dtype=np.int64), code)

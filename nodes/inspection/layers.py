@@ -1,0 +1,196 @@
+"""What is seen inside a deep forest: the output of ``inspect-layers``, kept in a folder without any pickle.
+
+``layers.json`` holds what is small and names; beside it lie arrays (``.npy``) about a sample of the inspected rows, and
+the sampled rows themselves (``sample.arrow``). The same inspection gives the same bytes.
+
+- ``Layers``       everything the Inspect page draws; saves itself
+- ``load_layers``  reads a folder back, or says what is wrong with it
+
+Sizes: L layers that were kept, K learners in each, C classes, n sampled rows. Layers are counted from 1, as everywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import BadInput
+from nodes.models.model_folder import reading_folder, sha256_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+FORMAT, VERSION = "sylva-layers", 1
+FILE, SAMPLE = "layers.json", "sample.arrow"
+BLAMED = ("layers", "run the inspection again")
+UNKNOWN = -1
+"""Class number of a row whose class is not known."""
+
+SMALL = ("title", "kind", "metric", "classes", "features", "learners", "records", "table_rows", "stages")
+ARRAYS: Mapping[str, tuple[str, str]] = {
+    "rows": ("int64", "n"),
+    "left_at": ("int64", "n"),
+    "truth": ("int64", "n"),
+    "embedding": ("float32", "Ln2"),
+    "vectors": ("float32", "LKnC"),
+    "outputs": ("float32", "LnC"),
+}
+"""Type of each array, and what its axes are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """A deep forest from within, as a table shows it; L, K, C and n as the module says.
+
+    What is said of the inspected table (``stages``) is of all its rows, where nothing else is said.
+    """
+
+    title: str
+    """The model's."""
+    kind: str
+    """The preset it was grown from."""
+    metric: str
+    """The measure that steered the growth; ``score`` if it has no name."""
+    classes: list[str]
+    features: list[str]
+    """The columns the forest learned from."""
+    learners: list[str]
+    records: list[dict[str, Any]]
+    """Of EVERY layer that was grown, also those not kept: what training knew, of rows held out."""
+    table_rows: int
+    """How many rows the inspected table has."""
+    stages: list[dict[str, Any]]
+    """One for each kept layer: number, scores, margins, learner_scores, agreement, separation, separation_vectors,
+    rows_in, rows_out, error_out, threshold, importances; ``None`` where the table does not tell."""
+    rows: np.ndarray
+    """Numbers of the sampled rows in the table (n,), ascending."""
+    left_at: np.ndarray
+    """The last layer each row went through (n,)."""
+    truth: np.ndarray
+    """Class number of each row (n,), ``UNKNOWN`` where it has none."""
+    embedding: np.ndarray
+    """t-SNE of each layer's representation (L × n × 2), each begun where the one before ended."""
+    vectors: np.ndarray
+    """What each learner said (L × K × n × C); NaN after the layer at which a row left."""
+    outputs: np.ndarray
+    """What the cascade said after each layer (L × n × C), as probabilities; NaN after the layer at which a row left."""
+    sample: pa.Table
+    """The sampled rows, all columns as they were."""
+
+    def output(self, layer: int) -> np.ndarray:
+        """The last word about each row by the end of ``layer`` (from 1): its own for rows that are gone by then."""
+        import numpy as np
+
+        last = np.minimum(self.left_at, layer) - 1
+        said: np.ndarray = self.outputs[last, np.arange(len(last))]
+        return said
+
+    def said(self, layer: int) -> np.ndarray:
+        """The class number that each row has by the end of ``layer`` (from 1)."""
+        codes: np.ndarray = self.output(layer).argmax(axis=1)
+        return codes
+
+    def margin(self, layer: int) -> np.ndarray:
+        """The margin of each row by the end of ``layer`` (from 1); NaN where the class is not known."""
+        import numpy as np
+
+        from deepforest.margins import margins
+
+        known = self.truth != UNKNOWN
+        margin = np.full(len(known), np.nan)
+        margin[known] = margins(self.output(layer)[known].astype(np.float64), self.truth[known])
+        return margin
+
+    def save(self, folder: Path) -> None:
+        """Write everything into an empty folder."""
+        import numpy as np
+        import pyarrow as pa
+
+        for name, (kind, _) in ARRAYS.items():
+            np.save(folder / f"{name}.npy", np.ascontiguousarray(getattr(self, name), kind), allow_pickle=False)
+        with pa.OSFile(str(folder / SAMPLE), "wb") as sink, pa.ipc.new_file(sink, self.sample.schema) as writer:
+            writer.write_table(self.sample)
+        about = {
+            "format": FORMAT,
+            "version": VERSION,
+            **{name: getattr(self, name) for name in SMALL},
+            "files": {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != FILE},
+        }
+        text = json.dumps(about, ensure_ascii=False, allow_nan=False)
+        (folder / FILE).write_text(text + "\n", encoding="utf-8", newline="\n")
+
+
+def load_layers(folder: Path) -> Layers:
+    """The layers a folder holds; ``BadInput`` if it is damaged, foreign or from a newer version."""
+    about = _describe(folder)
+    with reading_folder(folder, *BLAMED):
+        for name, digest in about["files"].items():
+            if sha256_of(folder / Path(name).name) != digest:
+                raise ValueError(f"{name} is not the file that was saved")
+        parts: dict[str, Any] = {name: about[name] for name in SMALL}
+        parts |= {name: _load_array(folder, name) for name in ARRAYS}
+        layers = Layers(**parts, sample=_load_sample(folder))
+        _check(layers)
+        return layers
+
+
+def _describe(folder: Path) -> dict[str, Any]:
+    path = folder / FILE
+    if not path.is_file():
+        raise BadInput(f"'{folder.name}' holds no layers: there is no {FILE} in it")
+    with reading_folder(folder, *BLAMED):
+        about = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        if not isinstance(about, dict) or about.get("format") != FORMAT:
+            raise ValueError(f"{FILE} does not describe layers")
+        version = about["version"]
+        if type(version) is not int or version < 1:
+            raise ValueError(f"version {version!r} is none")
+    if version > VERSION:
+        raise BadInput(
+            f"'{folder.name}' holds layers of version {version}, this program reads up to version {VERSION}; "
+            "update it, or run the inspection again"
+        )
+    return about
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")
+
+
+def _load_array(folder: Path, name: str) -> np.ndarray:
+    """An array of the promised type, mapped into memory; ``ValueError`` if it holds anything else."""
+    import numpy as np
+
+    array: np.ndarray = np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+    kind, axes = ARRAYS[name]
+    if array.dtype != kind or array.ndim != len(axes):
+        raise ValueError(f"{name}.npy holds {array.dtype} of {array.ndim} axes")
+    return array
+
+
+def _load_sample(folder: Path) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.ipc.open_file(pa.memory_map(str(folder / SAMPLE))).read_all()
+
+
+def _check(layers: Layers) -> None:
+    """``ValueError`` unless the parts fit together."""
+    texts = [layers.title, layers.kind, layers.metric, *layers.classes, *layers.features, *layers.learners]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("its names are no texts")
+    depth, n, n_classes = len(layers.stages), len(layers.rows), len(layers.classes)
+    sizes = {"L": depth, "K": len(layers.learners), "C": n_classes, "n": n, "2": 2}
+    for name, (_, axes) in ARRAYS.items():
+        if getattr(layers, name).shape != tuple(sizes[axis] for axis in axes):
+            raise ValueError(f"{name}.npy has the wrong size")
+    if not (depth and n) or layers.sample.num_rows != n or len(layers.records) < depth:
+        raise ValueError("its parts do not fit each other")
+    if layers.left_at.min() < 1 or layers.left_at.max() > depth:
+        raise ValueError("left_at.npy names layers there are not")
+    if layers.truth.min() < UNKNOWN or layers.truth.max() >= n_classes:
+        raise ValueError("truth.npy names classes there are not")

@@ -1,0 +1,1 @@
+"""Trained models: encoding, training, saving, the registry of a workspace and scoring."""

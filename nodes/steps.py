@@ -1,0 +1,206 @@
+"""What the nodes do, as plain functions: for scripts that ``sylva export`` writes, and for notebooks.
+
+Models are trained by the estimators themselves (``deepforest``, scikit-learn, LightGBM); this package has what comes
+before and after: reading and cutting tables, turning columns into a matrix, judging. It does it with the code of the
+nodes, so a script finds the same figures as a run. Settings are named and checked as in a pipeline.
+
+- ``load``, ``split``, ``sample``, ``select_columns``, ``keep_features``  tables
+- ``training_rows``   a table as a learner wants it: matrix, class numbers, weights
+- ``model``           a trained estimator with all it needs to predict for tables
+- ``load_model``, ``predict``, ``inspect_layers``  models at work
+- ``evaluate``, ``compare``, ``importances``, ``tell``  what there is to say about it
+- ``save_table``, ``save_model``  files in the workspace
+
+Files and models are those of the workspace: ``$SYLVA_WORKSPACE``, else ``~/.sylva``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.files import Files
+from engine.node_types import NodeContext, NodeType
+from engine.values import Folder, Predictions, Report, Table
+from engine.workspace import Workspace
+from nodes.models.kinds import learner_of
+from nodes.models.model import CARD, FittedModel
+from nodes.models.model import load_model as read_model
+from nodes.models.training import Rows, prepare
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nodes.inspection.layers import Layers
+    from nodes.models.encoder import Form, Precision
+
+__all__ = [
+    "Rows",
+    "compare",
+    "evaluate",
+    "importances",
+    "inspect_layers",
+    "keep_features",
+    "load",
+    "load_model",
+    "model",
+    "predict",
+    "sample",
+    "save_model",
+    "save_table",
+    "select_columns",
+    "split",
+    "tell",
+    "training_rows",
+]
+
+
+# Tables
+
+
+def load(source: str, **settings: Any) -> Table:
+    """A table from a file of the workspace, or a sample."""
+    return _outputs("load_data", {}, {"source": source, **settings})["table"]  # type: ignore[no-any-return]
+
+
+def split(table: Table, **settings: Any) -> tuple[Table, Table]:
+    """Rows to learn from, and rows to judge by."""
+    parts = _outputs("split", {"table": table}, settings)
+    return parts["train"], parts["test"]
+
+
+def sample(table: Table, **settings: Any) -> Table:
+    """Some of the rows."""
+    return _outputs("sample", {"table": table}, settings)["table"]  # type: ignore[no-any-return]
+
+
+def select_columns(table: Table, **settings: Any) -> Table:
+    """Fewer columns."""
+    return _outputs("select_columns", {"table": table}, settings)["table"]  # type: ignore[no-any-return]
+
+
+def keep_features(table: Table, rows: Rows, kept: Sequence[bool] | np.ndarray) -> Table:
+    """The table without the features that are not kept; ``kept`` has an entry for each column of the matrix."""
+    from nodes.feature_selection import without
+
+    stay = {name for name, stays in zip(rows.encoder.names, kept, strict=True) if stays}
+    return without(table, set(table.features) - stay)
+
+
+def training_rows(
+    table: Table,
+    *,
+    form: Form = "codes",
+    precision: Precision = "float64",
+    class_weights: str | dict[str, float] = "none",
+) -> Rows:
+    """The labelled rows as a matrix: categories as numbers (codes), or one-hot beside standardised numbers."""
+    return prepare(table, form=form, precision=precision, class_weights=class_weights)
+
+
+# Models
+
+
+def model(rows: Rows, estimator: Any) -> FittedModel:
+    """What was trained on ``rows``, ready to predict for tables and to be saved."""
+    learner = learner_of(estimator)
+    return FittedModel(
+        title=learner.title,
+        classes=rows.classes,
+        encoder=rows.encoder,
+        learner=learner,
+        params={},
+        train_rows=len(rows.codes),
+        class_weights=rows.class_weights,
+    )
+
+
+def load_model(name: str) -> FittedModel:
+    """A model of the workspace."""
+    with tempfile.TemporaryDirectory() as folder:
+        _outputs("load_model", {}, {"name": name})["model"].save(Path(folder))
+        return read_model(Path(folder))
+
+
+def predict(trained: FittedModel, table: Table, *, keep: Sequence[str] = ()) -> Predictions:
+    """The probability of each class for every row, beside the columns to keep."""
+    from nodes.predict import scored
+
+    return scored(trained, table, os.cpu_count() or 1, keep=keep)
+
+
+def inspect_layers(trained: FittedModel, table: Table, **settings: Any) -> Layers:
+    """What each layer of a deep forest makes of the rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        trained.save(Path(folder))
+        inputs = {"model": Folder(Path(folder)), "table": table}
+        return _outputs("inspect_layers", inputs, settings)["layers"]  # type: ignore[no-any-return]
+
+
+# Reports
+
+
+def evaluate(predictions: Predictions, **settings: Any) -> Report:
+    """Every measure of the predictions."""
+    return _outputs("evaluate", {"predictions": predictions}, settings)["report"]  # type: ignore[no-any-return]
+
+
+def compare(reports: Mapping[str, Report], **settings: Any) -> Report:
+    """Evaluations side by side, the best first."""
+    inputs = {"reports": list(reports.values())}
+    return _outputs("compare", inputs, settings, {"reports": list(reports)})["report"]  # type: ignore[no-any-return]
+
+
+def importances(rows: Rows, gains: np.ndarray, kept: Sequence[bool] | np.ndarray) -> Report:
+    """What trees gained from each feature, and which are kept."""
+    from nodes.feature_selection import report
+
+    names = rows.encoder.names
+    return report(names, gains.tolist(), {name for name, stays in zip(names, kept, strict=True) if stays})
+
+
+def tell(name: str, report: Report) -> None:
+    """Print the headline of a report, and for a comparison its lines."""
+    print(f"{name}: {report.title}")
+    for measure, value in report.headline.items():
+        if value is not None:
+            print(f"  {measure:<22} {value!r}" if isinstance(value, float) else f"  {measure:<22} {value}")
+    if report.kind == "comparison":
+        for row in report.rows:
+            print(f"  {row['rank']}. {row['name']}: {row.get(str(report.headline['metric']))}")
+
+
+# Files
+
+
+def save_table(table: Table | Predictions, **settings: Any) -> Report:
+    """Write a file into the exports of the workspace."""
+    return _outputs("save_table", {"table": table}, settings)["report"]  # type: ignore[no-any-return]
+
+
+def save_model(trained: FittedModel, **settings: Any) -> Report:
+    """Keep a model under a name in the workspace; its card says when, and that a script did it."""
+    with tempfile.TemporaryDirectory() as folder:
+        trained.save(Path(folder))
+        card = json.dumps({"script": True, "saved": time.time()})
+        (Path(folder) / CARD).write_text(card + "\n", encoding="utf-8")
+        inputs = {"model": Folder(Path(folder))}
+        return _outputs("save_model", inputs, settings)["report"]  # type: ignore[no-any-return]
+
+
+def _outputs(
+    module: str, inputs: dict[str, Any], settings: Mapping[str, Any], sources: Mapping[str, list[str]] | None = None
+) -> dict[str, Any]:
+    """What a node of that module gives."""
+    node: NodeType = import_module(f"nodes.{module}").NODE
+    files = Files(Workspace.at().root, allow_absolute=True)
+    with tempfile.TemporaryDirectory() as folder:
+        ctx = NodeContext(module, "0" * 64, files, Path(folder), threads=os.cpu_count() or 1, sources=sources or {})
+        # As JSON, as a document has them: a list may then stand for a tuple.
+        return node.run(ctx, inputs, node.params.model_validate_json(json.dumps(settings)))

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from engine.catalogue import load_catalog
+from engine.pipeline import Edge, Node, NodeSettings, Note, Pipeline, PortRef
+from engine.problems import Problem
+from engine.validation import connection_rules, find_problems
+from ui.studio.canvas.protocol import Reveal, Revision, RunRequest, payload, port_in, run_in, selection_in, take
+
+CATALOGUE = load_catalog()
+DOCUMENT = Pipeline(
+    name="Two steps",
+    nodes={
+        "load": Node(type="load-data", params={"source": "sample:digits"}, settings=NodeSettings(retries=2)),
+        "split": Node(type="split", label="In two"),
+    },
+    edges=(Edge.between("load.table", "split.table"),),
+    layout={"load": (0, 0), "split": (288, 0)},
+    notes=(Note(text="why", x=1, y=2),),
+)
+
+
+def sent(**changes: Any) -> dict[str, Any]:
+    """The edit a canvas sends that has changed nothing, but for these parts of its document."""
+    document = {
+        "nodes": {name: {"type": node.type} for name, node in DOCUMENT.nodes.items()},
+        "edges": [{"from": "load.table", "to": "split.table"}],
+        "layout": {"load": [0, 0], "split": [288, 0]},
+        "notes": [{"text": "why", "x": 1, "y": 2, "width": 240, "height": 120}],
+    }
+    edit = {"instance": "tab", "pipeline": "p", "revision": 3, "epoch": 7, "document": {**document, **changes}}
+    return json.loads(json.dumps(edit))
+
+
+def taken_from(edit: object, document: Pipeline = DOCUMENT, taken: Revision = Revision()):  # noqa: B008
+    return take(document, edit, pipeline="p", epoch=7, taken=taken)
+
+
+def payload_of(document: Pipeline = DOCUMENT, **changes: Any) -> dict[str, Any]:
+    parts: dict[str, Any] = {
+        "pipeline": "p", "epoch": 7, "taken": Revision(), "problems": [], "states": {}, "reveal": None, "height": 600,
+    }  # fmt: skip
+    return payload(document, CATALOGUE, **{**parts, **changes})
+
+
+def test_payload_is_plain_json_with_the_engines_own_connection_rules():
+    data = json.loads(json.dumps(payload_of()))
+    assert data["rules"] == connection_rules(CATALOGUE)
+    assert data["categories"] == ["Data", "Prepare", "Learn", "Apply", "Judge", "Save"]
+    assert data["types"]["split"]["title"] == CATALOGUE["split"].title
+    assert data["document"]["edges"] == [{"from": "load.table", "to": "split.table"}]
+    assert data["document"]["nodes"]["load"] == {
+        "type": "load-data",
+        "params": {"source": "sample:digits"},
+        "settings": {"retries": 2},
+    }
+
+
+def test_problems_are_said_shortly_for_the_badge_of_their_node():
+    document = Pipeline(name="One", nodes={"predict": Node(type="predict")})
+    found = payload_of(document, problems=find_problems(document, CATALOGUE))["problems"]
+    assert [problem["node"] for problem in found] == ["predict", "predict"]
+    assert "'model'" in found[0]["text"] and "predict" not in found[0]["text"], "the badge is at its node already"
+
+
+def test_states_are_kept_within_what_the_canvas_can_show():
+    states = {"load": {"state": "running", "progress": 1.7}, "split": {"state": "odd"}, "gone": {"state": "done"}}
+    shown = payload_of(states=states)["states"]
+    assert shown["load"] == {"state": "running", "progress": 1.0, "text": "", "seconds": None}
+    assert shown["split"]["state"] == "idle"
+    assert "gone" not in shown
+
+
+def test_reveal_and_taken_travel_along():
+    data = payload_of(reveal=Reveal("split", 4), taken=Revision("tab", 9))
+    assert data["reveal"] == {"node": "split", "token": 4}
+    assert data["taken"] == {"instance": "tab", "revision": 9}
+
+
+def test_no_edit_leaves_the_very_same_document():
+    assert taken_from(None).document is DOCUMENT
+    assert taken_from(sent()).document is DOCUMENT
+    assert taken_from(sent()).taken == Revision("tab", 3)
+
+
+def test_an_edit_sets_topology_and_keeps_what_python_owns():
+    nodes = {"split": {"type": "split"}, "load": {"type": "load-data"}, "mart": {"type": "mart", "since": 3}}
+    edges = [{"from": "split.train", "to": "mart.table"}]
+    edited = taken_from(sent(nodes=nodes, edges=edges, layout={"mart": [16, 32]}, notes=[]))
+    document = edited.document
+    assert list(document.nodes) == ["split", "load", "mart"]
+    assert document.nodes["load"] == DOCUMENT.nodes["load"]
+    assert document.nodes["split"].label == "In two"
+    assert document.edges == (Edge.between("split.train", "mart.table"),)
+    assert document.layout == {"mart": (16, 32)}
+    assert document.notes == ()
+    assert edited.restored == {"mart"}
+    assert document.name == DOCUMENT.name
+
+
+def test_the_same_edit_taken_twice_changes_nothing_more():
+    edit = sent(nodes={"load": {"type": "load-data"}, "copy": {"type": "split", "since": 3, "label": "Copy"}})
+    first = taken_from(edit)
+    second = taken_from(edit, first.document, first.taken)
+    assert second.document is first.document
+    assert second.restored == frozenset()
+
+
+def test_parameters_set_by_the_canvas_are_taken_once_and_a_later_form_wins():
+    nodes = {"load": {"type": "load-data", "since": 3, "params": {"source": "old.csv"}}, "split": {"type": "split"}}
+    first = taken_from(sent(nodes=nodes))
+    assert first.document.nodes["load"].params == {"source": "old.csv"}
+    assert first.document.nodes["load"].settings == NodeSettings()
+    assert first.restored == {"load"}
+    by_form = Pipeline(**{**dict(first.document), "nodes": DOCUMENT.nodes})
+    second = taken_from(sent(nodes=nodes), by_form, first.taken)
+    assert second.document.nodes["load"].params == {"source": "sample:digits"}
+
+
+def test_a_new_life_of_the_canvas_counts_from_the_start():
+    nodes = {"load": {"type": "load-data", "since": 1, "params": {"source": "new.csv"}}}
+    edit = {**sent(nodes=nodes, edges=[], layout={}), "instance": "another tab", "revision": 1}
+    edited = taken_from(edit, taken=Revision("tab", 40))
+    assert edited.document.nodes["load"].params == {"source": "new.csv"}
+    assert edited.taken == Revision("another tab", 1)
+
+
+@pytest.mark.parametrize("change", [{"epoch": 6}, {"epoch": 8}, {"pipeline": "another"}])
+def test_an_edit_of_another_epoch_or_pipeline_is_left_to_the_canvas(change: dict[str, Any]):
+    edited = taken_from({**sent(nodes={}), **change}, taken=Revision("tab", 2))
+    assert edited.document is DOCUMENT
+    assert edited.taken == Revision("tab", 2)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "text",
+        {},
+        {**sent(), "document": []},
+        {**sent(), "revision": None},
+        {**sent(), "revision": float("inf")},
+        {**sent(), "revision": True},
+        sent(nodes=None),
+        sent(nodes={"load": "load-data"}),
+        sent(nodes={"load": {}}),
+        sent(nodes={"a.b": {"type": "split"}}),
+        sent(nodes={"load": {"type": "load-data", "since": 3, "params": {"source": float("nan")}}}),
+        sent(nodes={"load": {"type": "load-data", "since": 3, "label": "x" * 201}}),
+        sent(nodes={f"n{at}": {"type": "split"} for at in range(5001)}),
+        sent(edges=None),
+        sent(edges=[{"from": "load"}]),
+        sent(layout={"load": [0, "1"]}),
+        sent(layout={"load": [0, float("inf")]}),
+        sent(notes=[{"text": "x" * 10_001, "x": 0, "y": 0}]),
+        sent(notes=[{"text": "x", "x": 0, "y": 0, "html": "<b>"}]),
+    ],
+)
+def test_what_is_no_edit_is_refused_as_a_problem(edit: object):
+    with pytest.raises(Problem):
+        taken_from(edit)
+
+
+def test_events_name_nodes_that_are_there_or_nothing():
+    assert selection_in(DOCUMENT, ["split", "gone", 3]) == ("split",)
+    assert selection_in(DOCUMENT, None) == ()
+    assert port_in(DOCUMENT, {"node": "split", "port": "train"}) == PortRef("split", "train")
+    assert port_in(DOCUMENT, {"node": "gone", "port": "train"}) is None
+    assert port_in(DOCUMENT, "split.train") is None
+    assert run_in(DOCUMENT, {"node": "split", "direction": "from"}) == RunRequest("split", "from")
+    assert run_in(DOCUMENT, {"node": "", "direction": "all"}) == RunRequest("", "all")
+    assert run_in(DOCUMENT, {"node": "split", "direction": "all"}) is None
+    assert run_in(DOCUMENT, {"node": "", "direction": "to"}) is None
+    assert run_in(DOCUMENT, {"node": "split", "direction": "sideways"}) is None
+    assert run_in(DOCUMENT, None) is None

@@ -1,0 +1,233 @@
+"""Evaluations of many runs on one board."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.catalogue import load_catalog
+from engine.run_state import NodeState, RunState
+from engine.store import Artifact
+from engine.values import Report
+from tests.ui.studio.compare.lab import judged_run, pipeline
+from tests.ui.studio.runs.lab import DONE
+from ui.studio.compare.leaderboard import (
+    EvaluationSummary,
+    Line,
+    alike,
+    board_rows,
+    data_names,
+    first_measure,
+    measure_title,
+    measures_of,
+    model_behind,
+    names_of,
+    ranked,
+)
+from ui.studio.compare.reading import Boards, inspected
+from ui.studio.session import Studio
+
+
+def evaluation(title: str = "MART", *, positive: str | None = None, rows: int = 10, **measures: Any) -> Report:
+    counts = [{"class": "no", "rows": rows - 2}, {"class": "yes", "rows": 2}]
+    data = {"classes": ["no", "yes"], "positive": positive}
+    return Report("evaluation", title, {**measures, "positive": positive, "rows": rows}, counts, data)
+
+
+def line(run: str = "20260101-120000-aaaa", node: str = "evaluate", title: str = "MART", **about: Any) -> Line:
+    return Line(
+        run,
+        "Pipe",
+        0.0,
+        node,
+        "MART",
+        EvaluationSummary.of(evaluation(title, **about)),
+        Artifact("report", run + node, {}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("measure", "expected"),
+    [("auc", ["b", "a", "c"]), ("log_loss", ["a", "b", "c"]), ("ks", ["a", "b", "c"])],
+)
+def test_the_best_come_first_and_those_without_a_value_last(measure: str, expected: list[str]) -> None:
+    lines = [
+        line(node="a", auc=0.7, log_loss=0.2, ks=None),
+        line(node="b", auc=0.9, log_loss=0.4),
+        line(node="c"),
+    ]
+    assert [each.node for each in ranked(lines, measure)] == expected
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "title"), [((0.3, 0.5), "F1 at threshold"), ((None, None), "Mean F1"), ((0.3, None), "F1")]
+)
+def test_f1_is_called_by_what_the_lines_go_by(thresholds: tuple[float | None, ...], title: str) -> None:
+    lines = [line(f1=0.9, threshold=threshold) for threshold in thresholds]
+    assert measure_title(lines, "f1") == title
+    assert measure_title(lines, "auc") == "AUC"
+
+
+def test_only_measures_that_someone_has_are_offered() -> None:
+    lines = [line(accuracy=0.5, auc=None), line(log_loss=0.1, threshold=0.5)]
+    assert measures_of(lines) == ["accuracy", "log_loss"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([line(accuracy=0.5, auc=0.6)], "accuracy"),
+        ([line(accuracy=0.5, auc=0.6), line(positive="yes", accuracy=0.5, auc=0.6)], "auc"),
+        ([line(log_loss=0.5)], "log_loss"),
+        ([line(positive="yes", accuracy=0.5)], "accuracy"),
+    ],
+)
+def test_the_first_ranking_is_by_the_telling_measure(lines: list[Line], expected: str) -> None:
+    assert first_measure(lines) == expected
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [({"auc": 0.1}, True), ({"rows": 11}, False), ({"positive": "yes"}, False)],
+)
+def test_lines_of_the_same_rows_and_question_share_a_letter(other: dict[str, Any], same: bool) -> None:
+    first, second = line(node="a", auc=0.9), line(node="b", **other)
+    named = data_names([first, second])
+    assert named[first.key] == "A: 10 rows, 2 classes"
+    assert (named[first.key] == named[second.key]) is same
+    assert named[second.key][0] == ("A" if same else "B")
+    assert (alike([first, second], 5) == [first, second]) is same
+
+
+def test_as_many_rows_of_other_classes_are_other_data() -> None:
+    counts = [{"class": "no", "rows": 5}, {"class": "yes", "rows": 5}]
+    even = Report("evaluation", "E", {"rows": 10}, counts, {"classes": ["no", "yes"], "positive": None})
+    assert EvaluationSummary.of(even).data != EvaluationSummary.of(evaluation()).data
+
+
+def test_letters_go_on_after_the_alphabet() -> None:
+    lines = [line(node=f"n{rows}", rows=rows) for rows in range(3, 31)]
+    assert [name.split(":")[0] for name in data_names(lines).values()][24:] == ["Y", "Z", "AA", "AB"]
+
+
+def test_names_tell_lines_apart_with_as_few_words_as_will_do() -> None:
+    lines = [
+        line("20260101-120000-aaaa", "e1", "MART"),
+        line("20260101-120000-aaaa", "e2", "Forest"),
+        line("20260101-130000-bbbb", "e1", "Forest"),
+        line("20260101-130000-bbbb", "e1", "Twice"),
+        line("20260101-130000-bbbb", "e2", "Twice"),
+    ]
+    assert names_of(lines) == [
+        "MART",
+        "Forest · 120000-aaaa",
+        "Forest · 130000-bbbb",
+        "Twice · 130000-bbbb · e1",
+        "Twice · 130000-bbbb · e2",
+    ]
+
+
+def test_the_board_has_every_measure_in_every_row() -> None:
+    lines = [line(node="a", auc=0.75), line(node="b", accuracy=0.5)]
+    rows = board_rows(lines, data_names(lines))
+    assert [(row["rank"], row["node"], row["auc"], row["accuracy"]) for row in rows] == [
+        (1, "a", 0.75, None),
+        (2, "b", None, 0.5),
+    ]
+
+
+def test_runs_of_one_pipeline_are_told_apart_by_when_they_began_and_by_their_preset(studio: Studio) -> None:
+    plain, preset = pipeline(one="deep-forest"), pipeline(one="deep-forest")
+    node = plain.nodes["one"].model_copy(update={"params": {"preset": "mddf"}})
+    preset = preset.model_copy(update={"nodes": {**preset.nodes, "one": node}})
+    for document in (plain, preset):
+        judged_run(studio, document, evaluate_one=evaluation(auc=0.9))
+    with studio.log() as log:
+        lines = Boards(studio.store, studio.catalogue).lines(log, log.runs())
+    assert {each.model for each in lines} == {"Deep forest", "Deep forest, mddf"}
+    assert list(board_rows(lines, data_names(lines))[0])[:4] == ["rank", "evaluation", "started", "model"]
+
+
+def test_an_odd_report_is_taken_as_it_is() -> None:
+    odd = Report("evaluation", "x" * 500 + "\x1b[2J", {"auc": "high", "accuracy": True, "rows": None})
+    judged = EvaluationSummary.of(odd)
+    assert judged.measures == {} and judged.rows == 0 and judged.classes == ()
+    assert len(judged.title) < 70 and "\x1b" not in judged.title
+
+
+def test_the_model_of_an_evaluation_is_found_through_the_predictions() -> None:
+    document = pipeline(one="mart", two="deep-forest")
+    catalogue = load_catalog()
+    assert model_behind(document, catalogue, "evaluate_two") == "two"
+    assert model_behind(document, catalogue, "evaluate_one") == "one"
+    assert model_behind(document, catalogue, "split") is None
+
+
+@pytest.mark.parametrize(
+    ("model", "ready", "expected"),
+    [
+        ("forest", ("forest", "mart"), "forest"),
+        ("mart", ("forest", "mart"), "forest"),
+        ("mart", ("mart",), None),
+    ],
+)
+def test_a_deep_forest_that_is_trained_can_be_inspected(model: str, ready: tuple[str, ...], expected: str) -> None:
+    document = pipeline(forest="deep-forest", mart="mart")
+    outputs = {"model": {"type": "model", "digest": "d", "files": {}}}
+    state = RunState("r", "n", 0.0, nodes={name: NodeState("done", outputs=outputs) for name in ready})
+    assert inspected(document, state, model) == expected
+
+
+def test_every_evaluation_of_a_run_is_a_line_and_nothing_else(studio: Studio) -> None:
+    document = pipeline(one="mart", two="random-forest")
+    reports = {
+        "evaluate_one": evaluation("First", auc=0.5),
+        "evaluate_two": evaluation("Second", auc=0.75),
+        "split": Report("comparison", "C", {}),
+    }
+    judged_run(studio, document, **reports)
+    boards = Boards(studio.store, studio.catalogue)
+    with studio.log() as log:
+        lines = boards.lines(log, log.runs())
+    assert [(each.judged.title, each.model, each.judged.measures) for each in lines] == [
+        ("First", "MART", {"auc": 0.5}),
+        ("Second", "Random forest", {"auc": 0.75}),
+    ]
+
+
+def test_a_damaged_evaluation_is_left_out(studio: Studio) -> None:
+    judged_run(studio, pipeline(one="mart"), evaluate_one=evaluation(auc=0.5))
+    for path in studio.workspace.objects.rglob("*.json"):
+        path.write_text("{")
+    with studio.log() as log:
+        assert Boards(studio.store, studio.catalogue).lines(log, log.runs()) == []
+
+
+def test_reports_are_read_once_however_many_runs_have_them(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = pipeline(one="mart")
+    for number in range(20):
+        judged_run(studio, document, evaluate_one=evaluation(auc=number % 5 / 5))
+    boards = Boards(studio.store, studio.catalogue)
+    opened = []
+    plain_open = type(studio.store).open
+    monkeypatch.setattr(
+        type(studio.store), "open", lambda store, output: opened.append(output.digest) or plain_open(store, output)
+    )
+    with studio.log() as log:
+        first = boards.lines(log, log.runs())
+        assert len(first) == 20
+        assert len(opened) == 5
+        assert boards.lines(log, log.runs()) == first
+        assert len(opened) == 5
+
+
+def test_a_run_that_went_on_is_read_again(studio: Studio) -> None:
+    document = pipeline(one="mart", two="mart")
+    run = judged_run(studio, document, evaluate_one=evaluation("First"))
+    boards = Boards(studio.store, studio.catalogue)
+    with studio.log() as log:
+        assert [each.judged.title for each in boards.lines(log, log.runs())] == ["First"]
+        output = studio.store.put("report", evaluation("Second")).to_dict()
+        log.append(run, "finished", "evaluate_two", **{**DONE, "outputs": {"report": output}})
+        assert [each.judged.title for each in boards.lines(log, log.runs())] == ["First", "Second"]

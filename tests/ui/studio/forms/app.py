@@ -1,0 +1,57 @@
+"""A small app around one node's form, for the tests; what it edits is kept in the session as ``document``."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from engine.catalogue import load_catalog
+from engine.files import Files
+from engine.pipeline import Node, Pipeline, changed
+from engine.pipeline_file import parse
+from engine.validation import find_problems, find_source_problems
+from ui.studio.forms import columns_for, node_form
+
+state = st.session_state
+catalogue = load_catalog()
+files = Files(Path(os.environ.get("FORMS_WORKSPACE", ".")))
+
+if "document" not in state:
+    given = st.query_params.get("document")
+    kind = st.query_params.get("type", "load-data")
+    params = json.loads(st.query_params.get("params", "{}"))
+    state.document = parse(given) if given else Pipeline(name="One", nodes={"node": Node(type=kind, params=params)})
+if "node" not in state:
+    state.node = next(reversed(state.document.nodes))
+
+
+def change(edit: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    document: Pipeline = state.document
+    node = document.nodes[state.node]
+    node = changed(node, params=edit(dict(node.params)))
+    state.document = changed(document, nodes={**document.nodes, state.node: node})
+
+
+document: Pipeline = state.document
+node = document.nodes[state.node]
+problems = [*find_problems(document, catalogue), *find_source_problems(document, catalogue, files)]
+panel = st.container()
+if "panel" in st.query_params:
+    panel = st.container(width=360, border=True)
+    st.code(json.dumps(node.params), language=None)
+with panel:
+    node_form(
+        state.node,
+        node,
+        catalogue[node.type],
+        columns=columns_for(document, catalogue, state.node, files),
+        offered_files=sorted(path.name for path in files.data.iterdir()) if files.data.is_dir() else [],
+        problems=[problem for problem in problems if problem.node == state.node],
+        key=f"form.{state.node}.{state.get('epoch', 0)}",
+        change=change,
+    )

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from deepforest.layer import n_fits
+from deepforest.learners import make_learners
+from deepforest.presets import PRESETS, preset
+from nodes.deep_forest import Params
+from ui.studio.forms.cards import doubled, moved, of_kind, removed
+from ui.studio.forms.fields import specs_of
+from ui.studio.forms.fit_count import ABOUT, KINDS, amount, learner_words, needs_folds, preset_facts
+
+SPECS = {spec.name: spec for spec in specs_of(Params)}
+FOREST = {"kind": "random_forest", "count": 2, "trees": 50, "max_features": 0.5}
+MART = {"kind": "mart", "leaves": 15}
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({}, "4 learners × 5 folds = 20 fits a layer, up to 10 layers"),
+        ({"folds": 3, "max_layers": 1}, "4 learners × 3 folds = 12 fits a layer, up to 1 layer"),
+        (
+            {"class_vectors": "oob"},
+            "3 learners out of bag + 1 learner × 5 folds = 8 fits a layer with up to 4 classes, 4 with more, "
+            "up to 10 layers",
+        ),
+        ({"preset": "gcforest", "class_vectors": "oob"}, "4 learners out of bag = 4 fits a layer, up to 10 layers"),
+        (
+            {"preset": "mart_cascade", "class_vectors": "oob"},
+            "4 learners × 5 folds (MART has no bags) = 20 fits a layer, up to 10 layers",
+        ),
+        ({"learners": [{"kind": "mart"}]}, "1 learner × 5 folds = 5 fits a layer, up to 10 layers"),
+        ({"learners": []}, "4 learners × 5 folds = 20 fits a layer, up to 10 layers"),
+        ({"learners": [FOREST, MART], "folds": 2}, "3 learners × 2 folds = 6 fits a layer, up to 10 layers"),
+        (
+            {"learners": [FOREST, MART], "class_vectors": "oob", "folds": 7},
+            "2 learners out of bag + 1 learner × 7 folds = 9 fits a layer, up to 10 layers",
+        ),
+        ({"preset": "mddf_sf", "folds": None}, "4 learners × 5 folds = 20 fits a layer, up to 10 layers"),
+        ({"learners": [{"kind": "oak"}]}, None),
+        ({"learners": [{"kind": "mart", "count": 0}]}, None),
+        ({"learners": [5]}, None),
+        ({"learners": "x"}, None),
+        ({"folds": "five"}, None),
+        ({"max_layers": True}, None),
+        ({"class_vectors": "x"}, None),
+        ({"preset": "oak"}, None),
+    ],
+)
+def test_what_settings_amount_to(params: dict[str, Any], said: str | None):
+    assert amount(params) == said
+
+
+@pytest.mark.parametrize("out_of_bag", [False, True])
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_sum_is_what_the_library_would_fit(name: str, out_of_bag: bool):
+    facts = preset_facts(name)
+    assert facts is not None
+    learners = make_learners([{**one, "count": one.get("count", 1)} for one in facts.learners])
+    said = amount({"preset": name, "class_vectors": "oob" if out_of_bag else "folds"}) or ""
+    assert f"= {n_fits(learners, out_of_bag, 5)} fits a layer" in said
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_told_as_the_library_has_it(name: str):
+    facts = preset_facts(name)
+    assert facts is not None and facts.about and facts.title == PRESETS[name].title
+    wanted = preset(name).learners
+    if wanted is not None:
+        assert make_learners(wanted) == make_learners([Params(learners=[one]).learners[0].model_dump() for one in
+                                                       facts.learners])  # fmt: skip
+    Params(preset=name, learners=list(facts.learners))
+    assert all(learner_words(one) for one in (*facts.learners, *facts.of_many_classes))
+
+
+def test_every_preset_and_kind_has_words():
+    assert set(ABOUT) == set(SPECS["preset"].choices) == set(PRESETS)
+    assert set(KINDS) == set(SPECS["learners"].variants)
+
+
+def test_a_learner_is_put_in_a_line():
+    assert learner_words({"kind": "extra_trees"}) == "1 × Extra trees, 100 trees"
+    assert learner_words(FOREST) == "2 × Random forest, 50 trees, columns a node 0.5"
+    assert learner_words(MART) == "1 × MART, 50 trees, leaves 15"
+
+
+@pytest.mark.parametrize(
+    ("params", "needed"),
+    [
+        ({}, True),
+        ({"class_vectors": "oob"}, True),  # MART is among the default's learners
+        ({"class_vectors": "oob", "preset": "gcforest"}, False),
+        ({"class_vectors": "oob", "learners": [FOREST]}, False),
+        ({"class_vectors": "oob", "learners": [FOREST, MART]}, True),
+        ({"class_vectors": "oob", "learners": ["x", {"kind": 5}]}, True),
+    ],
+)
+def test_folds_matter_as_long_as_a_learner_has_no_bags(params: dict[str, Any], needed: bool):
+    assert needs_folds(params) is needed
+
+
+def test_cards_are_edited_as_plain_lists():
+    assert moved(["a", "b", "c"], 0, 1) == ["b", "a", "c"]
+    assert moved(["a", "b"], 0, -1) == ["a", "b"]
+    assert moved(["a", "b"], 5, -1) == ["a", "b"]
+    assert doubled(["a", "b"], 0) == ["a", "a", "b"]
+    assert removed(["a", "b"], 0) == ["b"]
+    assert of_kind(FOREST, "mart", SPECS["learners"]) == {"kind": "mart", "count": 2, "trees": 50}
+    assert of_kind(MART, "extra_trees", SPECS["learners"]) == {"kind": "extra_trees"}
+
+
+# The form
+
+
+def test_the_presets_learners_are_shown_until_they_are_changed(draw):
+    form = draw("deep-forest")
+    assert learner_words({"kind": "completely_random_forest"}) in form.said
+    assert "20 fits" in form.said
+    own = [{"kind": "random_forest"}, {"kind": "extra_trees"}, {"kind": "completely_random_forest"}]
+    assert form.press("learners.change") == {"learners": [*own, {"kind": "mart", "trees": 100}]}
+    assert [form.find("Kind", number).value for number in range(4)][3] == "mart"
+    assert form.press("learners.preset") == {}
+
+
+def test_cards_are_added_moved_doubled_and_removed(draw):
+    form = draw("deep-forest", learners=[FOREST, MART], seed=4)
+    assert form.find("Trees").value == 50
+    assert form.press("learners.0.down")["learners"] == [MART, FOREST]
+    assert [form.find("Kind").value, form.find("Leaves").value] == ["mart", 15]
+    assert [form.find("Kind", 1).value, form.find("Trees", 1).value] == ["random_forest", 50]
+    assert form.press("learners.1.up")["learners"] == [FOREST, MART]
+    assert form.press("learners.1.duplicate")["learners"] == [FOREST, MART, MART]
+    assert form.press("learners.0.remove")["learners"] == [MART, MART]
+    assert form.press("learners.add")["learners"] == [MART, MART, {"kind": "random_forest"}]
+    assert "Columns a node" in form.labels
+    for _ in range(3):
+        form.press("learners.0.remove")
+    assert form.params == {"seed": 4}
+
+
+def test_changing_the_kind_keeps_what_both_kinds_share(draw):
+    form = draw("deep-forest", learners=[FOREST])
+    assert form.give("Kind", "mart") == {"learners": [{"kind": "mart", "count": 2, "trees": 50}]}
+    assert "Columns a node" not in form.labels
+    assert form.give("Leaves", 63)["learners"][0]["leaves"] == 63
+    assert form.give("Kind", "extra_trees") == {"learners": [{"kind": "extra_trees", "count": 2, "trees": 50}]}
+
+
+def test_a_wrong_card_is_kept_and_can_be_mended(draw):
+    form = draw(
+        "deep-forest", learners=[{"kind": "oak"}, {"kind": "mart", "max_features": 1}, {"kind": "mart", "trees": 0}]
+    )
+    assert "'oak'" in form.said and "max_features" in form.said and len(form.problems) == 3
+    assert "fits a" not in form.said
+    form.give("Entry 1", '{"kind": "mart"}')
+    form.press("learners.1.max_features.remove")
+    form.give("Trees", 9, 2)
+    assert form.params == {"learners": [{"kind": "mart"}, {"kind": "mart"}, {"kind": "mart", "trees": 9}]}
+    assert "15 fits" in form.said and form.problems == []
+
+
+@pytest.mark.parametrize(
+    ("chosen", "shown", "hidden"),
+    [
+        ("default", set(), {"Target margin γ", "Error share a"}),
+        ("mddf", {"Target margin γ", "Trade-off μ", "Depth step"}, {"Error share a"}),
+        ("gcforest_cs", {"Error share a", "Growth of trees"}, {"Depth step"}),
+    ],
+)
+def test_parts_follow_the_preset(draw, chosen: str, shown: set[str], hidden: set[str]):
+    form = draw("deep-forest")
+    form.give("Preset", chosen)
+    assert shown <= set(form.labels) and not hidden & set(form.labels)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "label", "placeholder"),
+    [
+        ("default", "Folds", "preset: 5"),
+        ("default", "Grow by", "preset: AUC (3+ classes: accuracy)"),
+        ("mart_cascade", "Grow by", "preset: auc"),
+        ("default", "Patience", "preset: 1"),
+        ("mddf", "Patience", "preset: 2"),
+        ("mddf", "Target margin γ", "preset: 0.8"),
+        ("mddf_st", "The next layer sees", "preset: stack"),
+        ("gcforest_cs", "Growth of trees", "preset: 2"),
+        ("gcforest_cs", "Select columns", "all"),
+    ],
+)
+def test_an_empty_field_shows_what_the_preset_has(draw, chosen: str, label: str, placeholder: str):
+    field = draw("deep-forest", preset=chosen).find(label)
+    assert placeholder in (field.placeholder, *getattr(field, "options", ()))
+
+
+def test_titles_of_presets_are_readable(draw):
+    assert draw("deep-forest").find("Preset").options == [PRESETS[name].title for name in SPECS["preset"].choices]
+
+
+def test_a_setting_of_another_preset_stays_to_be_taken_out(draw):
+    form = draw("deep-forest", gamma=0.4)
+    (problem,) = form.problems
+    assert "gamma" in problem.message and problem.message.lower() in form.said.lower()
+    assert form.give("Target margin γ", "") == {}
+    assert "Target margin γ" not in form.labels
+
+
+def test_other_forms_do_without_the_learning_library():
+    import subprocess
+    import sys
+
+    code = "import ui.studio.forms, sys; assert 'deepforest' not in sys.modules and 'numba' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_word_that_is_no_choice_is_not_taken_for_one(draw):
+    form = draw("deep-forest", preset="gcforest")
+    assert form.give("Grow by", "preset: AUC (3+ classes: accuracy)") == {"preset": "gcforest"}
+    assert form.give("Grow by", "ks") == {"preset": "gcforest", "metric": "ks"}

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ui.studio.forms.fields import FieldSpec
+from ui.studio.forms.values import MISSING, as_text, at, fits, from_text, put
+from ui.studio.markdown import plain
+
+CARDS = {"learners": [{"kind": "mart", "trees": 5}, {"kind": "oak"}], "seed": 1}
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "after"),
+    [
+        (("seed",), 2, {**CARDS, "seed": 2}),
+        (("seed",), MISSING, {"learners": CARDS["learners"]}),
+        (("learners", 0, "trees"), MISSING, {"learners": [{"kind": "mart"}, {"kind": "oak"}], "seed": 1}),
+        (("learners", 1), MISSING, {"learners": [{"kind": "mart", "trees": 5}], "seed": 1}),
+        (("learners", 1, "kind"), "mart", {"learners": [CARDS["learners"][0], {"kind": "mart"}], "seed": 1}),
+        (("roles", "age"), "id", {**CARDS, "roles": {"age": "id"}}),
+        (("seed", "inner"), 1, {**CARDS, "seed": {"inner": 1}}),
+        (("none",), MISSING, CARDS),
+    ],
+)
+def test_one_place_is_changed_and_nothing_else(place: Any, value: Any, after: Any):
+    before = repr(CARDS)
+    assert put(CARDS, place, value) == after
+    assert repr(CARDS) == before
+    if value is not MISSING:
+        assert at(put(CARDS, place, value), place) == value
+
+
+def test_a_place_that_is_not_there_is_missing():
+    assert at(CARDS, ("learners", 5)) is MISSING
+    assert at(CARDS, ("seed", "x")) is MISSING
+    assert at(CARDS, ("learners", 0, "trees")) == 5
+
+
+def spec(kind: Any, **about: Any) -> FieldSpec:
+    return FieldSpec("f", "F", kind, **about)
+
+
+WHOLE = spec("whole", whole=True, least=1, most=10)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "can_show"),
+    [
+        (WHOLE, 5, True),
+        (WHOLE, 0, True),  # beyond a limit, which is a problem but can be shown
+        (WHOLE, 5.0, False),
+        (WHOLE, True, False),
+        (WHOLE, "5", False),
+        (spec("whole"), 2**60, False),
+        (spec("number"), 2, True),
+        (spec("switch"), 1, False),
+        (spec("switch"), False, True),
+        (spec("choice", choices=("a", "b")), "c", False),
+        (spec("choice", choices=(1, 2)), True, False),
+        (spec("choices", choices=("a",)), ["a", []], False),
+        (spec("text"), 5, False),
+        (spec("texts"), ["a", 5], False),
+        (spec("numbers"), [1, "a"], False),
+        (spec("mixed", choices=("sqrt",)), "sqrt", True),
+        (spec("mixed", choices=("sqrt",)), 7.5, True),
+        (spec("mixed", choices=("sqrt",)), "zz", False),
+        (spec("table"), {"a": object}, True),
+        (spec("table"), [], False),
+        (spec("cards"), {}, False),
+    ],
+)
+def test_what_a_widget_cannot_show_is_known(field: FieldSpec, value: Any, can_show: bool):
+    assert fits(field, value) is can_show
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "value"),
+    [
+        (WHOLE, " 12 ", 12),
+        (WHOLE, "5.0", 5),
+        (WHOLE, "5.5", 5.5),
+        (WHOLE, "five", "five"),
+        (WHOLE, "1_000", "1_000"),
+        (WHOLE, "nan", "nan"),
+        (WHOLE, "9" * 400, "9" * 400),
+        (WHOLE, "", MISSING),
+        (spec("number"), "1e-3", 0.001),
+        (spec("number"), "1e999", "1e999"),
+        (spec("number"), "0,5", "0,5"),
+        (spec("mixed", choices=("sqrt",)), "sqrt", "sqrt"),
+        (spec("mixed", choices=("sqrt",)), "0.3", 0.3),
+        (spec("mixed", choices=("sqrt",)), "sqr", "sqr"),
+        (spec("text", default="x"), "", MISSING),
+        (spec("text", default=""), "", ""),
+        (spec("text"), "5", "5"),
+        (spec("text"), " a ", " a "),
+        (spec("choice", choices=(1, 2)), "2", 2),
+        (spec("switch"), "no", False),
+        (spec("numbers", whole=True), "100, 50", [100, 50]),
+        (spec("numbers", whole=True), "100, a", [100, "a"]),
+        (spec("texts"), '["a"]', ["a"]),
+        (spec("json"), '{"a": [1]}', {"a": [1]}),
+        (spec("json"), '{"a": ', '{"a":'),
+        (spec("json"), "[NaN, 1e999]", "[NaN, 1e999]"),
+    ],
+)
+def test_what_is_typed_becomes_a_value_or_stays_text(field: FieldSpec, text: str, value: Any):
+    assert from_text(field, text) == value
+    assert type(from_text(field, text)) is type(value)
+
+
+def test_values_are_shown_as_one_types_them():
+    assert [as_text(value) for value in (MISSING, None, "a", 5, 0.1, [1, "é"])] == ["", "", "a", "5", "0.1", '[1, "é"]']
+
+
+@pytest.mark.parametrize(
+    ("text", "markdown"),
+    [
+        ("Target margin γ", "Target margin γ"),
+        ("mean_radius", "mean_radius"),
+        ("_a_ *b* `c`", r"\_a\_ \*b\* \`c\`"),
+        ("# one", r"\# one"),
+        ("1. one", r"1\. one"),
+        ("[a](b) <i>", r"\[a\](b) \<i\>"),
+        ("two\nlines", "two lines"),
+        (":red[x] 9: ok", "\\:red\\[x\\] 9: ok"),
+        ("www.a.b x@y.z", "www:small[].a.b x:small[]@y.z"),
+    ],
+)
+def test_text_of_others_is_shown_letter_for_letter(text: str, markdown: str):
+    assert plain(text) == markdown

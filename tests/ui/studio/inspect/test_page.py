@@ -1,0 +1,293 @@
+"""The Inspect page in its states: nothing yet, growing, grown, inspected, failed, damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.catalogue import load_catalog
+from engine.store import Artifact
+from engine.values import Folder
+from engine.workspace import Workspace
+from tests.ui.studio.inspect.lab import (
+    HOSTILE,
+    RECORDS,
+    finished,
+    inspect_page,
+    inspected_run,
+    part,
+    pipeline,
+    record,
+    small,
+)
+from tests.ui.studio.runs.lab import ERROR, STARTED, labels, words, written
+from ui.studio.inspect import page
+from ui.studio.inspect.forest_source import growth_words
+from ui.studio.inspect.maps import marks, payload, positions_in, some
+from ui.studio.inspect.tables import way_words
+from ui.studio.runs import run_view as view
+from ui.studio.session import Studio
+
+TABS = ["Growth", "Margins", "t-SNE", "One row", "Learners", "Screening"]
+
+
+@pytest.fixture
+def studio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Studio:
+    made = Studio(Workspace(tmp_path).create(), load_catalog())
+    for module in (page, view):
+        monkeypatch.setattr(module, "studio", lambda: made)
+    return made
+
+
+def tab_labels(test) -> list[str]:
+    return [tab.label for tab in test.tabs]
+
+
+def charts(test) -> int:
+    return len(test.get("plotly_chart"))
+
+
+def grown_run(studio: Studio, folder: Path) -> tuple[str, Artifact]:
+    """A finished run of a forest that nobody inspected."""
+    folder.mkdir()
+    about = {"content": {"model": {"layers": RECORDS, "params": {"metric": "accuracy"}}}}
+    (folder / "forest.json").write_text(json.dumps(about))
+    output = studio.store.put("model", Folder(folder))
+    events = [("finished", "forest", finished(output, "model")), ("run-finished", None, {"state": "done"})]
+    return written(studio, pipeline(inspected=False), events), output
+
+
+# The list
+
+
+def test_without_a_forest_the_page_says_what_to_do(studio: Studio):
+    test = inspect_page()
+    assert not test.exception and len(test.info) == 1 and not test.dataframe
+
+
+def test_the_list_has_the_newest_forests_first_with_a_score(studio: Studio, tmp_path: Path):
+    grown_run(studio, tmp_path / "model")
+    inspected_run(studio, small())
+    test = inspect_page()
+    assert not test.exception
+    table = test.dataframe[0].value
+    assert list(table["Node"]) == ["Inspect layers", "Deep forest"]
+    assert list(table["Shows"]) == ["all parts", "growth, margins, learners"]
+    assert table["Score"][0] == "0.9200, rows held out"
+
+
+# An inspection
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_every_part_of_an_inspection_is_drawn_and_names_of_others_are_shown_as_text(studio: Studio, tab: str):
+    run, _ = inspected_run(studio, small((HOSTILE, "yes")), label=HOSTILE)
+    test = inspect_page(tab, run=run, node="inspect")
+    assert not test.exception and not test.warning and not test.error
+    assert tab_labels(test) == TABS
+    assert tab == "t-SNE" or charts(test) > 0
+    shown = "\n".join(str(element.value) for element in [*test.markdown, *test.caption, *test.subheader])
+    assert "<img" not in shown.replace("\\<", "")
+
+
+@pytest.mark.parametrize(
+    ("tab", "opened", "field"),
+    [("One row", "One row", "Row"), ("Learners", "Learners", "Measure"), ("No", "Growth", None)],
+)
+def test_the_address_names_the_tab_that_is_open(studio: Studio, tab: str, opened: str, field: str | None):
+    run, _ = inspected_run(studio, small())
+    test = inspect_page(tab, run=run, node="inspect")
+    assert not test.exception and test.session_state["tab"] == opened
+    assert {box.label for box in test.selectbox} & {"Row", "Measure"} == ({field} if field else set())
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_every_plot_has_words_under_it(studio: Studio, tab: str):
+    run, _ = inspected_run(studio, small())
+    test = inspect_page(tab, run=run, node="inspect")
+    words_of_page = 1
+    assert len(test.caption) - words_of_page >= max(charts(test), 1)
+
+
+def test_plots_of_growth_that_stand_side_by_side_are_of_one_height(studio: Studio):
+    run, _ = inspected_run(studio, small())
+    first, second = inspect_page("Growth", run=run, node="inspect").get("plotly_chart")[:2]
+    assert json.loads(first.proto.spec)["layout"]["height"] == json.loads(second.proto.spec)["layout"]["height"]
+
+
+@pytest.mark.parametrize("tab", ["Growth", "t-SNE", "One row", "Screening"])
+def test_rows_without_a_class_leave_out_what_cannot_be_judged(studio: Studio, tab: str):
+    run, _ = inspected_run(studio, small(truth=(-1, -1, -1, -1)))
+    test = inspect_page(tab, run=run, node="inspect")
+    assert not test.exception and not test.warning
+
+
+def test_a_row_is_chosen_by_its_number(studio: Studio):
+    run, _ = inspected_run(studio, small())
+    test = inspect_page("One row", run=run, node="inspect")
+    assert test.selectbox(key="inspect-row").value == 5, "the surest mistake is shown first"
+    assert " ".join(way_words(small(), 2)) in words(test)
+    test.selectbox(key="inspect-row").set_value(4).run()
+    assert " ".join(way_words(small(), 1)) in words(test)
+
+
+def test_rows_that_changed_their_class_are_listed(studio: Studio):
+    run, _ = inspected_run(studio, small())
+    test = inspect_page("One row", run=run, node="inspect")
+    test.segmented_control(key="inspect-row-list").set_value("Changed their class").run()
+    assert test.dataframe[0].value["row"].tolist() == [4]
+
+
+def test_the_slider_changes_what_would_leave(studio: Studio):
+    run, _ = inspected_run(studio, small())
+    test = inspect_page("Screening", run=run, node="inspect")
+    assert "With a = 0.10: " in words(test)
+    test.slider(key="inspect-share").set_value(0.9).run()
+    assert not test.exception and "With a = 0.90: " in words(test)
+
+
+def test_marked_rows_are_listed_and_stay_marked_in_another_colour(studio: Studio):
+    run, _ = inspected_run(studio, small())
+    test = inspect_page("t-SNE", run=run, node="inspect")
+    assert not test.dataframe
+    next(button for button in test.button if button.label == "Mark all mistakes").click().run()
+    assert test.dataframe[0].value["row"].tolist() == [5] and "1 row marked" in words(test)
+    test.segmented_control(key="inspect-colour").set_value("margin").run()
+    assert test.dataframe[0].value["row"].tolist() == [5], "another colour keeps the marks"
+    assert "Unmark" not in labels(test), "the maps have a button for it"
+
+
+def test_the_node_picker_leads_to_the_forest(studio: Studio):
+    run, _ = inspected_run(studio, small())
+    test = inspect_page(run=run)
+    picker = test.selectbox(key="inspect-node-inspect")
+    assert picker.value == "inspect"
+    picker.set_value("forest").run()
+    assert test.query_params["node"] == "forest"
+
+
+# A forest alone
+
+
+def test_a_grown_forest_shows_its_growth_and_how_to_see_more(studio: Studio, tmp_path: Path):
+    run, _ = grown_run(studio, tmp_path / "model")
+    test = inspect_page(run=run, node="forest")
+    assert not test.exception and charts(test) == 3
+    assert tab_labels(test) == ["Growth", "Margins", "Learners"]
+    assert "Inspect layers" in test.info[0].value
+    assert growth_words(RECORDS, growing=False) in words(test)
+
+
+def growing(studio: Studio, *records: dict, alive: bool = True) -> str:
+    events = [
+        ("started", "forest", STARTED),
+        *(part("forest", each) for each in records),
+        ("progress", "forest", {"fraction": 0.4, "text": "layer 3: <b>5</b> of 20 fits"}),
+    ]
+    return written(studio, pipeline(inspected=False), events, alive=alive)
+
+
+def test_a_growing_forest_shows_the_layers_finished_so_far(studio: Studio):
+    run = growing(studio, *RECORDS[:2])
+    test = inspect_page("Learners", run=run, node="forest")
+    assert not test.exception and not test.warning and charts(test) > 0
+    assert growth_words(RECORDS[:2], growing=True) in words(test)
+    assert "\\<b\\>5\\</b\\> of 20 fits" in test.get("progress")[0].proto.text
+
+
+def test_a_layer_that_finishes_appears_at_the_next_look(studio: Studio):
+    run = growing(studio, *RECORDS[:1])
+    test = inspect_page(run=run, node="forest")
+    assert growth_words(RECORDS[:1], growing=True) in words(test)
+    with studio.log() as log:
+        log.append(run, "part", "forest", part="layer-2", data=RECORDS[1])
+    assert growth_words(RECORDS[:2], growing=True) in words(test.run())
+
+
+def test_before_the_first_layer_the_page_says_to_wait(studio: Studio):
+    test = inspect_page(run=growing(studio), node="forest")
+    assert len(test.info) == 1 and not charts(test) and not test.exception
+
+
+def test_layers_of_a_failed_forest_stay_and_the_cause_is_told(studio: Studio):
+    events = [("started", "forest", STARTED), part("forest", RECORDS[0]), ("failed", "forest", {"error": ERROR})]
+    run = written(studio, pipeline(inspected=False), [*events, ("run-finished", None, {"state": "failed"})])
+    test = inspect_page(run=run, node="forest")
+    assert "no \\<b\\>rows" in test.error[0].value and charts(test) == 3
+
+
+def test_a_cut_off_forest_says_so(studio: Studio):
+    test = inspect_page(run=growing(studio, *RECORDS[:2], alive=False), node="forest")
+    assert not test.exception and "interrupted" in words(test) and charts(test) == 3
+
+
+def test_a_screening_forest_shows_who_left(studio: Studio):
+    layers = [record(1, rows_out=60, error_out=0.05), record(2, rows_in=40, reason="growth stopped: enough")]
+    events = [("started", "forest", STARTED), *(part("forest", each) for each in layers)]
+    test = inspect_page("Screening", run=written(studio, pipeline(inspected=False), events, alive=True), node="forest")
+    assert not test.exception and "60%" in words(test)
+
+
+# What is not there
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda path: path.unlink(), lambda path: path.write_text("{}")], ids=["gone", "damaged"]
+)
+def test_a_damaged_inspection_is_told_plainly(studio: Studio, damage):
+    run, output = inspected_run(studio, small())
+    damage(studio.workspace.objects / output.digest / "layers.json")
+    test = inspect_page(run=run, node="inspect")
+    assert not test.exception and len(test.warning) == 1 and not charts(test)
+
+
+def test_a_model_without_layers_is_told_plainly(studio: Studio, tmp_path: Path):
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "model.json").write_text("{}")
+    output = studio.store.put("model", Folder(tmp_path / "odd"))
+    run = written(studio, pipeline(inspected=False), [("finished", "forest", finished(output, "model"))])
+    test = inspect_page(run=run, node="forest")
+    assert not test.exception and len(test.warning) == 1 and not charts(test)
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [({"run": "nope"}, "nope"), ({"node": "<b>"}, "b")],
+)
+def test_an_address_that_leads_nowhere_says_so_and_leads_back(studio: Studio, address: dict, told: str):
+    run, _ = inspected_run(studio, small())
+    test = inspect_page(**({"run": run} | address))
+    assert not test.exception and told in test.error[0].value and "All forests" in labels(test)
+
+
+# The maps
+
+
+def test_the_browser_is_given_names_as_data_and_numbers_packed():
+    data = payload(small((HOSTILE, "yes")), [2], "d", "t-sne")
+    assert data["classes"] == [HOSTILE, "yes"] and data["id"] == "d 2"
+    (layer,) = data["layers"]
+    assert layer["number"] == 2 and layer["title"] == "Layer 2"
+    assert layer["caption"].endswith("accuracy 66.7%")
+    assert json.dumps(data, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("told", "rows"),
+    [([3, 1, 1], (1, 3)), ([0, 9, -1, "2", True, None], (0,)), ("x", ()), (None, ())],
+)
+def test_only_positions_that_exist_are_taken_from_a_browser(told: object, rows: tuple[int, ...]):
+    assert positions_in(told, 4) == rows
+
+
+def test_of_many_layers_some_are_shown_the_first_and_the_last_among_them():
+    assert some([1, 2, 3], 8) == [1, 2, 3]
+    assert some(list(range(1, 21)), 4) == [1, 7, 14, 20]
+
+
+def test_marks_of_another_inspection_are_forgotten():
+    held = marks("a")
+    held.change([1, 2])
+    assert marks("a").rows == (1, 2) and marks("b").rows == ()

@@ -1,0 +1,58 @@
+"""A swept run on the Runs page: a node for each branch, or all of them as one where there are too many."""
+
+from __future__ import annotations
+
+from engine.catalogue import load_catalog
+from engine.events import RunRow
+from engine.pipeline import Edge, Node, Pipeline, Sweep
+from engine.pipeline_file import dumps
+from engine.run_state import NodeState, RunState
+from ui.studio.runs.history import document_of, planned_of, written_out
+from ui.studio.runs.run_graph import drawing, folded_drawing
+from ui.studio.runs.run_view import _one_of_its_branches
+
+CATALOGUE = load_catalog()
+DOCUMENT = Pipeline(
+    name="Swept",
+    nodes={
+        "load": Node(type="load-data"),
+        "forest": Node(type="random-forest", sweep=Sweep(grid={"trees": [1, 2, 3]})),
+    },
+    edges=(Edge.between("load.table", "forest.table"),),
+)
+ROW = RunRow(id="r", name="Swept", created=0.0, document=dumps(DOCUMENT), request={})
+STATE = RunState(
+    "r", "Swept", 0.0, "failed",
+    {"load": NodeState("done"), "forest-1": NodeState("done"), "forest-2": NodeState("done"),
+     "forest-3": NodeState("failed", error={"message": "no rows"})},
+)  # fmt: skip
+
+
+def test_a_run_is_drawn_with_a_node_for_each_branch():
+    written = written_out(ROW)
+    assert written is not None
+    drawn = drawing(written, CATALOGUE, STATE, "forest-2")
+    assert {name: node[0] for name, node in drawn.nodes.items()} == {
+        "load": "Load data",
+        "forest-1": "Random forest trees=1",
+        "forest-2": "Random forest trees=2",
+        "forest-3": "Random forest trees=3",
+    }
+    assert drawn.edges == (("load", "forest-1"), ("load", "forest-2"), ("load", "forest-3"))
+
+
+def test_the_pipeline_of_a_run_stays_as_it_was_written():
+    assert document_of(ROW) == DOCUMENT
+
+
+def test_too_many_branches_are_drawn_as_one_and_a_click_leads_to_the_one_that_failed():
+    planned = planned_of(ROW)
+    assert planned is not None
+    drawn = folded_drawing(DOCUMENT, CATALOGUE, STATE, planned.copies, "forest-3")
+    title, said, state = drawn.nodes["forest"]
+    assert (title, state) == ("Random forest × 3", "failed") and "1 of 3" in said
+    assert drawn.nodes["load"] == ("Load data", "✓ done", "done")
+    assert drawn.chosen == "forest"
+    assert _one_of_its_branches("forest", STATE, planned) == "forest-3"
+    assert _one_of_its_branches("forest-1", STATE, planned) == "forest-1"
+    assert _one_of_its_branches(None, STATE, planned) is None

@@ -1,0 +1,85 @@
+"""What a node type's description says, as data, as text and as a reference page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from engine.node_types import NodeType, Port
+from engine.text import print_table
+
+
+def describe(node_type: NodeType) -> dict[str, Any]:
+    """A node type as plain data."""
+    return {
+        "name": node_type.name,
+        "title": node_type.title,
+        "category": node_type.category,
+        "summary": node_type.summary,
+        "version": node_type.version,
+        "inputs": [vars(port) for port in node_type.inputs],
+        "outputs": [vars(port) for port in node_type.outputs],
+        "params": node_type.params.model_json_schema(),
+    }
+
+
+def print_type(node_type: NodeType) -> None:
+    """A node type as text."""
+    print(f"{node_type.title} ({node_type.name}): {node_type.summary}")
+    print("inputs:  " + (", ".join(map(_port, node_type.inputs)) or "none"))
+    print("outputs: " + (", ".join(map(_port, node_type.outputs)) or "none"))
+    print()
+    print_table(list(_params(node_type)))
+
+
+def markdown_page(node_types: Iterable[NodeType]) -> str:
+    """The reference page, by category."""
+    lines = ["# Node reference", "", "Made from the node types themselves by `sylva nodes --markdown`.", ""]
+    by_category: dict[str, list[NodeType]] = {}
+    for node_type in node_types:
+        by_category.setdefault(node_type.category, []).append(node_type)
+    for category in ("Data", "Prepare", "Learn", "Apply", "Judge", "Save"):
+        if category in by_category:
+            lines += [f"## {category}", ""]
+            for node_type in by_category[category]:
+                lines += _section(node_type)
+    return "\n".join(lines)
+
+
+def _section(node_type: NodeType) -> Iterator[str]:
+    yield from (f"### {node_type.title} — `{node_type.name}`", "", node_type.summary, "")
+    yield f"Inputs: {', '.join(map(_port, node_type.inputs)) or 'none'}. "
+    yield f"Outputs: {', '.join(map(_port, node_type.outputs)) or 'none'}."
+    yield ""
+    params = list(_params(node_type))
+    if params:
+        yield "| setting | default | what it does |"
+        yield "|---|---|---|"
+        for row in params:
+            what = row["what it does"].replace("|", "\\|")
+            yield f"| `{row['setting']}` | {_code(row['default'])} | {what} |"
+        yield ""
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _params(node_type: NodeType) -> Iterator[dict[str, str]]:
+    for name, field in node_type.params.model_fields.items():
+        default = "required" if field.is_required() else _default(field.get_default(call_default_factory=True))
+        what = f"{field.title}: {field.description}" if field.title else field.description or ""
+        yield {"setting": name, "default": default, "what it does": what}
+
+
+def _default(value: Any) -> str:
+    import json
+
+    return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _port(port: Port) -> str:
+    words = [" or ".join((port.type, *port.accepts))]
+    words += ["any number"] if port.many else []
+    words += [] if port.required else ["optional"]
+    return f"{port.name} ({', '.join(words)})"

@@ -1,0 +1,184 @@
+"""Live progress of a run: a moving table in a terminal, plain lines anywhere else, nothing for a program."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from engine.errors import SylvaError
+from engine.events import Event, EventLog, RunRow
+from engine.run_state import NodeState, RunState, fold, mark_interrupted_if_dead
+from engine.text import duration, failure_line, last_words
+from engine.wording import readable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+LOOK_SECONDS = 0.05
+SPEAK_SECONDS = 5.0
+MARKS = {
+    "queued": "·", "running": "▸", "done": "✓", "cached": "=", "failed": "✗",
+    "skipped": "↷", "cancelled": "■", "interrupted": "!",
+}  # fmt: skip
+
+
+class View(Protocol):
+    """Shows what happens."""
+
+    def update(self, state: RunState, events: Sequence[Event]) -> None:
+        """Show the new state, reached through ``events``."""
+
+
+def follow(log: EventLog, row: RunRow, supervisor: subprocess.Popen[bytes], *, quiet: bool) -> RunState:
+    """Watch a run to its end; Ctrl-C cancels it."""
+    if quiet:
+        return _watch(log, row, supervisor, Silence())
+    if sys.stderr.isatty():
+        with LiveTable() as view:
+            return _watch(log, row, supervisor, view)
+    return _watch(log, row, supervisor, Lines())
+
+
+def _watch(log: EventLog, row: RunRow, supervisor: subprocess.Popen[bytes], view: View) -> RunState:
+    # A resumed run has a past; what counts is what this supervisor says.
+    state = fold(RunState(row.id, row.name, row.created), log.events(row.id))
+    attempt, asked = state.attempt, False
+    while True:
+        try:
+            gone = supervisor.poll() is not None
+            events = log.events(row.id, state.last_event)
+            state = fold(state, events)
+            view.update(state, events)
+            if state.attempt > attempt and not state.live:
+                supervisor.wait()
+                return state
+            if gone:
+                _refuse_silence(log, state, supervisor, "it was cancelled" if asked else "its supervisor was killed")
+                return mark_interrupted_if_dead(state)
+            time.sleep(LOOK_SECONDS)
+        except KeyboardInterrupt:
+            supervisor.terminate()
+            asked = True
+
+
+def _refuse_silence(log: EventLog, state: RunState, supervisor: subprocess.Popen[bytes], otherwise: str) -> None:
+    """Say so if our supervisor never began: killed too soon, or another was at work, or the store being cleaned."""
+    if state.supervisor and state.supervisor["pid"] == supervisor.pid:
+        return
+    if state.state == "starting":
+        # Nobody else can know that this run will never begin by itself.
+        log.append(state.id, "run-finished", state="interrupted")
+    words = last_words(log.workspace, state.id)
+    why = words if words and supervisor.returncode > 0 else f"{otherwise}."
+    raise SylvaError(f"Run {state.id} did not go on: {why} To go on: sylva resume {state.id}")
+
+
+class Silence:
+    """For programs, which read the result."""
+
+    def update(self, state: RunState, events: Sequence[Event]) -> None:
+        """Say nothing."""
+
+
+class Lines:
+    """One line per thing that happens; progress at most every few seconds."""
+
+    def __init__(self) -> None:
+        self.spoke: dict[str, float] = {}
+
+    def update(self, state: RunState, events: Sequence[Event]) -> None:
+        """Print what is new."""
+        for event in events:
+            if event.node and event.kind not in ("jobs", "part") and (event.kind != "progress" or self._due(event)):
+                print(self._line(event), file=sys.stderr, flush=True)
+
+    def _due(self, event: Event) -> bool:
+        last = self.spoke.setdefault(str(event.node), event.time)
+        if event.time - last < SPEAK_SECONDS:
+            return False
+        self.spoke[str(event.node)] = event.time
+        return True
+
+    def _line(self, event: Event) -> str:
+        when = time.strftime("%H:%M:%S", time.localtime(event.time))
+        return f"{when} {event.node}: {_words(event)}"
+
+
+def _words(event: Event) -> str:
+    data = event.data
+    match event.kind:
+        case "started":
+            return "started" if data["attempt"] == 1 else f"started, attempt {data['attempt']}"
+        case "progress":
+            return f"{data['fraction']:.0%} {data['text']}"
+        case "finished":
+            return f"done in {duration(data['seconds'])}"
+        case "cached":
+            return f"cached, {data['why']}"
+        case "failed":
+            return f"failed: {data['error']['message']}"
+        case "skipped" | "retrying" | "reopened":
+            return f"{event.kind}: {data['why']}"
+    return event.kind
+
+
+class LiveTable:
+    """A table of the nodes that moves with the run."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self.live = Live(console=Console(file=sys.__stderr__), refresh_per_second=8, transient=False)
+
+    def __enter__(self) -> LiveTable:
+        self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.live.stop()
+
+    def update(self, state: RunState, events: Sequence[Event]) -> None:
+        """Draw the nodes as they stand."""
+        self.live.update(_table(state))
+
+
+def _table(state: RunState) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    styles = {"done": "green", "cached": "cyan", "failed": "bold red", "running": "bold", "skipped": "yellow"}
+    table = Table.grid(padding=(0, 2))
+    shown, folded = _fit(state, shutil.get_terminal_size().lines - 2)
+    for name, node in shown.items():
+        style = styles.get(node.state, "dim")
+        mark, words, seconds = MARKS[node.state], readable(_now(name, node)), duration(_elapsed(node))
+        table.add_row(*(Text(part, style) for part in (mark, name, node.state, seconds)), Text(words))
+    if folded:
+        table.add_row("", f"… {folded} more")
+    return table
+
+
+def _fit(state: RunState, lines: int) -> tuple[dict[str, NodeState], int]:
+    """The nodes to show, and how many are left out: what runs or failed stays in sight."""
+    if len(state.nodes) <= lines:
+        return state.nodes, 0
+    interest = ("running", "failed", "queued", "skipped", "done", "cached")
+    ranked = sorted(state.nodes, key=lambda name: (*interest, state.nodes[name].state).index(state.nodes[name].state))
+    chosen = set(ranked[: max(1, lines - 1)])
+    return {name: node for name, node in state.nodes.items() if name in chosen}, len(state.nodes) - len(chosen)
+
+
+def _now(name: str, node: NodeState) -> str:
+    if node.state == "running":
+        filled = int(node.fraction * 20)
+        return f"{'━' * filled}{'╌' * (20 - filled)} {node.fraction:4.0%} {node.text}"
+    return failure_line(name, node.error) if node.state == "failed" and node.error else node.text
+
+
+def _elapsed(node: NodeState) -> float | None:
+    return time.time() - node.started if node.state == "running" and node.started else node.seconds

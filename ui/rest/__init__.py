@@ -1,0 +1,1 @@
+"""The HTTP service that answers with predictions of one model."""

@@ -1,0 +1,1 @@
+"""The studio: Sylva in the browser, built with Streamlit."""

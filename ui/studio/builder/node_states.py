@@ -1,0 +1,125 @@
+"""What the canvas shows of a run: a state for each node whose work is still that of the run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from engine.branches import how_many
+from engine.pipeline import Edge, Pipeline, Sweep
+from engine.run_state import NodeState, RunState
+from ui.studio.canvas import NodeView, State
+
+STATES: dict[str, State] = {
+    "queued": "queued",
+    "running": "running",
+    "done": "done",
+    "cached": "cached",
+    "failed": "failed",
+    "skipped": "skipped",
+    "cancelled": "skipped",
+    "interrupted": "skipped",
+}
+LONGEST = 300
+STOPPED = {"cancelled": "stopped; Retry goes on", "interrupted": "interrupted; Retry goes on"}
+
+
+def node_views(
+    document: Pipeline,
+    run: RunState | None,
+    run_document: Pipeline | None,
+    copies: Mapping[str, Sequence[str]] | None = None,
+    result: Callable[[str], str] = lambda name: "",
+) -> dict[str, NodeView]:
+    """The states to show; none for nodes that were changed since, or that read from such a node.
+
+    ``copies`` are the branches that stood for a node in the run, where a sweep made it several. A node that sweeps and
+    has no state says how many branches it will have. ``result`` is what came out at a node that is done, in few words.
+    """
+    views = {name: _awaited(node.sweep) for name, node in document.nodes.items() if node.sweep}
+    if run is None or run_document is None:
+        return views
+    for name in unchanged_nodes(document, run_document):
+        own = (copies or {}).get(name, (name,))
+        states = [run.nodes[copy] for copy in own if copy in run.nodes]
+        if states:
+            views[name] = view = _view(states[0]) if tuple(own) == (name,) else folded_view(states)
+            said = result(name) if view["state"] in ("done", "cached") else ""
+            if said:
+                view["text"] = (said if tuple(own) == (name,) else f"{view['text']} · {said}")[:LONGEST]
+    return views
+
+
+def _awaited(sweep: Sweep) -> NodeView:
+    count = how_many(sweep)
+    return {"state": "idle", "text": f"Sweep: {count} {'branch' if count == 1 else 'branches'}"}
+
+
+def unchanged_nodes(document: Pipeline, since: Pipeline) -> set[str]:
+    """The nodes that would do the same work as in ``since``: same settings, fed by the same ports of such nodes."""
+    edges, edges_since = _edges_into(document), _edges_into(since)
+    changed = [
+        name
+        for name, node in document.nodes.items()
+        if (before := since.nodes.get(name)) is None
+        or (node.type, node.params, node.sweep) != (before.type, before.params, before.sweep)
+        or edges.get(name, []) != edges_since.get(name, [])
+    ]
+    below: dict[str, set[str]] = {}
+    for edge in document.edges:
+        below.setdefault(edge.source.node, set()).add(edge.target.node)
+    stale = set(changed)
+    while changed:
+        new = below.get(changed.pop(), set()) - stale
+        stale |= new
+        changed += new
+    return set(document.nodes) - stale
+
+
+def _edges_into(document: Pipeline) -> dict[str, list[Edge]]:
+    found: dict[str, list[Edge]] = {}
+    for edge in document.edges:
+        found.setdefault(edge.target.node, []).append(edge)
+    return found
+
+
+def _view(node: NodeState) -> NodeView:
+    text = node.text
+    if node.state == "failed" and node.error:
+        text = str(node.error.get("message", ""))
+    elif node.state in STOPPED:
+        text = STOPPED[node.state]
+    return {
+        "state": STATES.get(node.state, "idle"),
+        "progress": node.fraction if node.state == "running" else None,
+        "text": text[:LONGEST],
+        "seconds": node.seconds if node.state == "done" else None,
+    }
+
+
+def folded_view(states: Sequence[NodeState]) -> NodeView:
+    """The branches of a node as one: at work while any is, failed if any has, done when all are."""
+    count = Counter(node.state for node in states)
+    total, ready = len(states), count["done"] + count["cached"]
+    said = f"{ready} of {total} branches done"
+    view: NodeView = {"state": "queued", "progress": None, "text": said, "seconds": None}
+    if count["running"] or (count["queued"] and ready):
+        failed = f", {count['failed']} failed" if count["failed"] else ""
+        view |= {"state": "running", "progress": sum(map(_share, states)) / total, "text": f"{said}{failed}"}
+    elif count["failed"]:
+        error = next(node.error for node in states if node.state == "failed") or {}
+        words = f"{count['failed']} of {total} branches failed: {error.get('message', '')}"
+        view |= {"state": "failed", "text": words[:LONGEST]}
+    elif ready == total:
+        seconds = sum(node.seconds or 0.0 for node in states if node.state == "done")
+        view |= {"state": "done", "seconds": seconds, "text": f"{total} branches"}
+        if not count["done"]:
+            view |= {"state": "cached", "seconds": None}
+    elif not count["queued"]:
+        stopped = next((STOPPED[state] for state in STOPPED if count[state]), "")
+        view |= {"state": "skipped", "text": "; ".join(part for part in (said, stopped) if part)}
+    return view
+
+
+def _share(node: NodeState) -> float:
+    return 1.0 if node.state in ("done", "cached", "failed", "skipped") else node.fraction

@@ -1,0 +1,156 @@
+"""The pipelines there are: open, start, import, duplicate, delete; what a visitor sees first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import streamlit as st
+
+from engine.errors import SylvaError
+from engine.pipeline import Pipeline
+from engine.pipeline_file import parse
+from engine.pipeline_library import Entry, Library
+from engine.problems import InvalidPipeline, Problem
+from engine.validation import find_problems
+from ui.studio.builder import open_pipeline as desk
+from ui.studio.builder.examples import open_example, open_sample, samples
+from ui.studio.markdown import plain, time_of_day
+from ui.studio.notices import flash_error, show_flashes
+from ui.studio.session import studio
+
+FIVE_STEPS = """
+1. Drag **Load data** from the list on the left onto the canvas, and choose your table in the form on the right.
+   A table of your own is uploaded under **Data**, which can also do all these steps for you.
+2. Drag **Split** beside it, and draw a line from *Table* to *Table*.
+3. Drag **Deep forest** and connect *To learn from* with it; choose its learners, or leave the preset as it is.
+4. Drag **Predict** and connect *Model* and *To judge by* with it; then **Evaluate** behind it.
+5. Press **Run**. Click the dot of any finished output to look at it.
+"""
+MOST_SHOWN = 20
+
+
+def gallery() -> None:
+    """Draw the start page."""
+    library = Library(studio().workspace)
+    entries = library.entries()
+    show_flashes("gallery")
+    for left_behind in desk.unsaved_desks():
+        _return_to(left_behind)
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        _own(library, entries)
+    with right:
+        _start(library)
+
+
+def _return_to(left_behind: desk.OpenPipeline) -> None:
+    """Lead back to edits that could not be saved; else nobody finds those of a pipeline that was deleted elsewhere."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.warning(f"“{plain(left_behind.document.name)}” has edits that are not saved: {plain(left_behind.not_saved)}")
+        open_it = partial(_open, lambda: left_behind.pipeline)
+        st.button("Return to them", key=f"return-{left_behind.pipeline}", on_click=open_it)
+
+
+# One's own pipelines
+
+
+def _own(library: Library, entries: list[Entry]) -> None:
+    st.subheader("Pipelines", anchor=False)
+    with st.container(horizontal=True):
+        new = partial(library.create, Pipeline(name="New pipeline", nodes={}))
+        st.button("New pipeline", icon=":material/add:", type="primary", on_click=_open, args=(new,))
+        with st.popover("Import", icon=":material/upload:"):
+            _import(library)
+    if not entries:
+        st.caption("None yet. Begin with an empty one, or open an example.")
+    shown = st.session_state.get("pipelines-shown", MOST_SHOWN)
+    for entry in entries[:shown]:
+        _row(library, entry)
+    if len(entries) > shown:
+        st.button("Show all", on_click=lambda: st.session_state.update({"pipelines-shown": len(entries)}))
+
+
+def _row(library: Library, entry: Entry) -> None:
+    broken = bool(entry.fault)
+    with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"row-{entry.id}"):
+        with st.container(gap=None):
+            st.markdown(f"**{plain(entry.title)}**")
+            nodes = "1 node" if entry.nodes == 1 else f"{entry.nodes} nodes"
+            st.caption(plain(entry.fault) if broken else f"{nodes} · changed {time_of_day(entry.modified)}")
+        st.button("Open", key=f"open-{entry.id}", disabled=broken, on_click=_open, args=(lambda: entry.id,))
+        copy = partial(desk.duplicate, library, entry.id)
+        st.button(
+            "Duplicate", key=f"copy-{entry.id}", type="tertiary", disabled=broken, on_click=_attempt, args=(copy,)
+        )
+        with st.popover("Delete", type="tertiary", key=f"delete-menu-{entry.id}"):
+            st.write(f"Delete “{plain(entry.title)}”? Its runs stay.")
+            delete = partial(library.delete, entry.id)
+            st.button("Delete it", key=f"delete-{entry.id}", type="primary", on_click=_attempt, args=(delete,))
+
+
+def _open(pipeline: Callable[[], str]) -> None:
+    """Open the pipeline that is found or made by this."""
+    _attempt(lambda: desk.lay_out(pipeline()))
+
+
+def _attempt(action: Callable[[], object]) -> None:
+    try:
+        action()
+    except SylvaError as error:
+        flash_error("gallery", error)
+
+
+# From elsewhere
+
+
+def _import(library: Library) -> None:
+    """Take in a JSON file; one with problems is shown and left outside, unless the user wants it all the same."""
+    given = st.file_uploader("A pipeline as JSON", type=["json"], key="import")
+    if given is None:
+        return
+    try:
+        document = parse(given.getvalue())
+        problems: list[Problem] = find_problems(document, studio().catalogue)
+    except InvalidPipeline as error:
+        _list_problems("This file is not a pipeline that can be read. Nothing was changed.", error.problems)
+        return
+    if problems:
+        _list_problems("This pipeline cannot run as it is. Nothing was changed.", problems)
+    label = "Import all the same" if problems else "Import"
+    st.button(label, type="primary", key="take-in", on_click=_open, args=(partial(library.create, document),))
+
+
+def _list_problems(title: str, problems: list[Problem], most: int = 12) -> None:
+    st.error(title)
+    st.code("\n".join(str(problem) for problem in problems[:most]), language=None, wrap_lines=True)
+    if len(problems) > most:
+        st.caption(f"… and {len(problems) - most:,} more.")
+
+
+# First steps
+
+
+def _start(library: Library) -> None:
+    st.subheader("First steps", anchor=False)
+    example = partial(open_example, studio())
+    st.button(
+        "Open the finished example", icon=":material/play_circle:", type="primary", on_click=_open, args=(example,)
+    )
+    st.caption("A deep forest that tells handwritten digits apart, trained, judged and ready to be looked into.")
+    with st.container(border=True):
+        st.markdown("**Build your own in five steps**")
+        st.markdown(FIVE_STEPS)
+    st.markdown("**Examples**")
+    for name, document in samples().items():
+        with st.container(border=True, horizontal=True, vertical_alignment="center"):
+            with st.container(gap=None):
+                st.markdown(f"**{plain(document.name)}**")
+                st.caption(plain(document.description))
+            st.button("Open", key=f"sample-{name}", on_click=_open, args=(partial(open_sample, library, name),))
+
+
+def unreadable(error: SylvaError) -> None:
+    """Say why the pipeline of the address cannot be opened, and offer the list."""
+    st.error(plain(str(error)))
+    st.button("Show all pipelines", on_click=desk.clear)

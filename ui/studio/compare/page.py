@@ -1,0 +1,356 @@
+"""The Compare page: a leaderboard of evaluations, and the ticked ones side by side.
+
+The address names the runs, ``/compare?runs=A,B``; without one the newest runs of the workspace are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from zlib import crc32
+
+import streamlit as st
+
+from engine.errors import SylvaError
+from engine.events import EventLog, RunRow
+from engine.pipeline_diff import changes
+from engine.text import clock
+from engine.values import Report
+from engine.wording import readable
+from ui.studio import links, plots
+from ui.studio.compare.leaderboard import (
+    Line,
+    alike,
+    board_rows,
+    data_names,
+    first_measure,
+    measure_title,
+    measures_of,
+    names_of,
+    ranked,
+)
+from ui.studio.compare.reading import Boards, opened_report
+from ui.studio.markdown import plain, time_of_day
+from ui.studio.previews.measures import LOWER_IS_BETTER, MEASURES, title_of
+from ui.studio.previews.parts import as_arrow, as_csv, chart, counted, facts, grid
+from ui.studio.runs.history import document_of
+from ui.studio.runs.run_view import open_pipeline
+from ui.studio.runs.state_style import shortened
+from ui.studio.session import studio
+
+ADDRESS = "runs"
+MOST_RUNS = 200
+LATEST = (20, 50, MOST_RUNS)
+TICKED_AT_FIRST = 4
+MOST_DRAWN = 12
+SCROLLBAR = 16
+"""Pixels that a table has more, so that the bar below a wide one does not cover its last row."""
+RATES = tuple(name for name in MEASURES if name.startswith("recall_at_"))
+HOW_TO_BEGIN = (
+    "Build a pipeline that ends in Predict and Evaluate and press Run: each evaluation then is a line here. "
+    "To compare certain runs, tick them under Runs and press Compare."
+)
+
+
+def page() -> None:
+    """Draw the page."""
+    st.subheader("Compare", anchor=False)
+    try:
+        _draw()
+    except SylvaError as error:
+        st.error(plain(readable(str(error))))
+
+
+@st.cache_resource(show_spinner=False)
+def _boards(workspace: str) -> Boards:
+    """What is known of the evaluations of a workspace; the same for all who look."""
+    return Boards(studio().store, studio().catalogue)
+
+
+@st.cache_resource(show_spinner=False, max_entries=100)
+def _report(workspace: str, digest: str, _line: Line) -> Report | None:
+    """An evaluation with its curves."""
+    return opened_report(studio().store, _line.output)
+
+
+def _root() -> str:
+    return str(studio().workspace.root)
+
+
+def wanted_runs(address: str) -> list[str]:
+    """The runs that an address names, each once."""
+    return list(dict.fromkeys(part.strip() for part in address.split(",") if part.strip()))[:MOST_RUNS]
+
+
+# What is compared
+
+
+def _draw() -> None:
+    wanted = wanted_runs(st.query_params.get(ADDRESS, ""))
+    with st.spinner("Reading the evaluations…", show_time=True), studio().log() as log:
+        if not log.runs(1):
+            st.info(f"No runs yet. {HOW_TO_BEGIN}")
+            return
+        rows = _named(log, wanted) if wanted else log.runs(st.session_state.get("compare-latest", LATEST[1]))
+        lines = _boards(_root()).lines(log, rows)
+    if lines:
+        _draw_board(wanted, rows, lines)
+    else:
+        _draw_scope(wanted, rows)
+        if rows:
+            st.info(f"{'These runs have' if len(rows) > 1 else 'This run has'} no evaluation. {HOW_TO_BEGIN}")
+
+
+def _named(log: EventLog, wanted: Sequence[str]) -> list[RunRow]:
+    """The runs of an address; those that are not there are named."""
+    found: dict[str, RunRow] = {}
+    lost = []
+    for name in wanted:
+        try:
+            row = log.run(name)
+            found.setdefault(row.id, row)
+        except SylvaError:
+            lost.append(shortened(name, 40))
+    if lost:
+        st.warning(plain(f"Not in this workspace: {', '.join(lost[:5])}{' …' if len(lost) > 5 else ''}"))
+    return list(found.values())
+
+
+def _draw_scope(wanted: Sequence[str], rows: Sequence[RunRow]) -> None:
+    """Which runs the lines are of."""
+    if not wanted:
+        st.selectbox(
+            "Runs", LATEST, index=1, format_func=lambda count: f"Newest {count}", key="compare-latest", width=140
+        )
+        return
+    names = ", ".join(dict.fromkeys(shortened(row.name, 40) for row in rows))
+    st.button(
+        f"{counted(len(rows), 'run')} chosen" if rows else "See the newest runs",
+        on_click=_forget_runs, icon=":material/close:",
+        help=f"{plain(shortened(names, 200))}. Press to see the newest runs instead." if rows else None,
+    )  # fmt: skip
+
+
+def _forget_runs() -> None:
+    st.query_params.pop(ADDRESS, None)
+
+
+# The leaderboard
+
+
+def _draw_board(wanted: Sequence[str], runs: Sequence[RunRow], lines: list[Line]) -> None:
+    data = data_names(lines)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        _draw_scope(wanted, runs)
+        kept = _filtered(lines, data)
+        measure = _draw_measure(kept) if kept else None
+        order = ranked(kept, measure) if measure else kept
+        rows = board_rows(order, data)
+        st.download_button(
+            "Leaderboard as CSV", as_csv(rows), "leaderboard.csv", "text/csv", key="compare-csv",
+            on_click="ignore", icon=":material/download:", disabled=not rows,
+        )  # fmt: skip
+    if not kept:
+        st.info("No evaluation fits; choose other pipelines or other data above.")
+        return
+    ticked = _draw_table(order, rows, measure)
+    kinds = len({data[line.key] for line in kept})
+    if kinds > 1:
+        st.caption(
+            f"These lines judged {kinds} different sets of rows (column Data); only lines with the same can be "
+            "compared. Choose one under Data above."
+        )
+    if ticked:
+        _draw_ticked(ticked, data)
+    else:
+        st.caption("Tick lines to see their curves, recalls, confusion and settings side by side.")
+
+
+def _filtered(lines: list[Line], data: dict[str, str]) -> list[Line]:
+    """The lines of the chosen pipelines and data; where there is nothing to choose, all."""
+    pipelines, kinds = list(dict.fromkeys(line.pipeline for line in lines)), list(dict.fromkeys(data.values()))
+    chosen, kind = [], None
+    if len(pipelines) > 1:
+        chosen = st.multiselect("Pipelines", pipelines, key="compare-pipelines", placeholder="all", width=320)
+    if len(kinds) > 1:
+        kind = st.selectbox(
+            "Data", kinds, None, key="compare-data", placeholder="all", width=280, format_func=readable,
+            help="Rows judged. Measures can be compared only if they are of the same rows.",
+        )  # fmt: skip
+    fitting = [line for line in lines if not chosen or line.pipeline in chosen]
+    return [line for line in fitting if kind is None or data[line.key] == kind]
+
+
+def _draw_measure(lines: list[Line]) -> str | None:
+    measures = measures_of(lines)
+    if not measures:
+        return None
+    return st.selectbox(
+        "Ranked by", measures, measures.index(first_measure(lines)), key="compare-measure", width=200,
+        format_func=lambda name: measure_title(lines, name), help="The best come first, those without a value last.",
+    )  # fmt: skip
+
+
+def _draw_table(order: list[Line], rows: list[dict[str, Any]], measure: str | None) -> list[Line]:
+    """The table; the ticked lines. At first those are the best of the same data."""
+    first = alike(order, TICKED_AT_FIRST)
+    settings = {
+        "selection_mode": "multi-row",
+        "on_select": "rerun",
+        "selection_default": {"selection": {"rows": [order.index(line) for line in first]}},
+        "column_config": _columns(order, measure),
+        "height": min(38 + 35 * len(rows) + SCROLLBAR, 420),
+    }
+    shown = [row | {"started": time_of_day(line.started)} for row, line in zip(rows, order, strict=True)]
+    picked = st.dataframe(as_arrow(shown), hide_index=True, placeholder="–", key=table_key(order), **settings)  # type: ignore[call-overload]
+    return [order[row] for row in picked["selection"]["rows"] if row < len(order)]
+
+
+def table_key(order: Sequence[Line]) -> str:
+    """Another order or other lines are another table: ticks belong to rows of this one."""
+    return f"compare-board-{crc32(' '.join(line.key for line in order).encode()):x}"
+
+
+def _columns(lines: Sequence[Line], measure: str | None) -> dict[str, Any]:
+    text = st.column_config.TextColumn
+    config: dict[str, Any] = {
+        "rank": st.column_config.NumberColumn("#", width=44, pinned=True),
+        "evaluation": text("Evaluation", pinned=True, width="medium"),
+        "started": text("Started", help="When the run began."),
+        "model": text("Model"),
+        "pipeline": text("Pipeline"),
+        "data": text("Data", help="The rows that were judged; only lines with the same can be compared."),
+        "run": text("Run"),
+        "node": text("Node"),
+    }
+    for name in [*measures_of(lines), "threshold"]:
+        style = "percent" if MEASURES[name].percent else "%.4f"
+        mark = (" ▴" if name in LOWER_IS_BETTER else " ▾") if name == measure else ""
+        config[name] = st.column_config.NumberColumn(
+            f"{measure_title(lines, name)}{mark}", format=style, help=MEASURES[name].explanation
+        )
+    return config
+
+
+# The ticked lines side by side
+
+
+def _draw_ticked(ticked: list[Line], data: dict[str, str]) -> None:
+    kinds = list(dict.fromkeys(data[line.key] for line in ticked))
+    if len(kinds) > 1:
+        st.warning(
+            plain(
+                f"The ticked lines judged different data ({'; '.join(kinds[:4])}{' …' if len(kinds) > 4 else ''}), "
+                "so their measures cannot be compared."
+            )
+        )
+    if len(ticked) > MOST_DRAWN:
+        st.caption(f"The first {MOST_DRAWN} of {len(ticked)} ticked lines are drawn.")
+    drawn = ticked[:MOST_DRAWN]
+    names = ["Curves", "Recall at rates", "Confusion", "Settings", "Runs"]
+    tabs = dict(zip(names, st.tabs(names, key="compare-tabs", on_change="rerun"), strict=True))
+    name, tab = next(((name, tab) for name, tab in tabs.items() if tab.open), (names[0], tabs[names[0]]))
+    with tab:
+        if name in ("Curves", "Confusion"):
+            _draw_reports(name, drawn)
+        elif name == "Recall at rates":
+            _draw_recalls(drawn)
+        elif name == "Settings":
+            _draw_changes(drawn)
+        else:
+            _draw_runs(drawn)
+
+
+def _draw_reports(which: str, lines: list[Line]) -> None:
+    read = [
+        (name, _report(_root(), line.output.digest, line)) for name, line in zip(names_of(lines), lines, strict=True)
+    ]
+    there = [(name, report) for name, report in read if report is not None]
+    if len(there) < len(lines):
+        lost = [name for name, report in read if report is None]
+        st.warning(plain(f"No longer stored: {', '.join(lost)}. Run the pipeline again to see them."))
+    if there:
+        (_draw_curves if which == "Curves" else _draw_confusions)(there)
+
+
+def _draw_curves(reports: list[tuple[str, Report]]) -> None:
+    models: list[dict[str, Any]] = [
+        {"name": name, "curves": report.data.get("curves") or []} for name, report in reports
+    ]
+    classes = list(dict.fromkeys(str(curve["class"]) for model in models for curve in model["curves"]))
+    if not classes:
+        st.caption("These evaluations have no curves.")
+        return
+    label = st.selectbox("Class", classes, key="compare-class", width=240) if len(classes) > 1 else classes[0]
+    if len(classes) == 1:
+        facts([f"class {label} against the rest"])
+    precision_recall, roc = st.columns(2)
+    with precision_recall:
+        chart(plots.overlaid_curves(models, "precision_recall", label), "compare-pr")
+    with roc:
+        chart(plots.overlaid_curves(models, "roc", label), "compare-roc")
+
+
+def _draw_confusions(reports: list[tuple[str, Report]]) -> None:
+    for start in range(0, len(reports), 2):
+        for place, column in enumerate(st.columns(2), start=start):
+            confusion = reports[place][1].data.get("confusion") if place < len(reports) else None
+            if confusion:
+                with column:
+                    figure = plots.confusion_matrix(confusion["labels"], confusion["counts"], title=reports[place][0])
+                    chart(figure, f"compare-confusion-{place}")
+
+
+def _draw_recalls(lines: list[Line]) -> None:
+    """Of what can be looked at if only one row in so many may be."""
+    rows = [{"name": name, **line.judged.measures} for name, line in zip(names_of(lines), lines, strict=True)]
+    if not any(row.get(rate) is not None for row in rows for rate in RATES):
+        st.caption(
+            "There is no recall at a rate here: it is told of one class to be found (in Evaluate, name the positive "
+            "class) and of at least 100 rows."
+        )
+        return
+    chart(plots.recall_at_rates(rows, [(rate, title_of(rate)) for rate in RATES]), "compare-recalls")
+    fewest = min(line.judged.rows for line in lines)
+    if fewest < 10_000:
+        st.caption(f"Of {fewest:,} rows, one in 10,000 is less than one row: there is no value.")
+
+
+def _draw_changes(lines: list[Line]) -> None:
+    runs = list(dict.fromkeys(line.run for line in lines))
+    if len(runs) == 1:
+        st.caption("All ticked lines are of one run; tick lines of two runs to see in what they differ.")
+        return
+    with studio().log() as log:
+        rows = [log.run(run) for run in runs]
+    documents = {run_title(row): document for row in rows if (document := document_of(row))}
+    found = changes(documents, studio().catalogue)
+    if found:
+        grid(found, "compare-changes", height=min(38 + 35 * len(found) + SCROLLBAR, 420))
+    else:
+        st.caption("These runs have the same nodes, connections and settings.")
+
+
+def run_title(row: RunRow) -> str:
+    """A run at the head of a column: its name, and the part of its id that tells it from others of the day."""
+    return f"{shortened(row.name, 24)} · {row.id[9:] or row.id}"
+
+
+def _draw_runs(lines: list[Line]) -> None:
+    runs: dict[str, Line] = {}
+    for line in lines:
+        runs.setdefault(line.run, line)
+    for line in runs.values():
+        with st.container(horizontal=True, vertical_alignment="center", border=True):
+            st.markdown(f"**{plain(line.pipeline)}**", width="content")
+            st.caption(plain(f"started {clock(line.started)} · {line.run}"), width="content")
+            st.space("stretch")
+            if st.button("Open run", icon=":material/history:", key=f"compare-run-{line.run}"):
+                links.to_run(line.run)
+            if line.inspect and st.button("Inspect", icon=":material/layers:", key=f"compare-inspect-{line.run}"):
+                links.to_inspect(line.run, line.inspect)
+            if st.button(
+                "Open this pipeline", icon=":material/account_tree:", key=f"compare-open-{line.run}",
+                help="Exactly as it was when it ran.",
+            ):  # fmt: skip
+                open_pipeline(line.run)

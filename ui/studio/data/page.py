@@ -1,0 +1,94 @@
+"""Data: the tables of the workspace on the left, the chosen one on the right, as the address says."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from engine.errors import SylvaError
+from nodes.data.files import DataFile, listing
+from nodes.data.samples import NAMES, PREFIX
+from ui.studio.data.table_view import draw_file, go_on
+from ui.studio.data.upload import draw_upload
+from ui.studio.markdown import plain
+from ui.studio.notices import show_flashes
+from ui.studio.session import studio
+from ui.studio.widgets import selectable_table
+
+ADDRESS = "file"
+SAMPLE_TITLES = {
+    "digits": "Digits", "breast-cancer": "Breast cancer", "wine": "Wine", "iris": "Iris", "fraud": "Payments",
+}  # fmt: skip
+
+
+def page() -> None:
+    """Draw the page."""
+    try:
+        _draw()
+    except SylvaError as error:
+        st.error(plain(str(error)))
+
+
+def _draw() -> None:
+    go_on()
+    chosen = st.query_params.get(ADDRESS)
+    left, right = st.columns([2, 3], gap="large")
+    with left:
+        st.subheader("Data", anchor=False)
+        show_flashes("data")
+        if kept := draw_upload():
+            st.query_params.from_dict({ADDRESS: kept})
+            st.rerun()
+        _draw_list(listing(studio().files))
+        _draw_samples(chosen)
+    with right:
+        if chosen:
+            draw_file(chosen)
+        else:
+            st.info("Choose a table to look into it, or add one of your own.")
+
+
+# The list
+
+
+def file_table(files: list[DataFile]) -> list[dict[str, object]]:
+    """The files as the list shows them."""
+    return [
+        {"Name": file.name, "Rows": file.rows, "Columns": file.columns, "Size": file.size,
+         "Changed": int(file.modified * 1000)}
+        for file in files
+    ]  # fmt: skip
+
+
+def _draw_list(files: list[DataFile]) -> None:
+    if not files:
+        st.caption("No files yet. Add one above, or copy it into the folder:")
+        st.code(str(studio().files.data), language=None, wrap_lines=True)
+        return
+    config = st.column_config
+    selectable_table(
+        file_table(files),
+        [file.name for file in files],
+        ADDRESS,
+        time="Changed",
+        columns={
+            "Name": config.TextColumn(width=150),
+            "Rows": config.NumberColumn(format="localized", width=64),
+            "Columns": config.NumberColumn(format="localized", width=72),
+            "Size": config.NumberColumn(format="bytes", width=72),
+        },
+    )
+
+
+def _draw_samples(chosen: str | None) -> None:
+    st.caption("Tables that come with the studio")
+    with st.container(horizontal=True, gap="small"):
+        for name in NAMES:
+            source = f"{PREFIX}{name}"
+            st.button(
+                SAMPLE_TITLES.get(name, name), key=f"data-sample-{name}",
+                type="primary" if source == chosen else "secondary", on_click=_choose_sample, args=(source,),
+            )  # fmt: skip
+
+
+def _choose_sample(source: str) -> None:
+    st.query_params.from_dict({ADDRESS: source})

@@ -1,0 +1,91 @@
+"""The form of a node, generated from its type's parameters."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import streamlit as st
+
+from engine.node_types import Columns, NodeType
+from engine.pipeline import Node
+from engine.problems import Problem
+from ui.studio.forms.fields import FieldSpec, applies, specs_of
+from ui.studio.forms.form_state import Form, ParamsEdit
+from ui.studio.forms.values import MISSING, put
+from ui.studio.forms.widgets import draw_field
+from ui.studio.markdown import plain
+
+MORE = "More settings"
+
+
+def node_form(
+    node_id: str,
+    node: Node,
+    node_type: NodeType,
+    *,
+    columns: Columns | None,
+    offered_files: Sequence[str],
+    problems: Sequence[Problem],
+    key: str,
+    change: Callable[[ParamsEdit], None],
+) -> None:
+    """Draw the form of a node; each edit is given to ``change``, to be made upon the parameters there are by then.
+
+    ``columns`` are those to choose from, ``None`` if they are not known. ``problems`` are the node's own. Another
+    ``key`` draws everything anew from the document.
+    """
+    form = Form(key, node.params, problems, change, columns, offered_files)
+    specs = specs_of(node_type.params)
+    with st.container(gap="small"):
+        form.tell_others((), [spec.name for spec in specs])
+        draw_unknown(form, specs)
+        if not specs:
+            st.caption("There is nothing to set here.")
+        elif node_type.name == "deep-forest":
+            _draw_deep_forest(form, specs)
+        else:
+            draw_fields(form, specs)
+
+
+def _draw_deep_forest(form: Form, specs: tuple[FieldSpec, ...]) -> None:
+    """Its form knows the learning library, which takes a moment to load the first time."""
+    from ui.studio.forms.deep_forest import draw_deep_forest
+
+    if "deepforest.presets" in sys.modules:
+        draw_deep_forest(form, specs)
+        return
+    with st.spinner("Loading the learners …"):
+        import deepforest.presets  # noqa: F401
+    draw_deep_forest(form, specs)
+
+
+def draw_fields(form: Form, specs: tuple[FieldSpec, ...]) -> None:
+    """The fields that are of use, those that are rarely needed in a folded part."""
+    shown = [spec for spec in specs if is_shown(form, spec, specs)]
+    for spec in shown:
+        if not spec.hint.folded:
+            draw_field(form, spec, (spec.name,))
+    folded = [spec for spec in shown if spec.hint.folded]
+    if folded:
+        needed = any(spec.name in form.params or form.problems_at((spec.name,)) for spec in folded)
+        with st.expander(MORE, expanded=form.stays_open(MORE, needed)):
+            for spec in folded:
+                draw_field(form, spec, (spec.name,))
+
+
+def is_shown(form: Form, spec: FieldSpec, specs: tuple[FieldSpec, ...]) -> bool:
+    """Whether the field is of use, or is set or wrong all the same and may have to be mended."""
+    if applies(spec, form.params, specs) or form.problems_at((spec.name,)):
+        return True
+    return bool(form.params.get(spec.name, spec.default) != spec.default)
+
+
+def draw_unknown(form: Form, specs: tuple[FieldSpec, ...]) -> None:
+    """Parameters the node type does not have can be taken out."""
+    known = {spec.name for spec in specs}
+    for name in form.params:
+        if name not in known:
+            edit = partial(put, place=(name,), value=MISSING)
+            form.button(f"Remove {plain(name[:40])}", f"{name}.remove", edit, icon=":material/close:")

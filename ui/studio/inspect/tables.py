@@ -1,0 +1,242 @@
+"""What the plots of the Inspect page show, as rows: for tables on the page and for CSV files.
+
+- ``growth_rows``, ``margin_rows``      layers; their margins in intervals
+- ``marked_rows``                       rows of the sample, with what became of them after each layer
+- ``mistakes``, ``changed``             rows worth a look: positions in the sample
+- ``vector_rows``, ``way_words``        one row's way
+- ``quality_rows``, ``agreement_rows``, ``importance_rows``  learners
+- ``flows_of``, ``flow_rows``, ``flow_words``  rows that leave early
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nodes.inspection.layers import UNKNOWN, Layers
+from ui.studio.plots.layers import HELD_OUT, TABLE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Layer = Mapping[str, Any]
+Row = dict[str, Any]
+
+
+# Growth and margins
+
+
+def growth_rows(records: Sequence[Layer], stages: Sequence[Layer], metric: str) -> list[Row]:
+    """One row a layer; what an inspection added stands beside what training knew."""
+    seen = {stage["number"]: stage for stage in stages}
+    rows = []
+    for record in records:
+        held_out, stage = record["margins"] or {}, seen.get(record["number"], {})
+        row: Row = {"layer": record["number"], "kept": record["kept"], "score": record["score"], "gain": record["gain"]}
+        row |= {f"margin {name}": held_out.get(name) for name in ("mean", "std", "ratio")}
+        if stages:
+            table = stage.get("margins") or {}
+            row["table score"] = (stage.get("scores") or {}).get(metric)
+            row |= {f"table margin {name}": table.get(name) for name in ("mean", "std", "ratio")}
+            row["S_A/S_E of the map"] = stage.get("separation")
+            row["S_A/S_E"] = stage.get("separation_vectors")
+        rows.append(row | {"why": record["reason"]})
+    return rows
+
+
+def margin_series(
+    records: Sequence[Layer], stages: Sequence[Layer], places: Sequence[str], numbers: Sequence[int]
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """Name and margins of the layers wanted, at the places wanted; layers without margins are left out."""
+    both = len(places) > 1
+    series = []
+    for place, layers in ((HELD_OUT, records), (TABLE, stages)):
+        if place in places:
+            wanted = [layer for layer in layers if layer["number"] in numbers and layer["margins"]]
+            end = f", {place.lower()}" if both else ""
+            series += [(f"Layer {layer['number']}{end}", layer["margins"]) for layer in wanted]
+    return series
+
+
+def margin_rows(series: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Row]:
+    """One row an interval of each series."""
+    rows = []
+    for name, margins in series:
+        total = sum(margins["counts"]) or 1
+        for (low, high), count in zip(pairwise(margins["edges"]), margins["counts"], strict=True):
+            rows.append({"margins of": name, "from": low, "to": high, "rows": count, "share": count / total})
+    return rows
+
+
+# Rows of the sample
+
+
+def marked_rows(layers: Layers, positions: Sequence[int]) -> pa.Table:
+    """Number, truth, what was said after each layer and with which margin, and the row's own columns."""
+    import pyarrow as pa
+
+    at = np.asarray(positions, dtype=np.int64)
+    names = np.asarray([*layers.classes, None], dtype=object)  # the last is for those unknown
+    columns: dict[str, Any] = {"row": layers.rows[at], "truth": pa.array(names[layers.truth[at]], pa.string())}
+    for number in range(1, len(layers.stages) + 1):
+        columns[f"said after layer {number}"] = pa.array(names[layers.said(number)[at]], pa.string())
+    if (layers.truth != UNKNOWN).any():
+        for number in range(1, len(layers.stages) + 1):
+            columns[f"margin {number}"] = pa.array(layers.margin(number)[at], from_pandas=True)
+    if (layers.left_at < len(layers.stages)).any():
+        columns["left at layer"] = layers.left_at[at]
+    own = layers.sample.take(pa.array(at))
+    for name, column in zip(own.column_names, own.columns, strict=True):
+        columns[_apart(name, columns)] = column
+    return pa.table(columns)
+
+
+def _apart(name: str, taken: Mapping[str, Any]) -> str:
+    while name in taken:
+        name += " (own)"
+    return name
+
+
+def mistakes(layers: Layers, most: int) -> list[int]:
+    """Positions of the rows that are wrong in the end, the surest mistake first."""
+    margin = layers.margin(len(layers.stages))
+    wrong = np.flatnonzero((layers.truth != UNKNOWN) & (layers.said(len(layers.stages)) != layers.truth))
+    return [int(at) for at in wrong[np.argsort(margin[wrong], kind="stable")][:most]]
+
+
+def changed(layers: Layers, most: int) -> list[int]:
+    """Positions of the rows that were given another class by a later layer, those that changed most often first."""
+    said = np.stack([layers.said(number) for number in range(1, len(layers.stages) + 1)])
+    times = (said[1:] != said[:-1]).sum(axis=0)
+    order = np.argsort(-times, kind="stable")
+    return [int(at) for at in order[:most] if times[at]]
+
+
+# One row
+
+
+def vector_rows(layers: Layers, at: int) -> list[Row]:
+    """One row for each layer, learner and class, and for what the cascade said after the layer."""
+    rows = []
+    for layer in range(int(layers.left_at[at])):
+        said = dict(zip(layers.learners, layers.vectors[layer, :, at], strict=True))
+        for name, vector in [*said.items(), ("cascade", layers.outputs[layer, at])]:
+            rows += [
+                {"row": int(layers.rows[at]), "layer": layer + 1, "learner": name, "class": label, "said": float(value)}
+                for label, value in zip(layers.classes, vector, strict=True)
+            ]
+    return rows
+
+
+def way_words(layers: Layers, at: int) -> list[str]:
+    """One row's way in short sentences: what it is, what it was first taken for, where that changed, where it left."""
+    depth, left = len(layers.stages), int(layers.left_at[at])
+    said = [int(layers.said(number)[at]) for number in range(1, left + 1)]
+    truth = int(layers.truth[at])
+    words = ["Its class is not known." if truth == UNKNOWN else f"It is {layers.classes[truth]}."]
+    words.append(f"Layer 1 said {layers.classes[said[0]]}.")
+    turns = [(number, before, after) for number, (before, after) in enumerate(pairwise(said), 2) if before != after]
+    words += [
+        f"Layer {number} turned it from {layers.classes[before]} to {layers.classes[after]}."
+        for number, before, after in turns
+    ]
+    if not turns and left > 1:
+        words.append("No later layer changed that.")
+    if left < depth:
+        words.append(f"It left after layer {left}: the cascade was sure enough.")
+    if truth != UNKNOWN:
+        words.append("Right in the end." if said[-1] == truth else "Wrong in the end.")
+    return words
+
+
+def known(values: Any) -> Any:
+    """Nested lists of numbers, none where they are not known."""
+    if isinstance(values, np.ndarray):
+        return known(values.tolist())
+    if isinstance(values, list):
+        return [known(value) for value in values]
+    return None if isinstance(values, float) and np.isnan(values) else values
+
+
+# Learners
+
+
+def quality(layers: Sequence[Layer], measure: str) -> list[list[float | None]]:
+    """Scores of the learners by one measure: layers × learners; of records or of stages."""
+    return [
+        [scores.get(measure) for scores in stage["learner_scores"] or []]
+        if "learner_scores" in stage
+        else [learner["scores"].get(measure) for learner in stage["learners"]]
+        for stage in layers
+    ]
+
+
+def quality_rows(learners: Sequence[str], layers: Sequence[Layer], measures: Sequence[str], where: str) -> list[Row]:
+    """One row for each learner of each layer."""
+    by_measure = {measure: quality(layers, measure) for measure in measures}
+    return [
+        {"rows": where, "layer": layer["number"], "learner": name}
+        | {measure: scores[level][at] for measure, scores in by_measure.items()}
+        for level, layer in enumerate(layers)
+        for at, name in enumerate(learners)
+    ]
+
+
+def agreement_rows(learners: Sequence[str], stages: Sequence[Layer]) -> list[Row]:
+    """One row for each layer and pair of learners."""
+    return [
+        {"layer": stage["number"], "learner": one, "other": other, "agree": stage["agreement"][first][second]}
+        for stage in stages
+        for first, one in enumerate(learners)
+        for second, other in enumerate(learners)
+        if first < second
+    ]
+
+
+def importance_rows(learners: Sequence[str], stages: Sequence[Layer]) -> list[Row]:
+    """One row for each layer and feature, with each learner's own importance."""
+    return [
+        {"layer": stage["number"], "feature": row["feature"], "importance": row["importance"]}
+        | dict(zip(learners, row["learners"], strict=True))
+        for stage in stages
+        for row in stage["importances"]
+    ]
+
+
+# Rows that leave early
+
+
+def flows_of(layers: Sequence[Layer]) -> list[Row]:
+    """What really happened, of records or of stages; whoever is still there leaves at the last layer."""
+    flows = [
+        {"layer": layer["number"], "rows_in": layer["rows_in"], "rows_out": layer["rows_out"],
+         "error_out": layer["error_out"], "threshold": layer["threshold"]}
+        for layer in layers
+    ]  # fmt: skip
+    if flows and flows[-1]["rows_out"] < flows[-1]["rows_in"]:
+        flows[-1] |= {"rows_out": flows[-1]["rows_in"], "error_out": None}
+    return flows
+
+
+def flow_rows(flows: Sequence[Layer], what: str) -> list[Row]:
+    """One row a layer."""
+    names = ("layer", "rows_in", "rows_out", "error_out", "threshold")
+    return [{"flow": what} | {name.replace("_", " "): flow[name] for name in names} for flow in flows]
+
+
+def flow_words(flows: Sequence[Layer]) -> str:
+    """How many leave early, and how many of all are wrong in the end."""
+    total = flows[0]["rows_in"] if flows else 0
+    early = sum(flow["rows_out"] for flow in flows[:-1])
+    if not early:
+        return "No row leaves before the last layer."
+    errors = [flow["error_out"] * flow["rows_out"] for flow in flows[:-1] if flow["error_out"] is not None]
+    words = f"{early / total:.0%} of the rows leave before the last layer, {sum(errors) / early:.1%} of them wrong."
+    if all(flow["error_out"] is not None or not flow["rows_out"] for flow in flows):
+        wrong = sum((flow["error_out"] or 0) * flow["rows_out"] for flow in flows)
+        words += f" All in all {1 - wrong / total:.1%} are right."
+    work = sum(flow["rows_in"] for flow in flows) / (total * len(flows))
+    return f"{words} The layers together see {work:.0%} of the rows they would see otherwise."

@@ -1,0 +1,211 @@
+"""The preview of a model: a card, and the layers of a deep forest; the trees themselves are never loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+from pydantic.fields import FieldInfo
+
+from engine.errors import SylvaError
+from engine.events import EventLog
+from engine.node_types import NodeType
+from engine.store import Artifact, Store
+from engine.text import size
+from nodes import NODE_TYPES
+from nodes.inspection.layers import FILE as LAYERS_FILE
+from nodes.inspection.layers import Layers, load_layers
+from nodes.models.model import describe_model
+from ui.studio import links, plots
+from ui.studio.previews.measures import title_of
+from ui.studio.previews.parts import chart, counted, facts, grid, opened, tabs
+
+FOREST_FILE = "forest.json"
+MOST_RESULTS = 2_000
+"""How many of the newest results are searched for the one that a preview is of."""
+
+
+def show_model(output: Artifact, store: Store, key: str) -> None:
+    """Draw a model's card."""
+    folder: Path = opened(output, store).path
+    about = describe_model(folder)
+    facts(
+        [about["title"], counted(len(about["classes"]), "class", "classes"), counted(len(about["features"]), "feature"),
+         f"trained on {counted(about['train_rows'], 'row')}", size(output.size)]
+    )  # fmt: skip
+    show_inside(folder, about, key)
+
+
+def show_inside(folder: Path, about: Mapping[str, Any], key: str) -> None:
+    """Draw the layers of a model if it has some, its features, classes and settings."""
+    forest = forest_record(folder)
+    names = [*(["Layers"] if forest else []), "Features", "Classes", "Settings"]
+    by_name = dict(zip(names, tabs(names, key), strict=True))
+    name, tab = next(((name, tab) for name, tab in by_name.items() if tab.open), (names[0], by_name[names[0]]))
+    with tab:
+        if name == "Layers" and forest:
+            _show_layers(forest, key)
+        elif name == "Features":
+            grid(_features(about), f"{key}-features")
+        elif name == "Classes":
+            _show_classes(about, key)
+        else:
+            _show_settings(about, key)
+
+
+def show_layers(output: Artifact, store: Store, key: str) -> None:
+    """Draw a short card of inspected layers, with a way to the page that shows them all; of others, their files."""
+    folder: Path = opened(output, store).path
+    if not (folder / LAYERS_FILE).is_file():
+        facts([counted(len(output.files), "file"), size(output.size)])
+        grid([{"File": name, "Size": size(file.size)} for name, file in output.files.items()], f"{key}-files")
+        return
+    layers = load_layers(folder)
+    depth = counted(len(layers.stages), "layer")
+    facts(
+        [layers.title, f"{depth} of {counted(len(layers.learners), 'learner')}",
+         f"inspected on {counted(layers.table_rows, 'row')}", size(output.size)]
+    )  # fmt: skip
+    made = _maker(output.digest, store)
+    if made and links.PAGES in st.session_state:
+        if st.button("Look inside", key=f"{key}-inspect", icon=":material/layers:", type="primary"):
+            links.to_inspect(*made)
+    else:
+        st.caption("Open Inspect to look inside.")
+    number = st.column_config.NumberColumn(format="%.4f")
+    rows = stage_rows(layers)
+    grid(rows, f"{key}-stages", column_config=dict.fromkeys([name for name in rows[0] if name != "Layer"], number))
+
+
+def stage_rows(layers: Layers) -> list[dict[str, Any]]:
+    """One row a layer: what the inspected table showed of it."""
+    return [
+        {"Layer": stage["number"]}
+        | {title_of(name): score for name, score in (stage["scores"] or {}).items()}
+        | {"Margin": (stage["margins"] or {}).get("mean"), "Margin ratio": (stage["margins"] or {}).get("ratio"),
+           "S_A/S_E of the map": stage["separation"]}
+        for stage in layers.stages
+    ]  # fmt: skip
+
+
+def _maker(digest: str, store: Store) -> tuple[str, str] | None:
+    """Run and node that made an output, if the run is still known."""
+    paths = sorted(store.workspace.results.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in paths[:MOST_RESULTS]:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if digest in text and (result := store.find(path.stem)):
+            with suppress(SylvaError), EventLog(store.workspace) as log:
+                return log.run(result.run).id, result.node
+    return None
+
+
+def forest_record(folder: Path) -> dict[str, Any] | None:
+    """Layers of a deep forest as its manifest holds them, and what steered its growth; none for any other model."""
+    path = folder / FOREST_FILE
+    if not path.is_file():
+        return None
+    from deepforest.inspection import steering_measure
+
+    model = json.loads(path.read_text(encoding="utf-8"))["content"]["model"]
+    return {"layers": model["layers"], "metric": steering_measure(model["layers"], model["params"].get("metric"))}
+
+
+def layer_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One row a layer: its score, what it gained, its margins, whether it was kept and why."""
+    screened = any(layer["rows_out"] for layer in layers)
+    return [
+        {"Layer": layer["number"], "Score": layer["score"], "Gain": layer["gain"], "Kept": layer["kept"],
+         "Margin": (layer["margins"] or {}).get("mean"), "Margin ratio": (layer["margins"] or {}).get("ratio"),
+         "Features": layer["n_features"]}
+        | ({"Rows in": layer["rows_in"], "Rows out": layer["rows_out"]} if screened else {})
+        | {"Why": layer["reason"]}
+        for layer in layers
+    ]  # fmt: skip
+
+
+def learner_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One row a learner of a layer, with its own scores on rows it did not learn from."""
+    return [
+        {"Layer": layer["number"], "Learner": learner["name"]}
+        | {title_of(name): score for name, score in learner["scores"].items()}
+        | {"Weight": weight, "Fits": learner["fits"]}
+        for layer in layers
+        for learner, weight in zip(layer["learners"], layer["coefficients"], strict=True)
+    ]
+
+
+def _show_layers(forest: Mapping[str, Any], key: str) -> None:
+    layers, metric = forest["layers"], forest["metric"]
+    number = st.column_config.NumberColumn(format="%.4f")
+    chart(plots.growth(layers, metric, title_of(metric)), f"{key}-growth")
+    config: dict[str, Any] = dict.fromkeys(("Score", "Gain", "Margin", "Margin ratio"), number)
+    config["Score"] = st.column_config.NumberColumn(title_of(metric), format="%.4f")
+    config["Why"] = st.column_config.TextColumn(width="large")
+    grid(layer_rows(layers), f"{key}-layers", column_config=config)
+    rows = learner_rows(layers)
+    names = [name for name in rows[0] if name not in ("Layer", "Learner", "Fits")] if rows else []
+    grid(rows, f"{key}-learners", column_config=dict.fromkeys(names, number))
+    st.caption("Scores and margins are of rows that were not learned from. A weight is a learner's share of the layer.")
+
+
+def _features(about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    kinds = {column["name"]: column for column in about["encoder"]["columns"]}
+    return [
+        {"Feature": name, "Kind": kinds[name]["kind"], "Missing seen": bool(kinds[name].get("has_missing"))}
+        for name in about["features"]
+    ]
+
+
+def _show_classes(about: Mapping[str, Any], key: str) -> None:
+    weights = about["class_weights"]
+    rows = [{"Class": name} | ({"Weight": weights.get(name)} if weights else {}) for name in about["classes"]]
+    grid(rows, f"{key}-classes", column_config={"Weight": st.column_config.NumberColumn(format="%.4g")})
+
+
+def _show_settings(about: Mapping[str, Any], key: str) -> None:
+    node_type = next((each for each in NODE_TYPES if each.name == about["kind"]), None)
+    changed, rest = settings(about["params"], node_type)
+    if changed:
+        grid(changed, f"{key}-settings")
+    if rest:
+        with st.expander("Settings with their defaults" if changed else "All settings have their defaults"):
+            grid(rest, f"{key}-defaults")
+
+
+def settings(
+    params: Mapping[str, Any], node_type: NodeType | None
+) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """Settings that differ from their defaults, and the others; those without a value are left out."""
+    fields = node_type.params.model_fields if node_type else {}
+    changed: list[dict[str, str]] = []
+    rest: list[dict[str, str]] = []
+    for name, value in params.items():
+        if value is None:
+            continue
+        field = fields.get(name)
+        title = (field.title if field else None) or title_of(name)
+        parts = value if isinstance(value, list) and value and isinstance(value[0], Mapping) else [value]
+        rows = [{"Setting": title, "Value": in_words(part)} for part in parts]
+        (rest if field and _default(field) == value else changed).extend(rows)
+    return changed, rest
+
+
+def _default(field: FieldInfo) -> Any:
+    return field.get_default(call_default_factory=True)
+
+
+def in_words(value: Any) -> str:
+    """A setting's value on one line."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        kind = [in_words(value["kind"])] if value.get("kind") else []
+        others = {name: part for name, part in value.items() if name != "kind" and part is not None}
+        return ", ".join(kind + [f"{name.replace('_', ' ')} {in_words(part)}" for name, part in others.items()])
+    if isinstance(value, list | tuple):
+        return "; ".join(in_words(part) for part in value)
+    return str(value).replace("_", " ") if isinstance(value, str) else f"{value:,}"

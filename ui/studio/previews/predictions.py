@@ -1,0 +1,127 @@
+"""The preview of predictions: first rows, how sure they are, how many are right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from engine.store import Artifact, Store
+from engine.text import size
+from engine.values import Predictions
+from nodes.models.categories import MISSING, level_codes
+from ui.studio import plots
+from ui.studio.previews.measures import MEASURES, shown
+from ui.studio.previews.parts import chart, check_there, counted, facts, grid, opened, short_texts, tabs, tiles
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+FIRST_ROWS = 200
+BINS = 20
+MOST_LINES = 8
+
+
+@dataclass(frozen=True)
+class PredictionSummary:
+    """All that is drawn; small, however many rows there are."""
+
+    model: str
+    rows: int
+    edges: list[float]
+    counts: dict[str, list[int]]
+    """For each class, rows by the probability they have of it; the class given to most rows first."""
+    known: int
+    """Rows whose truth is known."""
+    right: int
+    first: pa.Table
+
+
+def show_predictions(output: Artifact, store: Store, key: str) -> None:
+    """Draw predictions."""
+    check_there(output, store)
+    about = _summary(output.digest, output, store)
+    by = f"by {about.model}" if about.model else ""
+    facts([counted(about.rows, "row"), counted(len(about.counts), "class", "classes"), by, size(output.size)])
+    if about.known:
+        accuracy = MEASURES["accuracy"]
+        tiles([(accuracy.title, shown("accuracy", about.right / about.known), accuracy.explanation)])
+        if about.known < about.rows:
+            st.caption(f"Of {about.known:,} rows whose truth is known.")
+    by_rows, by_plot = tabs(["Rows", "Probabilities"], key)
+    if by_rows.open:
+        with by_rows:
+            _show_rows(about, key)
+    elif by_plot.open:
+        with by_plot:
+            _show_probabilities(about, key)
+
+
+def _show_rows(about: PredictionSummary, key: str) -> None:
+    probability = st.column_config.NumberColumn(format="%.4f")
+    config = {name: probability for name in about.first.column_names if name.startswith("p(")}
+    grid(about.first, f"{key}-rows", column_config=config)
+    if about.rows > FIRST_ROWS:
+        st.caption(f"These are the first {FIRST_ROWS} of {about.rows:,} rows.")
+
+
+def _show_probabilities(about: PredictionSummary, key: str) -> None:
+    if not about.rows:
+        st.caption("There are no rows to plot.")
+        return
+    classes = list(about.counts)
+    if len(classes) > MOST_LINES:
+        classes = st.multiselect("Classes", classes, classes[:MOST_LINES], key=f"{key}-classes")
+    chart(plots.probability_histogram(about.edges, {name: about.counts[name] for name in classes}), f"{key}-plot")
+
+
+@st.cache_data(max_entries=16, show_spinner="Counting …")
+def _summary(digest: str, _output: Artifact, _store: Store) -> PredictionSummary:
+    return summarize(opened(_output, _store))
+
+
+def summarize(predictions: Predictions) -> PredictionSummary:
+    """All that is drawn of predictions."""
+    import numpy as np
+
+    given = predictions.probabilities.argmax(axis=1) if predictions.classes else np.empty(0, np.intp)
+    known, right = _right(predictions, given)
+    often = np.bincount(given, minlength=len(predictions.classes))
+    edges = np.linspace(0, 1, BINS + 1)
+    return PredictionSummary(
+        predictions.model,
+        len(predictions.probabilities),
+        edges.tolist(),
+        {
+            predictions.classes[code]: np.histogram(predictions.probabilities[:, code], edges)[0].tolist()
+            for code in np.argsort(-often, kind="stable")
+        },
+        known,
+        right,
+        short_texts(_first_rows(predictions)),
+    )
+
+
+def _right(predictions: Predictions, given: np.ndarray) -> tuple[int, int]:
+    """Rows whose truth is known, and those of them that got it."""
+    import pyarrow as pa
+
+    if predictions.truth is None:
+        return 0, 0
+    truth = level_codes(pa.chunked_array([predictions.truth]), predictions.classes)
+    known = truth != MISSING
+    return int(known.sum()), int((known & (truth == given)).sum())
+
+
+def _first_rows(predictions: Predictions) -> pa.Table:
+    """The table a reader expects, of the first rows only."""
+    few = Predictions(
+        predictions.probabilities[:FIRST_ROWS],
+        predictions.classes,
+        predictions.model,
+        None if predictions.truth is None else predictions.truth[:FIRST_ROWS],
+        None if predictions.carried is None else predictions.carried.slice(0, FIRST_ROWS),
+    )
+    return few.to_arrow()

@@ -1,0 +1,202 @@
+"""The preview of a report: an evaluation, a comparison, a selection of features, or any other kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from engine.store import Artifact, Store
+from engine.text import size
+from engine.values import Report
+from ui.studio import plots
+from ui.studio.markdown import plain
+from ui.studio.previews.measures import LOWER_IS_BETTER, MEASURES, headline_measure, shown, title_in, title_of
+from ui.studio.previews.parts import chart, counted, downloads, facts, grid, opened, tabs, tiles
+
+SCORES = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
+"""What the table of classes says of each; no threshold matters there."""
+
+
+def show_report(output: Artifact, store: Store, key: str) -> None:
+    """Draw a report."""
+    report: Report = opened(output, store)
+    KINDS.get(report.kind, _any)(report, key)
+    downloads(report.kind, report.rows, asdict(report), key)
+
+
+def _evaluation(report: Report, key: str) -> None:
+    about, data = report.headline, report.data
+    positive = f"positive class {data['positive']}" if data.get("positive") is not None else ""
+    facts(
+        [
+            report.title,
+            f"{counted(int(about.get('rows') or 0), 'row')} judged",
+            counted(len(data["classes"]), "class", "classes"),
+            positive,
+        ]
+    )
+    tiles(_measure_tiles(report))
+    curves, confusion, classes = tabs(["Curves", "Confusion", "Classes"], key)
+    if curves.open:
+        with curves:
+            _curves(data["curves"], key)
+    elif confusion.open:
+        with confusion:
+            chart(plots.confusion_matrix(data["confusion"]["labels"], data["confusion"]["counts"]), f"{key}-confusion")
+            st.caption(_decided_by(report))
+    elif classes.open:
+        with classes:
+            _classes(report, key)
+
+
+def _measure_tiles(report: Report) -> list[tuple[str, str, str]]:
+    """The measures that have a value, the most telling first."""
+    first = headline_measure(report)
+    known = [name for name in MEASURES if report.headline.get(name) is not None]
+    order = sorted(known, key=lambda name: name != first)
+    return [(title_in(report, name), shown(name, report.headline[name]), _explained(name, report)) for name in order]
+
+
+def _explained(measure: str, report: Report) -> str:
+    text = MEASURES[measure].explanation
+    if measure == "threshold" and report.data.get("threshold_rule") == "best F1":
+        return f"{text} It was chosen where F1 is highest on these rows, so F1 flatters a little."
+    return text
+
+
+def _decided_by(report: Report) -> str:
+    threshold = report.data["confusion"].get("threshold")
+    if threshold is None:
+        return "Each row counts as its most probable class. The colour is the share of the actual class."
+    return f"Rows with a probability of {threshold:.4g} or more count as positive."
+
+
+def _curves(curves: list[dict[str, Any]], key: str) -> None:
+    roc, precision_recall = st.columns(2)
+    with roc:
+        chart(plots.roc_curves(curves), f"{key}-roc")
+    with precision_recall:
+        chart(plots.precision_recall_curves(curves), f"{key}-pr")
+
+
+def _classes(report: Report, key: str) -> None:
+    titles: dict[str, Any] = {
+        "class": "Class",
+        "rows": st.column_config.NumberColumn("Rows", format="localized"),
+        "predicted": st.column_config.NumberColumn("Given", format="localized", help="Rows that were given the class"),
+    }
+    shares = {name: st.column_config.NumberColumn(title, format="percent") for name, title in SCORES.items()}
+    grid(report.rows, f"{key}-classes", column_config=titles | shares)
+    chart(plots.class_scores(report.rows), f"{key}-scores")
+
+
+def _comparison(report: Report, key: str) -> None:
+    about, metric = report.headline, str(report.data.get("metric") or "auc")
+    facts([counted(len(report.rows), "model"), f"ranked by {title_in(report, metric)}"])
+    if about.get("best") and about.get("value") is not None:
+        figure = f"{title_in(report, metric)} {shown(metric, about['value'])}"
+        st.markdown(f"Best: **{plain(str(about['best']))}** with {figure}")
+    board, bars, curves = tabs(["Leaderboard", "Bars", "Curves"], key)
+    if board.open:
+        with board:
+            _leaderboard(report, key)
+    elif bars.open:
+        with bars:
+            _bars(report, metric, key)
+    elif curves.open:
+        with curves:
+            _overlaid(report, key)
+
+
+def _compared(report: Report) -> list[str]:
+    """The measures for which any model has a value."""
+    return [name for name in MEASURES if any(row.get(name) is not None for row in report.rows)]
+
+
+def _leaderboard(report: Report, key: str) -> None:
+    swept = [name for name in report.data.get("details", []) if isinstance(name, str)]
+    there = ["rank", "name", *swept, *_compared(report), "positive", "rows"]
+    rows = [{name: row.get(name) for name in there} for row in report.rows]
+    titles = report.data.get("titles") or {}
+    config: dict[str, Any] = {name: str(titles[name]) for name in swept if name in titles}
+    config |= {"rank": "Rank", "rows": "Rows", "positive": "Positive class"}
+    config["name"] = st.column_config.TextColumn("Model", pinned=True)
+    for name in _compared(report):
+        style = "percent" if MEASURES[name].percent else "%.4f"
+        config[name] = st.column_config.NumberColumn(
+            title_in(report, name), format=style, help=MEASURES[name].explanation
+        )
+    if all(row["positive"] is None for row in rows):
+        config["positive"] = None
+    grid(rows, f"{key}-board", column_config=config)
+
+
+def _bars(report: Report, metric: str, key: str) -> None:
+    measures = _compared(report)
+    if not measures:
+        st.caption("No model has a value to compare.")
+        return
+    index = measures.index(metric) if metric in measures else 0
+    measure = st.selectbox("Measure", measures, index, format_func=partial(title_in, report), key=f"{key}-measure")
+    lower = measure in LOWER_IS_BETTER
+    rows = sorted(report.rows, key=lambda row: _rank(row.get(measure), lower))
+    chart(plots.leaderboard(rows, measure, title_in(report, measure), greater_is_better=not lower), f"{key}-bars")
+
+
+def _rank(value: float | None, lower: bool) -> tuple[bool, float]:
+    return value is None, 0.0 if value is None else value if lower else -value
+
+
+def _overlaid(report: Report, key: str) -> None:
+    models = report.data.get("curves") or []
+    classes = list(dict.fromkeys(str(curve["class"]) for model in models for curve in model["curves"]))
+    if not classes:
+        st.caption("The evaluations have no curves to compare.")
+        return
+    label = st.selectbox("Class", classes, key=f"{key}-class") if len(classes) > 1 else classes[0]
+    roc, precision_recall = st.columns(2)
+    with roc:
+        chart(plots.overlaid_curves(models, "roc", label), f"{key}-roc")
+    with precision_recall:
+        chart(plots.overlaid_curves(models, "precision_recall", label), f"{key}-pr")
+
+
+def _feature_selection(report: Report, key: str) -> None:
+    about = report.headline
+    facts([f"{about.get('kept'):,} of {about.get('features'):,} columns kept",
+           f"{about.get('importance kept') or 0:.1%} of all importance"])  # fmt: skip
+    chart(plots.importances(report.rows), f"{key}-importances")
+    config = {
+        "column": "Column",
+        "importance": st.column_config.ProgressColumn("Importance", format="percent", min_value=0.0, max_value=1.0),
+        "kept": st.column_config.CheckboxColumn("Kept"),
+    }
+    grid(report.rows, f"{key}-rows", column_config=config)
+
+
+def _any(report: Report, key: str) -> None:
+    """Headline and rows, whatever they mean."""
+    facts([report.title])
+    if report.headline:
+        grid(headline_rows(report.headline), f"{key}-headline")
+    if report.rows:
+        grid(report.rows, f"{key}-rows", column_config={name: title_of(name) for name in report.rows[0]})
+
+
+def headline_rows(headline: Mapping[str, Any]) -> list[dict[str, str]]:
+    """A headline as rows of texts."""
+    return [
+        {"": title_of(name), "Value": size(value) if _is_bytes(name, value) else shown(name, value)}
+        for name, value in headline.items()
+    ]
+
+
+def _is_bytes(name: str, value: Any) -> bool:
+    return name.lower() == "bytes" and isinstance(value, int)
+
+
+KINDS = {"evaluation": _evaluation, "comparison": _comparison, "feature-selection": _feature_selection}

@@ -1,0 +1,189 @@
+"""The preview of a table: its first rows, figures of its columns, a plot of any column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from engine.store import Artifact, Store
+from engine.text import size
+from engine.values import Table, kind_of
+from nodes.data.column_statistics import (
+    SAMPLE_ROWS,
+    Bars,
+    ColumnStatistics,
+    bars_by_class,
+    column_bars,
+    moment,
+    table_statistics,
+)
+from ui.studio import plots
+from ui.studio.previews.parts import chart, counted, facts, grid, opened, short_texts, tabs
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FIRST_ROWS = 200
+MOST_COLUMNS = 500
+SHORT_SPAN = 3 * 86_400
+"""Seconds up to which the hour counts in a span of time."""
+
+
+def show_table(output: Artifact, store: Store, key: str) -> None:
+    """Draw a table."""
+    table: Table = opened(output, store)
+    rows, columns = table.data.shape
+    target = f"target {table.target}" if table.target else "no target"
+    facts([f"{counted(rows, 'row')} × {counted(columns, 'column')}", target, size(output.size)])
+    show_rows_and_columns(table, output.digest, key)
+
+
+def show_rows_and_columns(table: Table, digest: str, key: str) -> None:
+    """Draw what is in a table; ``digest`` tells it from all others, for what was counted once is kept."""
+    by_rows, by_columns, by_plots = tabs(["Rows", "Columns", "Plots"], key)
+    if by_rows.open:
+        with by_rows:
+            _show_rows(table, key)
+    elif by_columns.open:
+        with by_columns:
+            _show_columns(digest, table, key)
+    elif by_plots.open:
+        with by_plots:
+            _show_plot(digest, table, key)
+
+
+def _target_first(table: Table) -> list[str]:
+    names = table.data.column_names[:MOST_COLUMNS]
+    return names if table.target is None else [table.target, *(name for name in names if name != table.target)]
+
+
+def _show_rows(table: Table, key: str) -> None:
+    names = _target_first(table)
+    pinned = {table.target: st.column_config.Column(pinned=True, help="Target")} if table.target else {}
+    grid(short_texts(table.data.select(names).slice(0, FIRST_ROWS)), f"{key}-rows", column_config=pinned)
+    rows, columns = table.data.shape
+    left_out = [f"the first {FIRST_ROWS} of {rows:,} rows"] if rows > FIRST_ROWS else []
+    left_out += [f"{len(names):,} of {columns:,} columns"] if columns > len(names) else []
+    if left_out:
+        st.caption(f"These are {' and '.join(left_out)}.")
+
+
+def _show_columns(digest: str, table: Table, key: str) -> None:
+    columns = _statistics(digest, table)
+    if not columns:
+        st.caption("The table has no columns.")
+        return
+    grid(_figures(columns), f"{key}-columns", column_config=_figure_columns())
+    if any(column.sampled for column in columns):
+        st.caption(
+            f"Quartiles, bars and texts are counted on {SAMPLE_ROWS:,} rows spread evenly over the table; "
+            "all other figures are exact."
+        )
+    if table.data.num_columns > len(columns):
+        st.caption(f"These are the first {len(columns):,} of {table.data.num_columns:,} columns.")
+
+
+def _show_plot(digest: str, table: Table, key: str) -> None:
+    names = _target_first(table)
+    if not names or not table.data.num_rows:
+        st.caption("There are no rows to plot.")
+        return
+    name = st.selectbox("Column", names, key=f"{key}-column")
+    can_split = _has_classes(table) and name != table.target
+    with st.container(horizontal=True):
+        split = st.toggle("Split by target", key=f"{key}-split", disabled=not can_split) and can_split
+        shares = st.toggle("Each class as 100 %", key=f"{key}-shares", disabled=not split) and split
+    bars, by_class = _bars(digest, name, split, table)
+    if not bars.counts:
+        st.caption("The column has no values that can be plotted.")
+        return
+    chart(plots.histogram(bars, name, by_class, shares=shares), f"{key}-plot")
+    column = table.data.column(name)
+    notes = [f"Rarer values are left out: {counted(bars.others, 'row')}."] if bars.others else []
+    notes += [f"Without a value: {counted(column.null_count, 'row')}."] if column.null_count else []
+    if notes:
+        st.caption(" ".join(notes))
+
+
+def _has_classes(table: Table) -> bool:
+    """Whether the target has values that a plot can be split by."""
+    import pyarrow.types as types
+
+    if table.target is None:
+        return False
+    arrow_type = table.data.schema.field(table.target).type
+    return kind_of(arrow_type) in ("category", "bool", "text") or types.is_integer(arrow_type)
+
+
+@st.cache_data(max_entries=8, show_spinner="Counting …")
+def _statistics(digest: str, _table: Table) -> list[ColumnStatistics]:
+    names = _target_first(_table)
+    return table_statistics(_table.with_data(_table.data.select(names)))
+
+
+@st.cache_data(max_entries=64, show_spinner="Counting …")
+def _bars(digest: str, name: str, split: bool, _table: Table) -> tuple[Bars, dict[str, list[int]] | None]:
+    column = _table.data.column(name)
+    return bars_by_class(column, _table.labels()) if split else (column_bars(column), None)
+
+
+def _figures(columns: list[ColumnStatistics]) -> pa.Table:
+    import pyarrow as pa
+
+    numbers = {
+        "Smallest": "minimum", "25 %": "lower_quartile", "Median": "median", "75 %": "upper_quartile",
+        "Largest": "maximum", "Mean": "mean", "Spread": "std",
+    }  # fmt: skip
+    shown: dict[str, Any] = {
+        "Column": [column.name for column in columns],
+        "Kind": [column.kind for column in columns],
+        "Role": [column.role for column in columns],
+        "Missing": pa.array([column.missing_share for column in columns], pa.float64()),
+        "Distribution": pa.array(
+            [column.bars.counts if column.bars else [] for column in columns], pa.list_(pa.int64())
+        ),
+        "Values": [_in_words(column) for column in columns],
+    }
+    for title, name in numbers.items():
+        values = [getattr(column, name) if column.kind == "number" else None for column in columns]
+        shown[title] = pa.array([None if value is None else float(value) for value in values], pa.float64())
+    shown["Distinct"] = pa.array([column.distinct for column in columns], pa.int64())
+    return pa.table(shown)
+
+
+def _figure_columns() -> dict[str, Any]:
+    config = st.column_config
+    number = config.NumberColumn(format="%.4g")
+    names = ("Smallest", "25 %", "Median", "75 %", "Largest", "Mean")
+    return {
+        "Column": config.TextColumn(pinned=True),
+        "Missing": config.NumberColumn(format="percent", help="Share of rows without a value"),
+        "Distribution": config.BarChartColumn(
+            width="medium", y_min=0, color="blue", help="Rows by value, from the smallest or the most frequent on"
+        ),
+        "Values": config.TextColumn(width="medium", help="The most frequent values, or from when to when"),
+        **dict.fromkeys(names, number),
+        "Spread": config.NumberColumn(format="%.4g", help="Standard deviation"),
+        "Distinct": config.NumberColumn(help="Different values"),
+    }
+
+
+def _in_words(column: ColumnStatistics) -> str:
+    """The most frequent values with their shares; of times, the first and the last."""
+    if column.bars is not None and column.bars.scale == "time" and column.minimum is not None:
+        assert column.maximum is not None
+        with_clock = column.maximum - column.minimum < SHORT_SPAN
+        first, last = (moment(end, with_clock=with_clock) for end in (column.minimum, column.maximum))
+        return f"{first} to {last}"
+    words = [f"{value} {_share(count, column.counted)}" for value, count in column.frequent[:3]]
+    if column.distinct == column.counted > 1:
+        words = ["all different"]
+    infinite = [f"{column.infinite:,} infinite"] if column.infinite else []
+    return ", ".join(words + infinite)
+
+
+def _share(count: int, of: int) -> str:
+    """A share that says neither none nor all where it is not."""
+    percent = round(100 * count / of)
+    return "<1 %" if percent == 0 else ">99 %" if percent == 100 and count < of else f"{percent} %"

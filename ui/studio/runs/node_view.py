@@ -1,0 +1,152 @@
+"""One node of a run in detail: what became of it, why, its settings, its log, the jobs inside it, its outputs."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import streamlit as st
+from streamlit_flow import streamlit_flow
+
+from engine.pipeline import Pipeline
+from engine.run_state import NodeState, RunState
+from engine.store import Artifact
+from engine.text import clock, duration, failure_line, size
+from engine.wording import readable
+from ui.studio.markdown import plain
+from ui.studio.previews import show_output
+from ui.studio.runs.run_graph import Layered, flow_state, is_laid_out, layer_drawing
+from ui.studio.runs.state_style import marked
+from ui.studio.runs.timeline import Jobs, job_grid, layer_lines, settled, three_parts
+from ui.studio.session import studio
+
+LOG_BYTES = 64_000
+LOG_LINES = 200
+LEGIBLE_JOBS = 60
+"""Jobs beyond which the graph of a layer would be a thicket."""
+
+
+def draw_node(state: RunState, document: Pipeline | None, name: str) -> None:
+    """Everything about the node ``name``."""
+    node = state.nodes[name]
+    _draw_standing(name, node)
+    if node.jobs:
+        _draw_jobs(state.id, name, node)
+    _draw_outputs(state, name, node)
+    _draw_log(state.id, name)
+    about = document.nodes.get(name) if document else None
+    if about is not None:
+        with st.expander(f"Settings of {name}", key=f"run-settings-{state.id}-{name}"):
+            st.code(json.dumps(about.model_dump(exclude_defaults=True), indent=2, ensure_ascii=False), language="json")
+
+
+def _draw_standing(name: str, node: NodeState) -> None:
+    """State, times and, if it failed, the cause before anything else."""
+    if node.error and node.state in ("failed", "queued"):
+        st.error(plain(readable(failure_line(name, node.error))))
+        if node.error.get("traceback"):
+            with st.expander("Traceback", key=f"run-traceback-{name}"):
+                st.code(readable(node.error["traceback"]), language="python")
+    elif node.text:
+        st.text(readable(node.text))
+    if node.state == "running":
+        st.progress(node.fraction)
+    st.caption(plain(" · ".join(standing(node, time.time()))))
+
+
+def standing(node: NodeState, now: float) -> list[str]:
+    """What is known of a node, in a few words each."""
+    words = [marked(node.state)]
+    if node.started is not None:
+        words.append(f"started {clock(node.started)}")
+    if node.state == "running" and node.started is not None:
+        words.append(f"at work for {duration(now - node.started)}")
+    elif node.seconds is not None:
+        words.append(f"took {duration(node.seconds)}" + (" when it was made" if node.state == "cached" else ""))
+    if node.attempt > 1:
+        words.append(f"attempt {node.attempt}")
+    if node.executions:
+        words.append("started once" if node.executions == 1 else f"started {node.executions} times")
+    return words
+
+
+# The jobs inside a node
+
+
+def _draw_jobs(run: str, name: str, node: NodeState) -> None:
+    st.markdown("##### Fits")
+    jobs = settled(node.jobs, node.state)
+    lines = layer_lines(jobs)
+    last = list(lines)[-1]
+    st.text(f"{readable(last)}: {lines[last]}")
+    st.html(job_grid(jobs))
+    with st.expander("One layer as a graph", key=f"run-layer-{run}-{name}", on_change="rerun") as opened:
+        if opened.open:
+            _draw_layer(run, name, jobs, list(lines))
+
+
+def _draw_layer(run: str, name: str, jobs: Jobs, layers: list[str]) -> None:
+    layer = st.selectbox("Layer", layers, index=len(layers) - 1, key=f"run-layer-choice-{run}-{name}")
+    count = sum(three_parts(place)[0] == layer for place in jobs)
+    if count > LEGIBLE_JOBS:
+        st.info(f"This layer has {count} fits, too many for a graph; the grid above shows them all.")
+        return
+    key = f"run-layer-graph-{run}-{name}-{layer}"
+    shown = st.session_state.get(key)
+    streamlit_flow(
+        key,
+        flow_state(layer_drawing(jobs, layer), shown),
+        height=min(1000, 60 + 48 * count),
+        fit_view=not is_laid_out(shown),
+        min_zoom=0.1,
+        hide_watermark=True,
+        layout=Layered(16, 70),
+    )
+
+
+# What it wrote and what it gave
+
+
+def log_tail(path: Path) -> str:
+    """The newest lines of a log, however long it is."""
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - LOG_BYTES))
+        text = file.read().decode(errors="replace")
+    return readable("\n".join(text.splitlines()[-LOG_LINES:]))
+
+
+def _draw_log(run: str, name: str) -> None:
+    path = studio().workspace.node_log(run, name)
+    tail = log_tail(path)
+    if not tail:
+        return
+    st.markdown("##### Log")
+    short = len(tail.splitlines()) <= 12
+    with st.container(height="content" if short else 300, autoscroll=True, border=not short):
+        st.code(tail, language=None, wrap_lines=True)
+    st.download_button(
+        "Download log", path.read_bytes, f"{run}-{name}.log", "text/plain", key=f"run-log-{run}-{name}",
+        on_click="ignore",
+    )  # fmt: skip
+
+
+def _draw_outputs(state: RunState, name: str, node: NodeState) -> None:
+    if not node.outputs:
+        return
+    st.markdown("##### Outputs")
+    outputs = {port: Artifact.from_dict(about) for port, about in node.outputs.items()}
+    port = st.segmented_control(
+        "Output",
+        list(outputs),
+        default=None if state.live else next(iter(outputs)),
+        format_func=lambda port: f"{port} ({outputs[port].type}, {size(outputs[port].size)})",
+        key=f"run-output-{state.id}-{name}",
+        label_visibility="collapsed",
+    )
+    if port is None:
+        st.caption("Choose one to look at it.")
+    else:
+        show_output(outputs[port], studio().store, title="", key=f"run-output-{state.id}-{name}-{port}")

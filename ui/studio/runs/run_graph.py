@@ -1,0 +1,203 @@
+"""The graph of a run, drawn by streamlit-flow to be looked at, not edited.
+
+The component sends back what it shows, with the time of its own clock, and takes a new drawing only under that
+time or a later one. So ``flow_state`` compares what it shows with what it should show, and speaks up only when the
+two differ; else the view would jump at every look.
+
+- ``drawing``      nodes and edges of a pipeline in the colours of their states
+- ``folded_drawing``  the same with the branches of a node as one, where there are too many to be drawn
+- ``layer_drawing``  the jobs of one layer of a deep forest: folds → fits → learners' vectors → layer
+- ``flow_state``   a drawing as the component is to be given it
+- ``clicked``      the node that was clicked since the last look
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from streamlit_flow.elements import StreamlitFlowEdge, StreamlitFlowNode
+from streamlit_flow.layouts import LayeredLayout
+from streamlit_flow.state import StreamlitFlowState
+
+from engine.catalogue import NodeCatalog
+from engine.pipeline import Pipeline
+from engine.run_state import JobState, NodeState, RunState
+from engine.text import duration
+from ui.studio.builder.node_states import folded_view
+from ui.studio.markdown import plain
+from ui.studio.runs.state_style import INK, marked, shortened, tone
+from ui.studio.runs.timeline import three_parts
+
+WIDTH, HEIGHT = 184, 58
+NAME_LENGTH = 21
+EDGE = "#8391a7"
+LEFT_OUT = NodeState("not in this run")
+
+
+class Layered(LayeredLayout):  # type: ignore[misc]
+    """Layers from left to right, with room for edges that pass a node by."""
+
+    def __init__(self, between_nodes: int, between_layers: int) -> None:
+        super().__init__("right", node_node_spacing=between_nodes, node_layer_spacing=between_layers)
+
+    def __to_dict__(self) -> dict[str, Any]:
+        options: dict[str, Any] = super().__to_dict__()
+        options["elkOptions"] |= {
+            "elk.spacing.edgeNode": HEIGHT * 0.8,
+            "elk.layered.nodePlacement.strategy": "LINEAR_SEGMENTS",
+        }
+        return options
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Nodes and edges as plain data: id, text and state; pairs of ids."""
+
+    nodes: Mapping[str, tuple[str, str, str]]
+    """Title, what is said below it, and the state, by id."""
+    edges: tuple[tuple[str, str], ...]
+    chosen: str | None = None
+
+
+def drawing(document: Pipeline, catalogue: NodeCatalog, state: RunState, chosen: str | None) -> Drawing:
+    """A pipeline with the states of its nodes."""
+    shown = {}
+    for name, title in titles(document, catalogue).items():
+        node = state.nodes.get(name, LEFT_OUT)
+        shown[name] = (title, node_line(node), node.state)
+    edges = dict.fromkeys((edge.source.node, edge.target.node) for edge in document.edges)
+    return Drawing(shown, tuple(edges), chosen)
+
+
+def folded_drawing(
+    document: Pipeline, catalogue: NodeCatalog, state: RunState, copies: Mapping[str, Sequence[str]], chosen: str | None
+) -> Drawing:
+    """A pipeline as it was written; ``copies`` are the nodes of the run that stand for each of its nodes."""
+    as_written = drawing(document, catalogue, state, chosen)
+    shown = dict(as_written.nodes)
+    for name, (title, _, _) in as_written.nodes.items():
+        own = copies.get(name, (name,))
+        if tuple(own) != (name,):
+            view = folded_view([state.nodes.get(copy, LEFT_OUT) for copy in own])
+            shown[name] = (f"{title} × {len(own)}", view["text"].partition(":")[0], view["state"])
+    origin = next((name for name in shown if chosen in copies.get(name, (name,))), None)
+    return replace(as_written, nodes=shown, chosen=origin)
+
+
+def titles(document: Pipeline, catalogue: NodeCatalog) -> dict[str, str]:
+    """What each node is called: its label, else the title of its type."""
+    return {
+        name: node.label or (catalogue[node.type].title if node.type in catalogue else node.type)
+        for name, node in document.nodes.items()
+    }
+
+
+def node_line(node: NodeState) -> str:
+    """State and time in a few words; a node at work counts in tenths, lest the graph be drawn anew every moment."""
+    if node.state == "running":
+        return f"{marked('running')} {int(node.fraction * 10) * 10} %"
+    took = f" {duration(node.seconds)}" if node.state in ("done", "failed") and node.seconds is not None else ""
+    return marked(node.state) + took
+
+
+def layer_drawing(jobs: Mapping[tuple[str, ...], JobState], layer: str) -> Drawing:
+    """The jobs of one layer: each fold feeds its fits, the fits of a learner its vectors, these the layer."""
+    nodes: dict[str, tuple[str, str, str]] = {}
+    edges: dict[tuple[str, str], None] = {}
+    for place, job in jobs.items():
+        where, learner, fold = three_parts(place)
+        if where == layer:
+            fit = f"fit {learner} {fold}"
+            nodes.setdefault(f"fold {fold}", (fold or "All rows", "rows held out", "cached"))
+            took = f" {duration(job.seconds)}" if job.seconds is not None else ""
+            nodes[fit] = (learner, marked(job.state) + took, job.state)
+            edges |= {(f"fold {fold}", fit): None, (fit, f"vectors {learner}"): None}
+    finished = {"done", "kept"}
+    for learner in dict.fromkeys(three_parts(place)[1] for place in jobs if three_parts(place)[0] == layer):
+        fits = [job for place, job in jobs.items() if three_parts(place)[:2] == (layer, learner)]
+        whole = all(job.state in finished for job in fits)
+        nodes[f"vectors {learner}"] = (learner, "class vectors", "done" if whole else "queued")
+        edges[f"vectors {learner}", "layer"] = None
+    vectors = [node for name, node in nodes.items() if name.startswith("vectors ")]
+    nodes["layer"] = (layer, "", "done" if vectors and all(node[2] == "done" for node in vectors) else "queued")
+    return Drawing(nodes, tuple(edges))
+
+
+def flow_state(drawn: Drawing, shown: Mapping[str, Any] | None) -> StreamlitFlowState:
+    """What to give the component that now shows ``shown``; its own words are kept where they agree."""
+    places = {node["id"]: (node["position"]["x"], node["position"]["y"]) for node in (shown or {}).get("nodes", [])}
+    nodes = [_flow_node(drawn, name, places.get(name, (0.0, 0.0))) for name in drawn.nodes]
+    edges = [_flow_edge(drawn, *ends) for ends in drawn.edges]
+    timestamp = 0 if shown is None or _agrees(nodes, shown) else shown["timestamp"]
+    return StreamlitFlowState(nodes, edges, timestamp=timestamp)
+
+
+def is_laid_out(shown: Mapping[str, Any] | None) -> bool:
+    """Whether the component has found a place for each node."""
+    return shown is not None and len(
+        {(node["position"]["x"], node["position"]["y"]) for node in shown["nodes"]}
+    ) == len(shown["nodes"])
+
+
+def clicked(shown: Mapping[str, Any] | None, seen: int) -> str | None:
+    """What was clicked after the moment ``seen``."""
+    return shown["selectedId"] if shown is not None and shown["timestamp"] > seen else None
+
+
+def _agrees(nodes: list[StreamlitFlowNode], shown: Mapping[str, Any]) -> bool:
+    there = {node["id"]: (node["data"].get("content"), node.get("style")) for node in shown["nodes"]}
+    return {node.id: (node.data["content"], node.style) for node in nodes} == there
+
+
+def _flow_node(drawn: Drawing, name: str, place: tuple[float, float]) -> StreamlitFlowNode:
+    title, line, state = drawn.nodes[name]
+    return StreamlitFlowNode(
+        name,
+        place,
+        {"content": f"**{plain(shortened(title, NAME_LENGTH))}**  \n{plain(line)}"},
+        node_type=_side(drawn, name),
+        source_position="right",
+        target_position="left",
+        draggable=False,
+        selectable=False,
+        connectable=False,
+        deletable=False,
+        style=_style(state, chosen=name == drawn.chosen),
+        width=WIDTH,  # known ahead, so that a new drawing need not be measured unseen
+        height=HEIGHT,
+    )
+
+
+def _side(drawn: Drawing, name: str) -> str:
+    """Only nodes with edges on both sides have handles on both."""
+    if all(target != name for _, target in drawn.edges):
+        return "input"
+    return "output" if all(source != name for source, _ in drawn.edges) else "default"
+
+
+def _style(state: str, *, chosen: bool) -> dict[str, Any]:
+    colours = tone(state)
+    return {
+        "width": f"{WIDTH}px",
+        "height": f"{HEIGHT}px",
+        "background": colours.ground,
+        "color": INK,
+        "border": f"1px {'dashed' if state == LEFT_OUT.state else 'solid'} {colours.strong}",
+        "boxShadow": f"0 0 0 3px {colours.strong}" if chosen else "none",
+        "borderRadius": "8px",
+        "padding": "6px 4px",
+        "fontSize": "12px",
+        "whiteSpace": "nowrap",
+        "cursor": "pointer",
+    }
+
+
+def _flow_edge(drawn: Drawing, source: str, target: str) -> StreamlitFlowEdge:
+    busy = drawn.nodes[target][2] == "running"
+    colour = tone("running").strong if busy else EDGE
+    return StreamlitFlowEdge(
+        f"{source}→{target}", source, target, edge_type="default", animated=busy, style={"stroke": colour},
+        deletable=False, focusable=False,
+    )  # fmt: skip

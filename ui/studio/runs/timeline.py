@@ -1,0 +1,266 @@
+"""Figures of a run: pure functions from what is known of it.
+
+- ``gantt``, ``live_timeline``  when each node was at work, afterwards and meanwhile
+- ``settled``      the jobs inside a node, those that were cut off marked
+- ``job_grid``     the jobs inside a node, a row for each layer
+- ``layer_lines``  how far each layer is, in words
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import plotly.graph_objects as go
+
+from engine.run_state import JobState
+from engine.text import clock, duration
+from ui.studio.plots.style import TOOLS
+from ui.studio.runs.state_style import shortened, tone
+from ui.studio.runs.watch import Span
+
+Jobs = Mapping[tuple[str, ...], JobState]
+
+NAME_LENGTH = 28
+ROOM_FOR_TEXT = 44
+"""Columns beyond which a job's seconds no longer fit into its cell."""
+JOB_STATES = ("waiting", "running", "done", "kept", "failed", "interrupted")
+JOB_WORDS = {"kept": "kept from before", "running": "at work", "failed": "failed", "interrupted": "cut off"}
+TIME_STEPS = [
+    {"dtickrange": [None, 999], "value": "%H:%M:%S.%2f"},
+    {"dtickrange": [1000, 86_399_999], "value": "%H:%M:%S"},
+    {"dtickrange": [86_400_000, None], "value": "%d %b %H:%M"},
+]
+"""How finely a moment is written, by the milliseconds from one tick to the next."""
+FAINT = "rgba(128,128,128,0.18)"
+
+
+# When each node was at work
+
+
+def gantt(spans: Sequence[Span], titles: Mapping[str, str]) -> go.Figure:
+    """A bar for each time a node was at work, a diamond where a result was found ready; a row for each title."""
+    figure = go.Figure()
+    rows = {node: number for number, node in enumerate(titles)}
+    for state in dict.fromkeys(span.state for span in spans):
+        shown = [span for span in spans if span.state == state and span.node in rows]
+        figure.add_trace(_points(shown, rows) if state == "cached" else _bars(shown, rows, state))
+    figure.update_layout(
+        barmode="overlay",
+        showlegend=True,
+        height=90 + 26 * len(titles),
+        margin={"l": 0, "r": 8, "t": 30, "b": 0},
+        legend={"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0},
+        uirevision="keep",
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        modebar=TOOLS,
+    )
+    names = [html.escape(shortened(title, NAME_LENGTH)) for title in titles.values()]
+    figure.update_yaxes(
+        range=[len(names) - 0.5, -0.5], tickmode="array", tickvals=list(rows.values()), ticktext=names,
+        automargin=True, showgrid=False, zeroline=False,
+    )  # fmt: skip
+    figure.update_xaxes(type="date", tickformatstops=TIME_STEPS, nticks=8, showgrid=True)
+    return figure
+
+
+def _bars(spans: Sequence[Span], rows: Mapping[str, int], state: str) -> go.Bar:
+    colour = tone(state).strong
+    return go.Bar(
+        name=state,
+        orientation="h",
+        width=0.62,
+        y=[rows[span.node] for span in spans],
+        base=[_moment(span.start) for span in spans],
+        x=[1000 * (_end(span) - span.start) for span in spans],
+        marker={"color": colour, "line": {"color": colour, "width": 2}},  # the line keeps the shortest visible
+        customdata=[_hover(span) for span in spans],
+        hovertemplate="%{customdata}<extra></extra>",
+    )
+
+
+def _points(spans: Sequence[Span], rows: Mapping[str, int]) -> go.Scatter:
+    return go.Scatter(
+        name="cached",
+        mode="markers",
+        y=[rows[span.node] for span in spans],
+        x=[_moment(span.start) for span in spans],
+        marker={"symbol": "diamond", "size": 10, "color": tone("cached").strong},
+        customdata=[_hover(span) for span in spans],
+        hovertemplate="%{customdata}<extra></extra>",
+    )
+
+
+def _hover(span: Span) -> str:
+    took = "" if span.state == "cached" else f" for {duration(_end(span) - span.start)}"
+    attempt = f", attempt {span.attempt}" if span.attempt > 1 else ""
+    return f"{html.escape(span.node)}<br>{span.state}{took}{attempt}<br>from {clock(span.start)}"
+
+
+def _end(span: Span) -> float:
+    return span.start if span.end is None else span.end
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds)
+
+
+# The jobs inside a node
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The places of jobs: layers down, learners with their folds across."""
+
+    layers: tuple[str, ...]
+    learners: Mapping[str, tuple[str, ...]]
+
+
+def grid_of(jobs: Jobs) -> Grid:
+    """Layers and folds by their numbers, learners as they came."""
+    learners: dict[str, set[str]] = {}
+    for place in jobs:
+        _, learner, fold = three_parts(place)
+        learners.setdefault(learner, set()).add(fold)
+    layers = sorted({three_parts(place)[0] for place in jobs}, key=_natural)
+    return Grid(tuple(layers), {name: tuple(sorted(folds, key=_natural)) for name, folds in learners.items()})
+
+
+def three_parts(place: tuple[str, ...]) -> tuple[str, str, str]:
+    """Layer, learner and fold; a place may have fewer or more parts."""
+    first, *rest = place or ("",)
+    return first, " · ".join(rest[:-1]) or "".join(rest[:1]), rest[-1] if len(rest) > 1 else ""
+
+
+def _natural(text: str) -> list[tuple[int, int, str]]:
+    """A key by which ``Fold 10`` comes after ``Fold 9``."""
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", text) if part]
+
+
+def settled(jobs: Jobs, node_state: str) -> Jobs:
+    """The jobs of a node; those under way when it ended were cut off."""
+    if node_state == "running":
+        return jobs
+    return {place: replace(job, state="interrupted") if job.state == "running" else job for place, job in jobs.items()}
+
+
+def job_grid(jobs: Jobs) -> str:
+    """A cell for each job, coloured by its state, its seconds written in it where they fit.
+
+    HTML and not a figure: a live figure is built anew at each look, and blinks. All that is said in it is escaped.
+    """
+    grid = grid_of(jobs)
+    width = sum(len(folds) for folds in grid.learners.values())
+    cells = {three_parts(place): _cell(place, job, written=width <= ROOM_FOR_TEXT) for place, job in jobs.items()}
+    rows = "".join(_grid_row(layer, grid, cells) for layer in grid.layers)
+    heads = "".join(f"<th colspan={len(folds) + 1}>{_named(name)}</th>" for name, folds in grid.learners.items())
+    height = 24 if len(grid.layers) <= 12 else 15
+    states = dict.fromkeys(job.state for job in jobs.values() if job.state in JOB_STATES)
+    return (
+        f"<style>{GRID_STYLE} .run-jobs td {{height: {height}px}}</style>"
+        f"<div class='run-legend'>{''.join(map(_legend_entry, states))}</div>"
+        f"<table class='run-jobs'>{rows}<tr><th></th>{heads}</tr></table>"
+    )
+
+
+def _grid_row(layer: str, grid: Grid, cells: Mapping[tuple[str, str, str], str]) -> str:
+    groups = (
+        "".join(cells.get((layer, name, fold), "<td></td>") for fold in grid.learners[name]) for name in grid.learners
+    )
+    return f"<tr><th>{_named(layer)}</th>{''.join(f'{group}<td class=gap></td>' for group in groups)}</tr>"
+
+
+def _cell(place: tuple[str, ...], job: JobState, *, written: bool) -> str:
+    state = job.state if job.state in JOB_STATES else "waiting"
+    return f"<td class='{state}' title='{_job_hover(place, job)}'>{_brief(job) if written else ''}</td>"
+
+
+def _named(name: str) -> str:
+    return f"<span title='{html.escape(name)}'>{html.escape(shortened(name, NAME_LENGTH))}</span>"
+
+
+def _legend_entry(state: str) -> str:
+    return f"<span><i class='{state}'></i> {JOB_WORDS.get(state, state)}</span>"
+
+
+def job_colour(state: str) -> str:
+    """Strong enough for white text on it; a job that waits is but a shade."""
+    return FAINT if state == "waiting" else tone(state).strong
+
+
+def _brief(job: JobState) -> str:
+    """Seconds in three characters or so."""
+    if job.seconds is None:
+        return ""
+    return f"{job.seconds:.1f}" if job.seconds < 9.95 else f"{job.seconds:.0f}"
+
+
+def _job_hover(place: tuple[str, ...], job: JobState) -> str:
+    took = f" in {duration(job.seconds)}" if job.seconds is not None else ""
+    words = JOB_WORDS.get(job.state, job.state)
+    return f"{html.escape(' · '.join(place))}: {html.escape(words)}{took}, attempt {job.attempt}"
+
+
+def layer_lines(jobs: Jobs) -> dict[str, str]:
+    """For each layer a line such as ``12 of 20 fits done, 4 kept from before``."""
+    layers: dict[str, list[str]] = {}
+    for place, job in jobs.items():
+        layers.setdefault(three_parts(place)[0], []).append(job.state)
+    return {layer: _tally(layers[layer]) for layer in sorted(layers, key=_natural)}
+
+
+def _tally(states: Sequence[str]) -> str:
+    count = Counter(states)
+    parts = [f"{count['done'] + count['kept']} of {len(states)} fits done"]
+    return ", ".join(parts + [f"{count[state]} {words}" for state, words in JOB_WORDS.items() if count[state]])
+
+
+GRID_STYLE = (
+    ".run-jobs {width: 100%; table-layout: fixed; border-collapse: separate; border-spacing: 1px 2px; border: 0}"
+    ".run-jobs td, .run-jobs th {border: 0; padding: 0; text-align: center; font-size: 11px; overflow: hidden;"
+    " font-weight: normal; white-space: nowrap; text-overflow: ellipsis}"
+    ".run-jobs th:first-child {width: 76px; text-align: left}"
+    ".run-jobs td {color: #ffffff; border-radius: 2px} .run-jobs td.gap {width: 10px}"
+    ".run-legend span {margin-right: 14px; font-size: 12px}"
+    ".run-legend i {display: inline-block; width: 11px; height: 11px}"
+    + "".join(
+        f".run-jobs td.{state}, .run-legend i.{state} {{background: {job_colour(state)}}}" for state in JOB_STATES
+    )
+)
+
+
+# When each node was at work, while it is
+
+
+def live_timeline(spans: Sequence[Span], titles: Mapping[str, str]) -> str:
+    """The same as ``gantt`` while a run is live: HTML, since a figure would blink at each look."""
+    start = min(span.start for span in spans)
+    whole = max(max(_end(span) for span in spans) - start, 1.0)
+    rows = []
+    for node, title in titles.items():
+        bars = "".join(_live_bar(span, start, whole) for span in spans if span.node == node)
+        rows.append(f"<tr><th>{_named(title)}</th><td>{bars}</td></tr>")
+    ticks = "".join(f"<span>{clock(start + whole * part / 4)[-8:]}</span>" for part in range(5))
+    rows.append(f"<tr><th></th><td class='axis'>{ticks}</td></tr>")
+    return f"<style>{TIMELINE_STYLE}</style><table class='run-times'>{''.join(rows)}</table>"
+
+
+def _live_bar(span: Span, start: float, whole: float) -> str:
+    left, width = 100 * (span.start - start) / whole, 100 * (_end(span) - span.start) / whole
+    style = f"left: {left:.2f}%; width: max(4px, {width:.2f}%); background: {tone(span.state).strong}"
+    return f"<i title='{_hover(span).replace('<br>', ', ')}' style='{style}'></i>"
+
+
+TIMELINE_STYLE = (
+    ".run-times {width: 100%; table-layout: fixed; border-collapse: collapse; border: 0}"
+    ".run-times th, .run-times td {border: 0; padding: 2px 0; font-size: 12px; font-weight: normal; text-align: left;"
+    " overflow: hidden; white-space: nowrap; text-overflow: ellipsis}"
+    ".run-times th {width: 150px} .run-times td {position: relative; height: 22px}"
+    ".run-times i {position: absolute; top: 4px; height: 14px; border-radius: 2px}"
+    ".run-times td.axis {display: flex; justify-content: space-between; opacity: 0.7}"
+)

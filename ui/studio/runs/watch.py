@@ -1,0 +1,91 @@
+"""One run as it is looked at: its state and its timeline, carried on by new events only.
+
+- ``Span``      one time that a node was at work, or the moment its result was found
+- ``Watch``     state and spans of a run
+- ``spotlight`` the node worth looking at first
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from engine.events import Event, EventLog, RunRow
+from engine.run_state import RunState, fold, mark_interrupted_if_dead
+
+ENDINGS = {"finished": "done", "failed": "failed", "retrying": "failed", "stopped": "cancelled", "reopened": "failed"}
+
+
+@dataclass(frozen=True)
+class Span:
+    """One time that a node was at work; a cached result has no length."""
+
+    node: str
+    start: float
+    end: float | None
+    state: str
+    attempt: int
+    """Which attempt of the run this was in."""
+
+
+@dataclass
+class Watch:
+    """A run's state and timeline as of the last look."""
+
+    row: RunRow
+    told: RunState = field(init=False)
+    """What the events say, whether or not the supervisor still lives."""
+    spans: list[Span] = field(default_factory=list)
+    heard: float = 0.0
+    """When the last event was written."""
+
+    def __post_init__(self) -> None:
+        self.told = RunState(self.row.id, self.row.name, self.row.created)
+        self.heard = self.row.created
+
+    def look(self, log: EventLog) -> RunState:
+        """Take in what is new; the present state."""
+        events = log.events(self.row.id, self.told.last_event)
+        attempt = self.told.attempt
+        for event in events:
+            attempt += event.kind == "run-started"
+            self._draw_on(event, attempt)
+            self.heard = max(self.heard, event.time)  # jobs of a killed attempt may be written anew
+        self.told = fold(self.told, events)
+        return mark_interrupted_if_dead(self.told)
+
+    def _draw_on(self, event: Event, attempt: int) -> None:
+        match event.kind:
+            case "run-started":  # whoever was at work before was cut off
+                self._end(self._open(), self.heard, "interrupted")
+            case "run-finished":
+                self._end(self._open(), event.time, str(event.data.get("state", "interrupted")))
+            case "started":
+                self.spans.append(Span(str(event.node), event.time, None, "running", attempt))
+            case "cached":
+                self.spans.append(Span(str(event.node), event.time, event.time, "cached", attempt))
+            case ending if ending in ENDINGS:
+                self._end((at for at in self._open() if self.spans[at].node == event.node), event.time, ENDINGS[ending])
+
+    def _open(self) -> list[int]:
+        return [at for at, span in enumerate(self.spans) if span.end is None]
+
+    def _end(self, places: Iterable[int], moment: float, state: str) -> None:
+        for at in places:
+            self.spans[at] = replace(self.spans[at], end=moment, state=state)
+
+    def timeline(self, *, live: bool) -> list[Span]:
+        """The spans; those still open end now, or when the run was last heard of if no one is at work on it."""
+        if live:
+            return [span if span.end else replace(span, end=time.time()) for span in self.spans]
+        return [span if span.end else replace(span, end=self.heard, state="interrupted") for span in self.spans]
+
+
+def spotlight(state: RunState) -> str | None:
+    """The node worth looking at first: one that failed, else one at work, else one cut off, else the last."""
+    begun = [name for name in state.names("cancelled", "interrupted") if state.nodes[name].started is not None]
+    for names in (state.names("failed"), state.names("running"), begun):
+        if names:
+            return names[0]
+    return list(state.nodes)[-1] if state.nodes else None
