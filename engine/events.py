@@ -61,7 +61,7 @@ class UnknownRun(SylvaError):
 
 
 @dataclass(frozen=True)
-class Event:
+class LogEntry:
     """One thing that happened in a run."""
 
     seq: int
@@ -72,7 +72,7 @@ class Event:
 
 
 @dataclass(eq=False)
-class Entry:
+class NewEntry:
     """An event as its writer knows it; ``seq`` is its number once it is in the log."""
 
     run: str
@@ -80,7 +80,7 @@ class Entry:
     kind: str
     node: str | None
     data: dict[str, Any]
-    replaces: Sequence[Entry | Event] = ()
+    replaces: Sequence[NewEntry | LogEntry] = ()
     seq: int | None = None
 
 
@@ -113,7 +113,7 @@ class EventLog:
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
-        self._gathered: list[Entry] | None = None
+        self._gathered: list[NewEntry] | None = None
         try:
             self._db = sqlite3.connect(workspace.database, timeout=30, isolation_level=None)
             self._db.text_factory = lambda text: text.decode(errors="replace")  # one damaged text costs no other
@@ -165,12 +165,12 @@ class EventLog:
         kind: str,
         node: str | None = None,
         *,
-        replaces: Sequence[Entry | Event] = (),
+        replaces: Sequence[NewEntry | LogEntry] = (),
         moment: float | None = None,
         **data: Any,
-    ) -> Entry:
+    ) -> NewEntry:
         """Add one event, in the place of those that it replaces; ``moment`` is when it happened, if not now."""
-        entry = Entry(run, time.time() if moment is None else moment, kind, node, data, replaces)
+        entry = NewEntry(run, time.time() if moment is None else moment, kind, node, data, replaces)
         if self._gathered is None:
             self._add([entry])
         else:
@@ -187,7 +187,7 @@ class EventLog:
             entries, self._gathered = self._gathered, None
             self._add(entries)
 
-    def _add(self, entries: Sequence[Entry]) -> None:
+    def _add(self, entries: Sequence[NewEntry]) -> None:
         """Write events and drop those they replace, in one commit. One that is replaced already is not written."""
         replaced = [old for entry in entries for old in entry.replaces]
         unwritten = {id(old) for old in replaced}
@@ -239,13 +239,15 @@ class EventLog:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
 
-    def events(self, run: str, after: int = 0, *, without: Sequence[str] = (), nodes: bool = True) -> list[Event]:
+    def events(self, run: str, after: int = 0, *, without: Sequence[str] = (), nodes: bool = True) -> list[LogEntry]:
         """The run's events with a number above ``after``, but for those of the kinds ``without`` or of nodes."""
         others = f"AND kind NOT IN ({', '.join('?' * len(without))})" if without else ""
         others += "" if nodes else " AND node IS NULL"
         query = f"SELECT seq, time, kind, node, data FROM events WHERE run = ? AND seq > ? {others} ORDER BY seq"
         rows = self._select(query, run, after, *without)
-        return [Event(seq, when, kind, node, _facts(data)) for seq, when, kind, node, data in rows if _is_moment(when)]
+        return [
+            LogEntry(seq, when, kind, node, _facts(data)) for seq, when, kind, node, data in rows if _is_moment(when)
+        ]
 
     def last_event(self, run: str) -> int:
         """The number of the run's newest event; 0 if it has none."""
@@ -343,7 +345,7 @@ class EventLog:
             ) from error
 
 
-def _row(entry: Entry) -> tuple[Any, ...]:
+def _row(entry: NewEntry) -> tuple[Any, ...]:
     return entry.run, entry.time, entry.kind, entry.node, json.dumps(entry.data)
 
 

@@ -22,11 +22,10 @@ from engine.errors import BadInput, SylvaError
 from engine.events import EventLog
 from engine.files import Files
 from engine.handover import Order, new_line, receive_order, send_order
-from engine.keys import node_key
 from engine.node_types import NodeParams, NodeType
 from engine.pipeline import Pipeline
 from engine.pipeline_file import dumps
-from engine.plan import RunOptions
+from engine.plan import RunOptions, cache_key
 from engine.problems import Problem
 from engine.processes import ProcessId, is_alive, wait_passively
 from engine.run_state import RunState
@@ -54,7 +53,7 @@ def _was_read_before(files: Files, store: Store, node_type: NodeType, params: No
         outside = node_type.fingerprint(params, files) if node_type.fingerprint else ""
     except BadInput:
         return False
-    return store.find(node_key(node_type, params, {}, {}, outside)) is not None
+    return store.find(cache_key(node_type, params, {}, {}, outside)) is not None
 
 
 def new_run(log: EventLog, document: Pipeline, request: RunOptions) -> str:
@@ -118,7 +117,7 @@ def _warm_process() -> tuple[subprocess.Popen[bytes], socket.socket]:
 def _serve() -> None:
     """Load what nodes need, then fork a supervisor for each order."""
     from engine.catalogue import load_catalog
-    from engine.executors.preload import preload
+    from engine.executors.fork_server import preload
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     wait_passively()

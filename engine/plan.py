@@ -7,16 +7,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
-from engine.node_types import NodeParams, NodeType
+from engine.graph import PipelineGraph
+from engine.node_types import Branch, NodeParams, NodeType
 from engine.params import Types, params_of
 from engine.pipeline import NodeSettings, Pipeline, PortRef
-from engine.sweeps import expansion
+from engine.sweeps import expand
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -28,7 +31,7 @@ class RunOptions:
 
     to: tuple[str, ...] = ()
     """Only these nodes and what they need."""
-    start: tuple[str, ...] = ()
+    force_from: tuple[str, ...] = ()
     """Run these and all below them afresh, whatever is stored."""
     workers: int | None = None
     retries: int = 0
@@ -58,6 +61,8 @@ class RunOptions:
     def from_dict(cls, about: dict[str, Any]) -> RunOptions:
         """From plain JSON."""
         values: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in about.items()}
+        if "start" in values:  # runs of before
+            values["force_from"] = values.pop("start")
         return cls(**values)
 
 
@@ -71,8 +76,12 @@ class PlannedNode:
     settings: NodeSettings
     inputs: dict[str, list[PortRef]] = field(default_factory=dict)
     """Where each input port is fed from."""
-    fresh: bool = False
+    force: bool = False
     """Only a result made by this very run counts."""
+    branch: Branch | None = None
+    """The branch of a sweep the node is in, if it evaluates one."""
+    branches: dict[str, list[Branch | None]] = field(default_factory=dict)
+    """For each input that compares evaluations, the branches it is fed by."""
 
 
 @dataclass(frozen=True)
@@ -98,14 +107,12 @@ class Plan:
         return [step for step in self.steps if step in below]
 
     def unfinished(self, finished: Collection[str], intact: Callable[[str], bool]) -> set[str]:
-        """What is left to do: nodes not finished, and finished ones they need whose output is gone."""
+        """Return what is left to do: nodes that are not finished, and finished ones they need whose output is gone."""
         todo = set(self.steps) - set(finished)
-        open_questions = list(todo)
-        while open_questions:
-            for parent in self.parents(open_questions.pop()) - todo:
-                if not intact(parent):
-                    todo.add(parent)
-                    open_questions.append(parent)
+        # Backwards, since a node that has to run again may need the output of the nodes before it.
+        for node in reversed(self.steps):
+            if node not in todo and not todo.isdisjoint(self.children(node)) and not intact(node):
+                todo.add(node)
         return todo
 
 
@@ -113,15 +120,14 @@ def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan
     """The plan for a valid document, its sweeps written out; a node that is swept means all its branches."""
     import networkx as nx
 
-    whole = expansion(document, catalogue)
-    document, to, start = whole.document, whole.up_to(request.to), whole.of(request.start)
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(document.nodes)
-    graph.add_edges_from((edge.source.node, edge.target.node) for edge in document.edges)
+    expanded = expand(document, catalogue)
+    document, to, start = expanded.pipeline, expanded.up_to(request.to), expanded.copies_of(request.force_from)
+    nodes = PipelineGraph(document)
+    graph = nodes.graph
     _must_exist(graph, to, "--to")
     _must_exist(graph, start, "--from")
-    fresh = _reached(start, graph.successors)
-    wanted = _reached(to or fresh or graph, graph.predecessors)
+    force = nodes.downstream(start)
+    wanted = nodes.upstream(to or force or graph)
     if unreached := set(start) - wanted:
         raise BadInput(f"--from {', '.join(sorted(unreached))}: --to {', '.join(request.to)} does not depend on it.")
     inputs = _inputs(document)
@@ -135,20 +141,48 @@ def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan
             params_of(document, catalogue, node),
             document.nodes[node].settings,
             inputs.get(node, {}),
-            fresh=node in fresh or not node_type.cacheable,
+            force=node in force or not node_type.cacheable,
+            branch=expanded.branches.get(node) if node_type.evaluation_output else None,
+            branches=_branches(node_type, inputs.get(node, {}), expanded.branches),
         )
     return Plan(graph.subgraph(wanted).copy(), steps)
 
 
-def _reached(nodes: Iterable[str], neighbours: Callable[[str], Iterable[str]]) -> set[str]:
-    """The nodes, and all that can be reached from them."""
-    found = set(nodes)
-    pending = list(found)
-    while pending:
-        new = set(neighbours(pending.pop())) - found
-        found |= new
-        pending += new
-    return found
+def _branches(
+    node_type: NodeType, inputs: Mapping[str, list[PortRef]], branches: Mapping[str, Branch]
+) -> dict[str, list[Branch | None]]:
+    """Return the branches behind the inputs that compare evaluations; nothing if there are none."""
+    behind = {
+        port.name: [branches.get(ref.node) for ref in inputs.get(port.name, ())]
+        for port in node_type.inputs
+        if port.role == "evaluation"
+    }
+    return {port: each for port, each in behind.items() if any(each)}
+
+
+def cache_key(
+    node_type: NodeType,
+    params: NodeParams,
+    inputs: Mapping[str, Sequence[str]],
+    sources: Mapping[str, Sequence[str]],
+    fingerprint: str = "",
+    branches: Sequence[Branch | None] = (),
+) -> str:
+    """Hash of what the result depends on. ``inputs`` are content digests, ``sources`` the nodes they come from."""
+    many = {port.name for port in node_type.inputs if port.many}
+    about: dict[str, Any] = {
+        "type": node_type.name,
+        "version": node_type.version,
+        "params": params.model_dump(mode="json"),
+        "inputs": {port: list(digests) for port, digests in inputs.items()},
+        # A node that gathers many inputs may tell them apart by where they come from.
+        "sources": {port: list(nodes) for port, nodes in sources.items() if port in many},
+        "outside": fingerprint,
+    }
+    # Only where there are branches: a node outside a sweep keeps the key that it has always had.
+    if any(branches):
+        about["branches"] = [branch and asdict(branch) for branch in branches]
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 
 def _must_exist(graph: nx.DiGraph[str], nodes: Collection[str], option: str) -> None:

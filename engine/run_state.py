@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from engine.events import IN_PASSING, Entry, Event, EventLog, RunRow
+from engine.events import IN_PASSING, EventLog, LogEntry, NewEntry, RunRow
 from engine.processes import ProcessId, is_alive
 
 STARTING_SECONDS = 20.0
@@ -24,7 +24,7 @@ Otherwise = TypeVar("Otherwise")
 
 
 @dataclass(frozen=True)
-class JobState:
+class Subtask:
     """One job inside a node, such as a fit of a deep forest."""
 
     state: str
@@ -51,9 +51,9 @@ class NodeState:
     process: dict[str, Any] | None = None
     executions: int = 0
     """How often its code was started over all attempts of the run."""
-    jobs: dict[tuple[str, ...], JobState] = field(default_factory=dict)
+    subtasks: dict[tuple[str, ...], Subtask] = field(default_factory=dict)
     """The jobs inside it, by their place: layer, learner, fold."""
-    parts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    partial_results: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What it told of its result while it was at work; the same work tells the same, so an end takes nothing back."""
 
 
@@ -77,17 +77,17 @@ class RunState:
         """Whether someone is at work on it."""
         return self.state in LIVE
 
-    def names(self, *states: str) -> list[str]:
+    def nodes_in(self, *states: str) -> list[str]:
         """Ids of the nodes in one of ``states``."""
         return [name for name, node in self.nodes.items() if node.state in states]
 
 
 def run_state(log: EventLog, row: RunRow) -> RunState:
     """The present state of a run."""
-    return mark_interrupted_if_dead(fold(RunState(row.id, row.name, row.created), log.events(row.id)))
+    return mark_interrupted_if_dead(apply_events(RunState(row.id, row.name, row.created), log.events(row.id)))
 
 
-def fold(state: RunState, events: Iterable[Event]) -> RunState:
+def apply_events(state: RunState, events: Iterable[LogEntry]) -> RunState:
     """Carry ``state`` over the events that came since."""
     nodes = dict(state.nodes)
     for event in events:
@@ -128,10 +128,12 @@ def _ended(nodes: dict[str, NodeState], state: str) -> dict[str, NodeState]:
 def _queued(before: NodeState | None) -> NodeState:
     if before is None:
         return NodeState()
-    return NodeState(executions=before.executions, jobs=_left_behind(before.jobs), parts=before.parts)
+    return NodeState(
+        executions=before.executions, subtasks=_left_behind(before.subtasks), partial_results=before.partial_results
+    )
 
 
-def _left_behind(jobs: dict[tuple[str, ...], JobState]) -> dict[tuple[str, ...], JobState]:
+def _left_behind(jobs: dict[tuple[str, ...], Subtask]) -> dict[tuple[str, ...], Subtask]:
     """The jobs that an attempt finished; what was under way when it ended is not."""
     return {place: job for place, job in jobs.items() if job.state in ("done", "kept")}
 
@@ -139,26 +141,26 @@ def _left_behind(jobs: dict[tuple[str, ...], JobState]) -> dict[tuple[str, ...],
 # What single events tell
 
 
-def _fact(event: Event, name: str, kind: type[Kind], otherwise: Otherwise) -> Kind | Otherwise:
+def _fact(event: LogEntry, name: str, kind: type[Kind], otherwise: Otherwise) -> Kind | Otherwise:
     """A fact of an event, if it is there and of that kind."""
     found = event.data.get(name)
     return found if isinstance(found, kind) else otherwise
 
 
-def _number(event: Event, name: str) -> float | None:
+def _number(event: LogEntry, name: str) -> float | None:
     found = event.data.get(name)
     return found if isinstance(found, int | float) else None
 
 
-def _text(event: Event, name: str) -> str:
+def _text(event: LogEntry, name: str) -> str:
     return _fact(event, name, str, "")
 
 
-def _todo(event: Event) -> list[str]:
+def _todo(event: LogEntry) -> list[str]:
     return [name for name in _fact(event, "todo", list, []) if isinstance(name, str)]
 
 
-def _process(event: Event, name: str) -> dict[str, Any] | None:
+def _process(event: LogEntry, name: str) -> dict[str, Any] | None:
     """A process, if it is told well enough to be found."""
     match event.data.get(name):
         case {"pid": int() as pid, "began": int() as began, "boot": str() as boot}:
@@ -166,11 +168,11 @@ def _process(event: Event, name: str) -> dict[str, Any] | None:
     return None
 
 
-def _error(event: Event) -> dict[str, Any]:
+def _error(event: LogEntry) -> dict[str, Any]:
     return {"kind": "error", "message": "It is not known why.", "field": None} | _fact(event, "error", dict, {})
 
 
-def _outputs(event: Event) -> dict[str, Any] | None:
+def _outputs(event: LogEntry) -> dict[str, Any] | None:
     """What a node gave, by port; nothing if any of it cannot be told."""
     outputs = event.data.get("outputs")
     return outputs if isinstance(outputs, dict) and all(map(_is_output, outputs.values())) else None
@@ -183,23 +185,23 @@ def _is_output(value: object) -> bool:
     return False
 
 
-def _started(node: NodeState, event: Event) -> NodeState:
+def _started(node: NodeState, event: LogEntry) -> NodeState:
     return NodeState(
         "running", _fact(event, "attempt", int, 1), started=event.time, key=_fact(event, "key", str, None),
-        process=_process(event, "process"), executions=node.executions + 1, jobs=_left_behind(node.jobs),
-        parts=node.parts,
+        process=_process(event, "process"), executions=node.executions + 1, subtasks=_left_behind(node.subtasks),
+        partial_results=node.partial_results,
     )  # fmt: skip
 
 
-def _progress(node: NodeState, event: Event) -> NodeState:
+def _progress(node: NodeState, event: LogEntry) -> NodeState:
     return replace(node, fraction=_number(event, "fraction") or 0.0, text=_text(event, "text"))
 
 
-def _jobs(node: NodeState, event: Event) -> NodeState:
+def _jobs(node: NodeState, event: LogEntry) -> NodeState:
     heard = {
-        place: JobState(state, seconds, node.executions) for place, (state, seconds) in _told_jobs(event.data).items()
+        place: Subtask(state, seconds, node.executions) for place, (state, seconds) in _told_jobs(event.data).items()
     }
-    return replace(node, jobs={**node.jobs, **heard})
+    return replace(node, subtasks={**node.subtasks, **heard})
 
 
 def _told_jobs(data: dict[str, Any]) -> dict[tuple[str, ...], tuple[str, float | None]]:
@@ -216,7 +218,7 @@ def _told_jobs(data: dict[str, Any]) -> dict[tuple[str, ...], tuple[str, float |
 # What is reported on the way, once it no longer matters
 
 
-def last_jobs(passing: Iterable[Event | Entry]) -> list[Any]:
+def last_jobs(passing: Iterable[LogEntry | NewEntry]) -> list[Any]:
     """Return the last state of every job that these events report, as one event reports it.
 
     Folded after the events themselves it changes nothing, so a reader may have seen any of them.
@@ -228,9 +230,9 @@ def last_jobs(passing: Iterable[Event | Entry]) -> list[Any]:
     return [[list(place), state, seconds] for place, (state, seconds) in told.items()]
 
 
-def left_in_passing(events: Iterable[Event]) -> dict[str, list[Event]]:
+def left_in_passing(events: Iterable[LogEntry]) -> dict[str, list[LogEntry]]:
     """Return what nodes reported on the way that never ended, since their supervisor was killed."""
-    left: dict[str, list[Event]] = {}
+    left: dict[str, list[LogEntry]] = {}
     for event in events:
         if event.node is not None and event.kind in IN_PASSING:
             left.setdefault(event.node, []).append(event)
@@ -239,18 +241,18 @@ def left_in_passing(events: Iterable[Event]) -> dict[str, list[Event]]:
     return left
 
 
-def _part(node: NodeState, event: Event) -> NodeState:
+def _part(node: NodeState, event: LogEntry) -> NodeState:
     match event.data:
         case {"part": str() as part, "data": dict() as data}:
-            return replace(node, parts={**node.parts, part: data})
+            return replace(node, partial_results={**node.partial_results, part: data})
     return node
 
 
-def _retrying(node: NodeState, event: Event) -> NodeState:
+def _retrying(node: NodeState, event: LogEntry) -> NodeState:
     return replace(node, state="queued", fraction=0.0, text=_text(event, "why"), error=_error(event))
 
 
-def _finished(node: NodeState, event: Event) -> NodeState:
+def _finished(node: NodeState, event: LogEntry) -> NodeState:
     outputs = _outputs(event)
     if outputs is None:  # whoever resumes the run must not build on it
         return replace(node, state="interrupted", text="its result is not in the log")
@@ -260,25 +262,25 @@ def _finished(node: NodeState, event: Event) -> NodeState:
     )  # fmt: skip
 
 
-def _cached(node: NodeState, event: Event) -> NodeState:
+def _cached(node: NodeState, event: LogEntry) -> NodeState:
     after = _finished(node, event)
     return replace(after, state="cached", text=_text(event, "why")) if after.state == "done" else after
 
 
-def _failed(node: NodeState, event: Event) -> NodeState:
+def _failed(node: NodeState, event: LogEntry) -> NodeState:
     seconds = event.time - node.started if node.started else None
     return replace(node, state="failed", fraction=0.0, seconds=seconds, error=_error(event), text="")
 
 
-def _skipped(node: NodeState, event: Event) -> NodeState:
+def _skipped(node: NodeState, event: LogEntry) -> NodeState:
     return replace(node, state="skipped", text=_text(event, "why"))
 
 
-def _stopped(node: NodeState, event: Event) -> NodeState:
+def _stopped(node: NodeState, event: LogEntry) -> NodeState:
     return replace(node, state="cancelled", fraction=0.0, text="stopped by a cancel")
 
 
-def _reopened(node: NodeState, event: Event) -> NodeState:
+def _reopened(node: NodeState, event: LogEntry) -> NodeState:
     return replace(_queued(node), text=_text(event, "why"))
 
 

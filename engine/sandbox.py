@@ -31,7 +31,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput, Cancelled, SylvaError, reader_crashed
-from engine.executors.preload import preload
+from engine.executors.fork_server import preload
 from engine.processes import die_with_parent, exit_text, limit_memory, wait_passively
 
 if TYPE_CHECKING:

@@ -11,14 +11,25 @@ import os
 import time
 from collections import deque
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Any
 
 from engine.errors import BadInput
-from engine.events import Entry, EventLog
-from engine.executors import Executor, Failed, Failure, Finished, NodeTask, Progressed, Report, Started, Told, Worked
+from engine.events import EventLog, NewEntry
+from engine.executors import (
+    Executor,
+    Failure,
+    NodeFailed,
+    NodeFinished,
+    NodeProgress,
+    NodeStarted,
+    NodeTask,
+    PartialResult,
+    RunEvent,
+    SubtaskUpdate,
+)
 from engine.files import Files
-from engine.keys import node_key
-from engine.plan import Plan, PlannedNode, RunOptions
+from engine.plan import Plan, PlannedNode, RunOptions, cache_key
 from engine.run_state import last_jobs
 from engine.store import Artifact, CacheEntry, Store
 
@@ -54,9 +65,9 @@ class Scheduler:
         self.ready: deque[str] = deque()
         self.startable: deque[str] = deque()
         self.later: list[tuple[float, str]] = []
-        self.passing: dict[str, list[Entry]] = {}
+        self.passing: dict[str, list[NewEntry]] = {}
         self.files = Files(self.store.workspace.root, self.request.allow_absolute)
-        self.room = self._room()
+        self.bytes_left = self._bytes_left()
         for node in self.plan.steps:
             if node not in self.outputs:
                 self._queue(node)
@@ -74,11 +85,11 @@ class Scheduler:
                 if reports:
                     with self.log.together():
                         for report in reports:
-                            self._take(report)
+                            self._handle(report)
         if self.cancelled:
             with self.log.together():
                 for node in self.executor.stop():
-                    self._tell("stopped", node)
+                    self._record("stopped", node)
             return "cancelled"
         return "failed" if self.failed else "done"
 
@@ -108,14 +119,15 @@ class Scheduler:
     def _key(self, step: PlannedNode) -> str:
         digests = {port: [output.digest for output in outputs] for port, outputs in self._inputs(step).items()}
         fingerprint = step.type.fingerprint(step.params, self.files) if step.type.fingerprint else ""
-        return node_key(step.type, step.params, digests, _sources(step), fingerprint)
+        branches = [step.branch, *chain.from_iterable(step.branches.values())]
+        return cache_key(step.type, step.params, digests, _sources(step), fingerprint, branches)
 
     def _usable_result(self, step: PlannedNode) -> CacheEntry | None:
         result = self.store.find(self.keys[step.id])
         promised = {port.name: port.type for port in step.type.outputs}
         if result and {port: output.type for port, output in result.outputs.items()} != promised:
             return None
-        return result if result and (not step.fresh or result.run == self.run_id) else None
+        return result if result and (not step.force or result.run == self.run_id) else None
 
     def _inputs(self, step: PlannedNode) -> dict[str, list[Artifact]]:
         return {port: [self.outputs[end.node][end.port] for end in ends] for port, ends in step.inputs.items()}
@@ -142,12 +154,14 @@ class Scheduler:
             key=self.keys[step.id],
             inputs=self._inputs(step),
             sources=_sources(step),
-            fresh=step.fresh,
+            branch=step.branch,
+            branches=step.branches,
+            force=step.force,
             allow_absolute=request.allow_absolute,
             threads=max(1, len(os.sched_getaffinity(0)) // max(1, at_once)),
             timeout=settings.timeout or request.timeout,
             memory_limit=settings.memory_limit or request.memory_limit or self.default_memory,
-            room=self.room,
+            bytes_left=self.bytes_left,
             imports=step.type.imports,
         )
 
@@ -158,36 +172,38 @@ class Scheduler:
 
     # What becomes of it.
 
-    def _take(self, report: Report) -> None:
+    def _handle(self, report: RunEvent) -> None:
         match report:
-            case Started(node, process):
-                self._tell("started", node, attempt=self.attempts[node], key=self.keys[node], process=process.to_dict())
-            case Progressed(node, fraction, text):
+            case NodeStarted(node, process):
+                self._record(
+                    "started", node, attempt=self.attempts[node], key=self.keys[node], process=process.to_dict()
+                )
+            case NodeProgress(node, fraction, text):
                 self._progress(node, fraction, text)
-            case Worked(node, jobs):
+            case SubtaskUpdate(node, jobs):
                 entry = self.log.append(self.run_id, "jobs", node, jobs=jobs)
                 self.passing.setdefault(node, []).append(entry)
-            case Told(node, part, data):
-                self._tell("part", node, part=part, data=data)
-            case Finished(node):
+            case PartialResult(node, part, data):
+                self._record("part", node, part=part, data=data)
+            case NodeFinished(node):
                 self.running.discard(node)
                 self._finish(node)
-            case Failed(node, failure):
+            case NodeFailed(node, failure):
                 self.running.discard(node)
-                self._judge(node, failure)
+                self._retry_or_fail(node, failure)
 
     def _finish(self, node: str) -> None:
         result = self.store.find(self.keys[node])
         if result is None:
-            self._judge(node, Failure("crashed", "finished, but its result is not in the store"))
+            self._retry_or_fail(node, Failure("crashed", "finished, but its result is not in the store"))
             return
-        if self.room is not None:
-            self.room -= sum(output.size for output in result.outputs.values())
+        if self.bytes_left is not None:
+            self.bytes_left -= sum(output.size for output in result.outputs.values())
         self._complete("finished", result, node)
 
     def _complete(self, kind: str, result: CacheEntry, node: str, **facts: str) -> None:
         outputs = {port: output.to_dict() for port, output in result.outputs.items()}
-        self._tell(kind, node, key=result.key, seconds=result.seconds, outputs=outputs, **facts)
+        self._record(kind, node, key=result.key, seconds=result.seconds, outputs=outputs, **facts)
         self.outputs[node] = result.outputs
         for child in self.plan.children(node):
             if node in self.waiting.get(child, ()):
@@ -199,7 +215,7 @@ class Scheduler:
         if not self.waiting[node]:
             self.ready.append(node)
 
-    def _judge(self, node: str, failure: Failure) -> None:
+    def _retry_or_fail(self, node: str, failure: Failure) -> None:
         """Repair, try again or give up."""
         settings = self.plan.steps[node].settings
         if failure.kind == "corrupt" and self.repairs.get(node, 0) < REPAIRS:
@@ -210,14 +226,14 @@ class Scheduler:
         if failure.kind != "bad-input" and self.failures[node] <= (settings.retries or self.request.retries):
             wait = min(BACK_OFF_SECONDS * 2 ** (self.failures[node] - 1), LONGEST_BACK_OFF)
             why = f"failed: {failure.message}; tries again in {wait:g} s"
-            self._tell("retrying", node, why=why, error=asdict(failure))
+            self._record("retrying", node, why=why, error=asdict(failure))
             heapq.heappush(self.later, (time.monotonic() + wait, node))
         else:
             self._fail(node, failure)
 
     def _repair(self, node: str, failure: Failure) -> None:
         """An input was damaged on disk: have whoever made it make it again, then come back to ``node``."""
-        self._tell("reopened", node, why=failure.message)
+        self._record("reopened", node, why=failure.message)
         for end in [end for ends in self.plan.steps[node].inputs.values() for end in ends]:
             output = self.outputs.get(end.node, {}).get(end.port)
             # It may have been made again meanwhile, for another node that found the damage first.
@@ -228,7 +244,7 @@ class Scheduler:
 
     def _make_again(self, node: str, why: str) -> None:
         del self.outputs[node]
-        self._tell("reopened", node, why=why)
+        self._record("reopened", node, why=why)
         for child in self.plan.children(node):
             for queue in (self.ready, self.startable):
                 if child in queue:
@@ -238,11 +254,11 @@ class Scheduler:
 
     def _fail(self, node: str, failure: Failure) -> None:
         self.failed.add(node)
-        self._tell("failed", node, error=asdict(failure))
+        self._record("failed", node, error=asdict(failure))
         for below in self.plan.descendants(node):
             if below not in self.skipped and below not in self.outputs:
                 self.skipped.add(below)
-                self._tell("skipped", below, why=f"needs '{node}', which failed")
+                self._record("skipped", below, why=f"needs '{node}', which failed")
 
     def _requeue_due(self) -> None:
         while self.later and self.later[0][0] <= time.monotonic():
@@ -251,7 +267,7 @@ class Scheduler:
     def _until_next_retry(self) -> float | None:
         return max(0.0, self.later[0][0] - time.monotonic()) if self.later else None
 
-    def _room(self) -> int | None:
+    def _bytes_left(self) -> int | None:
         limit = self.request.store_limit
         return None if limit is None else limit - self.store.size()
 
@@ -262,7 +278,7 @@ class Scheduler:
         others = [entry for entry in self.passing.get(node, []) if entry.kind != "progress"]
         self.passing[node] = [*others, entry]
 
-    def _tell(self, kind: str, node: str, **facts: Any) -> None:
+    def _record(self, kind: str, node: str, **facts: Any) -> None:
         """Note what became of a node. Once it has ended, one event says how its jobs ended and none how far it was."""
         passing = [] if kind in ("started", "part") else self.passing.pop(node, [])
         jobs = last_jobs(passing)

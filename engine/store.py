@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from engine.atomic import sync
+from engine.atomic import replacing, sync
 from engine.crash_points import crash_point
 from engine.errors import CorruptObject, SylvaError
 from engine.values import VALUES, Savable
@@ -91,16 +91,16 @@ class Store:
     workspace: Workspace
     scratch: str = "shared"
 
-    def put(self, port_type: str, value: Savable, *, node: str = "", room: int | None = None) -> Artifact:
-        """Keep ``value`` durably; the same content is kept once. ``room`` is how many bytes may still be added."""
+    def put(self, port_type: str, value: Savable, *, node: str = "", bytes_left: int | None = None) -> Artifact:
+        """Store ``value`` durably; equal content is stored once. ``bytes_left`` is how much may still be added."""
         crash_point("before-write", node)
         with self._temporary_folder() as folder:
             value.save(folder)
             files = _hashed_and_synced(folder)
             output = Artifact(port_type, _digest_of(files), files)
-            if room is not None and output.size > room:
+            if bytes_left is not None and output.size > bytes_left:
                 raise SylvaError(
-                    f"the store has {room:,} bytes left of its limit and this output needs {output.size:,}; "
+                    f"the store has {bytes_left:,} bytes left of its limit and this output needs {output.size:,}; "
                     "free space with `sylva gc` or raise --store-limit"
                 )
             crash_point("after-temporary", node)
@@ -111,11 +111,8 @@ class Store:
     def record(self, result: CacheEntry) -> None:
         """Say what a key stands for: the moment from which the work is finished."""
         path = self._record_path(result.key)
-        temporary = self._scratch() / uuid4().hex
-        temporary.write_text(json.dumps(asdict(result)), encoding="utf-8")
-        sync(temporary)
-        temporary.replace(path)
-        sync(path.parent)
+        with replacing(path, self._scratch()) as temporary:
+            temporary.write_text(json.dumps(asdict(result)), encoding="utf-8")
         crash_point("after-record", result.node)
 
     def find(self, key: str) -> CacheEntry | None:

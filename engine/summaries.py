@@ -23,9 +23,9 @@ from engine.events import EventLog, Noted, RunRow
 from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
 from engine.problems import InvalidPipeline
-from engine.run_state import LIVE, RunState, fold, mark_interrupted_if_dead
+from engine.run_state import LIVE, RunState, apply_events, mark_interrupted_if_dead
 from engine.store import Artifact, Store
-from engine.sweeps import as_run, has_sweep
+from engine.sweeps import expand_past, has_sweep
 from engine.values import Report
 
 ON_THE_WAY = ("progress", "jobs", "part")
@@ -121,7 +121,7 @@ def _told(log: EventLog, noted: Noted) -> tuple[RunState, dict[str, Any]]:
         return saved, noted.facts
     if saved is None or noted.summarised > noted.last_event:
         saved = RunState(noted.id, noted.name, noted.created)
-    state = fold(saved, log.events(noted.id, saved.last_event, nodes=False))
+    state = apply_events(saved, log.events(noted.id, saved.last_event, nodes=False))
     told = replace(state, nodes={})
     return told, {
         "state": told.state,
@@ -152,7 +152,7 @@ def _from_facts(noted: Noted) -> RunState | None:
 
 def result_state(log: EventLog, row: RunRow) -> RunState:
     """Return what the events of a run say of its results; what nodes reported on the way is left out."""
-    return fold(RunState(row.id, row.name, row.created), log.events(row.id, without=ON_THE_WAY))
+    return apply_events(RunState(row.id, row.name, row.created), log.events(row.id, without=ON_THE_WAY))
 
 
 def final_reports(row: RunRow, state: RunState) -> dict[str, Artifact]:
@@ -175,7 +175,7 @@ def written_out(text: str) -> Pipeline | None:
         document = parse(text)
     except InvalidPipeline:
         return None
-    return as_run(document, load_catalog()).document if has_sweep(document) else document
+    return expand_past(document, load_catalog()).pipeline if has_sweep(document) else document
 
 
 def most_telling(reports: Iterable[Report]) -> Report | None:

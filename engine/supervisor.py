@@ -18,14 +18,14 @@ from pathlib import Path
 from engine.catalogue import load_catalog
 from engine.crash_points import SUPERVISOR, crash_point
 from engine.errors import SylvaError
-from engine.events import Event, EventLog, RunRow
+from engine.events import EventLog, LogEntry, RunRow
 from engine.executors import Executor
 from engine.executors.local import LocalExecutor
 from engine.handover import Order, receive_order
 from engine.pipeline_file import parse
 from engine.plan import Plan, RunOptions, make_plan
 from engine.processes import ProcessId, end_leftover, identify, usable_memory, wait_passively
-from engine.run_state import RunState, fold, last_jobs, left_in_passing
+from engine.run_state import RunState, apply_events, last_jobs, left_in_passing
 from engine.scheduler import Scheduler
 from engine.store import Artifact, Store
 from engine.summaries import summarise
@@ -66,7 +66,7 @@ def _executor(workspace: Workspace, request: RunOptions) -> Executor:
 
 def _carry_out(log: EventLog, row: RunRow, plan: Plan, request: RunOptions, executor: Executor, store: Store) -> str:
     events = log.events(row.id)
-    before = fold(RunState(row.id, row.name, row.created), events)
+    before = apply_events(RunState(row.id, row.name, row.created), events)
     _end_leftovers(before)
     store.clear_scratch()
     finished = _finished(before, plan)
@@ -89,7 +89,7 @@ def _carry_out(log: EventLog, row: RunRow, plan: Plan, request: RunOptions, exec
     return state
 
 
-def _condense(log: EventLog, run: str, events: Sequence[Event]) -> None:
+def _condense(log: EventLog, run: str, events: Sequence[LogEntry]) -> None:
     """Write what a killed supervisor left of the jobs inside nodes in one event each, of the same moment."""
     for node, passing in left_in_passing(events).items():
         jobs = last_jobs(passing)
@@ -115,7 +115,7 @@ def _finished(before: RunState, plan: Plan) -> dict[str, dict[str, Artifact]]:
 def _obey_signals(scheduler: Scheduler, executor: Executor) -> None:
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: scheduler.cancel())
-    # The nursery's end must be noticed while waiting.
+    # The fork server's end must be noticed while waiting.
     signal.signal(signal.SIGCHLD, lambda *_: executor.wake())
 
 

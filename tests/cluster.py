@@ -81,7 +81,7 @@ class Cluster:
         """
         return Counter(line.split()[0] for line in self.lab.trace())
 
-    # Who is who. A host forks its nursery and that one the nodes, so the three look alike.
+    # Who is who. A host forks its fork server and that one the nodes, so the three look alike.
 
     def workers(self) -> set[int]:
         """The Dask workers, once all have started; above each is its nanny."""
@@ -89,11 +89,11 @@ class Cluster:
 
     def nodes(self) -> list[int]:
         """The processes in which nodes run."""
-        parents = {pid: parent(pid) for pid, line in self.lab.processes().items() if "engine.executors.host" in line}
-        return [pid for pid, nursery in parents.items() if parents.get(nursery) in parents]
+        parents = {pid: parent(pid) for pid, line in self.lab.processes().items() if "engine.executors.dask" in line}
+        return [pid for pid, fork_server in parents.items() if parents.get(fork_server) in parents]
 
     def worker_of(self, node: int) -> int:
-        """The Dask worker a node belongs to: above the node are its nursery, the host and then the worker."""
+        """The Dask worker a node belongs to: above the node are its fork_server, the host and then the worker."""
         return parent(parent(parent(node)))
 
     def left_by_nodes(self) -> list[int]:

@@ -2,7 +2,7 @@
 
 - ``NodeTask``        everything a worker must know to run one node, as plain JSON
 - ``Executor``   the interface
-- ``local``      processes on this machine; ``nursery`` forks them, ``worker`` is what runs inside one
+- ``local``      processes on this machine; ``fork server`` forks them, ``worker`` is what runs inside one
 - ``dask``       tasks on the workers of a Dask cluster; ``host`` is the process beside a Dask worker that runs them
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
+from engine.node_types import Branch
 from engine.processes import ProcessId
 from engine.store import Artifact
 
@@ -29,13 +30,15 @@ class NodeTask:
     key: str
     inputs: dict[str, list[Artifact]]
     sources: dict[str, list[str]]
-    fresh: bool
+    branch: Branch | None
+    branches: dict[str, list[Branch | None]]
+    force: bool
     allow_absolute: bool
     threads: int
     timeout: float | None
     memory_limit: int
     """Megabytes."""
-    room: int | None
+    bytes_left: int | None
     """Bytes that may still be added to the store."""
     imports: tuple[str, ...]
 
@@ -47,7 +50,10 @@ class NodeTask:
     def from_dict(cls, about: dict[str, Any]) -> NodeTask:
         """From plain JSON."""
         inputs = {port: [Artifact.from_dict(each) for each in outputs] for port, outputs in about["inputs"].items()}
-        return cls(**{**about, "inputs": inputs, "imports": tuple(about["imports"])})
+        branches = {port: [each and Branch(**each) for each in listed] for port, listed in about["branches"].items()}
+        branch = about["branch"] and Branch(**about["branch"])
+        typed = {"inputs": inputs, "branch": branch, "branches": branches, "imports": tuple(about["imports"])}
+        return cls(**about | typed)
 
 
 @dataclass(frozen=True)
@@ -67,77 +73,83 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Started:
+class NodeStarted:
     """The node's process runs."""
 
+    kind: ClassVar = "started"
     node: str
     process: ProcessId
 
 
 @dataclass(frozen=True)
-class Progressed:
+class NodeProgress:
     """How far the node is."""
 
+    kind: ClassVar = "progress"
     node: str
     fraction: float
     text: str
 
 
 @dataclass(frozen=True)
-class Worked:
+class SubtaskUpdate:
     """What became of jobs inside the node, as ``[place, state, seconds]``."""
 
+    kind: ClassVar = "jobs"
     node: str
     jobs: list[Any]
 
 
 @dataclass(frozen=True)
-class Told:
+class PartialResult:
     """A finished part of the node's result, as plain JSON."""
 
+    kind: ClassVar = "part"
     node: str
     part: str
     data: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Finished:
+class NodeFinished:
     """The node's result is in the store."""
 
+    kind: ClassVar = "finished"
     node: str
 
 
 @dataclass(frozen=True)
-class Failed:
+class NodeFailed:
     """The node ended without a result."""
 
+    kind: ClassVar = "failed"
     node: str
     failure: Failure
 
 
-Report = Started | Progressed | Worked | Told | Finished | Failed
+RunEvent = NodeStarted | NodeProgress | SubtaskUpdate | PartialResult | NodeFinished | NodeFailed
 
 
-def report_to_dict(report: Report) -> dict[str, Any]:
+def event_to_dict(report: RunEvent) -> dict[str, Any]:
     """A report as plain JSON, to be sent to another process."""
-    return {"kind": type(report).__name__.lower(), **asdict(report)}
+    return {"kind": report.kind, **asdict(report)}
 
 
-def report_from_dict(about: dict[str, Any]) -> Report:
+def event_from_dict(about: dict[str, Any]) -> RunEvent:
     """A report from plain JSON."""
     node = about["node"]
     match about["kind"]:
         case "started":
-            return Started(node, ProcessId(**about["process"]))
-        case "progressed":
-            return Progressed(node, about["fraction"], about["text"])
-        case "worked":
-            return Worked(node, about["jobs"])
-        case "told":
-            return Told(node, about["part"], about["data"])
+            return NodeStarted(node, ProcessId(**about["process"]))
+        case "progress":
+            return NodeProgress(node, about["fraction"], about["text"])
+        case "jobs":
+            return SubtaskUpdate(node, about["jobs"])
+        case "part":
+            return PartialResult(node, about["part"], about["data"])
         case "finished":
-            return Finished(node)
-    return Failed(node, Failure(**about["failure"]))
+            return NodeFinished(node)
+    return NodeFailed(node, Failure(**about["failure"]))
 
 
 class Executor(Protocol):
@@ -150,7 +162,7 @@ class Executor(Protocol):
     def submit(self, job: NodeTask, upcoming: Mapping[str, None]) -> None:
         """Start a job. ``upcoming`` names modules later jobs will need, to be loaded while there is time."""
 
-    def wait(self, timeout: float | None) -> list[Report]:
+    def wait(self, timeout: float | None) -> list[RunEvent]:
         """What has happened; waits for something to happen at most ``timeout`` seconds."""
 
     def wake(self) -> None:

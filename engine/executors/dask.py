@@ -15,26 +15,44 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import os
+import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 from uuid import uuid4
 
+from engine.catalogue import load_catalog
 from engine.errors import SylvaError
-from engine.executors import Failed, Failure, Finished, NodeTask, Report, Started, report_from_dict, report_to_dict
-from engine.executors.host import Host
+from engine.executors import (
+    Failure,
+    NodeFailed,
+    NodeFinished,
+    NodeStarted,
+    NodeTask,
+    RunEvent,
+    event_from_dict,
+    event_to_dict,
+)
+from engine.executors.local import GRACE_SECONDS, LocalExecutor
+from engine.processes import die_with_parent, usable_memory, wait_passively
 from engine.workspace import Workspace
 
 CONNECT_SECONDS = 5.0
 STOP_SECONDS = 2.0
 LOOK_SECONDS = 0.2
 """How often a task looks whether it is still wanted."""
+HOST_LOOK_SECONDS = 1.0
 COUNT_SECONDS = 1.0
 """How often the workers are counted."""
 PATIENCE = "SYLVA_CLUSTER_PATIENCE"
@@ -86,12 +104,12 @@ class DaskExecutor:
             )
         except Exception as error:  # the client gave up on a scheduler that went away
             self.tasks[key] = _Task(job, None)
-            self._inbox.put({"key": key, **report_to_dict(Failed(job.node, self._explain(error)))})
+            self._inbox.put({"key": key, **event_to_dict(NodeFailed(job.node, self._explain(error)))})
         else:
             self.tasks[key] = _Task(job, future)
             future.add_done_callback(self._take_outcome)
 
-    def wait(self, timeout: float | None) -> list[Report]:
+    def wait(self, timeout: float | None) -> list[RunEvent]:
         """What tasks told and how they ended; also whether there is still a cluster."""
         limit = COUNT_SECONDS if timeout is None else min(timeout, COUNT_SECONDS)
         reports = [report for message in self._messages(limit) for report in self._understand(message)]
@@ -127,16 +145,16 @@ class DaskExecutor:
                 messages.append(self._inbox.get_nowait())
         return messages
 
-    def _understand(self, message: Message) -> list[Report]:
+    def _understand(self, message: Message) -> list[RunEvent]:
         key = message.get("key")
         task = self.tasks.get(key) if key else None
         if task is None or message["kind"] == "stopped":
             return []
-        report = report_from_dict(message)
+        report = event_from_dict(message)
         match report:
-            case Started():
+            case NodeStarted():
                 task.started = True
-            case Finished() | Failed():
+            case NodeFinished() | NodeFailed():
                 del self.tasks[message["key"]]
         return [report]
 
@@ -148,7 +166,7 @@ class DaskExecutor:
         try:
             outcome = future.result()
         except (Exception, CancelledError) as error:
-            outcome = report_to_dict(Failed(task.job.node, self._explain(error)))
+            outcome = event_to_dict(NodeFailed(task.job.node, self._explain(error)))
         if outcome["kind"] == "finished":
             self._wait_until_visible(future.key, task.job)
         self._inbox.put({"key": future.key, **outcome})
@@ -177,13 +195,13 @@ class DaskExecutor:
         if self._threads:
             self._had_workers = self._counted
 
-    def _give_up_without_workers(self) -> list[Report]:
+    def _give_up_without_workers(self) -> list[RunEvent]:
         if self._threads or not self.tasks or time.monotonic() - self._had_workers < self.patience:
             return []
         lost = [task.job.node for task in self.tasks.values()]
         self._cancel_all()
         why = f"was lost: the Dask scheduler at {self.address} has had no worker for {self.patience:g} s; start some"
-        return [Failed(node, Failure("lost", why)) for node in lost]
+        return [NodeFailed(node, Failure("lost", why)) for node in lost]
 
     def _cancel_all(self) -> None:
         futures = [task.future for task in self.tasks.values() if task.future]
@@ -218,33 +236,33 @@ def run_job(about: dict[str, Any], upcoming: list[str], topic: str) -> Message:
     worker = _distributed().get_worker()
     job, key = NodeTask.from_dict(about), worker.get_current_task()
     if not Workspace(Path(job.workspace)).run_folder(job.run).is_dir():
-        return report_to_dict(Failed(job.node, _unseen(job, worker.address)))
+        return event_to_dict(NodeFailed(job.node, _unseen(job, worker.address)))
     host = _host(job.workspace)
-    host.begin(about, upcoming)
+    host.submit(about, upcoming)
     while _is_wanted(worker, key):
         try:
-            report = host.hear(LOOK_SECONDS)
+            report = host.receive(LOOK_SECONDS)
         except (EOFError, OSError):
             lost = Failure("crashed", f"lost its process: the host beside Dask worker {worker.address} was killed")
-            return report_to_dict(Failed(job.node, lost))
+            return event_to_dict(NodeFailed(job.node, lost))
         if report and report["kind"] in ("finished", "failed"):
             return report
         if report:
             worker.log_event(topic, {"key": key, **report})
-    host.end()
+    host.terminate()
     worker.log_event(topic, {"key": key, "kind": "stopped"})
     # Should the worker be closing while the run goes on, Dask gives the job to another.
     raise _distributed().Reschedule
 
 
-def _host(workspace: str) -> Host:
+def _host(workspace: str) -> NodeHost:
     """The host of this thread, started when it is first needed."""
-    host: Host | None = getattr(_of_this_thread, "host", None)
+    host: NodeHost | None = getattr(_of_this_thread, "host", None)
     if host and host.alive and host.workspace == workspace:
         return host
     if host:
-        host.end()
-    _of_this_thread.host = host = Host(workspace)
+        host.terminate()
+    _of_this_thread.host = host = NodeHost(workspace)
     return host
 
 
@@ -260,3 +278,92 @@ def _unseen(job: NodeTask, address: str) -> Failure:
         f"the Dask worker {address} does not see the workspace {job.workspace}; "
         "every worker must see it under that path, over NFS for instance",
     )
+
+
+# The host: a process beside a Dask worker that runs one node at a time.
+
+
+class NodeHost:
+    """A host for jobs of one workspace, as the thread that started it sees it."""
+
+    def __init__(self, workspace: str) -> None:
+        self.workspace = workspace
+        self._line, end = Pipe()
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "engine.executors.dask", workspace, str(os.getpid()), str(end.fileno())],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[end.fileno()],
+            start_new_session=True,
+        )
+        end.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can take a job."""
+        return self._process.poll() is None
+
+    def submit(self, job: dict[str, Any], upcoming: Iterable[str]) -> None:
+        """Hand over a job. A host that has just died is noticed in ``hear``."""
+        with contextlib.suppress(OSError):
+            self._line.send_bytes(json.dumps({"job": job, "upcoming": list(upcoming)}).encode())
+
+    def receive(self, timeout: float) -> dict[str, Any] | None:
+        """Its next report, if one comes in time; ``OSError`` or ``EOFError`` once the host is gone."""
+        return json.loads(self._line.recv_bytes()) if self._line.poll(timeout) else None
+
+    def terminate(self) -> None:
+        """End it and the node it runs; returns when both are gone."""
+        self._process.terminate()
+        try:
+            self._process.wait(GRACE_SECONDS + HOST_LOOK_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._line.close()
+
+
+def serve(workspace: Path, dask_worker: int, line: Connection) -> None:
+    """Run the jobs that come, one after the other, until the Dask worker is gone or says so."""
+    die_with_parent(dask_worker, signal.SIGTERM)
+    wait_passively()
+    load_catalog()  # every node's process is a copy of this one and has it too
+    executor = LocalExecutor(Workspace(workspace), slots=1)
+    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGCHLD, lambda *_: executor.wake())
+    try:
+        while True:
+            order = json.loads(line.recv_bytes())
+            job = fit_to_this_machine(NodeTask.from_dict(order["job"]))
+            for report in _run_one(executor, job, order["upcoming"]):
+                line.send_bytes(json.dumps(event_to_dict(report)).encode())
+    except (EOFError, OSError):
+        pass  # nobody is left at the other end
+    finally:
+        executor.stop()
+        executor.close()
+
+
+def _leave(*_: object) -> None:
+    # Asked twice, by the Dask worker and by its death, it must still finish ending its node.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit()
+
+
+def _run_one(executor: LocalExecutor, job: NodeTask, upcoming: list[str]) -> Iterator[RunEvent]:
+    executor.submit(job, dict.fromkeys(upcoming))
+    while executor.running:
+        yield from executor.wait(HOST_LOOK_SECONDS)
+
+
+def fit_to_this_machine(job: NodeTask) -> NodeTask:
+    """The job with the threads and the memory there are here, which the supervisor cannot know."""
+    threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return replace(
+        job,
+        threads=max(1, int(threads)) if threads.isdigit() else 1,
+        memory_limit=min(job.memory_limit, usable_memory()),
+    )
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]), int(sys.argv[2]), Connection(int(sys.argv[3])))

@@ -1,16 +1,18 @@
 """The process from which every worker is forked.
 
 It has one thread and nothing open but two sockets, so forking it is safe, and it has loaded the slow libraries,
-so a forked worker starts at once. Workers and nursery tell the supervisor what happens through one datagram
+so a forked worker starts at once. Workers and fork server tell the supervisor what happens through one datagram
 socket: each message arrives whole, and a worker's last word arrives before the news of its end.
 
-The kernel ends the nursery with its supervisor and every worker with the nursery.
+The kernel ends the fork server with its supervisor and every worker with the fork server.
 """
 
 from __future__ import annotations
 
 import contextlib
 import faulthandler
+import gc
+import importlib
 import json
 import os
 import select
@@ -18,13 +20,12 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from engine.executors import NodeTask
-from engine.executors.preload import preload
 from engine.executors.worker import describe, execute
 from engine.processes import die_with_parent, identify, kill_group, limit_memory
 from engine.workspace import Workspace
@@ -33,8 +34,8 @@ NICENESS = 5
 """Nodes use all the machine has, but what people look at meanwhile comes first."""
 
 
-def start_nursery() -> tuple[int, socket.socket, socket.socket]:
-    """Fork a nursery; its process id, the socket for requests and the socket of reports."""
+def start_fork_server() -> tuple[int, socket.socket, socket.socket]:
+    """Fork a fork server; its process id, the socket for requests and the socket of reports."""
     requests, requests_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     reports, reports_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     supervisor = os.getpid()
@@ -46,20 +47,38 @@ def start_nursery() -> tuple[int, socket.socket, socket.socket]:
     try:
         die_with_parent(supervisor)
         _close_all_but(requests_end.fileno(), reports_end.fileno())
-        _Nursery(requests_end, reports_end).serve()
+        _ForkServer(requests_end, reports_end).serve()
     finally:
         os._exit(0)
 
 
+def preload(modules: Iterable[str]) -> None:
+    """Load what is not loaded yet. What cannot be loaded fails the node that needs it, later, with its own message."""
+    missing = [name for name in modules if name not in sys.modules]
+    for name in missing:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            print(f"{name} could not be loaded ahead of time: {error}", file=sys.stderr, flush=True)
+    if not missing:
+        return
+    if "pyarrow" in sys.modules:
+        # At its first conversion Arrow looks for pandas and loads it where it is installed; else every worker would.
+        sys.modules["pyarrow"].scalar(0)
+    # A collection in a worker would touch, and so copy, every page it shares with this process.
+    gc.collect()
+    gc.freeze()
+
+
 def _close_all_but(*kept: int) -> None:
-    """A nursery that replaces a lost one is forked amid a run: nothing it starts may hold on to the run's locks."""
+    """A fork server that replaces a lost one is forked amid a run: nothing it starts may hold on to the run's locks."""
     for handle in [int(each.name) for each in Path("/proc/self/fd").iterdir()]:
         if handle > 2 and handle not in kept:
             with contextlib.suppress(OSError):
                 os.close(handle)
 
 
-class _Nursery:
+class _ForkServer:
     def __init__(self, requests: socket.socket, reports: socket.socket) -> None:
         self.requests = requests
         self.reports = reports
@@ -99,22 +118,22 @@ class _Nursery:
             yield json.loads(line)
 
     def _fork(self, job: NodeTask) -> None:
-        nursery = os.getpid()
+        fork_server = os.getpid()
         pid = os.fork()
         if not pid:
             try:
-                self._become_worker(job, nursery)
+                self._become_worker(job, fork_server)
             finally:
                 os._exit(0)
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
         self.children[pid] = job
 
-    def _become_worker(self, job: NodeTask, nursery: int) -> None:
+    def _become_worker(self, job: NodeTask, fork_server: int) -> None:
         os.setpgid(0, 0)
-        die_with_parent(nursery)
+        die_with_parent(fork_server)
         os.nice(NICENESS)
-        # Told by the worker itself, so that it comes before everything else it tells.
+        # Sent by the worker itself, so that it comes before everything else it tells.
         self._tell(job, "started", process=identify().to_dict())
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

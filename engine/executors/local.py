@@ -14,8 +14,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import reader_crashed
-from engine.executors import Failed, Failure, Finished, NodeTask, Progressed, Report, Started, Told, Worked
-from engine.executors.fork_server import start_nursery
+from engine.executors import (
+    Failure,
+    NodeFailed,
+    NodeFinished,
+    NodeProgress,
+    NodeStarted,
+    NodeTask,
+    PartialResult,
+    RunEvent,
+    SubtaskUpdate,
+)
+from engine.executors.fork_server import start_fork_server
 from engine.executors.worker import out_of_memory
 from engine.processes import ProcessId, exit_text, kill_group
 from engine.workspace import Workspace
@@ -37,7 +47,7 @@ class _Running:
 
 
 class LocalExecutor:
-    """As many worker processes at once as ``slots``, forked from a nursery."""
+    """As many worker processes at once as ``slots``, forked from a fork server."""
 
     def __init__(self, workspace: Workspace, slots: int) -> None:
         self.workspace = workspace
@@ -45,7 +55,7 @@ class LocalExecutor:
         self.running: dict[str, _Running] = {}
         self._wake, self._wake_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._unsent = b""
-        self._nursery, self._requests, self._reports = start_nursery()
+        self._fork_server, self._requests, self._reports = start_fork_server()
 
     @property
     def free(self) -> int:
@@ -53,12 +63,12 @@ class LocalExecutor:
         return self.slots - len(self.running)
 
     def submit(self, job: NodeTask, upcoming: Mapping[str, None]) -> None:
-        """Ask the nursery for a worker."""
+        """Ask the fork server for a worker."""
         self.running[job.node] = _Running(job)
         self._unsent += json.dumps({"job": job.to_dict(), "upcoming": dict(upcoming)}).encode() + b"\n"
         self._send()
 
-    def wait(self, timeout: float | None) -> list[Report]:
+    def wait(self, timeout: float | None) -> list[RunEvent]:
         """What workers told, which of them ended, and which took too long."""
         unsent = [self._requests] if self._unsent else []
         readable, writable, _ = select.select([self._reports.fileno(), self._wake], unsent, [], self._patience(timeout))
@@ -68,7 +78,7 @@ class LocalExecutor:
             os.read(self._wake, 4096)
         reports = self._read_reports()
         self._end_overdue()
-        return reports + self._replace_lost_nursery()
+        return reports + self._replace_lost_fork_server()
 
     def wake(self) -> None:
         """Make ``wait`` return."""
@@ -92,16 +102,16 @@ class LocalExecutor:
         return list(stopping)
 
     def close(self) -> None:
-        """End the nursery and with it whatever still runs."""
+        """End the fork server and with it whatever still runs."""
         self._requests.close()
-        os.kill(self._nursery, signal.SIGKILL)
+        os.kill(self._fork_server, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(self._nursery, 0)
+            os.waitpid(self._fork_server, 0)
         self._reports.close()
 
     def _send(self) -> None:
-        """As much as the nursery takes now: it may itself be waiting for its reports to be read."""
-        # A nursery that has just died is noticed in `wait`, which fails its jobs.
+        """As much as the fork server takes now: it may itself be waiting for its reports to be read."""
+        # A fork server that has just died is noticed in `wait`, which fails its jobs.
         with contextlib.suppress(OSError):
             while self._unsent:
                 self._unsent = self._unsent[self._requests.send(self._unsent, socket.MSG_DONTWAIT) :]
@@ -113,8 +123,8 @@ class LocalExecutor:
             limits.append(timeout)
         return max(0.0, min(limits)) if limits else None
 
-    def _read_reports(self) -> list[Report]:
-        reports: list[Report] = []
+    def _read_reports(self) -> list[RunEvent]:
+        reports: list[RunEvent] = []
         while select.select([self._reports], [], [], 0)[0]:
             message = json.loads(self._reports.recv(1 << 20))
             running = self.running.get(message["node"])
@@ -122,7 +132,7 @@ class LocalExecutor:
                 reports += self._understand(running, message)
         return reports
 
-    def _understand(self, running: _Running, message: dict[str, Any]) -> list[Report]:
+    def _understand(self, running: _Running, message: dict[str, Any]) -> list[RunEvent]:
         node = running.job.node
         match message["kind"]:
             case "started":
@@ -130,24 +140,24 @@ class LocalExecutor:
                 running.leader = process.pid
                 if running.job.timeout:
                     running.deadline = time.monotonic() + running.job.timeout
-                return [Started(node, process)]
+                return [NodeStarted(node, process)]
             case "progress":
-                return [Progressed(node, message["fraction"], message["text"])]
+                return [NodeProgress(node, message["fraction"], message["text"])]
             case "jobs":
-                return [Worked(node, message["jobs"])]
+                return [SubtaskUpdate(node, message["jobs"])]
             case "reading":
                 running.reading, running.reading_field = message["subject"], message["field"]
             case "part":
-                return [Told(node, message["part"], message["data"])]
+                return [PartialResult(node, message["part"], message["data"])]
             case "finished":
                 del self.running[node]
-                return [Finished(node)]
+                return [NodeFinished(node)]
             case "failed" if running.verdict is None:
                 del self.running[node]
-                return [Failed(node, Failure(**message["failure"]))]
+                return [NodeFailed(node, Failure(**message["failure"]))]
             case "ended":
                 del self.running[node]
-                return [Failed(node, running.verdict or self._why_it_ended(running, message["code"]))]
+                return [NodeFailed(node, running.verdict or self._why_it_ended(running, message["code"]))]
         return []
 
     def _why_it_ended(self, running: _Running, code: int) -> Failure:
@@ -173,21 +183,21 @@ class LocalExecutor:
                 running.verdict = Failure("timeout", f"took longer than its timeout of {running.job.timeout:g} s")
                 kill_group(running.leader)
 
-    def _replace_lost_nursery(self) -> list[Report]:
-        pid, _ = os.waitpid(self._nursery, os.WNOHANG)
+    def _replace_lost_fork_server(self) -> list[RunEvent]:
+        pid, _ = os.waitpid(self._fork_server, os.WNOHANG)
         if not pid:
             return []
         reports = self._read_reports()
         for running in self.running.values():
             if running.leader:
-                kill_group(running.leader)  # workers die with the nursery, what they started does not
+                kill_group(running.leader)  # workers die with the fork server, what they started does not
         lost = Failure("crashed", "lost its process: the process that starts workers was killed")
-        reports += [Failed(node, lost) for node in self.running]
+        reports += [NodeFailed(node, lost) for node in self.running]
         self.running.clear()
         self._unsent = b""
         self._requests.close()
         self._reports.close()
-        self._nursery, self._requests, self._reports = start_nursery()
+        self._fork_server, self._requests, self._reports = start_fork_server()
         return reports
 
 

@@ -6,9 +6,7 @@ Whoever calls ``execute`` gives it a way to tell (``tell(kind, **facts)``); it n
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
-import os
 import re
 import shutil
 import signal
@@ -21,6 +19,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from engine.atomic import lock
 from engine.catalogue import load_catalog
 from engine.crash_points import crash_point
 from engine.errors import BadInput, Cancelled, CorruptObject, SylvaError
@@ -28,7 +27,7 @@ from engine.executors import Failure, NodeTask
 from engine.files import Files
 from engine.node_types import NodeContext, NodeType
 from engine.store import CacheEntry, Store
-from engine.wording import readable
+from engine.text import readable
 from engine.workspace import Workspace
 
 Tell = Callable[..., None]
@@ -67,7 +66,8 @@ def _run(job: NodeTask, store: Store, folder: Path, tell: Tell) -> CacheEntry:
     values = node_type.run(_context(job, store, folder, tell), given, params)
     _check_ports(node_type, values)
     outputs = {
-        port.name: store.put(port.type, values[port.name], node=job.node, room=job.room) for port in node_type.outputs
+        port.name: store.put(port.type, values[port.name], node=job.node, bytes_left=job.bytes_left)
+        for port in node_type.outputs
     }
     return CacheEntry(job.key, job.run, job.node, time.monotonic() - began, time.time(), outputs)
 
@@ -95,45 +95,19 @@ def _check_ports(node_type: NodeType, values: dict[str, Any]) -> None:
 def _already_done(job: NodeTask, store: Store) -> bool:
     """Whether another run, or this one just before it was killed, finished the same work meanwhile."""
     result = store.find(job.key)
-    return result is not None and (not job.fresh or result.run == job.run)
+    return result is not None and (not job.force or result.run == job.run)
 
 
 @contextmanager
 def _work_folder(folder: Path, tell: Tell) -> Iterator[Path]:
-    """The folder for half-done work on a key, held by one process at a time: no two runs do the same work at once.
+    """Yield the folder for half-done work on a key; one process at a time, so that no two runs do the same work."""
 
-    What is locked is a file open for writing: over NFS only such a lock counts on other machines too.
-    """
-    lock = folder / LOCK
-    while True:
-        folder.mkdir(exist_ok=True)
-        try:
-            handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-        except FileNotFoundError:
-            continue  # whoever held it has just finished and removed the folder
-        try:
-            _lock(handle, tell)
-            # It may have been removed while we waited; then the lock we got is on nothing.
-            if _is_same(handle, lock):
-                yield folder
-                return
-        finally:
-            os.close(handle)
-
-
-def _lock(handle: int, tell: Tell) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    def waiting() -> None:
         tell("progress", fraction=0.0, text="waiting: another run is doing the same work")
-        fcntl.flock(handle, fcntl.LOCK_EX)
 
-
-def _is_same(handle: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(handle), path.stat())
-    except FileNotFoundError:
-        return False
+    # The folder may disappear: the process that finishes the work removes it.
+    with lock(folder / LOCK, on_wait=waiting, create_folder=True):
+        yield folder
 
 
 def _context(job: NodeTask, store: Store, folder: Path, tell: Tell) -> NodeContext:
@@ -147,10 +121,12 @@ def _context(job: NodeTask, store: Store, folder: Path, tell: Tell) -> NodeConte
         checkpoint=folder,
         threads=job.threads,
         sources=job.sources,
+        branch=job.branch,
+        branches=job.branches,
         on_progress=calmly,
         on_log=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True),
-        on_job=lambda place, state, seconds: tell("jobs", jobs=[[place, state, seconds]]),
-        on_tell=lambda part, data: _tell_part(part, data, tell),
+        on_subtask=lambda place, state, seconds: tell("jobs", jobs=[[place, state, seconds]]),
+        on_publish=lambda part, data: _tell_part(part, data, tell),
         on_reading=lambda subject, field: tell("reading", subject=subject, field=field),
         cancelled=cancelled,
         run=job.run,

@@ -50,7 +50,7 @@ def test_values_given_in_the_form_run_in_branches_and_meet_in_a_leaderboard(stud
     studio.expect_states(2 * PATIENCE, forest="done", evaluate="done")
     expect()(studio.node("forest")).to_contain_text("3")
     assert studio.run is not None
-    assert set(studio.run.names("done")) >= {"forest-1", "forest-2", "forest-3", "leaderboard"}
+    assert set(studio.run.nodes_in("done")) >= {"forest-1", "forest-2", "forest-3", "leaderboard"}
 
     studio.look_at("evaluate.report")
     page.get_by_role("button", name=re.compile(r"trees=\d")).click()  # the best of them

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engine.catalogue import NodeCatalog
 from engine.events import EventLog
-from engine.executors import Failed, Failure, Finished, NodeTask, Report, Started
+from engine.executors import Failure, NodeFailed, NodeFinished, NodeStarted, NodeTask, RunEvent
 from engine.pipeline import Edge, Node, NodeSettings, Pipeline
 from engine.plan import Plan, RunOptions, make_plan
 from engine.processes import identify
@@ -62,21 +62,21 @@ class InlineExecutor:
         self.jobs.append(job)
         self.most_at_once = max(self.most_at_once, len(self.jobs))
 
-    def wait(self, timeout: float | None) -> list[Report]:
+    def wait(self, timeout: float | None) -> list[RunEvent]:
         if not self.jobs:
             return []
         job = self.jobs.pop(0)
         self.before(job)
         self.executed.append(job.node)
-        started = Started(job.node, identify())
+        started = NodeStarted(job.node, identify())
         if self.failures.get(job.node):
-            return [started, Failed(job.node, self.failures[job.node].pop(0))]
+            return [started, NodeFailed(job.node, self.failures[job.node].pop(0))]
         for outputs in job.inputs.values():
             for output in outputs:
                 if not self.store.is_whole(output):
-                    return [started, Failed(job.node, Failure("corrupt", "damaged", digest=output.digest))]
+                    return [started, NodeFailed(job.node, Failure("corrupt", "damaged", digest=output.digest))]
         self.store.record(self._result(job))
-        return [started, Finished(job.node)]
+        return [started, NodeFinished(job.node)]
 
     def _result(self, job: NodeTask) -> CacheEntry:
         read = [self.store.open(output) for output in job.inputs.get("reports", [])]

@@ -42,9 +42,9 @@ def test_a_cancelled_node_stops_at_its_next_progress(context: NodeContext, told:
 
 def test_what_is_told_of_the_result_is_passed_on(context: NodeContext) -> None:
     heard: list[tuple[str, dict[str, Any]]] = []
-    replace(context, on_tell=lambda part, data: heard.append((part, data))).tell("layer-1", {"score": 0.5})
+    replace(context, on_publish=lambda part, data: heard.append((part, data))).publish("layer-1", {"score": 0.5})
     assert heard == [("layer-1", {"score": 0.5})]
-    context.tell("layer-1", {})  # nobody listens
+    context.publish("layer-1", {})  # nobody listens
 
 
 def test_the_same_work_draws_the_same_numbers(context: NodeContext) -> None:

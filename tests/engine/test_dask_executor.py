@@ -24,8 +24,7 @@ pytest.importorskip("distributed", reason="needs the package distributed: instal
 
 from engine.errors import BadInput, SylvaError
 from engine.executors import NodeTask
-from engine.executors.dask import DaskExecutor
-from engine.executors.host import fit_to_this_machine
+from engine.executors.dask import DaskExecutor, fit_to_this_machine
 from engine.plan import RunOptions
 from engine.processes import end_leftover, identify, is_alive, usable_memory
 from tests.cluster import Cluster

@@ -7,24 +7,23 @@ from dataclasses import replace
 import pytest
 
 from engine.errors import BadInput
-from engine.keys import node_key
-from engine.plan import RunOptions
+from engine.plan import RunOptions, cache_key
 from tests.engine.lab import PROBE, pipeline, plan_of
 from tests.expect import refused
 
 PARAMS = PROBE.params(value=3)
-KEY = node_key(PROBE, PARAMS, {"reports": ["d1", "d2"]}, {"reports": ["a", "b"]}, "outside")
+KEY = cache_key(PROBE, PARAMS, {"reports": ["d1", "d2"]}, {"reports": ["a", "b"]}, "outside")
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        node_key(replace(PROBE, name="other"), PARAMS, {"reports": ["d1", "d2"]}, {"reports": ["a", "b"]}, "outside"),
-        node_key(replace(PROBE, version=2), PARAMS, {"reports": ["d1", "d2"]}, {"reports": ["a", "b"]}, "outside"),
-        node_key(PROBE, PROBE.params(value=4), {"reports": ["d1", "d2"]}, {"reports": ["a", "b"]}, "outside"),
-        node_key(PROBE, PARAMS, {"reports": ["d2", "d1"]}, {"reports": ["a", "b"]}, "outside"),
-        node_key(PROBE, PARAMS, {"reports": ["d1", "d2"]}, {"reports": ["a", "c"]}, "outside"),
-        node_key(PROBE, PARAMS, {"reports": ["d1", "d2"]}, {"reports": ["a", "b"]}, "changed"),
+        cache_key(replace(PROBE, name="other"), PARAMS, {"reports": ["d1", "d2"]}, {"reports": ["a", "b"]}, "outside"),
+        cache_key(replace(PROBE, version=2), PARAMS, {"reports": ["d1", "d2"]}, {"reports": ["a", "b"]}, "outside"),
+        cache_key(PROBE, PROBE.params(value=4), {"reports": ["d1", "d2"]}, {"reports": ["a", "b"]}, "outside"),
+        cache_key(PROBE, PARAMS, {"reports": ["d2", "d1"]}, {"reports": ["a", "b"]}, "outside"),
+        cache_key(PROBE, PARAMS, {"reports": ["d1", "d2"]}, {"reports": ["a", "c"]}, "outside"),
+        cache_key(PROBE, PARAMS, {"reports": ["d1", "d2"]}, {"reports": ["a", "b"]}, "changed"),
     ],
     ids=["type", "version", "params", "order of inputs", "sources of a many port", "outside"],
 )
@@ -33,12 +32,12 @@ def test_whatever_the_result_depends_on_changes_the_key(other: str) -> None:
 
 
 def test_a_default_spelled_out_changes_no_key() -> None:
-    assert node_key(PROBE, PROBE.params(), {}, {}) == node_key(PROBE, PROBE.params(value=0, action="none"), {}, {})
+    assert cache_key(PROBE, PROBE.params(), {}, {}) == cache_key(PROBE, PROBE.params(value=0, action="none"), {}, {})
 
 
 def test_where_a_single_input_comes_from_changes_no_key() -> None:
     single = replace(PROBE, inputs=(replace(PROBE.inputs[0], many=False),))
-    assert node_key(single, PARAMS, {"reports": ["d"]}, {"reports": ["a"]}) == node_key(
+    assert cache_key(single, PARAMS, {"reports": ["d"]}, {"reports": ["a"]}) == cache_key(
         single, PARAMS, {"reports": ["d"]}, {"reports": ["renamed"]}
     )
 
@@ -49,9 +48,9 @@ def test_where_a_single_input_comes_from_changes_no_key() -> None:
         ({}, "abcdef"),
         ({"to": ("d",)}, "abd"),
         ({"to": ("d", "f")}, "abdef"),
-        ({"start": ("b",)}, "abcd"),
-        ({"start": ("b",), "to": ("d",)}, "abd"),
-        ({"start": ("f",)}, "ef"),
+        ({"force_from": ("b",)}, "abcd"),
+        ({"force_from": ("b",), "to": ("d",)}, "abd"),
+        ({"force_from": ("f",)}, "ef"),
     ],
 )
 def test_a_plan_holds_what_was_asked_for_and_what_that_needs(request_: dict, wanted: str) -> None:
@@ -62,7 +61,7 @@ def test_steps_come_after_what_they_need_else_in_the_order_of_the_document() -> 
     assert list(plan_of(pipeline("d", "c", "z a", "b a")).steps) == ["d", "c", "z", "b", "a"]
 
 
-@pytest.mark.parametrize("option", ["to", "start"])
+@pytest.mark.parametrize("option", ["to", "force_from"])
 def test_an_unknown_node_is_named_together_with_those_there_are(option: str) -> None:
     with refused(BadInput, naming=["'x'", "a, b"]):
         plan_of(pipeline("a b"), **{option: ("x",)})
@@ -85,5 +84,5 @@ def test_left_to_do_is_what_is_unfinished_and_what_that_needs(finished: str, gon
 
 
 def test_a_request_survives_json() -> None:
-    request = RunOptions(to=("a",), start=("b",), workers=3, retries=1, timeout=2.5, allow_absolute=True)
+    request = RunOptions(to=("a",), force_from=("b",), workers=3, retries=1, timeout=2.5, allow_absolute=True)
     assert RunOptions.from_dict(request.to_dict()) == request

@@ -15,12 +15,22 @@ import pytest
 
 from engine.errors import SylvaError
 from engine.events import EventLog
-from engine.executors import Failed, Failure, Finished, NodeTask, Progressed, Report, Started, Told, Worked
+from engine.executors import (
+    Failure,
+    NodeFailed,
+    NodeFinished,
+    NodeProgress,
+    NodeStarted,
+    NodeTask,
+    PartialResult,
+    RunEvent,
+    SubtaskUpdate,
+)
 from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
 from engine.plan import RunOptions
 from engine.processes import identify
-from engine.run_state import JobState, RunState, fold, left_in_passing, mark_interrupted_if_dead, run_state
+from engine.run_state import RunState, Subtask, apply_events, left_in_passing, mark_interrupted_if_dead, run_state
 from engine.scheduler import Scheduler
 from engine.store import Store
 from engine.summaries import summaries, summarise
@@ -43,7 +53,7 @@ def log(tmp_path: Path) -> Iterator[EventLog]:
 
 def folded(log: EventLog, run: str) -> RunState:
     row = log.run(run)
-    return fold(RunState(row.id, row.name, row.created), log.events(run))
+    return apply_events(RunState(row.id, row.name, row.created), log.events(run))
 
 
 def kinds(log: EventLog, run: str) -> list[str]:
@@ -53,13 +63,16 @@ def kinds(log: EventLog, run: str) -> list[str]:
 # What a node reports on the way
 
 
-def talk(node: str, executions: int = 1) -> list[Report]:
+def talk(node: str, executions: int = 1) -> list[RunEvent]:
     """All that a node reports on the way, one after the other."""
     states = [("waiting", None), ("running", None), ("done", 0.5 * executions)]
-    said: list[Report] = [Started(node, identify())]
+    said: list[RunEvent] = [NodeStarted(node, identify())]
     for number, place in enumerate(PLACES):
-        said += [Worked(node, [[place, state, seconds]]) for state, seconds in states]
-        said += [Progressed(node, number / 2, f"fold {number}"), Told(node, f"part {number}", {"score": number})]
+        said += [SubtaskUpdate(node, [[place, state, seconds]]) for state, seconds in states]
+        said += [
+            NodeProgress(node, number / 2, f"fold {number}"),
+            PartialResult(node, f"part {number}", {"score": number}),
+        ]
     return said
 
 
@@ -70,17 +83,17 @@ class Talking:
 
     def __init__(self, lab: Lab, endings: list[str], at_once: bool, after: Callable[[], None]) -> None:
         self.lab, self.endings, self.at_once, self.after = lab, endings, at_once, after
-        self.reports: list[Report] = []
+        self.reports: list[RunEvent] = []
 
     def submit(self, job: NodeTask, upcoming: object) -> None:
         ending = self.endings.pop(0)
-        end: Report = Failed(job.node, Failure("error", "the test said so"))
+        end: RunEvent = NodeFailed(job.node, Failure("error", "the test said so"))
         if ending == "finished":
             self.lab.store.record(self.lab.executor._result(job))
-            end = Finished(job.node)
+            end = NodeFinished(job.node)
         self.reports = [*talk(job.node), end]
 
-    def wait(self, timeout: float | None) -> list[Report]:
+    def wait(self, timeout: float | None) -> list[RunEvent]:
         self.after()
         count = len(self.reports) if self.at_once else 1
         now, self.reports = self.reports[:count], self.reports[count:]
@@ -112,8 +125,8 @@ def test_what_was_said_on_the_way_does_not_stay(
 
     def look() -> None:
         row = lab.log.run("last")
-        readers[:] = [fold(state, lab.log.events(row.id, state.last_event)) for state in readers]
-        readers.append(fold(RunState(row.id, row.name, row.created), lab.log.events(row.id)))
+        readers[:] = [apply_events(state, lab.log.events(row.id, state.last_event)) for state in readers]
+        readers.append(apply_events(RunState(row.id, row.name, row.created), lab.log.events(row.id)))
 
     lab.executor.executed.clear()
     executor = Talking(lab, list(endings), at_once, look)
@@ -128,7 +141,7 @@ def test_what_was_said_on_the_way_does_not_stay(
     assert told.count("jobs") == len(endings)
     assert told.count("part") == 2 * len(endings)
     node = readers[-1].nodes["a"]
-    assert node.jobs == {tuple(place): JobState("done", 0.5, len(endings)) for place in PLACES}
+    assert node.subtasks == {tuple(place): Subtask("done", 0.5, len(endings)) for place in PLACES}
     assert node.executions == len(endings)
 
 
@@ -176,13 +189,13 @@ def test_what_a_killed_supervisor_left_is_put_together_when_the_run_goes_on(log:
     assert kinds(log, run).count("jobs") == 1
     assert [event.time for event in log.events(run) if event.kind == "jobs"] == [101.0]
     after = folded(log, run)
-    assert after.nodes["a"].jobs == before.nodes["a"].jobs
-    assert fold(before, log.events(run, before.last_event)).nodes == before.nodes
+    assert after.nodes["a"].subtasks == before.nodes["a"].subtasks
+    assert apply_events(before, log.events(run, before.last_event)).nodes == before.nodes
     events = log.events(run)
     _condense(log, run, events)  # killed again before it began: nothing is left to be done
     assert log.events(run) == events
     log.append(run, "run-started", supervisor=GONE, todo=["a", "b"])
-    carried = fold(before, log.events(run, before.last_event))
+    carried = apply_events(before, log.events(run, before.last_event))
     assert replace(carried, last_event=0) == replace(folded(log, run), last_event=0)
 
 
@@ -220,11 +233,11 @@ def test_an_old_log_opens_and_reads(old_log: EventLog) -> None:
 def test_an_old_run_goes_on_with_its_jobs(old_log: EventLog) -> None:
     row = old_log.run("last")
     before = folded(old_log, row.id).nodes["forest"]
-    assert {job.state for job in before.jobs.values()} == {"kept", "done"}
+    assert {job.state for job in before.subtasks.values()} == {"kept", "done"}
     _condense(old_log, row.id, old_log.events(row.id))
     after = folded(old_log, row.id).nodes["forest"]
-    assert after.jobs == before.jobs
-    assert after.parts == before.parts == {"layer 1": {"score": 0.6}, "layer 2": {"score": 0.7}}
+    assert after.subtasks == before.subtasks
+    assert after.partial_results == before.partial_results == {"layer 1": {"score": 0.6}, "layer 2": {"score": 0.7}}
 
 
 # Summaries

@@ -14,7 +14,7 @@ from engine.errors import SylvaError
 from engine.events import EventLog, UnknownRun
 from engine.launch import request_cancel
 from engine.processes import ProcessId, identify
-from engine.run_state import JobState, RunState, run_state
+from engine.run_state import RunState, Subtask, run_state
 from engine.workspace import Workspace
 from tests.expect import refused
 
@@ -139,10 +139,10 @@ def test_the_jobs_inside_a_node_are_known_and_an_attempt_that_was_cut_off_leaves
         ("jobs", "a", {"jobs": [[first, "waiting", None], [second, "waiting", None]]}),
         ("jobs", "a", {"jobs": [[first, "done", 0.5], [second, "running", None]]}),
     ]
-    running = state_after(log, *heard).nodes["a"].jobs
-    assert running == {tuple(first): JobState("done", 0.5, 1), tuple(second): JobState("running", None, 1)}
+    running = state_after(log, *heard).nodes["a"].subtasks
+    assert running == {tuple(first): Subtask("done", 0.5, 1), tuple(second): Subtask("running", None, 1)}
     again = state_after(log, *heard, ("started", "a", STARTED), ("jobs", "a", {"jobs": [[first, "kept", 0.5]]}))
-    assert again.nodes["a"].jobs == {tuple(first): JobState("kept", 0.5, 2)}
+    assert again.nodes["a"].subtasks == {tuple(first): Subtask("kept", 0.5, 2)}
 
 
 def test_parts_of_a_result_are_known_before_the_node_has_finished_and_outlive_an_attempt_that_was_cut_off(
@@ -155,11 +155,11 @@ def test_parts_of_a_result_are_known_before_the_node_has_finished_and_outlive_an
         ("part", "a", {"part": "layer-2", "data": {"score": 0.4, "kept": True}}),
     ]
     parts = {"layer-1": {"score": 0.5, "kept": True}, "layer-2": {"score": 0.4, "kept": True}}
-    assert state_after(log, *heard).nodes["a"].parts == parts
+    assert state_after(log, *heard).nodes["a"].partial_results == parts
     for end in (("failed", "a", {}), ("retrying", "a", {}), ("reopened", "a", {}), ("started", "a", STARTED)):
-        assert state_after(log, *heard, end).nodes["a"].parts == parts
+        assert state_after(log, *heard, end).nodes["a"].partial_results == parts
     damaged = ("part", "a", {"part": 7, "data": {}}), ("part", "a", {"part": "layer-3", "data": [1]})
-    assert state_after(log, *heard, *damaged).nodes["a"].parts == parts
+    assert state_after(log, *heard, *damaged).nodes["a"].partial_results == parts
 
 
 def test_the_last_run_of_a_pipeline_is_found_among_others(log: EventLog) -> None:

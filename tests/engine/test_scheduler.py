@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine import scheduler as scheduling
-from engine.executors import Failure, Told
+from engine.executors import Failure, PartialResult
 from engine.pipeline import NodeSettings
 from engine.plan import RunOptions
 from tests.engine.lab import Lab, pipeline
@@ -113,7 +113,7 @@ def test_up_to_a_node_runs_it_and_what_it_needs(lab: Lab) -> None:
 def test_from_a_node_runs_it_and_those_below_afresh(lab: Lab) -> None:
     document = pipeline("a b c", "a d", a=1)
     lab.run(document)
-    state = lab.run(document, RunOptions(start=("b",)))
+    state = lab.run(document, RunOptions(force_from=("b",)))
     assert lab.executor.executed == ["b", "c"]
     assert states(state) == {"a": "cached", "b": "done", "c": "done"}
 
@@ -167,7 +167,7 @@ def test_cancelling_stops_what_runs_and_starts_nothing_more(lab: Lab) -> None:
 
 def test_a_store_limit_is_handed_to_the_workers(lab: Lab) -> None:
     rooms = []
-    lab.executor.before = lambda job: rooms.append(job.room)
+    lab.executor.before = lambda job: rooms.append(job.bytes_left)
     lab.run(pipeline("a b"), RunOptions(store_limit=1000))
     assert rooms[0] == 1000
     assert rooms[1] < 1000
@@ -186,8 +186,8 @@ def test_what_a_node_tells_of_its_result_is_noted_down(lab: Lab) -> None:
 
     def telling(timeout):
         started, *others = wait(timeout)
-        return [started, Told(started.node, "layer-1", {"score": 0.5}), *others]
+        return [started, PartialResult(started.node, "layer-1", {"score": 0.5}), *others]
 
     lab.executor.wait = telling
     state = lab.run(pipeline("a"))
-    assert (state.nodes["a"].state, state.nodes["a"].parts) == ("done", {"layer-1": {"score": 0.5}})
+    assert (state.nodes["a"].state, state.nodes["a"].partial_results) == ("done", {"layer-1": {"score": 0.5}})

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.atomic import Busy
 from engine.errors import CorruptObject, SylvaError
 from engine.store import Artifact, CacheEntry, Store
 from engine.values import Report
-from engine.workspace import Busy, Workspace
+from engine.workspace import Workspace
 from tests.expect import refused
 
 
@@ -106,7 +107,7 @@ def test_a_garbled_record_counts_as_none(store: Store, garbage: str) -> None:
 
 def test_an_output_beyond_the_limit_is_refused_with_the_way_out(store: Store) -> None:
     with refused(SylvaError, naming=["sylva gc", "--store-limit"]):
-        store.put("report", report(1), room=10)
+        store.put("report", report(1), bytes_left=10)
     assert not list(store.workspace.objects.iterdir())
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.executors import Told, report_from_dict, report_to_dict
+from engine.executors import PartialResult, event_from_dict, event_to_dict
 from engine.executors.worker import PART_CHARACTERS, _tell_part, _Throttle
 
 
@@ -51,5 +51,5 @@ def test_a_part_of_a_result_is_told_unless_it_is_too_large(capsys: pytest.Captur
 
 
 def test_a_part_of_a_result_survives_the_way_between_processes() -> None:
-    told = Told("forest", "layer-1", {"score": 0.5, "learners": [{"name": "MART 1"}]})
-    assert report_from_dict(json.loads(json.dumps(report_to_dict(told)))) == told
+    told = PartialResult("forest", "layer-1", {"score": 0.5, "learners": [{"name": "MART 1"}]})
+    assert event_from_dict(json.loads(json.dumps(event_to_dict(told)))) == told

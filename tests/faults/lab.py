@@ -203,19 +203,19 @@ class Lab:
         found = [pid for pid, line in self.processes().items() if "engine.supervisor" in line]
         return [pid for pid in found if _parent(pid) not in found]
 
-    def nurseries(self) -> list[int]:
+    def fork_servers(self) -> list[int]:
         supervisors = self.supervisors()
         return [pid for pid in self.processes() if _parent(pid) in supervisors]
 
     def supervisor(self) -> int:
         return wait_until(lambda: next(iter(self.supervisors()), 0), what="for a supervisor")
 
-    def nursery(self) -> int:
-        return wait_until(lambda: next(iter(self.nurseries()), 0), what="for a nursery")
+    def fork_server(self) -> int:
+        return wait_until(lambda: next(iter(self.fork_servers()), 0), what="for a fork server")
 
     def workers(self) -> list[int]:
-        nurseries = self.nurseries()
-        return [pid for pid in self.processes() if _parent(pid) in nurseries]
+        fork_servers = self.fork_servers()
+        return [pid for pid in self.processes() if _parent(pid) in fork_servers]
 
     def children_of_workers(self) -> list[int]:
         """What nodes have started themselves."""

@@ -40,7 +40,7 @@ def wait_for_work(lab: Lab, command: subprocess.Popen[str]) -> None:
 
 def kill_something(lab: Lab, chance: random.Random) -> None:
     """A process of any kind there is at this moment."""
-    kinds = [kind for kind in (lab.supervisors(), lab.nurseries(), lab.workers()) if kind]
+    kinds = [kind for kind in (lab.supervisors(), lab.fork_servers(), lab.workers()) if kind]
     if kinds:
         lab.kill(chance.choice(chance.choice(kinds)))
 

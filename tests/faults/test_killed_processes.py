@@ -1,4 +1,4 @@
-"""Killing the supervisor, the nursery, a worker, the command line or all of them loses nothing and leaves nothing."""
+"""Killing the supervisor, the fork server, a worker, the command line or all of them loses nothing and leaves none."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def test_the_run_goes_on_when_the_command_line_is_killed(lab: Lab, undisturbed: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("action", ["sleep", "spawn"])
-def test_losing_the_nursery_fails_the_nodes_it_ran_and_the_run_goes_on_with_a_new_one(action: str, lab: Lab) -> None:
+def test_losing_the_fork_server_fails_the_nodes_it_ran_and_the_run_goes_on_with_a_new_one(
+    action: str, lab: Lab
+) -> None:
     document = asleep(action)
     document["nodes"]["late"] = {"type": "probe", "params": {"value": 100}}
     document["edges"].append({"from": "right.report", "to": "late.reports"})
@@ -79,7 +81,7 @@ def test_losing_the_nursery_fails_the_nodes_it_ran_and_the_run_goes_on_with_a_ne
     lab.begun("left")
     lab.begun("right")
     wait_until(lambda: action == "sleep" or lab.children_of_workers())
-    lab.kill(lab.nursery())
+    lab.kill(lab.fork_server())
     answer = lab.answer(command)
     assert answer.code == 1
     assert answer.states == {"source": "done", "left": "failed", "right": "done", "late": "done", "join": "skipped"}
@@ -90,11 +92,11 @@ def test_losing_the_nursery_fails_the_nodes_it_ran_and_the_run_goes_on_with_a_ne
 
 
 @pytest.mark.slow
-def test_a_run_that_lost_its_nursery_and_then_its_supervisor_can_be_resumed(lab: Lab) -> None:
+def test_a_run_that_lost_its_fork_server_and_then_its_supervisor_can_be_resumed(lab: Lab) -> None:
     document = pipeline(node={"action": "fork", "amount": 600, "first": 2, "settings": {"retries": 1}})
     command = lab.start_run(document)
     lab.begun("node")
-    lab.kill(lab.nursery())
+    lab.kill(lab.fork_server())
     lab.begun("node", times=2)
     wait_until(lab.children_of_workers)
     lab.kill(lab.supervisor())

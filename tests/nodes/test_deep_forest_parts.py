@@ -52,7 +52,7 @@ def without_times(record: dict[str, Any]) -> dict[str, Any]:
 
 def test_in_the_end_every_layer_was_told_as_the_model_has_it(rows: Table, tmp_path: Path) -> None:
     parts = Parts()
-    kept = grow(make_context(tmp_path, on_tell=parts.hear), rows, tmp_path / "model")
+    kept = grow(make_context(tmp_path, on_publish=parts.hear), rows, tmp_path / "model")
     assert list(parts) == ["layer-1", "layer-2"]
     assert [without_times(record) for record in parts.values()] == kept
 
@@ -65,12 +65,12 @@ def test_a_training_that_goes_on_tells_the_layers_from_before_too(rows: Table, t
         before.hear(part, data)
         stopped.cancelled.set()
 
-    object.__setattr__(stopped, "on_tell", stop_after_one)
+    object.__setattr__(stopped, "on_publish", stop_after_one)
     with pytest.raises(Cancelled):
         grow(stopped, rows, tmp_path / "half")
     assert list(before) == ["layer-1"]
     jobs: list[str] = []
-    ctx = make_context(tmp_path, on_tell=after.hear, on_job=lambda place, state, seconds: jobs.append(state))
+    ctx = make_context(tmp_path, on_publish=after.hear, on_subtask=lambda place, state, seconds: jobs.append(state))
     kept = grow(ctx, rows, tmp_path / "whole")
     assert jobs.count("kept") >= 4  # one layer of two learners by two folds
     assert [without_times(record) for record in after.values()] == kept

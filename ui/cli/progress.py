@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from engine.errors import SylvaError
-from engine.events import Event, EventLog, RunRow
-from engine.run_state import NodeState, RunState, fold, mark_interrupted_if_dead
-from engine.text import duration, failure_line, last_words
-from engine.wording import readable
+from engine.events import EventLog, LogEntry, RunRow
+from engine.run_state import NodeState, RunState, apply_events, mark_interrupted_if_dead
+from engine.text import duration, failure_line, last_words, readable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,7 +28,7 @@ MARKS = {
 class View(Protocol):
     """Shows what happens."""
 
-    def update(self, state: RunState, events: Sequence[Event]) -> None:
+    def update(self, state: RunState, events: Sequence[LogEntry]) -> None:
         """Show the new state, reached through ``events``."""
 
 
@@ -45,13 +44,13 @@ def follow(log: EventLog, row: RunRow, supervisor: subprocess.Popen[bytes], *, q
 
 def _watch(log: EventLog, row: RunRow, supervisor: subprocess.Popen[bytes], view: View) -> RunState:
     # A resumed run has a past; what counts is what this supervisor says.
-    state = fold(RunState(row.id, row.name, row.created), log.events(row.id))
+    state = apply_events(RunState(row.id, row.name, row.created), log.events(row.id))
     attempt, asked = state.attempt, False
     while True:
         try:
             gone = supervisor.poll() is not None
             events = log.events(row.id, state.last_event)
-            state = fold(state, events)
+            state = apply_events(state, events)
             view.update(state, events)
             if state.attempt > attempt and not state.live:
                 supervisor.wait()
@@ -80,7 +79,7 @@ def _refuse_silence(log: EventLog, state: RunState, supervisor: subprocess.Popen
 class Silence:
     """For programs, which read the result."""
 
-    def update(self, state: RunState, events: Sequence[Event]) -> None:
+    def update(self, state: RunState, events: Sequence[LogEntry]) -> None:
         """Say nothing."""
 
 
@@ -90,25 +89,25 @@ class Lines:
     def __init__(self) -> None:
         self.spoke: dict[str, float] = {}
 
-    def update(self, state: RunState, events: Sequence[Event]) -> None:
+    def update(self, state: RunState, events: Sequence[LogEntry]) -> None:
         """Print what is new."""
         for event in events:
             if event.node and event.kind not in ("jobs", "part") and (event.kind != "progress" or self._due(event)):
                 print(self._line(event), file=sys.stderr, flush=True)
 
-    def _due(self, event: Event) -> bool:
+    def _due(self, event: LogEntry) -> bool:
         last = self.spoke.setdefault(str(event.node), event.time)
         if event.time - last < SPEAK_SECONDS:
             return False
         self.spoke[str(event.node)] = event.time
         return True
 
-    def _line(self, event: Event) -> str:
+    def _line(self, event: LogEntry) -> str:
         when = time.strftime("%H:%M:%S", time.localtime(event.time))
         return f"{when} {event.node}: {_words(event)}"
 
 
-def _words(event: Event) -> str:
+def _words(event: LogEntry) -> str:
     data = event.data
     match event.kind:
         case "started":
@@ -142,7 +141,7 @@ class LiveTable:
     def __exit__(self, *_: object) -> None:
         self.live.stop()
 
-    def update(self, state: RunState, events: Sequence[Event]) -> None:
+    def update(self, state: RunState, events: Sequence[LogEntry]) -> None:
         """Draw the nodes as they stand."""
         self.live.update(_table(state))
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
-from engine.node_types import JobWord
+from engine.node_types import SubtaskState
 from nodes.models.encoder import Form, Precision
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Problem:
     progress: Callable[[float, str], None] = lambda fraction, text: None
     """Told often; raises to stop the training."""
     log: Callable[[str], None] = lambda text: None
-    job: Callable[[tuple[str, ...], JobWord, float | None], None] = lambda place, state, seconds: None
+    job: Callable[[tuple[str, ...], SubtaskState, float | None], None] = lambda place, state, seconds: None
     """Told what becomes of the fits inside the training, if there are any."""
     tell: Callable[[str, dict[str, Any]], None] = lambda part, data: None
     """Told what is known of the result already, by parts."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from engine.node_types import JobWord
+from engine.node_types import SubtaskState
 from nodes.models.encoder import Form, Precision
 from nodes.models.learners.base import Problem
 
@@ -108,7 +108,7 @@ def _stop_if_cancelled(problem: Problem) -> None:
         problem.progress(1.0, "stopped")
 
 
-JOB_WORDS: Mapping[str, JobWord] = {
+JOB_WORDS: Mapping[str, SubtaskState] = {
     "waiting": "waiting", "started": "running", "finished": "done", "kept": "kept", "failed": "failed",
 }  # fmt: skip
 

@@ -129,7 +129,7 @@ def _of_forest(
         return forest["layers"], forest["metric"]
     from deepforest.inspection import steering_measure
 
-    records = told_layers(node.parts)
+    records = told_layers(node.partial_results)
     return records, steering_measure(records, wanted)
 
 

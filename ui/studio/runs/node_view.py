@@ -12,8 +12,7 @@ from streamlit_flow import streamlit_flow
 from engine.pipeline import Pipeline
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
-from engine.text import clock, duration, failure_line, size
-from engine.wording import readable
+from engine.text import clock, duration, failure_line, readable, size
 from ui.studio.markdown import plain
 from ui.studio.previews import show_output
 from ui.studio.runs.run_graph import Layered, flow_state, is_laid_out, layer_drawing
@@ -31,7 +30,7 @@ def draw_node(state: RunState, document: Pipeline | None, name: str) -> None:
     """Everything about the node ``name``."""
     node = state.nodes[name]
     _draw_standing(name, node)
-    if node.jobs:
+    if node.subtasks:
         _draw_jobs(state.id, name, node)
     _draw_outputs(state, name, node)
     _draw_log(state.id, name)
@@ -76,7 +75,7 @@ def standing(node: NodeState, now: float) -> list[str]:
 
 def _draw_jobs(run: str, name: str, node: NodeState) -> None:
     st.markdown("##### Fits")
-    jobs = settled(node.jobs, node.state)
+    jobs = settled(node.subtasks, node.state)
     lines = layer_lines(jobs)
     last = list(lines)[-1]
     st.text(f"{readable(last)}: {lines[last]}")

@@ -23,7 +23,7 @@ from streamlit_flow.state import StreamlitFlowState
 
 from engine.catalogue import NodeCatalog
 from engine.pipeline import Pipeline
-from engine.run_state import JobState, NodeState, RunState
+from engine.run_state import NodeState, RunState, Subtask
 from engine.text import duration
 from ui.studio.builder.node_states import folded_view
 from ui.studio.markdown import plain
@@ -102,7 +102,7 @@ def node_line(node: NodeState) -> str:
     return marked(node.state) + took
 
 
-def layer_drawing(jobs: Mapping[tuple[str, ...], JobState], layer: str) -> Drawing:
+def layer_drawing(jobs: Mapping[tuple[str, ...], Subtask], layer: str) -> Drawing:
     """The jobs of one layer: each fold feeds its fits, the fits of a learner its vectors, these the layer."""
     nodes: dict[str, tuple[str, str, str]] = {}
     edges: dict[tuple[str, str], None] = {}

@@ -17,13 +17,13 @@ from datetime import datetime
 
 import plotly.graph_objects as go
 
-from engine.run_state import JobState
+from engine.run_state import Subtask
 from engine.text import clock, duration
 from ui.studio.plots.style import TOOLS
 from ui.studio.runs.state_style import shortened, tone
 from ui.studio.runs.watch import Span
 
-Jobs = Mapping[tuple[str, ...], JobState]
+Jobs = Mapping[tuple[str, ...], Subtask]
 
 NAME_LENGTH = 28
 ROOM_FOR_TEXT = 44
@@ -175,7 +175,7 @@ def _grid_row(layer: str, grid: Grid, cells: Mapping[tuple[str, str, str], str])
     return f"<tr><th>{_named(layer)}</th>{''.join(f'{group}<td class=gap></td>' for group in groups)}</tr>"
 
 
-def _cell(place: tuple[str, ...], job: JobState, *, written: bool) -> str:
+def _cell(place: tuple[str, ...], job: Subtask, *, written: bool) -> str:
     state = job.state if job.state in JOB_STATES else "waiting"
     return f"<td class='{state}' title='{_job_hover(place, job)}'>{_brief(job) if written else ''}</td>"
 
@@ -193,14 +193,14 @@ def job_colour(state: str) -> str:
     return FAINT if state == "waiting" else tone(state).strong
 
 
-def _brief(job: JobState) -> str:
+def _brief(job: Subtask) -> str:
     """Seconds in three characters or so."""
     if job.seconds is None:
         return ""
     return f"{job.seconds:.1f}" if job.seconds < 9.95 else f"{job.seconds:.0f}"
 
 
-def _job_hover(place: tuple[str, ...], job: JobState) -> str:
+def _job_hover(place: tuple[str, ...], job: Subtask) -> str:
     took = f" in {duration(job.seconds)}" if job.seconds is not None else ""
     words = JOB_WORDS.get(job.state, job.state)
     return f"{html.escape(' · '.join(place))}: {html.escape(words)}{took}, attempt {job.attempt}"

@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from engine.events import Event, EventLog, RunRow
-from engine.run_state import RunState, fold, mark_interrupted_if_dead
+from engine.events import EventLog, LogEntry, RunRow
+from engine.run_state import RunState, apply_events, mark_interrupted_if_dead
 
 ENDINGS = {"finished": "done", "failed": "failed", "retrying": "failed", "stopped": "cancelled", "reopened": "failed"}
 
@@ -52,10 +52,10 @@ class Watch:
             attempt += event.kind == "run-started"
             self._draw_on(event, attempt)
             self.heard = max(self.heard, event.time)  # jobs of a killed attempt may be written anew
-        self.told = fold(self.told, events)
+        self.told = apply_events(self.told, events)
         return mark_interrupted_if_dead(self.told)
 
-    def _draw_on(self, event: Event, attempt: int) -> None:
+    def _draw_on(self, event: LogEntry, attempt: int) -> None:
         match event.kind:
             case "run-started":  # whoever was at work before was cut off
                 self._end(self._open(), self.heard, "interrupted")
@@ -84,8 +84,8 @@ class Watch:
 
 def spotlight(state: RunState) -> str | None:
     """The node worth looking at first: one that failed, else one at work, else one cut off, else the last."""
-    begun = [name for name in state.names("cancelled", "interrupted") if state.nodes[name].started is not None]
-    for names in (state.names("failed"), state.names("running"), begun):
+    begun = [name for name in state.nodes_in("cancelled", "interrupted") if state.nodes[name].started is not None]
+    for names in (state.nodes_in("failed"), state.nodes_in("running"), begun):
         if names:
             return names[0]
     return list(state.nodes)[-1] if state.nodes else None

@@ -59,7 +59,7 @@ def test_a_finished_forest_is_known_by_the_records_of_its_model():
 
 
 def test_a_growing_forest_is_known_by_the_layers_it_told_of():
-    node = NodeState("running", text="layer 11", fraction=0.4, parts=TOLD)
+    node = NodeState("running", text="layer 11", fraction=0.4, partial_results=TOLD)
     seen = look("forest", run_of(forest=node), metric="log_loss")
     assert [layer["number"] for layer in seen.records] == [2, 10]
     assert seen.metric == "log_loss" and seen.at_work is node

@@ -60,7 +60,7 @@ def ended(studio: Studio, run: str, attempt: int = 1) -> RunState:
 def started(studio: Studio, run: str, node: str) -> None:
     """Wait until a node is at work."""
     deadline = time.monotonic() + 60
-    while node not in (state := state_of(studio, run)).names("running"):
+    while node not in (state := state_of(studio, run)).nodes_in("running"):
         assert time.monotonic() < deadline, state
         time.sleep(0.02)
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.catalogue import load_catalog
 from engine.pipeline import Edge, Node, Pipeline
-from engine.run_state import JobState, NodeState, RunState
+from engine.run_state import NodeState, RunState, Subtask
 from ui.studio.runs.run_graph import Drawing, clicked, drawing, flow_state, is_laid_out, layer_drawing, node_line
 
 TWO = Drawing({"a": ("A", "done", "done"), "b": ("B", "queued", "queued")}, (("a", "b"),))
@@ -105,10 +105,10 @@ def test_a_node_says_its_state_and_time(node: NodeState, expected: str) -> None:
 
 def test_a_layer_is_folds_fits_vectors_and_the_layer() -> None:
     jobs = {
-        ("Layer 1", "Forest", "Fold 1"): JobState("done", 1.0),
-        ("Layer 1", "Forest", "Fold 2"): JobState("kept"),
-        ("Layer 1", "Trees", "Fold 1"): JobState("running"),
-        ("Layer 2", "Forest", "Fold 1"): JobState("waiting"),
+        ("Layer 1", "Forest", "Fold 1"): Subtask("done", 1.0),
+        ("Layer 1", "Forest", "Fold 2"): Subtask("kept"),
+        ("Layer 1", "Trees", "Fold 1"): Subtask("running"),
+        ("Layer 2", "Forest", "Fold 1"): Subtask("waiting"),
     }
     drawn = layer_drawing(jobs, "Layer 1")
     assert drawn.nodes["vectors Forest"][2] == "done"

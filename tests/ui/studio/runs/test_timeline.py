@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from engine.run_state import JobState
+from engine.run_state import Subtask
 from ui.studio.runs.timeline import (
     JOB_STATES,
     gantt,
@@ -21,9 +21,9 @@ from ui.studio.runs.timeline import (
 from ui.studio.runs.watch import Span
 
 
-def jobs(learners: int, folds: int, layers: int, state: str = "done") -> dict[tuple[str, ...], JobState]:
+def jobs(learners: int, folds: int, layers: int, state: str = "done") -> dict[tuple[str, ...], Subtask]:
     return {
-        (f"Layer {layer}", f"Forest {learner}", f"Fold {fold}"): JobState(state, 1.25)
+        (f"Layer {layer}", f"Forest {learner}", f"Fold {fold}"): Subtask(state, 1.25)
         for layer in range(1, layers + 1)
         for learner in range(1, learners + 1)
         for fold in range(1, folds + 1)
@@ -45,8 +45,8 @@ def test_a_place_has_a_layer_a_learner_and_a_fold(place: tuple[str, ...], expect
 
 
 def test_layers_and_folds_are_in_the_order_of_their_numbers_and_learners_as_they_came() -> None:
-    found = {("Layer 10", "Z", "Fold 10"): JobState("done"), ("Layer 2", "A", "Fold 9"): JobState("done")}
-    found |= {("Layer 2", "Z", "Fold 9"): JobState("done")}
+    found = {("Layer 10", "Z", "Fold 10"): Subtask("done"), ("Layer 2", "A", "Fold 9"): Subtask("done")}
+    found |= {("Layer 2", "Z", "Fold 9"): Subtask("done")}
     grid = grid_of(found)
     assert grid.layers == ("Layer 2", "Layer 10")
     assert list(grid.learners) == ["Z", "A"]
@@ -55,7 +55,7 @@ def test_layers_and_folds_are_in_the_order_of_their_numbers_and_learners_as_they
 
 def test_each_job_has_a_cell_in_the_colour_of_its_state() -> None:
     found = {
-        ("Layer 1", "Forest", f"Fold {number}"): JobState(state, 1.25, 2)
+        ("Layer 1", "Forest", f"Fold {number}"): Subtask(state, 1.25, 2)
         for number, state in enumerate(JOB_STATES, start=1)
     }
     cells = job_grid(found)
@@ -74,7 +74,7 @@ def test_seconds_are_written_where_they_fit(size: tuple[int, int, int], written:
 
 
 def test_a_layer_without_a_job_has_an_empty_cell_there() -> None:
-    found = {("Layer 1", "A", ""): JobState("done"), ("Layer 2", "B", ""): JobState("done")}
+    found = {("Layer 1", "A", ""): Subtask("done"), ("Layer 2", "B", ""): Subtask("done")}
     assert job_grid(found).count("<td></td>") == 2
 
 
@@ -84,7 +84,7 @@ def test_a_grid_of_nothing_is_empty() -> None:
 
 def test_names_are_no_markup() -> None:
     bad = "<a href='javascript:x'>x</a>"
-    drawn = job_grid({(bad, bad, bad): JobState("done")}) + live_timeline([Span(bad, 0, 1, "done", 1)], {bad: bad})
+    drawn = job_grid({(bad, bad, bad): Subtask("done")}) + live_timeline([Span(bad, 0, 1, "done", 1)], {bad: bad})
     drawn += gantt([Span(bad, 0, 1, "done", 1)], {bad: bad}).to_json()
     assert "<a" not in drawn and "href='" not in drawn
 
@@ -99,10 +99,10 @@ def test_a_live_timeline_has_a_row_for_each_node_and_a_bar_for_each_span() -> No
 
 def test_how_far_each_layer_is_in_words() -> None:
     found = jobs(2, 5, 1) | jobs(1, 1, 10, "waiting")
-    found |= {("Layer 2", "Forest 1", f"Fold {fold}"): JobState("kept") for fold in (1, 2)}
+    found |= {("Layer 2", "Forest 1", f"Fold {fold}"): Subtask("kept") for fold in (1, 2)}
     found |= {
-        ("Layer 2", "Forest 2", "Fold 1"): JobState("running"),
-        ("Layer 2", "Forest 2", "Fold 2"): JobState("failed"),
+        ("Layer 2", "Forest 2", "Fold 1"): Subtask("running"),
+        ("Layer 2", "Forest 2", "Fold 2"): Subtask("failed"),
     }
     lines = layer_lines(found)
     assert list(lines)[1] == "Layer 2" and list(lines)[-1] == "Layer 10"
@@ -125,5 +125,5 @@ def test_the_timeline_has_a_row_for_each_node_a_bar_for_each_span_and_a_mark_for
     [("running", ["done", "running", "waiting"]), ("cancelled", ["done", "interrupted", "waiting"])],
 )
 def test_what_was_under_way_when_a_node_ended_was_cut_off(node: str, expected: list[str]) -> None:
-    found = {(state,): JobState(state) for state in ("done", "running", "waiting")}
+    found = {(state,): Subtask(state) for state in ("done", "running", "waiting")}
     assert [job.state for job in settled(found, node).values()] == expected

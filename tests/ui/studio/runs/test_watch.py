@@ -71,7 +71,7 @@ def test_looking_at_each_step_comes_to_the_same_as_looking_once(studio: Studio) 
             seen = often.look(log)
         assert seen == once.look(log) == run_state(log, log.run(run))
         assert often.spans == once.spans
-        assert seen.nodes["b"].jobs["Layer 1", "Forest", "Fold 1"].state == "done"
+        assert seen.nodes["b"].subtasks["Layer 1", "Forest", "Fold 1"].state == "done"
 
 
 def test_what_was_cut_off_at_work_is_looked_at_before_what_never_began() -> None:
