@@ -11,7 +11,8 @@ The archive holds
 
 - ``workspace/``     what c0def43 left behind: pipelines, runs, stored results, saved models, data
 - ``ten_rows.csv``   rows that no model was trained on
-- ``expected.json``  what c0def43 printed about the runs, and what its models predicted for the rows
+- ``expected.json``  what c0def43 printed about the runs, what its models predicted for the rows,
+  and which node types, commands and options it had
 
 All data come from a fixed seed. The runs, in order:
 
@@ -30,6 +31,7 @@ import csv
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -50,6 +52,8 @@ WORKSPACE = FOLDER / "workspace"
 ROWS = 120
 FINISHED_FITS = 4
 """Finished fits of the long forest when it is stopped."""
+
+MAIN = "from engine.cli import main; main()"
 
 Document = dict[str, Any]
 
@@ -72,8 +76,7 @@ def main() -> None:
     stop_long_forest(signal.SIGKILL, "interrupted", "--set", "forest.seed=1")
     for name in DEEP_FORESTS:
         assert (WORKSPACE / "models" / name / "layer-2.npz").is_file(), f"{name} has one layer"
-    expected = {"commit": COMMIT, "models": predictions(), "layers": layers(), **runs()}
-    (FOLDER / "expected.json").write_text(json.dumps(expected, indent=1, sort_keys=True) + "\n")
+    write_expected()
     pack(str(root), str(Path(sys.prefix)), str(Path.home()))
     print(f"{ARCHIVE}: {ARCHIVE.stat().st_size:,} bytes")
 
@@ -91,8 +94,7 @@ def old_program() -> Path:
 
 def sylva(*arguments: object, code: int = 0) -> Any:
     """Call the old command with ``--json`` and return what it printed."""
-    program = "from engine.cli import main; main()"
-    return json.loads(old_python(program, *arguments, "--json", code=code))
+    return json.loads(old_python(MAIN, *arguments, "--json", code=code))
 
 
 def old_python(program: str, *arguments: object, code: int = 0) -> str:
@@ -399,6 +401,13 @@ def wait_until(condition: Callable[[], bool]) -> None:
 LAYER_FACTS = ("kind", "classes", "features", "learners", "table_rows")
 
 
+def write_expected() -> None:
+    """Write what the tests compare with."""
+    expected = {"models": predictions(), "layers": layers(), **runs()}
+    expected |= {"node_types": sylva("nodes"), "options": options()}
+    (FOLDER / "expected.json").write_text(json.dumps(expected, indent=1, sort_keys=True) + "\n")
+
+
 def predictions() -> Document:
     """Return what every saved model predicts for the ten rows."""
     import pyarrow.parquet as pq
@@ -459,6 +468,17 @@ def node_facts(shown: Document) -> Document:
         del output["folder"]
     jobs = Counter(job["state"] for job in shown["jobs"])
     return {**facts, "outputs": outputs, "jobs": dict(jobs)}
+
+
+def options() -> dict[str, list[str]]:
+    """Return the options of every command."""
+    commands = re.findall(r"^  ([a-z]+) ", old_python(MAIN, "--help"), re.MULTILINE)
+    return {each: options_in(old_python(MAIN, each, "--help")) for each in commands}
+
+
+def options_in(text: str) -> list[str]:
+    """Return the options that a help text explains."""
+    return sorted(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", text, re.MULTILINE))
 
 
 def pack(*private: str) -> None:
