@@ -18,8 +18,8 @@ from playwright.sync_api import sync_playwright
 
 import ui.studio.session
 from benchmarks._figures import Figure
-from engine.catalogue import load_catalog
 from engine.events import EventLog
+from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_file import dumps
 from engine.processes import identify
@@ -198,7 +198,7 @@ def _cpu_seconds() -> float:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().split(b"\0")
-            if b"ui" in words or b"engine.launch" in words:
+            if b"ui" in words or b"engine.supervisor" in words:
                 fields = (path.parent / "stat").read_text().rpartition(")")[2].split()
                 total += int(fields[11]) + int(fields[12])
         except OSError:

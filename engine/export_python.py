@@ -26,8 +26,7 @@ from engine.errors import BadInput
 from engine.text import readable
 
 if TYPE_CHECKING:
-    from engine.node_types import Branch, NodeParams, NodeType
-    from engine.params import Types
+    from engine.node_types import Branch, NodeParams, NodeType, NodeTypes
     from engine.pipeline import Pipeline
     from engine.plan import Plan, PlannedNode
 
@@ -70,7 +69,7 @@ Python = Callable[[Any, Names], Code]
 """``python(params, names) -> code``."""
 
 
-def export_python(document: Pipeline, catalogue: Types) -> str:
+def export_python(document: Pipeline, catalogue: NodeTypes) -> str:
     """The script of a valid document, its sweeps written out; ``BadInput`` names types that cannot be exported."""
     from engine.plan import RunOptions, make_plan
 
@@ -83,7 +82,7 @@ def export_python(document: Pipeline, catalogue: Types) -> str:
     return "\n\n".join(["\n".join(_head(document)), imports.text, *blocks]) + "\n"
 
 
-def check_exportable(document: Pipeline, catalogue: Types) -> None:
+def check_exportable(document: Pipeline, catalogue: NodeTypes) -> None:
     """``BadInput`` names the nodes whose types do not say how they read as Python."""
     unable = [
         (name, node.type)

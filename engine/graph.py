@@ -93,14 +93,14 @@ class PipelineGraph:
         return [cycle for _, cycle in sorted(cycles)]
 
 
-def model_behind(pipeline: Pipeline, node_types: NodeTypes, node: str) -> str | None:
+def model_behind(pipeline: Pipeline, catalog: NodeTypes, node: str) -> str | None:
     """Return the node whose model made the predictions that ``node`` evaluates."""
     import networkx as nx
 
     upward: nx.DiGraph[str] = nx.DiGraph()
     upward.add_node(node)
     for edge in pipeline.edges:
-        port_type = _output_type(pipeline, node_types, edge.source)
+        port_type = _output_type(pipeline, catalog, edge.source)
         if port_type in ("model", "predictions"):
             upward.add_edge(edge.target.node, edge.source.node, type=port_type)
     for target, source in nx.bfs_edges(upward, node):
@@ -109,8 +109,8 @@ def model_behind(pipeline: Pipeline, node_types: NodeTypes, node: str) -> str | 
     return None
 
 
-def _output_type(pipeline: Pipeline, node_types: NodeTypes, output: PortRef) -> str | None:
+def _output_type(pipeline: Pipeline, catalog: NodeTypes, output: PortRef) -> str | None:
     node = pipeline.nodes.get(output.node)
-    node_type = node_types.get(node.type) if node else None
+    node_type = catalog.get(node.type) if node else None
     port = node_type.output(output.port) if node_type else None
     return port.type if port else None

@@ -18,14 +18,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from engine.errors import BadInput, Cancelled
-from engine.files import Files
+from engine.workspace import Files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,8 +125,8 @@ class Column:
 
 Columns = tuple[Column, ...]
 
-OUTSIDE = "outside"
-"""The input name under which a ``columns`` rule finds what the node's ``source`` told."""
+SOURCE_COLUMNS = "source_columns"
+"""The input name under which a ``columns`` rule finds what the node's ``source_columns`` returned."""
 
 
 @dataclass(frozen=True)
@@ -226,8 +227,8 @@ class NodeType:
     inputs: tuple[Port, ...] = ()
     outputs: tuple[Port, ...] = ()
     columns: ColumnRule | None = None
-    source: Callable[[Any, Files], Columns | None] | None = None
-    """For a node that reads from outside: the columns there are to choose from, before its own settings about them."""
+    source_columns: Callable[[Any, Files], Columns | None] | None = None
+    """For a node that reads from outside: the columns of its source, before its own parameters choose among them."""
     check: Callable[[Any, Files], Iterable[BadInput]] | None = None
     """Problems that can be seen before a run, such as a file that is not there."""
     fingerprint: Callable[[Any, Files], str] | None = None
@@ -255,3 +256,82 @@ class NodeType:
 
 NodeTypes = Mapping[str, NodeType]
 """Node types by name: a ``NodeCatalog``, or a plain dictionary."""
+
+
+# The installed node types
+
+GROUP = "sylva.nodes"
+OWN_DISTRIBUTION = "sylva-studio"
+
+
+class NodeCatalog(Mapping[str, NodeType]):
+    """Node types by name; ``failures`` has one sentence for each that could not be added."""
+
+    def __init__(self, node_types: Iterable[NodeType] = (), *, source: str = "this program") -> None:
+        self._types: dict[str, NodeType] = {}
+        self._sources: dict[str, str] = {}
+        self.failures: list[str] = []
+        self.add(node_types, source=source)
+
+    def add(self, node_types: Iterable[NodeType], *, source: str) -> None:
+        """Add node types from ``source``; the first of a name stays, so that no package can replace another's."""
+        for node_type in node_types:
+            if node_type.name in self._types:
+                self.failures.append(
+                    f"Node type '{node_type.name}' of {source} is left out: "
+                    f"{self._sources[node_type.name]} already has a node type of that name."
+                )
+            else:
+                self._types[node_type.name] = node_type
+                self._sources[node_type.name] = source
+
+    def __getitem__(self, name: str) -> NodeType:
+        return self._types[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+
+@cache
+def load_catalog() -> NodeCatalog:
+    """Return the node types of all installed packages, the built-in ones first.
+
+    A package offers node types through the entry point group ``sylva.nodes``: an entry point gives one
+    ``NodeType`` or several.
+    """
+    return catalog_of(sorted(entry_points(group=GROUP), key=_own_first))
+
+
+def catalog_of(entries: Iterable[EntryPoint]) -> NodeCatalog:
+    """Return the node types that these entry points give; one that fails is left out and named in ``failures``."""
+    catalog = NodeCatalog()
+    for entry in entries:
+        try:
+            catalog.add(_node_types(entry.load()), source=_source(entry))
+        # The import of a package may raise anything, even SystemExit; the program has to go on.
+        except (Exception, SystemExit) as error:
+            catalog.failures.append(
+                f"The node types of {_source(entry)} ({entry.value}) could not be loaded: "
+                f"{type(error).__name__}: {error}"
+            )
+    return catalog
+
+
+def _node_types(loaded: object) -> list[NodeType]:
+    offered: list[Any] = list(loaded) if isinstance(loaded, Iterable) else [loaded]
+    for each in offered:
+        if not isinstance(each, NodeType):
+            raise TypeError(f"it gives a {type(each).__name__} where a NodeType is expected")
+    return offered
+
+
+def _own_first(entry: EntryPoint) -> tuple[bool, str, str]:
+    source = _source(entry)
+    return source != f"package '{OWN_DISTRIBUTION}'", source, entry.name
+
+
+def _source(entry: EntryPoint) -> str:
+    return f"package '{entry.dist.name}'" if entry.dist else f"entry point '{entry.name}'"

@@ -1,6 +1,7 @@
 """Turn values into the text of messages, tables and screens.
 
 - ``duration``, ``clock``, ``size``, ``counted``  a time span, a moment, bytes, ``3 rows``
+- ``cell``          a value in a table
 - ``shown``, ``listed``, ``suggest``  a value in a message, a list of names, ``did you mean 'table'?``
 - ``readable``      text from outside with control characters spelled out
 - ``explain``       what pydantic found, as a sentence
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import shutil
 import time
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,9 +20,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-    from engine.workspace import Workspace
-
-LITTLE_SPACE = 100_000
 LONGEST_SHOWN = 80
 HIDDEN = ("Cc", "Cf", "Cs")
 """Unicode categories that are spelled out: control characters, which a terminal obeys; format
@@ -65,6 +62,15 @@ def counted(count: int, one: str, many: str = "") -> str:
     """Return a number with its noun: ``1 row``, ``2,000 rows``."""
     noun = one if count == 1 else many or f"{one}s"
     return f"{count:,} {noun}"
+
+
+def cell(value: Any) -> str:
+    """Return a value as a table shows it."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.0f}"
+    return str(value)
 
 
 # Values and names inside a message
@@ -202,12 +208,3 @@ def failure_line(node: str, error: Mapping[str, Any]) -> str:
     """Return which node failed, in which field, and why."""
     where = f"Node '{node}', field '{error['field']}'" if error.get("field") else f"Node '{node}'"
     return f"{where}: {error['message']}"
-
-
-def last_words(workspace: Workspace, run: str) -> str:
-    """Return the last line a supervisor wrote about itself; empty if nothing went wrong."""
-    if shutil.disk_usage(workspace.root).free < LITTLE_SPACE:  # then it could not write any
-        return f"the disk is full; free some space at {workspace.root}."
-    log = workspace.supervisor_log(run)
-    lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
-    return next((line for line in reversed(lines) if line.strip()), "")

@@ -18,10 +18,21 @@ from pydantic import Field, field_validator
 from engine import sandbox
 from engine.errors import BadInput
 from engine.export_python import Code, Names, settings, statement
-from engine.files import Files
-from engine.node_types import OUTSIDE, Column, Columns, Kind, NodeContext, NodeParams, NodeType, Port, Role, form_hint
+from engine.node_types import (
+    SOURCE_COLUMNS,
+    Column,
+    Columns,
+    Kind,
+    NodeContext,
+    NodeParams,
+    NodeType,
+    Port,
+    Role,
+    form_hint,
+)
 from engine.text import listed
 from engine.values import Table, kind_of
+from engine.workspace import Files
 from nodes.data import formats
 from nodes.data.column_types import cast_column, infer_type
 from nodes.data.columns import require_column
@@ -357,7 +368,7 @@ def _under_settings(params: LoadDataParams, own: Columns) -> Columns:
 
 def columns(inputs: Mapping[str, Columns | None], params: LoadDataParams) -> Mapping[str, Columns | None]:
     """Known for samples, and for a file once it was looked at."""
-    own = inputs.get(OUTSIDE)
+    own = inputs.get(SOURCE_COLUMNS)
     try:
         if sample_name(params.source) is not None:
             return {"table": _sample_columns(params)}
@@ -400,7 +411,7 @@ NODE = NodeType(
     python=python,
     outputs=(Port("table", "table", "Table"),),
     columns=columns,
-    source=file_columns,
+    source_columns=file_columns,
     check=check,
     fingerprint=fingerprint,
     imports=IMPORTS,

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from pyarrow.parquet import read_table
 
-from engine.catalogue import NodeCatalog, load_catalog
 from engine.errors import BadInput
 from engine.events import EventLog
 from engine.export_python import Raw, comment, export_python, literal, statement
+from engine.node_types import NodeCatalog, load_catalog
 from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_file import dumps, parse, read
 from engine.run_state import run_state

@@ -32,7 +32,6 @@ from queue import Empty, SimpleQueue
 from typing import Any
 from uuid import uuid4
 
-from engine.catalogue import load_catalog
 from engine.errors import SylvaError
 from engine.executors import (
     Failure,
@@ -45,6 +44,7 @@ from engine.executors import (
     event_to_dict,
 )
 from engine.executors.local import GRACE_SECONDS, LocalExecutor
+from engine.node_types import load_catalog
 from engine.processes import die_with_parent, usable_memory, wait_passively
 from engine.workspace import Workspace
 

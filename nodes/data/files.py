@@ -29,9 +29,8 @@ from uuid import uuid4
 from engine import sandbox
 from engine.atomic import put_in_place
 from engine.errors import BadInput, SylvaError
-from engine.files import Files
 from engine.text import size
-from engine.workspace import Workspace
+from engine.workspace import Files, Workspace
 from nodes.data import formats
 from nodes.data.csv_reader import Dialect
 from nodes.data.samples import PREFIX

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from engine import sandbox
 from engine.errors import BadInput
-from engine.files import Files
 from engine.values import Table
+from engine.workspace import Files
 from nodes.data import formats
 from nodes.data.csv_reader import Dialect
 from nodes.data.decoded_size import is_within

@@ -32,7 +32,7 @@ from tests.expect import refused
 from tests.faults.lab import Answer, Lab, diamond, duration_of, pipeline, tame, wait_until
 
 SAMPLE = Path(__file__).parents[2] / "sample_pipelines" / "first_pipeline.json"
-JOB = NodeTask("/ws", "run", "node", 1, "probe", {}, "key", {}, {}, False, False, 8, None, 10**9, None, ())
+JOB = NodeTask("/ws", "run", "node", 1, "probe", {}, "key", {}, {}, None, {}, False, False, 8, None, 10**9, None, ())
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import SylvaError
+from engine.errors import InvalidPipeline, SylvaError, Unreadable
 from engine.events import EventLog
-from engine.pipeline import Node, Pipeline, changed
-from engine.pipeline_file import read, write
+from engine.pipeline import Node, Pipeline
+from engine.pipeline_file import read, with_values, write
 from engine.pipeline_library import Library, Outdated, UnknownPipeline
-from engine.problems import InvalidPipeline, Unreadable
 from engine.workspace import Workspace
 from tests.expect import problems, refused
 
@@ -54,7 +53,7 @@ def test_two_pipelines_of_one_name_are_two(library: Library):
 def test_a_saved_document_is_read_back_and_its_file_keeps_its_name(library: Library):
     pipeline = library.create(document())
     opened = library.open(pipeline)
-    stamp = library.save(pipeline, changed(opened.document, name="Letters"), opened.stamp)
+    stamp = library.save(pipeline, with_values(opened.document, name="Letters"), opened.stamp)
     assert library.open(pipeline) == (document("Letters"), stamp)
     assert [entry.title for entry in library.entries()] == ["Letters"]
 

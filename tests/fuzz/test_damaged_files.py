@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import BadInput
-from engine.files import Files
+from engine.workspace import Files
 from nodes.data.tables import look
 from nodes.load_data import NODE, LoadDataParams
 from tests.fuzz.damage import WRITERS, Case, cases

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from engine.catalogue import load_catalog
-from engine.node_types import NodeContext, NodeParams, NodeType, Port
+from engine.node_types import NodeContext, NodeParams, NodeType, Port, load_catalog
 from engine.pipeline_file import parse
 from engine.testing import check_node
 from engine.validation import find_problems

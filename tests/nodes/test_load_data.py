@@ -18,9 +18,9 @@ from pydantic import ValidationError
 
 from engine import sandbox
 from engine.errors import BadInput, Cancelled
-from engine.files import Files
-from engine.node_types import OUTSIDE, NodeContext
+from engine.node_types import SOURCE_COLUMNS, NodeContext
 from engine.values import Table
+from engine.workspace import Files
 from nodes.data.decoded_size import is_within
 from nodes.load_data import NODE, LoadDataParams, file_columns, load
 from tests.expect import refused
@@ -550,7 +550,7 @@ def test_categories_of_a_file_are_not_written_out_to_be_sorted(ctx):
 def test_a_program_that_checked_a_file_of_another_encoding_ends(ctx, encoding):
     write(ctx, "t.csv", "a,y\n" + "1,A\n2,B\n" * 300_000 + "1,2,3\n")
     code = (
-        "import sys; from pathlib import Path; from engine.files import Files; from nodes.load_data import *\n"
+        "import sys; from pathlib import Path; from engine.workspace import Files; from nodes.load_data import *\n"
         "params = LoadDataParams(source='t.csv', encoding=sys.argv[2])\n"
         "print([found.field for found in check(params, Files(Path(sys.argv[1])))])"
     )
@@ -625,7 +625,8 @@ def test_the_columns_of_a_file_are_known_as_they_will_be_loaded(ctx, ending, set
         pq.write_table(table, ctx.files.data / source)
     params = LoadDataParams(source=source, empty_columns="drop", **settings)
     assert NODE.columns is not None
-    assert NODE.columns({OUTSIDE: file_columns(params, ctx.files)}, params)["table"] == load(params, ctx.files).columns
+    columns = NODE.columns({SOURCE_COLUMNS: file_columns(params, ctx.files)}, params)
+    assert columns["table"] == load(params, ctx.files).columns
 
 
 def test_without_a_look_at_the_file_or_with_a_wrong_column_nothing_is_known(ctx):
@@ -633,7 +634,7 @@ def test_without_a_look_at_the_file_or_with_a_wrong_column_nothing_is_known(ctx)
     assert NODE.columns is not None
     assert NODE.columns({}, params) == {"table": None}
     wrong = params.model_copy(update={"target": "zzz"})
-    assert NODE.columns({OUTSIDE: file_columns(wrong, ctx.files)}, wrong) == {"table": None}
+    assert NODE.columns({SOURCE_COLUMNS: file_columns(wrong, ctx.files)}, wrong) == {"table": None}
 
 
 def test_a_look_at_the_same_file_is_remembered(ctx, monkeypatch):

@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import BadInput
-from engine.files import Files
-from engine.workspace import Workspace
+from engine.workspace import Files, Workspace
 from nodes.data import files as data_files
 from nodes.data.files import (
     LONGEST_NAME,

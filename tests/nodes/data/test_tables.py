@@ -10,9 +10,9 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from engine.catalogue import load_catalog
 from engine.errors import BadInput
-from engine.files import Files
+from engine.node_types import load_catalog
+from engine.workspace import Files
 from nodes.data import tables
 from nodes.data.tables import Reading, classes, look
 from nodes.load_data import LoadDataParams, check

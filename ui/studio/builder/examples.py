@@ -40,16 +40,16 @@ def open_example(studio: Studio) -> str:
     """The id of the example as it comes, with a run; if there is none it takes a moment: the results are stored."""
     library = Library(studio.workspace)
     pipeline = open_sample(library, EXAMPLE)
-    with studio.log() as log:
+    with studio.runs.log() as log:
         has_run = log.last_run_of(pipeline) is not None
     if not has_run:
-        studio.start(library.open(pipeline).document, RunOptions(pipeline=pipeline))
+        studio.runs.start(library.open(pipeline).document, RunOptions(pipeline=pipeline))
     return pipeline
 
 
 def prepare_example(studio: Studio) -> None:
     """Run the example in a workspace that has neither runs nor pipelines yet, so that a first visitor finds it done."""
-    with studio.log() as log:
+    with studio.runs.log() as log:
         if log.runs(1) or Library(studio.workspace).entries():
             return
     with suppress(SylvaError):  # an example that does not run is no reason not to start

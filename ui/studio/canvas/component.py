@@ -12,9 +12,9 @@ import streamlit as st
 from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
 from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
+from engine.errors import Problem
+from engine.node_types import NodeTypes
 from engine.pipeline import Pipeline, PortRef
-from engine.problems import Problem
-from engine.validation import Types
 from ui.studio.canvas.protocol import (
     CanvasResult,
     Edited,
@@ -22,11 +22,11 @@ from ui.studio.canvas.protocol import (
     Reveal,
     Revision,
     RunRequest,
+    apply_edit,
     payload,
     port_in,
     run_in,
     selection_in,
-    take,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def canvas(
     document: Pipeline,
     *,
     epoch: int,
-    catalogue: Types,
+    catalogue: NodeTypes,
     problems: Iterable[Problem] | Callable[[Pipeline], Iterable[Problem]] = (),
     states: Mapping[str, NodeView] | Callable[[Pipeline], Mapping[str, NodeView]] | None = None,
     key: str,
@@ -69,7 +69,7 @@ def canvas(
     taken: Revision = st.session_state.get(place, Revision())
     refused = None
     try:
-        edited = take(document, _last_edit(key), pipeline=pipeline, epoch=epoch, taken=taken)
+        edited = apply_edit(document, _last_edit(key), pipeline=pipeline, epoch=epoch, taken=taken)
     except Problem as problem:
         edited, refused = Edited(document, taken), problem
     if on_edit is not None:

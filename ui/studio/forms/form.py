@@ -8,9 +8,9 @@ from functools import partial
 
 import streamlit as st
 
+from engine.errors import Problem
 from engine.node_types import Columns, NodeType
 from engine.pipeline import Node
-from engine.problems import Problem
 from ui.studio.forms.fields import FieldSpec, applies, specs_of
 from ui.studio.forms.form_state import Form, ParamsEdit
 from ui.studio.forms.values import MISSING, put

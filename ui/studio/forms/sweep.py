@@ -23,10 +23,10 @@ from typing import Any
 import streamlit as st
 from pydantic import JsonValue
 
-from engine.node_types import NodeType
-from engine.params import Types
-from engine.pipeline import MAX_BRANCHES, Node, Range, Sweep, changed
-from engine.problems import InvalidPipeline, Problem
+from engine.errors import InvalidPipeline, Problem
+from engine.node_types import NodeType, NodeTypes
+from engine.pipeline import MAX_BRANCHES, Node, Range, Sweep
+from engine.pipeline_file import with_values
 from engine.sweeps import choices_of, combinations, param_label
 from ui.studio.forms.fields import FieldSpec, applies, specs_of
 from ui.studio.forms.fit_count import KINDS, preset_facts
@@ -52,7 +52,7 @@ _RANGE = re.compile(r"(\S+)\s+to\s+(\S+)(\s+log)?", re.IGNORECASE)
 def sweep_form(
     name: str,
     node: Node,
-    catalogue: Types,
+    catalogue: NodeTypes,
     *,
     problems: Sequence[Problem],
     has_evaluation: bool,
@@ -112,7 +112,7 @@ def as_sweep(data: Mapping[str, Any]) -> Sweep | None:
     """The sweep that plain data means; none if it names no parameter. Raises the ``Problem`` if it is no sweep."""
     if not data.get(GRID) and not data.get(RANDOM):
         return None
-    return changed(Sweep(), ("nodes", "", "sweep"), **data)
+    return with_values(Sweep(), ("nodes", "", "sweep"), **data)
 
 
 def _on_sweep(edit: ParamsEdit) -> SweepEdit:
@@ -402,7 +402,7 @@ def _value(spec: FieldSpec, part: str) -> JsonValue:
 # What it amounts to
 
 
-def summary(name: str, node: Node, catalogue: Types) -> str:
+def summary(name: str, node: Node, catalogue: NodeTypes) -> str:
     """``6 branches: γ (3) × μ (2)``; nothing while the sweep cannot be carried out."""
     assert node.sweep is not None
     try:

@@ -28,9 +28,8 @@ from uuid import uuid4
 from engine import sandbox
 from engine.atomic import read_lock
 from engine.errors import BadInput, SylvaError, reader_crashed
-from engine.files import Files
 from engine.processes import exit_text
-from engine.workspace import Workspace
+from engine.workspace import Files, Workspace
 from nodes.data.batches import open_blocks
 from nodes.data.tables import Reading
 from nodes.load_data import IMPORTS

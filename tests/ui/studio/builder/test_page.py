@@ -11,21 +11,21 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine import pipeline_file
-from engine.catalogue import load_catalog
 from engine.errors import SylvaError
 from engine.events import EventLog
-from engine.launch import Launcher
+from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline, PortRef, Sweep
 from engine.pipeline_file import dumps, write
 from engine.pipeline_library import Library
 from engine.plan import RunOptions
 from engine.processes import identify
 from engine.run_state import run_state
+from engine.supervisor_starter import SupervisorStarter
 from engine.workspace import Workspace
 from tests.e2e.tab import until
-from ui.studio.builder import builder, node_panel, pipeline_list
-from ui.studio.builder import open_pipeline as desk
+from ui.studio.builder import builder, node_panel, page, pipeline_list
 from ui.studio.builder.examples import EXAMPLE, prepare_example, samples
+from ui.studio.builder.open_pipeline import OpenPipeline, pipeline_of_run
 from ui.studio.canvas import CanvasResult, Edited
 from ui.studio.canvas.protocol import Revision
 from ui.studio.session import Studio
@@ -41,17 +41,17 @@ WINE = Pipeline(
 
 
 @pytest.fixture(scope="module")
-def launcher() -> Iterator[Launcher]:
-    made = Launcher()
+def starter() -> Iterator[SupervisorStarter]:
+    made = SupervisorStarter(preload=True)
     yield made
     made.close()
 
 
 @pytest.fixture
-def studio(tmp_path: Path, launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> Studio:
+def studio(tmp_path: Path, starter: SupervisorStarter, monkeypatch: pytest.MonkeyPatch) -> Studio:
     made = Studio(Workspace(tmp_path).create(), load_catalog())
-    made.__dict__["launcher"] = launcher
-    for module in (desk, pipeline_list, node_panel, builder):
+    made.runs.starter = starter
+    for module in (page, pipeline_list, node_panel, builder):
         monkeypatch.setattr(module, "studio", lambda: made)
     return made
 
@@ -371,7 +371,7 @@ def test_a_workspace_that_cannot_be_written_is_said_plainly_and_the_edit_is_kept
     app.run()
     assert not app.exception
     assert "not saved" in words(app)
-    assert "new" in app.session_state["desk"].document.nodes
+    assert "new" in app.session_state[page.OPEN].document.nodes
     lock.rmdir()
     next(field for field in app.text_input if field.label == "Name").set_value("Saved again").run()
     assert "new" in library(studio).open(pipeline).document.nodes
@@ -466,10 +466,10 @@ def test_a_run_that_another_tab_started_is_seen_before_a_second_one_is(
     studio: Studio, canvas: Canvas, monkeypatch: pytest.MonkeyPatch
 ):
     stopped: list[str] = []
-    monkeypatch.setattr(Studio, "stop", lambda self, run: stopped.append(run))
-    opened = desk.OpenPipeline.with_pipeline(library(studio), studio.catalogue, library(studio).create(WINE))
+    monkeypatch.setattr(studio.runs, "cancel", stopped.append)
+    opened = OpenPipeline.from_library(library(studio), studio.runs, library(studio).create(WINE))
     with EventLog(studio.workspace) as log:
-        opened.follow(log)
+        opened.refresh_run()
         run = log.create_run("Wine", dumps(WINE), RunOptions(pipeline=opened.pipeline).to_dict())
         log.append(run, "run-started", supervisor=identify().to_dict(), todo=list(WINE.nodes))
     for begin in (opened.start, opened.retry):
@@ -502,18 +502,15 @@ def test_a_run_log_that_cannot_be_opened_does_not_hide_the_pipeline(studio: Stud
     assert str(studio.workspace.database) in app.toast[0].value
 
 
-def test_the_pipeline_of_a_run_is_opened_as_it_was(studio: Studio, canvas: Canvas, monkeypatch: pytest.MonkeyPatch):
+def test_the_pipeline_of_a_run_is_opened_as_it_was(studio: Studio):
     pipeline = library(studio).create(WINE)
     with EventLog(studio.workspace) as log:
         same = log.create_run("Wine", dumps(WINE), RunOptions(pipeline=pipeline).to_dict())
         other = log.create_run("Wine", dumps(Pipeline(name="Wine", nodes={"old": Node(type="split")})), {})
-    opened: dict[str, str] = {}
-    monkeypatch.setattr(desk, "lay_out", lambda found: opened.update(pipeline=found))
-    desk.open_run(same)
-    assert opened["pipeline"] == pipeline
-    desk.open_run(other)
-    assert opened["pipeline"] != pipeline
-    assert list(library(studio).open(opened["pipeline"]).document.nodes) == ["old"]
+    assert pipeline_of_run(library(studio), studio.runs, same) == pipeline
+    copy = pipeline_of_run(library(studio), studio.runs, other)
+    assert copy != pipeline
+    assert list(library(studio).open(copy).document.nodes) == ["old"]
 
 
 # Import

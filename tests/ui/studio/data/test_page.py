@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.catalogue import load_catalog
+from engine.node_types import load_catalog
 from engine.pipeline_library import Library
 from engine.workspace import Workspace
 from tests.ui.studio.runs.lab import labels, press, words

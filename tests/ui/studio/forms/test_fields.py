@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from engine.catalogue import load_catalog
-from engine.node_types import NodeParams, form_hint
+from engine.node_types import NodeParams, form_hint, load_catalog
 from nodes.deep_forest import Params as DeepForest
 from nodes.load_data import LoadDataParams
 from ui.studio.forms.fields import FieldSpec, applies, as_words, specs_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.catalogue import load_catalog
+from engine.node_types import load_catalog
 from engine.pipeline import Node, Pipeline, Sweep
 from ui.studio.forms.fields import FieldSpec, specs_of
 from ui.studio.forms.sweep import (
@@ -146,8 +146,8 @@ def test_nodes_that_run_for_their_effect_or_have_no_settings_cannot_sweep(name: 
 def app():
     import streamlit as st
 
-    from engine.catalogue import load_catalog
     from engine.edits import revise_params, revise_sweep
+    from engine.node_types import load_catalog
     from engine.validation import find_problems
     from ui.studio.forms.sweep import in_sweep, sweep_form
 

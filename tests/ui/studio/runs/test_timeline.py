@@ -7,6 +7,7 @@ import re
 import pytest
 
 from engine.run_state import Subtask
+from engine.runs import Span
 from ui.studio.runs.timeline import (
     JOB_STATES,
     gantt,
@@ -18,7 +19,6 @@ from ui.studio.runs.timeline import (
     settled,
     three_parts,
 )
-from ui.studio.runs.watch import Span
 
 
 def jobs(learners: int, folds: int, layers: int, state: str = "done") -> dict[tuple[str, ...], Subtask]:
@@ -60,7 +60,7 @@ def test_each_job_has_a_cell_in_the_colour_of_its_state() -> None:
     }
     cells = job_grid(found)
     assert [cells.count(f"<td class='{state}'") for state in JOB_STATES] == [1] * len(JOB_STATES)
-    assert "title='Layer 1 · Forest · Fold 4: kept from before in 1.2 s, attempt 2'>1.2</td>" in cells
+    assert "title='Layer 1 · Forest · Fold 4: reused in 1.2 s, attempt 2'>1.2</td>" in cells
     assert len({job_colour(state) for state in JOB_STATES}) == len(JOB_STATES)
 
 

@@ -1,4 +1,4 @@
-"""A warm launcher starts runs that outlive it."""
+"""A process that is started early starts supervisors, which live on without it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import pytest
 
 from engine.errors import SylvaError
 from engine.events import EventLog
-from engine.launch import Launcher, new_run
 from engine.pipeline import Node, Pipeline
 from engine.plan import RunOptions
 from engine.processes import ProcessId, end_leftover, identify, is_alive
 from engine.run_state import RunState, run_state
+from engine.runs import Runs
+from engine.supervisor_starter import SupervisorStarter
 from engine.workspace import Workspace
 from tests.command_line import PLUGIN, ROOT
 from tests.expect import refused
@@ -31,38 +32,38 @@ def wait_for_end(log: EventLog, run: str) -> RunState:
 
 
 @pytest.mark.slow
-def test_a_killed_launcher_is_replaced_and_runs_go_on_without_it(
+def test_a_killed_starter_is_replaced_and_runs_go_on_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([PLUGIN, str(ROOT)]))
     workspace = Workspace(tmp_path).create()
     nodes = {"a": Node(type="probe", params={"action": "sleep", "amount": 0.5})}
-    launcher = Launcher()
-    killed = launcher._process
+    starter = SupervisorStarter(preload=True)
+    killed = starter._process
     os.kill(killed.pid, signal.SIGKILL)
     os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)
     with EventLog(workspace) as log:
-        runs = [new_run(log, Pipeline(name="one", nodes=nodes), RunOptions()) for _ in range(2)]
-        for run in runs:
-            launcher.start(workspace, run)
-        assert launcher._process is not killed
-        while any(run_state(log, log.run(run)).state == "starting" for run in runs):
+        created = [Runs(workspace).create(Pipeline(name="one", nodes=nodes), RunOptions()) for _ in range(2)]
+        for run in created:
+            starter.start(workspace, run).close()
+        assert starter._process is not killed
+        while any(run_state(log, log.run(run)).state == "starting" for run in created):
             time.sleep(0.02)
-        launcher.close()
-        states = [wait_for_end(log, run) for run in runs]
+        starter.close()
+        states = [wait_for_end(log, run) for run in created]
     assert [state.state for state in states] == ["done", "done"]
     # Both came to the same work at the same time; one did it.
     assert len({state.nodes["a"].key for state in states}) == 1
 
 
-def test_what_keeps_a_launcher_from_starting_is_said_plainly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    launcher = Launcher()
-    launcher._process.kill()
-    launcher._process.wait()
+def test_what_keeps_a_starter_from_starting_is_said_plainly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    starter = SupervisorStarter(preload=True)
+    starter._process.kill()
+    starter._process.wait()
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
     with refused(SylvaError, naming=["some-run", os.strerror(errno.ENOENT)]):
-        launcher.start(Workspace(tmp_path), "some-run")
-    launcher.close()
+        starter.start(Workspace(tmp_path), "some-run")
+    starter.close()
 
 
 def test_a_leftover_group_is_ended_but_not_one_that_merely_has_its_number() -> None:
