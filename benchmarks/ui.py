@@ -112,10 +112,12 @@ def edit_latency(studio: Studio, repeats: int) -> Figure:
     studio.page.wait_for_timeout(2000)
     took = []
     for at in range(repeats):
-        before = studio.library.stamp(studio.pipeline)
+        before = studio.library.version(studio.pipeline)
         x, y = studio.centre(studio.node("split-0").locator(".step-title"))
         studio.pull((x, y), (x + 32 + at, y + 32), let_go=False)
-        took.append(timed(studio.page.mouse.up, lambda before=before: studio.library.stamp(studio.pipeline) != before))
+        took.append(
+            timed(studio.page.mouse.up, lambda before=before: studio.library.version(studio.pipeline) != before)
+        )
         studio.page.wait_for_timeout(700)
     return median("an edit among 100 nodes reaches Python and the disk", took, 0.4)
 

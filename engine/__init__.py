@@ -1,17 +1,17 @@
-"""Run pipelines: check them, plan them, run each node in a process of its own, store what comes out.
+"""Run pipelines: check them, plan them, run each node in a process of its own, store the outputs.
 
 The engine knows no node type and no learner: node types come from installed packages, through the
 entry point group ``sylva.nodes``. A pipeline on its way through the package:
 
-- ``pipeline``    a pipeline as a value; ``pipeline_file`` is its JSON, ``pipeline_library`` where it is
-  saved, ``edits`` change it, ``sweeps`` expand it, ``pipeline_diff`` compares it with another
+- ``pipeline``    a pipeline as a value; ``pipeline_file`` is its JSON, ``pipeline_library`` saves it,
+  ``edits`` change it, ``sweeps`` expand it, ``pipeline_diff`` compares it with another
 - ``node_types``  what a node type is, and which are installed; ``values`` flow along the edges
-- ``validation``  everything that is wrong with a pipeline, as the ``Problem``\\ s of ``errors``
+- ``validation``  everything that is wrong with a pipeline, as a ``Problem`` of ``errors`` each
 - ``plan``        which nodes run, in which order; ``graph`` knows which node reads from which
 - ``scheduler``   starts each node when its inputs are ready; ``executors`` run it
-- ``store``       stores outputs by their content; ``events`` is the log of a run, ``run_state`` its state
-- ``supervisor``  the process that owns a run
-- ``workspace``   the folders of a user; ``atomic`` writes files and locks them, ``text`` words messages
+- ``store``       stores outputs by content; ``events`` is the log of a run, ``run_state`` its state
+- ``runs``        start, resume, cancel, list and watch runs; ``supervisor`` is the process of a run
+- ``workspace``   the folders of a user; ``atomic`` writes and locks files, ``text`` words messages
 
 The names below are the public API; each module is imported when a name of it is first used::
 

@@ -1,7 +1,7 @@
 """Errors that a user can fix: each message says what is wrong, where, and how to fix it.
 
 - ``SylvaError``       base of all of them; the command line shows the message, not a traceback
-- ``BadInput``         raised by a node for data or parameters it cannot use; the engine adds the node
+- ``BadInput``         a node cannot use its data or parameters; the engine adds the node
 - ``Problem``          one thing that is wrong with a pipeline; one subclass for each reason
 - ``InvalidPipeline``  all problems of a pipeline, raised together
 """
@@ -21,7 +21,10 @@ class SylvaError(Exception):
 
 
 class BadInput(SylvaError):
-    """A node cannot use its data or parameters; ``field`` names the parameter to change, if there is one."""
+    """A node cannot use its data or parameters.
+
+    ``field`` names the parameter to change, if there is one.
+    """
 
     exit_code = 2
 
@@ -32,7 +35,10 @@ class BadInput(SylvaError):
 
 
 def reader_crashed(file: str, how: str, field: str | None = None) -> BadInput:
-    """Return the error for a file whose reader crashed its process; ``how`` is the signal or exit code."""
+    """Return the error for a file whose reader crashed its process.
+
+    ``how`` is the signal or exit code.
+    """
     return BadInput(
         f"'{file}' cannot be read: the reader crashed ({how}), so the file is probably damaged; "
         "save it again or use another file",
@@ -58,8 +64,8 @@ class CorruptObject(SylvaError):
 class Problem(SylvaError):
     """One thing that is wrong with a pipeline; ``edge`` names both ends if it is a connection.
 
-    ``code`` identifies the reason in ``--json``; ``field_word`` is what ``field`` names: a field of a
-    form, a port or an input.
+    ``code`` identifies the reason in ``--json``; ``field_word`` is what ``field`` names: a field of
+    a form, a port or an input.
     """
 
     exit_code = 2
@@ -82,7 +88,7 @@ class Problem(SylvaError):
 
     @property
     def location(self) -> str:
-        """Return where the problem is, to begin a sentence: ``Node 'split', field 'test_share'``."""
+        """Return where the problem is, as a sentence begins: ``Node 'split', field 'seed'``."""
         if self.edge is not None:
             return f"Edge {self.edge[0]} → {self.edge[1]}"
         parts = []

@@ -24,7 +24,8 @@ class PipelineGraph:
     """The nodes of a pipeline and what leads from one to another.
 
     Edges of unknown nodes and edges from a node to itself are left out: these are problems of their
-    own, which ``engine.validation`` reports. A name that is not in the pipeline has nothing around it.
+    own, which ``engine.validation`` reports. A name that is not in the pipeline has nothing around
+    it.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
@@ -42,7 +43,7 @@ class PipelineGraph:
         import networkx as nx
 
         nodes: list[str] = []
-        with contextlib.suppress(nx.NetworkXUnfeasible):  # raised for the cycle, after all other nodes
+        with contextlib.suppress(nx.NetworkXUnfeasible):  # raised for a cycle, at the end
             for generation in nx.topological_generations(self.graph):
                 nodes += generation
         return nodes
@@ -52,7 +53,7 @@ class PipelineGraph:
         return set(chain.from_iterable(self.layers_above(nodes)))
 
     def layers_above(self, nodes: Iterable[str]) -> Iterator[list[str]]:
-        """Yield these nodes, then the nodes they read from, then those these read from, and so on."""
+        """Yield these nodes, then the nodes they read from, then those before them, and so on."""
         import networkx as nx
 
         return nx.bfs_layers(self.graph.reverse(copy=False), self._present(nodes))
@@ -67,7 +68,7 @@ class PipelineGraph:
         return [node for node in nodes if node in self.graph]
 
     def path(self, source: str, target: str) -> list[str] | None:
-        """Return the shortest way from one node to another; ``None`` if there is none."""
+        """Return the shortest path from one node to another, or ``None``."""
         import networkx as nx
 
         try:

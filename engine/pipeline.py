@@ -1,9 +1,9 @@
 """A pipeline as a value that never changes: pydantic models, and nothing else.
 
-``Pipeline`` has ``Node``\\ s (with ``NodeSettings`` and an optional ``Sweep``), ``Edge``\\ s between their
-ports (``PortRef``) and ``Note``\\ s. Each model checks its own shape only: ``engine.pipeline_file`` reads
-and writes documents and reports every problem in them, ``engine.validation`` decides whether types,
-parameters and edges fit together.
+A ``Pipeline`` has nodes (``Node``, with ``NodeSettings`` and an optional ``Sweep``), edges between
+their ports (``Edge``, ``PortRef``) and notes (``Note``). Each model checks its own shape only:
+``engine.pipeline_file`` reads and writes documents and reports every problem in them,
+``engine.validation`` decides whether types, parameters and edges fit together.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PortRef(NamedTuple):
 
 
 def _port_ref(value: object) -> PortRef:
-    """Return a port given as JSON has it, or as Python has it."""
+    """Return a port that is written as in JSON, or is a ``PortRef`` already."""
     if isinstance(value, str | PortRef):
         match = _PORT.fullmatch(str(value))
         if match:
@@ -88,7 +88,10 @@ def _is_storable(value: object) -> bool:
 
 
 def _storable(values: dict[str, Any]) -> dict[str, Any]:
-    """Refuse values that a pipeline file cannot hold, such as NaN; ``JsonValue`` refuses the others."""
+    """Refuse values that a pipeline file cannot hold, such as NaN.
+
+    ``JsonValue`` refuses the others.
+    """
     if not _is_storable(values):
         raise PydanticCustomError("unstorable", "cannot be written as JSON")
     return values
@@ -147,8 +150,8 @@ Drawn = Annotated[Annotated[Values, Tag("values")] | Annotated[Range, Tag("range
 class Sweep(_Model):
     """Values to try for a node's parameters, each combination in a branch of its own.
 
-    A parameter is named as in ``params``; ``learners.0.trees`` is inside another one. ``grid`` tries all
-    combinations, ``random`` draws ``trials`` of them.
+    A parameter is named as in ``params``; ``learners.0.trees`` is inside another one. ``grid``
+    tries all combinations, ``random`` draws ``trials`` of them.
     """
 
     grid: Annotated[dict[str, Values], Field(max_length=MAX_PARAMS), AfterValidator(_storable)] = {}
@@ -168,7 +171,7 @@ class Node(_Model):
 
 
 class Edge(_Model):
-    """A connection from an output (``source``, in JSON ``from``) to an input (``target``, in JSON ``to``)."""
+    """A connection from an output (in JSON ``from``) to an input (in JSON ``to``)."""
 
     source: End = Field(validation_alias="from", serialization_alias="from")
     target: End = Field(validation_alias="to", serialization_alias="to")

@@ -1,7 +1,7 @@
 """Find what differs between pipelines, in the words of the forms.
 
-- ``changes``  one row for each parameter, input or setting that is not the same in all, and for each
-  node that some of them do not have
+- ``changes``  one row for each parameter, input or setting that is not the same in all of them, and
+  for each node that some of them do not have
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def changes(pipelines: Mapping[str, Pipeline], catalog: NodeTypes) -> list[dict[
 def _differences(
     name: str, title: str, pipelines: Mapping[str, Pipeline], catalog: NodeTypes
 ) -> Iterator[dict[str, str]]:
-    """Yield a row for each setting of one node that is not the same in all pipelines that have the node."""
+    """Yield a row for each setting of a node that is not the same wherever the node is."""
     having = {key: pipeline for key, pipeline in pipelines.items() if name in pipeline.nodes}
     nodes = {key: pipeline.nodes[name] for key, pipeline in having.items()}
     settings = {key: _settings(name, pipeline, catalog) for key, pipeline in having.items()}

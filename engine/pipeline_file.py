@@ -68,7 +68,14 @@ JsonPath = tuple[str | int, ...]
 
 
 def parse(text: str | bytes) -> Pipeline:
-    """Return the pipeline that ``text`` holds; raise ``InvalidPipeline`` with everything that is wrong."""
+    """Return the pipeline that ``text`` holds; raise ``InvalidPipeline`` with all problems.
+
+    Text of any size and content is safe: it is refused if it is too large, nested too deep or not
+    JSON. Only its shape is checked; ``engine.validation`` checks types, parameters and edges.
+
+    >>> parse('{"format": "sylva-pipeline", "version": 1, "name": "Iris", "nodes": {}}').name
+    'Iris'
+    """
     raw = _load_json(text)
     by_path = list(islice(value_problems(raw), MAX_PROBLEMS))
     problems = [problem for _, problem in by_path]
@@ -86,12 +93,16 @@ def parse(text: str | bytes) -> Pipeline:
 
 
 def read(path: Path) -> Pipeline:
-    """Return the pipeline in the file ``path``; raise ``InvalidPipeline`` if it cannot be read."""
+    """Return the pipeline in the file ``path``.
+
+    Raise ``InvalidPipeline`` if the file cannot be read, or with everything that is wrong with its
+    text.
+    """
     try:
         with path.open("rb") as file:
-            text = file.read(MAX_BYTES + 1)  # one more than allowed, so that ``parse`` sees it is too large
+            text = file.read(MAX_BYTES + 1)  # one byte too many is refused by ``parse``
     except FileNotFoundError:
-        raise _unreadable(f"there is no file {shown(str(path))}; check the path") from None
+        raise _unreadable(f"the file {shown(str(path))} does not exist; check the path") from None
     except IsADirectoryError:
         raise _unreadable(f"{shown(str(path))} is a folder; name a pipeline file") from None
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL character
@@ -106,12 +117,16 @@ def _unreadable(message: str) -> InvalidPipeline:
 
 
 class RepeatedKeys(dict[str, Any]):
-    """An object with keys that occur twice; they are kept until the walk knows the path of the object."""
+    """An object with keys that occur twice.
+
+    They are kept until the walk knows the path of the object.
+    """
 
     repeated: tuple[str, ...] = ()
 
 
 def _load_json(text: str | bytes) -> Any:
+    """Return the JSON data in the text; objects with repeated keys are ``RepeatedKeys``."""
     try:
         return json.loads(_decoded(text), object_pairs_hook=_object, parse_int=_integer)
     except json.JSONDecodeError as error:
@@ -166,6 +181,7 @@ def _current(raw: Any, problems: list[Problem]) -> dict[str, Any]:
 
 
 def _header_problems(raw: dict[str, Any]) -> Iterator[Problem]:
+    """Yield what is wrong with ``format`` and ``version``."""
     begins_with = f'a pipeline begins with "format": "{FORMAT}"'
     if "format" not in raw:
         yield WrongFormat(f"it is missing; {begins_with}", field="format")
@@ -178,13 +194,12 @@ def _header_problems(raw: dict[str, Any]) -> Iterator[Problem]:
     elif not isinstance(version, int) or isinstance(version, bool) or version < 1:
         yield BadStructure(f"{shown(version)} is not a version; give a whole number from 1", field="version")
     elif version > VERSION:
-        message = (
-            f"the document has version {shown(version)}, and this program reads up to version {VERSION}; update Sylva"
-        )
-        yield NewerVersion(message, field="version")
+        message = f"version {shown(version)} is newer than version {VERSION}, the last that this program reads"
+        yield NewerVersion(f"{message}; update Sylva", field="version")
 
 
 def _migrated(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a document of an older version as one of the current version, step by step."""
     for version in range(raw["version"], VERSION):
         try:
             raw = {**MIGRATIONS[version](raw), "version": version + 1}
@@ -198,7 +213,12 @@ def _migrated(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def value_problems(value: Any, start: JsonPath = ()) -> Iterator[tuple[JsonPath, Problem]]:
-    """Yield what is wrong with single values, with their paths; stop where there are too many or too deep."""
+    """Yield what is wrong with single values, and their paths.
+
+    These are numbers that are not finite, text that is not UTF-8 and keys that occur twice: what
+    JSON libraries let pass and a pipeline file cannot hold. ``start`` is the path of ``value``. The
+    search ends where there are too many values, or where they are nested too deep.
+    """
     for count, (path, inner) in enumerate(_walk(value, start), start=1):
         if count > MAX_VALUES:
             yield path, TooLarge(f"the document has more than {MAX_VALUES:,} values; make it smaller")
@@ -217,7 +237,8 @@ def value_problems(value: Any, start: JsonPath = ()) -> Iterator[tuple[JsonPath,
 def _walk(value: Any, path: JsonPath) -> Iterator[tuple[JsonPath, Any]]:
     """Yield every value inside ``value`` with its path, the outer before the inner.
 
-    There is no recursion and no list of all values: a document may be made to exhaust the memory.
+    Without recursion and without a list of all values: a hostile document must not exhaust the
+    memory.
     """
     pending: list[Iterator[tuple[JsonPath, Any]]] = [iter([(path, value)])]
     while pending:
@@ -236,6 +257,7 @@ def _children(path: JsonPath, value: dict[str, Any] | list[Any]) -> Iterator[tup
 
 
 def _key_problems(value: dict[str, Any], path: JsonPath) -> Iterator[tuple[JsonPath, Problem]]:
+    """Yield what is wrong with the keys of an object."""
     if isinstance(value, RepeatedKeys):
         for key in value.repeated:
             # With the path of the object, not of the value: the value may be wrong besides.
@@ -250,7 +272,7 @@ def _too_deep() -> Problem:
     return TooDeep(f"lists and objects are nested more than {MAX_DEPTH} deep; make the document flatter")
 
 
-# Problems that pydantic found
+# Problems of models
 
 ModelType = TypeVar("ModelType", bound=BaseModel)
 
@@ -258,7 +280,9 @@ ModelType = TypeVar("ModelType", bound=BaseModel)
 def with_values(model: ModelType, path: JsonPath = (), /, **values: object) -> ModelType:
     """Return the same model with other values; raise the first ``Problem`` if they do not fit.
 
-    ``path`` is where the model is in its document, for the problem to name.
+    ``path`` is where the model is in its document, so that the problem names node and field:
+
+    >>> with_values(node, ("nodes", "forest"), label="Deep forest")  # doctest: +SKIP
     """
     for _, problem in value_problems(values, path):
         raise problem
@@ -271,7 +295,11 @@ def with_values(model: ModelType, path: JsonPath = (), /, **values: object) -> M
 def model_problems(
     error: ValidationError, path: JsonPath = (), *, reported: Set[JsonPath] = frozenset()
 ) -> Iterator[Problem]:
-    """Yield what pydantic found as problems, except at the paths that ``value_problems`` reported."""
+    """Yield the errors of pydantic as problems that name node and field.
+
+    ``path`` is where the model is in its document. ``reported`` are the paths that
+    ``value_problems`` has reported already: pydantic's word on them would be the second.
+    """
     for details in error.errors(include_url=False):
         known = details["loc"] in reported or (reported and details["type"] == "unstorable")
         if not known:
@@ -286,7 +314,7 @@ def _model_problem(path: JsonPath, details: ErrorDetails) -> Problem:
             return _problem_at(path, BadStructure, "this is not a position; give two numbers, such as [0, 0]")
     if details["type"] == "extra_forbidden":
         near = suggest(str(path[-1]), _fields_at(path), "remove it")
-        return _problem_at(path, BadStructure, f"there is no such field; {near}")
+        return _problem_at(path, BadStructure, f"this field does not exist; {near}")
     return _problem_at(path, BadStructure, _TEXTS.get(details["type"]) or explain([details]))
 
 
@@ -304,7 +332,7 @@ def _problem_at(path: JsonPath, kind: type[Problem], message: str) -> Problem:
 
 
 def _node_and_field(path: JsonPath) -> tuple[str | None, str | None]:
-    """Return node and field of a path: ``nodes.split.params.seed`` is field ``seed`` of node ``split``."""
+    """Return node and field of a path: ``nodes.a.params.seed`` is field ``seed`` of node ``a``."""
     match path:
         case ("nodes", str() as node, "params", _, *_):
             return node, _joined(path[3:])
@@ -344,20 +372,26 @@ def _fields_at(path: JsonPath) -> list[str]:
 
 
 def dumps(pipeline: Pipeline) -> str:
-    """Return the pipeline as text: keys in a fixed order, no defaults, one line for each small thing."""
+    """Return the pipeline as text that diffs well.
+
+    Keys have a fixed order, defaults are left out, and each small object takes one line. The same
+    pipeline always gives the same text, and ``parse`` gives the same pipeline again.
+    """
     return _formatted(to_json(pipeline), "", open_up=True) + "\n"
 
 
 def to_json(pipeline: Pipeline) -> dict[str, Any]:
-    """Return the pipeline as plain JSON data, in the order in which it is written."""
+    """Return the pipeline as plain JSON data, in the order in which ``dumps`` writes it."""
     data: dict[str, Any] = {"format": pipeline.format, "version": pipeline.version, "name": pipeline.name}
     if pipeline.description:
         data["description"] = pipeline.description
     data["nodes"] = {name: _without_defaults(node) for name, node in pipeline.nodes.items()}
     data["edges"] = [{"from": str(edge.source), "to": str(edge.target)} for edge in pipeline.edges]
-    layout = {
-        node: [_number(each) for each in pipeline.layout[node]] for node in pipeline.nodes if node in pipeline.layout
-    }
+    layout = {}
+    for node in pipeline.nodes:
+        if node in pipeline.layout:
+            x, y = pipeline.layout[node]
+            layout[node] = [_number(x), _number(y)]
     if layout:
         data["layout"] = layout
     if pipeline.notes:
@@ -366,9 +400,13 @@ def to_json(pipeline: Pipeline) -> dict[str, Any]:
 
 
 def write(path: Path, pipeline: Pipeline) -> None:
-    """Write the pipeline to the file ``path``; a reader sees the old text or the new, never a part."""
+    """Write the pipeline to the file ``path``; raise ``SylvaError`` if that fails.
+
+    A reader sees the old text or the new, never a part. A link stays a link: its target is
+    replaced.
+    """
     try:
-        with replacing(path.resolve()) as temporary:  # a link stays a link
+        with replacing(path.resolve()) as temporary:
             temporary.write_text(dumps(pipeline), encoding="utf-8", newline="\n")
     except OSError as error:
         reason = error.strerror or error
@@ -401,7 +439,10 @@ def _number(value: Any) -> Any:
 
 
 def _formatted(value: Any, indent: str, *, open_up: bool = False) -> str:
-    """Return JSON in which a short object or list takes one line, unless there are others inside it."""
+    """Return JSON in which a short object or list takes one line, if it has no others inside.
+
+    ``open_up`` gives each item of the outermost one a line of its own.
+    """
     deeper = f"{indent}  "
     match value:
         case dict():
@@ -426,7 +467,11 @@ def _formatted(value: Any, indent: str, *, open_up: bool = False) -> str:
 
 
 def json_schema(catalog: NodeTypes) -> dict[str, Any]:
-    """Return the JSON schema (draft 2020-12) of a document; each node's ``params`` are those of its type."""
+    """Return the JSON schema (draft 2020-12) of pipeline files.
+
+    The ``params`` of each node must be those of its type, so editors can complete and check them.
+    Edges are checked by their form only: JSON schema cannot compare them with the nodes.
+    """
     from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
     schema = Pipeline.model_json_schema(by_alias=True)

@@ -1,9 +1,9 @@
 """The pipelines saved in a workspace: each in a file of the ``pipelines`` folder.
 
-- ``Library``      lists, opens, saves, creates and deletes them
-- ``Entry``        a pipeline in the list
-- ``FileVersion``  identifies what was read; a save over any other version raises ``Outdated``
+- ``Library``  lists, opens, saves, creates and deletes them
+- ``Entry``    a pipeline in the list
 
+A save over another version of the file than the one that was opened raises ``Outdated``.
 The name of the file is the pipeline's id and never changes; its title is the name inside the file.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.atomic import lock
+from engine.atomic import FileVersion, lock
 from engine.errors import InvalidPipeline, SylvaError, Unreadable
 from engine.events import EventLog
 from engine.pipeline import Pipeline
@@ -41,30 +40,22 @@ class Outdated(SylvaError):
     """Another process has saved the pipeline since it was opened."""
 
 
-class FileVersion(NamedTuple):
-    """Identifies one version of a file: inode, size, time of modification."""
-
-    file: int
-    size: int
-    modified: int
-
-
 class Opened(NamedTuple):
     """A pipeline, and the version of the file it was read from."""
 
-    document: Pipeline
-    stamp: FileVersion
+    pipeline: Pipeline
+    version: FileVersion
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A pipeline in the list; ``fault`` is the reason if it cannot be opened."""
+    """A pipeline in the list; ``problem`` is the reason if it cannot be opened."""
 
     id: str
     title: str
     modified: float
     nodes: int = 0
-    fault: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,33 +73,37 @@ class Library:
         """Return all pipelines, the last changed first."""
         entries = []
         for path in self.folder.glob("*.json"):
-            info = _file_info(path)
-            if info and ID.fullmatch(path.stem):
-                entries.append(_entry(path, _version_of(info), info.st_ctime_ns))
+            version = FileVersion.of(path)
+            if version and ID.fullmatch(path.stem):
+                entries.append(_entry(path, version))
         return sorted(entries, key=lambda entry: entry.modified, reverse=True)
 
-    def stamp(self, pipeline_id: str) -> FileVersion | None:
+    def version(self, pipeline_id: str) -> FileVersion | None:
         """Return the present version of a pipeline's file; ``None`` if it does not exist."""
         return _version(self._path(pipeline_id))
 
     def open(self, pipeline_id: str) -> Opened:
         """Read a pipeline; raise ``InvalidPipeline`` if its file does not hold one."""
         path = self._path(pipeline_id)
-        # Before reading: if the file changes in between, the next save is refused instead of losing data.
+        # Before reading: if the file changes in between, the next save is refused instead of losing
+        # data.
         version = _version(path)
         if version is None:
             if os.path.lexists(path):
                 problem = Unreadable(f"{shown(str(path))} is not a regular file; remove it, or replace it by a file")
                 raise InvalidPipeline([problem])
-            raise UnknownPipeline(f"There is no pipeline '{pipeline_id}' in {self.folder}; it may have been deleted.")
+            raise UnknownPipeline(f"{self.folder} has no pipeline '{pipeline_id}'; it may have been deleted.")
         return Opened(read(path), version)
 
     def save(self, pipeline_id: str, pipeline: Pipeline, over: FileVersion) -> FileVersion:
-        """Replace the version ``over`` and return the new one; raise ``Outdated`` if the file has another."""
+        """Replace the version ``over`` and return the new one.
+
+        Raise ``Outdated`` if the file has another.
+        """
         path = self._path(pipeline_id)
         with self._changing():
             if _version(path) != over:
-                raise Outdated(f"The pipeline '{pipeline_id}' was changed or deleted elsewhere meanwhile.")
+                raise Outdated(f"The pipeline '{pipeline_id}' was changed or deleted elsewhere since it was opened.")
             self._refuse_outside(path)
             write(path, pipeline)
             version = _version(path)
@@ -117,7 +112,10 @@ class Library:
         return version
 
     def create(self, pipeline: Pipeline) -> str:
-        """Save a new pipeline and return its id, made from its name; no run has used the id before."""
+        """Save a new pipeline and return its id, made from its name.
+
+        No run has used the id before.
+        """
         with self._changing():
             pipeline_id = self._free_id(pipeline.name)
             write(self._path(pipeline_id), pipeline)
@@ -147,7 +145,10 @@ class Library:
         return pipeline_id
 
     def _used_by_runs(self) -> set[str]:
-        """Return the ids of pipelines that have runs, also of deleted ones; none if the log cannot be read."""
+        """Return the ids of pipelines that have runs, also of deleted ones.
+
+        None if the log cannot be read.
+        """
         if not self.workspace.database.exists():
             return set()
         try:
@@ -175,33 +176,21 @@ class Library:
             raise SylvaError(f"The folder {self.folder} cannot be written: {error.strerror}.") from error
 
 
-def _file_info(path: Path) -> os.stat_result | None:
-    """Return what is known of a file; ``None`` unless it is a regular one: opening a pipe would block."""
-    try:
-        info = path.stat()
-    except OSError:
-        return None
-    return info if stat.S_ISREG(info.st_mode) else None
-
-
-def _version_of(info: os.stat_result) -> FileVersion:
-    return FileVersion(info.st_ino, info.st_size, info.st_mtime_ns)
-
-
 def _version(path: Path) -> FileVersion | None:
-    info = _file_info(path)
-    return _version_of(info) if info else None
+    """Return the version of a pipeline's file.
+
+    A backup that links to it does not make another one of it.
+    """
+    version = FileVersion.of(path)
+    return version.content if version else None
 
 
 @lru_cache(maxsize=1000)
-def _entry(path: Path, version: FileVersion, changed: int) -> Entry:
-    """Return what the list shows, read once for each version of the file.
-
-    ``changed`` is the time of the last change of its permissions, which may make it readable.
-    """
+def _entry(path: Path, version: FileVersion) -> Entry:
+    """Return what the list shows; read once for each version of the file."""
     modified = version.modified / 1e9
     try:
         pipeline = read(path)
     except InvalidPipeline as error:
-        return Entry(path.stem, path.stem, modified, fault=str(error))
+        return Entry(path.stem, path.stem, modified, problem=str(error))
     return Entry(path.stem, pipeline.name, modified, len(pipeline.nodes))

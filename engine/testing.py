@@ -28,9 +28,9 @@ def check_node(
 ) -> None:
     """Raise ``AssertionError`` with everything that is wrong with a node type.
 
-    Without ``inputs`` only its description is checked. With them the node runs twice in ``folder``, an
-    empty folder. It must give the ports and columns that it promises, values that can be stored and read
-    back, and the same bytes both times.
+    Without ``inputs`` only its description is checked. With them the node runs twice in ``folder``,
+    an empty folder. It must give the ports and columns that it promises, values that can be stored
+    and read back, and the same bytes both times.
     """
     problems = [*_description_problems(node_type), *_param_problems(node_type.params)]
     if inputs is not None and not problems:
@@ -58,7 +58,7 @@ def _port_problems(side: str, ports: tuple[Port, ...]) -> Iterator[str]:
         yield f"two {side} ports have the same name"
     for port in ports:
         if not PORT_NAME.fullmatch(port.name):
-            yield f"the {side} port name '{port.name}' does not consist of lower-case letters, digits and underscores"
+            yield f"the {side} port name '{port.name}' has other characters than lower-case letters, digits and '_'"
         if unknown := {port.type, *port.accepts} - set(VALUES):
             yield f"the {side} port '{port.name}' has an unknown type: {listed(sorted(unknown))}"
 

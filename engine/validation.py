@@ -58,7 +58,11 @@ Skip = Callable[[NodeType, NodeParams], bool]
 
 
 def find_problems(pipeline: Pipeline, catalog: NodeTypes) -> list[Problem]:
-    """Return everything that is wrong with the pipeline itself; an empty list means that it can run."""
+    """Return everything that is wrong with the pipeline itself; it can run if that is nothing.
+
+    Checked are the type and the parameters of each node, the edges, inputs that are not connected,
+    cycles and sweeps. Nothing outside of the pipeline is read: see ``find_source_problems``.
+    """
     # Imported here: ``engine.sweeps`` checks the parameters of each branch by this module.
     from engine.sweeps import node_sweep_problems, sweep_problems
 
@@ -81,7 +85,11 @@ def find_problems(pipeline: Pipeline, catalog: NodeTypes) -> list[Problem]:
 
 
 def params_of(pipeline: Pipeline, catalog: NodeTypes, node_id: str) -> NodeParams:
-    """Return a node's parameters with all defaults; raise ``InvalidPipeline`` if there is a problem."""
+    """Return the parameters of a node, with the defaults of those that are not set.
+
+    Raise ``InvalidPipeline`` if the node does not exist, its type is not installed or a value does
+    not fit.
+    """
     node = pipeline.nodes.get(node_id)
     if node is None:
         raise InvalidPipeline([unknown_node(node_id, pipeline)])
@@ -89,14 +97,18 @@ def params_of(pipeline: Pipeline, catalog: NodeTypes, node_id: str) -> NodeParam
 
 
 def load_params(name: str, node: Node, catalog: NodeTypes) -> NodeParams:
-    """Return the parameters of a node, whether or not it is in a pipeline; raise ``InvalidPipeline``."""
+    """Return the parameters of a node, whether or not it is part of a pipeline.
+
+    Raise ``InvalidPipeline`` with one problem for each field that is wrong; ``name`` is the node
+    they name.
+    """
     unknown_type = type_problem(name, node, catalog)
     if unknown_type:
         raise InvalidPipeline([unknown_type])
     node_type = catalog[node.type]
     problems: list[Problem]
     try:
-        # From JSON, since strict parameters take a list for a tuple, or text for a date, from JSON only.
+        # From JSON: only from there strict parameters take a list for a tuple, or text for a date.
         return _validated(node_type.params, json.dumps(node.params))
     except ValidationError as error:
         problems = _params_problems(name, node, node_type, error.errors(include_url=False))
@@ -126,25 +138,32 @@ def type_problem(name: str, node: Node, catalog: NodeTypes) -> UnknownType | Non
     if node.type in catalog:
         return None
     near = suggest(node.type, catalog, "`sylva nodes` lists those that are installed")
-    return UnknownType(f"there is no node type {shown(node.type)}; {near}", node=name, field="type")
+    return UnknownType(f"the node type {shown(node.type)} is not installed; {near}", node=name, field="type")
 
 
 def unknown_node(name: str, pipeline: Pipeline, edge: tuple[str, str] | None = None) -> UnknownNode:
     """Return the problem of naming a node that does not exist."""
     near = suggest(name, pipeline.nodes, "add it, or name a node that exists")
-    return UnknownNode(f"there is no node {shown(name)}; {near}", node=name if edge else None, edge=edge)
+    return UnknownNode(f"the node {shown(name)} does not exist; {near}", node=name if edge else None, edge=edge)
 
 
 def _params_problems(name: str, node: Node, node_type: NodeType, errors: list[ErrorDetails]) -> list[Problem]:
-    """Return one problem for each path in the parameters; a union gives several errors for the same path."""
+    """Return one problem for each path in the parameters.
+
+    A union gives several errors for the same path.
+    """
     by_path: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
     for error in errors:
         by_path.setdefault(path_of(error, node.params), []).append(error)
-    return [_param_problem(name, node_type, path, found) for path, found in by_path.items()]
+    return [_param_problem(name, node_type, path, at_path) for path, at_path in by_path.items()]
 
 
 def path_of(error: ErrorDetails, params: Any) -> tuple[str | int, ...]:
-    """Return where in the parameters an error is: pydantic's location without the names of union members."""
+    """Return where in ``params`` an error of pydantic is.
+
+    The location that pydantic gives has also the names of the union members it tried; they are left
+    out.
+    """
     path: list[str | int] = []
     for step in error["loc"]:
         try:
@@ -178,10 +197,10 @@ def _skip_none(node_type: NodeType, params: NodeParams) -> bool:
 def find_source_problems(
     pipeline: Pipeline, catalog: NodeTypes, files: Files, skip: Skip = _skip_none
 ) -> list[Problem]:
-    """Return what is wrong with files and models that nodes read, and with the columns that come from them.
+    """Return what is wrong with files and models that nodes read, and with their columns.
 
-    Every branch of a sweep is checked. Nodes with other problems are left out. The source of a node for
-    which ``skip`` returns true is not read, so its columns stay unknown.
+    Every branch of a sweep is checked. Nodes with other problems are left out. The source of a node
+    for which ``skip`` returns true is not read, so its columns stay unknown.
     """
     columns = ColumnPropagation(pipeline, catalog, files, skip, every_branch=True)
     problems = [*_source_problems(pipeline, catalog, files, skip), *columns.problems]
@@ -201,7 +220,7 @@ def _source_problems(pipeline: Pipeline, catalog: NodeTypes, files: Files, skip:
 
 
 def _params_of_branches(name: str, node: Node, catalog: NodeTypes) -> list[NodeParams]:
-    """Return the node's parameters in each of its branches; an empty list if they cannot be used."""
+    """Return the node's parameters in each of its branches; nothing if they have problems."""
     from engine.sweeps import combinations, with_param_values
 
     try:
@@ -226,7 +245,11 @@ def _check_source(node_type: NodeType, params: NodeParams, files: Files) -> list
 
 
 def check_connect(pipeline: Pipeline, catalog: NodeTypes, edge: Edge) -> None:
-    """Raise the ``Problem`` that adding ``edge`` would cause, if there is one."""
+    """Raise the ``Problem`` that adding ``edge`` to the pipeline would cause, if there is one.
+
+    The rules are those of ``find_problems``, so an edge that may be added never makes a pipeline
+    invalid.
+    """
     for end in (edge.source, edge.target):
         node = pipeline.nodes.get(end.node)
         unknown_type = type_problem(end.node, node, catalog) if node else None
@@ -250,31 +273,35 @@ def can_connect(pipeline: Pipeline, catalog: NodeTypes, edge: Edge) -> bool:
 
 
 def connection_rules(catalog: NodeTypes) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Return the ports of each node type; an output may lead to an input that ``accepts`` its type."""
-    return {
-        node_type.name: {
+    """Return the ports of each node type as plain data.
+
+    An output may be connected to an input that ``accepts`` its type. The canvas needs these rules
+    to refuse an edge while it is drawn; ``check_connect`` applies the same ones.
+    """
+    rules: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for node_type in catalog.values():
+        rules[node_type.name] = {
             "inputs": [_input_rule(port) for port in node_type.inputs],
-            "outputs": [
-                {"name": port.name, "title": port.title or port.name, "type": port.type} for port in node_type.outputs
-            ],
+            "outputs": [_port_rule(port) for port in node_type.outputs],
         }
-        for node_type in catalog.values()
-    }
+    return rules
+
+
+def _port_rule(port: Port) -> dict[str, Any]:
+    return {"name": port.name, "title": port.title or port.name, "type": port.type}
 
 
 def _input_rule(port: Port) -> dict[str, Any]:
-    return {
-        "name": port.name,
-        "title": port.title or port.name,
-        "type": port.type,
-        "accepts": [port.type, *port.accepts],
-        "many": port.many,
-        "required": port.required,
-    }
+    accepts = [port.type, *port.accepts]
+    return {**_port_rule(port), "accepts": accepts, "many": port.many, "required": port.required}
 
 
 class EdgeChecker:
-    """Checks one edge after the other, each against those that were added before it."""
+    """Checks one edge after the other, each against those that were added before it.
+
+    An edge must connect an output of one node to an input of another. The input must exist, accept
+    the type of the output, and be free unless it takes many edges.
+    """
 
     def __init__(self, pipeline: Pipeline, catalog: NodeTypes) -> None:
         self.pipeline = pipeline
@@ -323,6 +350,7 @@ class EdgeChecker:
 
 
 def _unknown_port(edge: Edge, end: PortRef, side: str, ports: Iterable[Port], others: Iterable[Port]) -> Problem:
+    """Return the problem of a port that the node does not have, or only on the other side."""
     names = [port.name for port in ports]
     choice = f"its {side}s are {listed(names, MAX_LISTED)}" if names else f"it has no {side}s"
     if end.port in (port.name for port in others):
@@ -334,6 +362,7 @@ def _unknown_port(edge: Edge, end: PortRef, side: str, ports: Iterable[Port], ot
 
 
 def _mismatch(edge: Edge, output: Port, entry: Port, target_type: NodeType) -> Problem:
+    """Return the problem of an input that does not take the type of the output."""
     fitting = [port.name for port in target_type.inputs if port.takes(output.type)]
     hint = f"use its input {' or '.join(fitting)}" if fitting else f"connect an output of type {_types_of(entry)}"
     message = f"{edge.source} is of type {output.type}, but {edge.target} takes {_types_of(entry)}; {hint}"
@@ -341,6 +370,7 @@ def _mismatch(edge: Edge, output: Port, entry: Port, target_type: NodeType) -> P
 
 
 def _missing_inputs(pipeline: Pipeline, catalog: NodeTypes) -> Iterator[Problem]:
+    """Yield a problem for each required input that is not connected."""
     connected = {edge.target for edge in pipeline.edges}
     for name, node in pipeline.nodes.items():
         for port in catalog[node.type].inputs if node.type in catalog else ():
@@ -370,6 +400,7 @@ def _check_stays_acyclic(pipeline: Pipeline, edge: Edge) -> None:
 
 
 def _around(names: list[str]) -> str:
+    """Return a cycle in a line: ``a → b → c → a``."""
     if len(names) > MAX_LISTED:
         return " → ".join([*names[: MAX_LISTED - 1], "…", names[0]])
     return " → ".join([*names, names[0]])
@@ -381,15 +412,20 @@ def _around(names: list[str]) -> str:
 def columns_at(
     pipeline: Pipeline, catalog: NodeTypes, files: Files | None = None
 ) -> dict[str, dict[str, Columns | None]]:
-    """Return the columns of each node's outputs; ``None`` where they are not known before a run.
+    """Return the columns by node and output, ``None`` where they are not known before a run.
 
-    With ``files``, the sources of nodes that read from outside are read. Never raises.
+    With ``files``, the sources of nodes that read from outside are read: of a large file, the
+    beginning. Nodes with problems have unknown columns; this function does not raise.
     """
     return ColumnPropagation(pipeline, catalog, files).columns
 
 
 def columns_for(pipeline: Pipeline, catalog: NodeTypes, node_id: str, files: Files) -> Columns | None:
-    """Return the columns that a node's form offers: those of its source, or of its first table input."""
+    """Return the columns that the form of a node offers, ``None`` if they are not known.
+
+    These are the columns of its source, for a node that reads from outside, or of its first table
+    input.
+    """
     node = pipeline.nodes.get(node_id)
     node_type = catalog.get(node.type) if node else None
     if node is None or node_type is None:
@@ -405,7 +441,10 @@ def columns_for(pipeline: Pipeline, catalog: NodeTypes, node_id: str, files: Fil
 
 
 def _columns_of_source(node_type: NodeType, params: Mapping[str, Any], files: Files) -> Columns | None:
-    """Return the columns of a source; wrong parameters take their defaults, since columns help to fix them."""
+    """Return the columns of a source.
+
+    Wrong parameters take their defaults, since columns help to fix them.
+    """
     assert node_type.source_columns is not None
     for _ in range(2):
         try:
@@ -414,7 +453,7 @@ def _columns_of_source(node_type: NodeType, params: Mapping[str, Any], files: Fi
         except ValidationError as error:
             wrong = {details["loc"][0] for details in error.errors() if details["loc"]}
             params = {name: value for name, value in params.items() if name not in wrong}
-        except Exception:  # code of the package that has the node type; the form works without columns
+        except Exception:  # code of another package; the form works without columns
             return None
     return None
 
@@ -422,9 +461,9 @@ def _columns_of_source(node_type: NodeType, params: Mapping[str, Any], files: Fi
 class ColumnPropagation:
     """Follows the columns along the edges, and collects the problems that nodes have with them.
 
-    ``columns`` has the columns of each node's outputs, ``problems`` what is wrong. A node with a sweep
-    counts with its parameters outside the sweep; with ``every_branch``, its columns are known only if
-    they are the same in all branches.
+    ``columns`` has the columns of each node's outputs, ``problems`` what is wrong. A node with a
+    sweep counts with its parameters outside the sweep; with ``every_branch``, its columns are known
+    only if they are the same in all branches.
     """
 
     def __init__(
@@ -449,6 +488,7 @@ class ColumnPropagation:
                 self.columns[name] = self._output_columns(name, node_type)
 
     def _output_columns(self, name: str, node_type: NodeType) -> dict[str, Columns | None]:
+        """Return the columns of a node's outputs, if they are the same in all branches."""
         inputs = {port.name: self._input_columns(name, port) for port in node_type.inputs}
         by_branch = [self._apply_rule(name, node_type, inputs, params) for params in self._params(name)]
         if by_branch and all(columns == by_branch[0] for columns in by_branch):
@@ -478,11 +518,12 @@ class ColumnPropagation:
             return {port.name: _as_columns(outputs.get(port.name)) for port in node_type.outputs}
         except BadInput as error:
             self.problems.append(BadColumns(error.message, node=name, field=error.field))
-        except Exception:  # the rule is code of the package that has the node type; the run reports its error
+        except Exception:  # the rule may be code of another package; the run reports its error
             pass
         return _unknown_columns(node_type)
 
     def _source(self, node_type: NodeType, params: NodeParams) -> dict[str, Columns | None]:
+        """Return the columns of a node's source, as the input of its rule that holds them."""
         if node_type.source_columns is None or self.files is None or self.skip(node_type, params):
             return {}
         try:

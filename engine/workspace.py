@@ -43,7 +43,10 @@ class Workspace:
 
     @classmethod
     def at(cls, root: Path | str | None = None) -> Workspace:
-        """Return the workspace at ``root``, else at ``$SYLVA_WORKSPACE``, else at ``~/.sylva``; create nothing."""
+        """Return the workspace at ``root``, else at ``$SYLVA_WORKSPACE``, else at ``~/.sylva``.
+
+        Create nothing.
+        """
         chosen = str(root or os.environ.get("SYLVA_WORKSPACE") or DEFAULT_ROOT)
         if ADDRESS.match(chosen):
             raise BadInput(
@@ -131,8 +134,8 @@ class Workspace:
     def in_use(self, patience: float = 0.0) -> Iterator[int]:
         """Hold the lock that keeps `sylva gc` away; yield its handle, which may be passed on.
 
-        Every run holds it, from before its id exists until it has ended. ``patience`` is how many seconds
-        to wait for a cleaning that has begun.
+        Every run holds it, from before its id exists until it has ended. ``patience`` is how many
+        seconds to wait for a cleaning that has begun.
         """
         message = "The store is being cleaned; try again shortly."
         with lock(self.root / "in-use.lock", shared=True, busy=message, patience=patience) as handle:
@@ -140,16 +143,20 @@ class Workspace:
 
     @contextmanager
     def idle(self) -> Iterator[None]:
-        """Hold the lock that keeps runs away while the store is cleaned; raise ``Busy`` if one has begun."""
+        """Hold the lock that keeps runs away while the store is cleaned.
+
+        Raise ``Busy`` if one has begun.
+        """
         message = "A run is in progress, or another `sylva gc`; wait for it, or cancel the run."
         with lock(self.root / "in-use.lock", busy=message, patience=0.0):
             yield
 
     @contextmanager
     def claim(self, run: str, patience: float = 0.0) -> Iterator[int]:
-        """Hold the right to supervise ``run``; yield the handle of the lock, which may be passed on.
+        """Hold the right to supervise ``run``; yield the handle of its lock, which may be passed on.
 
-        Claim a run only while the workspace is ``in_use``: otherwise `sylva gc` may remove it meanwhile.
+        Claim a run only while the workspace is ``in_use``: otherwise `sylva gc` may remove it
+        meanwhile.
         """
         self.run_folder(run).mkdir(parents=True, exist_ok=True)
         path, message = self.run_folder(run) / "lock", f"Run {run} already has a supervisor."
@@ -159,11 +166,12 @@ class Workspace:
 
 @dataclass(frozen=True)
 class Files:
-    """The files that a pipeline may read (``data``), and the folders it may write (``exports``, ``models``).
+    """What a pipeline may read (``data``), and where it may write (``exports``, ``models``).
 
-    This is the only way from a path in a pipeline to a file on disk. A relative path means a file in the
-    ``data`` folder and may not leave it, neither by ``..`` nor by a link. An absolute path is allowed only
-    if the user started the command line: a pipeline opened in the studio cannot name a file outside.
+    This is the only way from a path in a pipeline to a file on disk. A relative path means a file
+    in the ``data`` folder and may not leave it, neither by ``..`` nor by a link. An absolute path
+    is allowed only if the user started the command line: a pipeline opened in the studio cannot
+    name a file outside.
     """
 
     workspace: Path
@@ -185,7 +193,10 @@ class Files:
         return self.workspace / "models"
 
     def readable(self, path: str, *, field: str) -> Path:
-        """Return the file that ``path`` means; raise ``BadInput`` for ``field`` if it cannot be read."""
+        """Return the file that ``path`` means.
+
+        Raise ``BadInput`` for ``field`` if it cannot be read.
+        """
         if "\0" in path:
             raise BadInput("the path has a NUL character; remove it", field=field)
         try:
@@ -196,7 +207,7 @@ class Files:
                 return file
         except (OSError, RuntimeError) as error:  # a link to itself, a long name, a folder without permission
             raise BadInput(f"'{path[:200]}' cannot be opened: {error.args[-1]}", field=field) from error
-        message = f"there is no file '{path}'"
+        message = f"the file '{path}' does not exist"
         if not Path(path).is_absolute():
             message += f" in {self.data}; copy it there, or give an absolute path on the command line"
         raise BadInput(message, field=field)

@@ -244,7 +244,7 @@ def test_all_problems_are_reported_at_once():
     [
         ('{"a": 1,}', ["line 1", "column 9"]),
         (b'{"a": "\xff"}', ["UTF-8", "byte 8"]),
-        (with_head('"nodes": {}').replace("1", "7"), ["version 7", " 1;"]),
+        (with_head('"nodes": {}').replace("1", "7"), ["version 7", "version 1,"]),
         (node('"parms": {}'), ["Node 'a', field 'parms': ", "'params'?"]),
         (node('"settings": {"retries": 11}'), ["Node 'a', field 'settings.retries': ", "11", "10"]),
         (with_head('"nodes": {"a.b": {"type": "t"}}'), ["Node 'a.b': ", "64", "'-' and '_'"]),

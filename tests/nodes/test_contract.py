@@ -88,7 +88,7 @@ def test_a_good_node_passes(tmp_path: Path) -> None:
         ({"version": 0}, "version"),
         ({"params": Untitled}, "'size' needs a title"),
         ({"outputs": (Port("report", "report"), Port("report", "table"))}, "same name"),
-        ({"outputs": (Port("Re port", "report"),)}, "plain word"),
+        ({"outputs": (Port("Re port", "report"),)}, "lower-case letters"),
         ({"outputs": (Port("report", "picture"),)}, "unknown type"),
         ({"imports": ("no_such_module_anywhere",)}, "not installed"),
         ({"run": lambda ctx, inputs, params: {}}, "promises"),

@@ -123,7 +123,9 @@ def run(
         )
         pipeline = _with_sweeps(_with_settings(read(file), changes or []), sweeps or [])
         with Runs(settings.workspace, starter=starter) as runs, _naming_broken_packages():
-            _follow(settings, runs, runs.start(pipeline, options), detach=detach)
+            run_id = runs.start(pipeline, options)
+            starter.close()
+            _follow(settings, runs, run_id, detach=detach)
 
 
 @command(app, "retry", "resume")
@@ -157,6 +159,7 @@ def retry(
                 words = f"Run {state.id} of '{state.name}' is done already; there is nothing left to do."
                 settings.output({"run": state.id, "state": "done"}, lambda data: print(words))
             else:
+                starter.close()
                 _follow(settings, runs, run, detach=detach)
 
 

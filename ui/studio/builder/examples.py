@@ -31,7 +31,7 @@ def open_sample(library: Library, name: str) -> str:
     """The id of a pipeline that is the sample, kept in the library unless it lies there untouched already."""
     sample = samples()[name]
     for entry in library.entries():
-        if entry.title == sample.name and not entry.fault and library.open(entry.id).document == sample:
+        if entry.title == sample.name and not entry.problem and library.open(entry.id).pipeline == sample:
             return entry.id
     return library.create(sample)
 
@@ -43,7 +43,7 @@ def open_example(studio: Studio) -> str:
     with studio.runs.log() as log:
         has_run = log.last_run_of(pipeline) is not None
     if not has_run:
-        studio.runs.start(library.open(pipeline).document, RunOptions(pipeline=pipeline))
+        studio.runs.start(library.open(pipeline).pipeline, RunOptions(pipeline=pipeline))
     return pipeline
 
 

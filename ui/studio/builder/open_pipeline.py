@@ -18,11 +18,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from engine.atomic import FileVersion
 from engine.errors import InvalidPipeline, Problem, SylvaError
 from engine.node_types import NodeType, NodeTypes
 from engine.pipeline import Pipeline, PortRef
 from engine.pipeline_file import parse, with_values
-from engine.pipeline_library import FileVersion, Library, Opened, Outdated, UnknownPipeline
+from engine.pipeline_library import Library, Opened, Outdated, UnknownPipeline
 from engine.plan import RunOptions
 from engine.run_state import STARTING_SECONDS, RunState
 from engine.runs import Runs, RunWatcher
@@ -106,7 +107,7 @@ class OpenPipeline:
         """Save what could not be saved before, or read what was saved elsewhere since."""
         if self.unsaved:
             self.save()
-        elif self.save_error or self.library.stamp(self.pipeline) != self.file_version:
+        elif self.save_error or self.library.version(self.pipeline) != self.file_version:
             self._read_file()
 
     def edit(self, *edits: Callable[[Pipeline], Pipeline]) -> None:
@@ -166,8 +167,8 @@ class OpenPipeline:
         except SylvaError as error:
             self._move_to_copy(f"The file cannot be read any more: {_first_line(error)}")
         else:
-            if opened.document == self.document:
-                self._note_saved(opened.stamp)
+            if opened.pipeline == self.document:
+                self._note_saved(opened.version)
             elif self.save_error:
                 self._move_to_copy("The pipeline was changed elsewhere before your edits could be saved.")
             else:
@@ -186,7 +187,7 @@ class OpenPipeline:
             self._note_unsaved(f"{why}\nWhat is here stays; the next edit goes into a copy.")
         else:
             self.save_error = ""
-            if opened.stamp != self.file_version:
+            if opened.version != self.file_version:
                 self._show_version(opened)
 
     def _move_to_copy(self, why: str) -> None:
@@ -201,7 +202,7 @@ class OpenPipeline:
             return
         self.moved_from, self.pipeline = self.pipeline, pipeline
         self.document, self.canvas_version = copy, _new_canvas_version()
-        self._note_saved(opened.stamp)
+        self._note_saved(opened.version)
         self.watcher = self.pending_attempt = None
         self.notice = f"Your edits are in this copy: “{copy.name}”. {why}"
 
@@ -389,6 +390,6 @@ def pipeline_of_run(library: Library, runs: Runs, run_id: str) -> str:
 
 def _has_document(library: Library, pipeline: str, document: Pipeline) -> bool:
     try:
-        return library.open(pipeline).document == document
+        return library.open(pipeline).pipeline == document
     except SylvaError:
         return False

@@ -24,8 +24,8 @@ FIVE_STEPS = """
 1. Drag **Load data** from the list on the left onto the canvas, and choose your table in the form on the right.
    A table of your own is uploaded under **Data**, which can also do all these steps for you.
 2. Drag **Split** beside it, and draw a line from *Table* to *Table*.
-3. Drag **Deep forest** and connect *To learn from* with it; choose its learners, or leave the preset as it is.
-4. Drag **Predict** and connect *Model* and *To judge by* with it; then **Evaluate** behind it.
+3. Drag **Deep forest** and connect *Training rows* with it; choose its learners, or leave the preset as it is.
+4. Drag **Predict** and connect *Model* and *Test rows* with it; then **Evaluate** behind it.
 5. Press **Run**. Click the dot of any finished output to look at it.
 """
 MOST_SHOWN = 20
@@ -75,12 +75,12 @@ def _own(library: Library, entries: list[Entry]) -> None:
 
 
 def _row(library: Library, entry: Entry) -> None:
-    broken = bool(entry.fault)
+    broken = bool(entry.problem)
     with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"row-{entry.id}"):
         with st.container(gap=None):
             st.markdown(f"**{plain(entry.title)}**")
             nodes = counted(entry.nodes, "node")
-            st.caption(plain(entry.fault) if broken else f"{nodes} · changed {time_of_day(entry.modified)}")
+            st.caption(plain(entry.problem) if broken else f"{nodes} · changed {time_of_day(entry.modified)}")
         st.button("Open", key=f"open-{entry.id}", disabled=broken, on_click=_open, args=(lambda: entry.id,))
         copy = partial(_duplicate, library, entry.id)
         st.button(
@@ -98,7 +98,7 @@ def _open(pipeline: Callable[[], str]) -> None:
 
 
 def _duplicate(library: Library, pipeline: str) -> None:
-    save_copy(library, library.open(pipeline).document)
+    save_copy(library, library.open(pipeline).pipeline)
 
 
 def _attempt(action: Callable[[], object]) -> None:

@@ -67,7 +67,7 @@ class CanvasResult:
     """What the canvas sent."""
 
     document: Pipeline
-    """The pipeline with the user's edits; the same object if there are none."""
+    """The pipeline with the user's edits; the same object if the user made no edit."""
     selection: tuple[str, ...] = ()
     """The selected nodes that exist."""
     port: PortRef | None = None

@@ -36,7 +36,7 @@ def origin_of(card: Card, workspace: Workspace) -> Origin:
         return Origin()
     pipeline = card.pipeline_id
     try:
-        if pipeline and Library(workspace).stamp(pipeline) is None:
+        if pipeline and Library(workspace).version(pipeline) is None:
             pipeline = None
         document = Runs(workspace).pipeline(card.run)
     except SylvaError:

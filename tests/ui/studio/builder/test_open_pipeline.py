@@ -41,7 +41,7 @@ def other_tab(opened: OpenPipeline) -> OpenPipeline:
 
 
 def in_file(opened: OpenPipeline) -> Pipeline:
-    return opened.library.open(opened.pipeline).document
+    return opened.library.open(opened.pipeline).pipeline
 
 
 def with_node(document: Pipeline, name: str) -> Pipeline:
@@ -203,13 +203,13 @@ def test_unsaved_edits_and_those_of_another_tab_are_both_kept(opened: OpenPipeli
     lock.rmdir()
     other.edit(named("Theirs"))
     opened.refresh()
-    assert opened.library.open(origin).document.name == "Theirs"
+    assert opened.library.open(origin).pipeline.name == "Theirs"
     assert opened.pipeline != origin and opened.moved_from == origin
     assert in_file(opened) == opened.document
     assert opened.document.name.startswith("Mine") and opened.document.name != "Mine"
     assert opened.document.name in opened.notice
     opened.edit(described("More"))
-    assert (in_file(opened).description, opened.library.open(origin).document.description) == ("More", "")
+    assert (in_file(opened).description, opened.library.open(origin).pipeline.description) == ("More", "")
 
 
 def test_unsaved_edits_stay_while_not_even_a_copy_can_be_saved(opened: OpenPipeline):
