@@ -102,10 +102,9 @@ def check_exportable(document: Pipeline, catalogue: NodeTypes) -> None:
         if node.type in catalogue and catalogue[node.type].python is None
     ]
     if unsupported:
-        owners = "its type does" if len(unsupported) == 1 else "their types do"
         raise BadInput(
-            f"{', '.join(unsupported[:5])} cannot be written as Python, since {owners} "
-            "not say how; take it out of the pipeline, or add `python` to its NodeType."
+            f"Nodes without a Python form: {', '.join(unsupported[:5])}. "
+            "Remove them from the pipeline, or add `python` to their NodeType."
         )
 
 

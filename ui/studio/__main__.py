@@ -66,8 +66,8 @@ def _free_port(requested: int | None) -> int:
                 continue
     if requested is not None:
         raise SylvaError(
-            f"Port {requested} cannot be used: another program uses it, or you may not. "
-            "Choose another port with --port."
+            f"Port {requested} is not available: another program uses it, or it needs "
+            "administrator rights. Choose another port with --port."
         )
     tried = f"from {FIRST_PORT} to {LAST_PORT}"
     raise SylvaError(f"No port {tried} is free. Choose another port with --port.")

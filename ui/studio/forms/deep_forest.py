@@ -72,6 +72,7 @@ def _placeholders(info: PresetInfo | None) -> dict[str, str]:
 
 
 def _preset(form: Form, spec: FieldSpec, info: PresetInfo | None) -> None:
+    """Draw the choice of the preset with its description."""
     value = form.params.get("preset", spec.default)
     if not fits(spec, value):
         draw_field(form, spec, ("preset",))
@@ -113,6 +114,7 @@ def _learners(form: Form, spec: FieldSpec, info: PresetInfo | None) -> None:
 
 
 def _kind_label(kind: Any) -> str:
+    """Return the title of a kind of learner."""
     return LEARNER_TITLES.get(kind, choice_label(kind))
 
 

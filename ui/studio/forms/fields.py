@@ -83,7 +83,7 @@ class FieldSpec:
 
     @property
     def default_text(self) -> str:
-        """The default as text on screen, empty if there is none."""
+        """The default as text on screen, empty for a field without one."""
         return "" if self.required or self.default is None else display_text(self.default)
 
 

@@ -90,7 +90,7 @@ class Form:
     # Values
 
     def value(self, path: ParamPath) -> Any:
-        """Return the document's value at a path, ``MISSING`` if there is none."""
+        """Return the document's value at a path, or ``MISSING``."""
         return value_at(self.params, path)
 
     def revise(self, edit: ParamsEdit, change: Callable[[ParamsEdit], None] | None = None) -> None:

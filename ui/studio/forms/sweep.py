@@ -123,7 +123,7 @@ def _relative_to_sweep(problem: Problem) -> Problem:
 
 
 def sweep_data(sweep: Sweep | None) -> dict[str, Any]:
-    """Return the sweep as plain data, empty if there is none."""
+    """Return the sweep as plain data, empty for ``None``."""
     if sweep is None:
         return {}
     return sweep.model_dump(mode="json", by_alias=True, exclude_defaults=True)

@@ -33,7 +33,7 @@ MISSING: Any = _Missing()
 
 
 def value_at(params: Any, path: ParamPath) -> Any:
-    """Return the value at a path, ``MISSING`` if there is none."""
+    """Return the value at a path, or ``MISSING``."""
     for step in path:
         try:
             params = params[step]

@@ -48,6 +48,7 @@ def draw_field(form: Form, spec: FieldSpec, path: ParamPath) -> None:
 
 
 def _label(spec: FieldSpec) -> str:
+    """Return the title of a field, safe for Markdown."""
     return plain(spec.title)
 
 
@@ -61,6 +62,7 @@ def _placeholder(form: Form, spec: FieldSpec) -> str:
 
 
 def _or_default(spec: FieldSpec, value: Any) -> Any:
+    """Return the value, or the default of the field if it is missing."""
     return spec.default if value is MISSING else value
 
 
@@ -74,6 +76,7 @@ def _raw(form: Form, spec: FieldSpec, path: ParamPath) -> None:
 
 
 def _text_input(form: Form, spec: FieldSpec, bound: Bound) -> None:
+    """Draw a text field with the help and placeholder of the field."""
     st.text_input(
         _label(spec),
         bound.initial,
@@ -84,6 +87,7 @@ def _text_input(form: Form, spec: FieldSpec, bound: Bound) -> None:
 
 
 def _json(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw a value without its own widget as JSON."""
     bound = form.widget(path, as_text, partial(from_text, spec))
     st.text_area(
         _label(spec),
@@ -96,6 +100,7 @@ def _json(form: Form, spec: FieldSpec, path: ParamPath) -> None:
 
 
 def _text(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw a text field, or a list of columns, files or models to choose from."""
     if spec.hint.choose == "column" and form.columns is not None:
         _one_of(form, spec, path, [column.name for column in form.columns], accepts_new=False)
     elif spec.hint.choose in ("file", "model"):
@@ -163,6 +168,7 @@ def _select(
 
 
 def _switch(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw a switch; one that can be empty is a list."""
     if spec.optional or spec.required:
         _yes_or_no(form, spec, path)
         return
@@ -184,6 +190,7 @@ def _yes_or_no(form: Form, spec: FieldSpec, path: ParamPath) -> None:
 
 
 def _number(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw a number field; a number that can be empty is typed as text."""
     if spec.optional or not fits(spec, spec.default):
         _raw(form, spec, path)
         return
@@ -218,6 +225,7 @@ def _step(default: Any) -> float:
 
 
 def _choice(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw a list with one choice."""
     empty = _placeholder(form, spec) if _can_be_empty(spec) else None
     bound = form.widget(
         path,
@@ -231,6 +239,7 @@ def _choice(form: Form, spec: FieldSpec, path: ParamPath) -> None:
 
 
 def _can_be_empty(spec: FieldSpec) -> bool:
+    """Return whether the list has an entry for no choice."""
     return spec.optional or spec.required
 
 
@@ -269,6 +278,8 @@ def _mixed(form: Form, spec: FieldSpec, path: ParamPath) -> None:
 
 
 def _numbers(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw a list of numbers as text with commas."""
+
     def show(value: Any) -> str:
         return "" if value in (MISSING, None) else ", ".join(map(as_text, value))
 
@@ -276,10 +287,12 @@ def _numbers(form: Form, spec: FieldSpec, path: ParamPath) -> None:
 
 
 def _choices(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw a list with several choices."""
     _some_of(form, spec, path, spec.choices, accepts_new=False)
 
 
 def _texts(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw a list of texts, or of columns where they are known."""
     if spec.hint.choose == "columns" and form.columns is not None:
         _some_of(form, spec, path, [column.name for column in form.columns], accepts_new=True)
     else:
@@ -312,6 +325,7 @@ def _some_of(
 
 
 def _table(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw a title and one row per name."""
     heading(spec.title, help_of(spec))
     _rows(form, spec, path)
 
@@ -431,6 +445,7 @@ def _choice_or_table(form: Form, spec: FieldSpec, path: ParamPath) -> None:
 
 
 def _cards(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw a list of settings that each have a kind."""
     draw_cards(form, spec, path, draw_field)
 
 

@@ -51,7 +51,7 @@ def growth(
     title: str,
     stages: Sequence[Layer] = (),
 ) -> go.Figure:
-    """Plot the score that decides about growth by layer, with small marks for single learners.
+    """Plot the score that controls growth by layer, with small marks for single learners.
 
     Filled marks are kept layers, empty ones dropped layers.
     """
@@ -416,6 +416,7 @@ def _name_flows(
 
 
 def _layer_axis(figure: go.Figure, numbers: Sequence[int]) -> None:
+    """Label the horizontal axis with the numbers of the layers."""
     low, high = min(numbers, default=1), max(numbers, default=1)
     limits = [low - 0.5, high + 0.5]
     figure.update_xaxes(title="Layer", tickvals=list(numbers), range=limits, showgrid=False)
@@ -435,6 +436,7 @@ def _table_scores(stages: Sequence[Layer], measure: str) -> list[go.Scatter]:
 
 
 def _layer_marks(records: Sequence[Layer], *, kept: bool) -> go.Scatter:
+    """Return the marks of the kept or of the dropped layers, with the reason as hover text."""
     layers = [record for record in records if bool(record["kept"]) == kept]
     return go.Scatter(
         name="Kept layer" if kept else "Dropped layer", mode="markers",

@@ -126,7 +126,7 @@ def apply_layout(figure: go.Figure, title: str, height: int, *, legend: bool = F
 def _legend_height(names: Sequence[str]) -> int:
     """Return the pixels that a legend needs below a plot of half a page's width (380 pixels).
 
-    Beside such a plot there is no room for it.
+    Beside such a plot a legend does not fit.
     """
     widest = 45 + 7 * max(map(len, names), default=0)
     lines = -(-len(names) // max(1, 380 // widest))
