@@ -66,7 +66,7 @@ class RunSummary:
 
     @property
     def headline(self) -> str:
-        """The main report in a few words; empty if there is none."""
+        """The main report in a few words; empty for a run without reports."""
         figures = self.report.headline if self.report else {}
         texts = {name: cell(value) for name, value in figures.items()}
         if "best" in texts:
@@ -122,7 +122,7 @@ def summaries(
 
 
 def save_summary(log: EventLog, pipelines: RunPipelines, run_id: str) -> RunSummary | None:
-    """Return the summary of a run and save it; None if there is no such run."""
+    """Return the summary of a run and save it; None if the run does not exist."""
     return next(iter(list(_summaries(log, pipelines, log.noted(run=run_id)))), None)
 
 

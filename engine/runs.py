@@ -82,7 +82,7 @@ class Runs:
         self.workspace = workspace
         self.store = Store(workspace)
         self.starter = starter
-        """The process that starts supervisors; started with the first run if there is none yet."""
+        """The process that starts supervisors; without one, the first run starts it."""
         self.supervisor: SupervisorProcess | None = None
         """The supervisor that was started last, for a caller that waits for it."""
         self._catalog = catalog

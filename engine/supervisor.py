@@ -47,7 +47,7 @@ def main() -> None:
     # multiplied by every library's own.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     wait_passively()
-    # Every supervisor needs these, so load them while there is no request yet.
+    # Every supervisor needs these, so load them before the first request.
     node_types = load_catalog().values()
     preload(["networkx"])
     upcoming: list[str] = []

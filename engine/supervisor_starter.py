@@ -5,7 +5,7 @@ Loading the engine takes half a second. So a process is started early that loads
 process that asked for it.
 
 A request carries two locks as open files: the workspace is in use, and the run is claimed. A lock
-belongs to the open file and not to a process, so there is no moment without a holder, also when a
+belongs to the open file and not to a process, so it has a holder at every moment, also when a
 process dies while the request is on its way. The kernel releases a lock when its last holder dies,
 so a killed starter or supervisor protects nothing any longer. The third open file is one end of a
 connection on which the supervisor reports who it is; it closes when the supervisor ends.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.atomic import Busy
 from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.pipeline import Node, Pipeline
@@ -19,7 +20,7 @@ from engine.processes import ProcessId, end_leftover, identify, is_alive
 from engine.run_state import RunState, run_state
 from engine.runs import Runs
 from engine.supervisor_starter import SupervisorStarter
-from engine.workspace import Busy, Workspace
+from engine.workspace import Workspace
 from tests.command_line import PLUGIN, ROOT
 from tests.expect import refused
 
@@ -69,7 +70,7 @@ def waiting_run(workspace: Workspace) -> str:
 
 def wait_until_running(workspace: Workspace, run: str) -> None:
     deadline = time.monotonic() + 60
-    while not Runs(workspace).state(run).names("running"):
+    while not Runs(workspace).state(run).nodes_in("running"):
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
@@ -94,7 +95,7 @@ def test_a_supervisor_can_be_cancelled_before_it_has_reported(workspace: Workspa
         supervisor = starter.start(workspace, run)
         supervisor.cancel()
         supervisor.wait()
-    assert not Runs(workspace).state(run).names("running")
+    assert not Runs(workspace).state(run).nodes_in("running")
 
 
 def test_a_supervisor_reports_that_it_failed_and_its_log_says_why(workspace: Workspace) -> None:

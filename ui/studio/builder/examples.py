@@ -14,21 +14,21 @@ from engine.plan import RunOptions
 from ui.studio.session import Studio
 
 EXAMPLE = "deep_forest"
-"""The one whose finished run a new workspace has."""
+"""The example that is run in a new workspace."""
 
 FIRST = ("first_pipeline.json", f"{EXAMPLE}.json")
 
 
 @cache
 def samples() -> dict[str, Pipeline]:
-    """The sample pipelines by the name of their file, the first steps first."""
+    """Return the sample pipelines by the name of their file, those for beginners first."""
     found = {path.name: path for path in files("sample_pipelines").iterdir() if path.name.endswith(".json")}
     order = sorted(found, key=lambda name: (name not in FIRST, name))
     return {name.removesuffix(".json"): parse(found[name].read_bytes()) for name in order}
 
 
 def open_sample(library: Library, name: str) -> str:
-    """The id of a pipeline that is the sample, kept in the library unless it lies there untouched already."""
+    """Return the id of a pipeline that equals the sample; save it unless the library has it already."""
     sample = samples()[name]
     for entry in library.entries():
         if entry.title == sample.name and not entry.problem and library.open(entry.id).pipeline == sample:
@@ -37,7 +37,7 @@ def open_sample(library: Library, name: str) -> str:
 
 
 def open_example(studio: Studio) -> str:
-    """The id of the example as it comes, with a run; if there is none it takes a moment: the results are stored."""
+    """Return the id of the example, with a run; without one it is run first, from stored results."""
     library = Library(studio.workspace)
     pipeline = open_sample(library, EXAMPLE)
     with studio.runs.log() as log:
@@ -48,9 +48,9 @@ def open_example(studio: Studio) -> str:
 
 
 def prepare_example(studio: Studio) -> None:
-    """Run the example in a workspace that has neither runs nor pipelines yet, so that a first visitor finds it done."""
+    """Run the example in a workspace without runs and pipelines, so that a new user finds it done."""
     with studio.runs.log() as log:
         if log.runs(1) or Library(studio.workspace).entries():
             return
-    with suppress(SylvaError):  # an example that does not run is no reason not to start
+    with suppress(SylvaError):  # the studio starts also if the example does not run
         open_example(studio)

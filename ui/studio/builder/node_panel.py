@@ -77,7 +77,7 @@ def _of_node(opened: OpenPipeline, name: str, problems: list[Problem]) -> None:
     st.markdown(f"**{plain(node.label or (node_type.title if node_type else node.type))}**")
     if node_type is None:
         st.error(
-            f"There is no node type “{plain(node.type)}” here. Delete the node, or install the package it is from."
+            f"The node type “{plain(node.type)}” is not installed. Delete the node, or install the package it is from."
         )
         return
     st.caption(plain(node_type.summary))

@@ -23,7 +23,7 @@ STATES: dict[str, State] = {
     "interrupted": "skipped",
 }
 LONGEST = 300
-STOPPED = {"cancelled": "stopped; Retry goes on", "interrupted": "interrupted; Retry goes on"}
+STOPPED = {"cancelled": "stopped; Retry continues", "interrupted": "interrupted; Retry continues"}
 
 
 def node_views(
@@ -91,7 +91,7 @@ def _view(node: NodeState) -> NodeView:
 
 
 def folded_view(states: Sequence[NodeState]) -> NodeView:
-    """The branches of a node as one: at work while any is, failed if any has, done when all are."""
+    """Return the branches of a node as one: running while any is, failed if any has, done when all are."""
     count = Counter(node.state for node in states)
     total, ready = len(states), count["done"] + count["cached"]
     said = f"{ready} of {total} branches done"

@@ -1,6 +1,6 @@
 """A leaderboard of evaluations, whatever run they come from.
 
-- ``EvaluationSummary``  what a leaderboard needs of an evaluation, without its curves
+- ``EvaluationFigures``  what a leaderboard needs of an evaluation, without its curves
 - ``Line``               one evaluation of one run
 - ``Evaluations``        the evaluations of many runs, each read once
 - ``measures_of``, ``first_measure``, ``ranked``  what the lines can be ranked by, and in that order
@@ -35,7 +35,7 @@ FOREST, INSPECTION = "deep-forest", "inspect-layers"
 
 
 @dataclass(frozen=True)
-class EvaluationSummary:
+class EvaluationFigures:
     """An evaluation without its curves: the measures, and the rows that were evaluated."""
 
     title: str
@@ -47,7 +47,7 @@ class EvaluationSummary:
     """How many rows each class has."""
 
     @classmethod
-    def of(cls, report: Report) -> EvaluationSummary:
+    def of(cls, report: Report) -> EvaluationFigures:
         """Return the summary of a report of the kind ``evaluation``."""
         positive = report.data.get("positive")
         return cls(
@@ -81,7 +81,7 @@ class Line:
     node: str
     model: str
     """The title of the model's node type, and its preset."""
-    evaluation: EvaluationSummary
+    evaluation: EvaluationFigures
     output: Artifact
     inspect: str | None = None
     """The node of the run that Inspect can show."""
@@ -223,7 +223,7 @@ class Evaluations:
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
-        self._summaries: dict[str, EvaluationSummary | None] = {}
+        self._summaries: dict[str, EvaluationFigures | None] = {}
         self._lines: dict[str, tuple[int, list[Line]]] = {}
 
     def lines(self, rows: Iterable[RunRow]) -> list[Line]:
@@ -251,7 +251,7 @@ class Evaluations:
                     lines.append(self._line(row, state, name, artifact, evaluation))
         return lines
 
-    def _line(self, row: RunRow, state: RunState, node: str, artifact: Artifact, evaluation: EvaluationSummary) -> Line:
+    def _line(self, row: RunRow, state: RunState, node: str, artifact: Artifact, evaluation: EvaluationFigures) -> Line:
         planned = self._runs.planned_pipeline(row)
         title, inspect = UNKNOWN, None
         if planned:
@@ -269,11 +269,11 @@ class Evaluations:
         preset = node.params.get("preset")
         return readable(f"{title}, {preset}") if preset and preset != "default" else title
 
-    def _evaluation(self, artifact: Artifact) -> EvaluationSummary | None:
+    def _evaluation(self, artifact: Artifact) -> EvaluationFigures | None:
         if artifact.digest not in self._summaries:
             report = self._runs.open_report(artifact)
             summary = None
             if report is not None and report.kind == "evaluation":
-                summary = EvaluationSummary.of(report)
+                summary = EvaluationFigures.of(report)
             self._summaries[artifact.digest] = summary
         return self._summaries[artifact.digest]

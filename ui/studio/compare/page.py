@@ -306,14 +306,14 @@ def _draw_recalls(lines: list[Line]) -> None:
     rows = [{"name": name, **line.evaluation.measures} for name, line in zip(names_of(lines), lines, strict=True)]
     if not any(row.get(rate) is not None for row in rows for rate in RATES):
         st.caption(
-            "There is no recall at a rate here: it needs a positive class (a setting of Evaluate) and at least "
+            "These lines have no recall at a rate: it needs a positive class (a setting of Evaluate) and at least "
             "100 rows."
         )
         return
     chart(plots.recall_at_rates(rows, [(rate, title_of(rate)) for rate in RATES]), "compare-recalls")
     fewest = min(line.evaluation.rows for line in lines)
     if fewest < 10_000:
-        st.caption(f"Of {fewest:,} rows, one in 10,000 is less than one row: there is no value.")
+        st.caption(f"Of {fewest:,} rows, one in 10,000 is less than one row: it has no value.")
 
 
 def _draw_changes(lines: list[Line]) -> None:

@@ -128,7 +128,7 @@ def _draw_buttons(state: RunState) -> None:
 
 
 def _draw_advice(state: RunState) -> None:
-    """Say what to do about a run that is not done."""
+    """Draw how to continue a run that is not done."""
     if refused := st.session_state.pop("run-refused", None):
         st.error(plain(readable(refused)))
     if state.state == "interrupted" and not _is_resuming(state):

@@ -12,8 +12,8 @@ from engine.values import Report
 from tests.ui.studio.compare.lab import judged_run, pipeline
 from tests.ui.studio.runs.lab import DONE
 from ui.studio.compare.leaderboard import (
+    EvaluationFigures,
     Evaluations,
-    EvaluationSummary,
     Line,
     alike,
     board_rows,
@@ -41,7 +41,7 @@ def line(run: str = "20260101-120000-aaaa", node: str = "evaluate", title: str =
         0.0,
         node,
         "MART",
-        EvaluationSummary.of(evaluation(title, **about)),
+        EvaluationFigures.of(evaluation(title, **about)),
         Artifact("report", run + node, {}),
     )
 
@@ -102,7 +102,7 @@ def test_lines_of_the_same_rows_and_question_share_a_letter(other: dict[str, Any
 def test_as_many_rows_of_other_classes_are_other_data() -> None:
     counts = [{"class": "no", "rows": 5}, {"class": "yes", "rows": 5}]
     even = Report("evaluation", "E", {"rows": 10}, counts, {"classes": ["no", "yes"], "positive": None})
-    assert EvaluationSummary.of(even).data != EvaluationSummary.of(evaluation()).data
+    assert EvaluationFigures.of(even).data != EvaluationFigures.of(evaluation()).data
 
 
 def test_letters_go_on_after_the_alphabet() -> None:
@@ -150,7 +150,7 @@ def test_runs_of_one_pipeline_are_told_apart_by_when_they_began_and_by_their_pre
 
 def test_an_odd_report_is_taken_as_it_is() -> None:
     odd = Report("evaluation", "x" * 500 + "\x1b[2J", {"auc": "high", "accuracy": True, "rows": None})
-    judged = EvaluationSummary.of(odd)
+    judged = EvaluationFigures.of(odd)
     assert judged.measures == {} and judged.rows == 0 and judged.classes == ()
     assert len(judged.title) < 70 and "\x1b" not in judged.title
 
