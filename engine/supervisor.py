@@ -47,7 +47,12 @@ def main() -> None:
     # multiplied by every library's own.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     wait_passively()
-    upcoming = _modules_to_preload() if PRELOAD in sys.argv[1:] else []
+    # Every supervisor needs these, so load them while there is no request yet.
+    node_types = load_catalog().values()
+    preload(["networkx"])
+    upcoming: list[str] = []
+    if PRELOAD in sys.argv[1:]:
+        upcoming = sorted({name for node_type in node_types for name in node_type.imports})
     # The kernel collects supervisors that have ended.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(fileno=os.dup(sys.stdin.fileno())) as requests:
@@ -62,12 +67,6 @@ def main() -> None:
                 requests.close()
                 _become_supervisor(request)
             request.close()  # from here on the locks are the supervisor's alone
-
-
-def _modules_to_preload() -> list[str]:
-    """Return the libraries that nodes need."""
-    needed = {name for node_type in load_catalog().values() for name in node_type.imports}
-    return ["networkx", *sorted(needed)]
 
 
 def _become_supervisor(request: SupervisorRequest) -> NoReturn:

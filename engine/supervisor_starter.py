@@ -55,7 +55,8 @@ class SupervisorStarter:
         try:
             with theirs, self._sending:
                 if not self._send(workspace, run_id, theirs):  # the process was killed
-                    self._end()
+                    self.close()
+                    self._process.wait()
                     self._launch()
                     if not self._send(workspace, run_id, theirs):
                         raise SylvaError(
@@ -86,19 +87,14 @@ class SupervisorStarter:
         return True
 
     def close(self) -> None:
-        """End the process; the supervisors that it has started live on."""
-        self._end()
-
-    def _end(self) -> None:
+        """Let the process end; the supervisors that it has started live on."""
         self._requests.close()
-        self._process.wait()
 
     def __enter__(self) -> SupervisorStarter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Not waited for: a command that found a mistake in a pipeline ends at once.
-        self._requests.close()
+        self.close()
 
 
 class SupervisorProcess:

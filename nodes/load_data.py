@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from engine.atomic import FileVersion
 from engine.errors import BadInput
-from engine.export_python import Code, Names, settings, statement
+from engine.export_python import step_call
 from engine.node_types import SOURCE_COLUMNS, Column, Columns, Kind, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
 from engine.workspace import Files
@@ -243,13 +243,6 @@ def fingerprint(params: LoadDataParams, files: Files) -> str:
     return f"{path}:{version.size}:{version.modified}:{version.changed}:{version.inode}"
 
 
-def python(params: LoadDataParams, names: Names) -> Code:
-    """Return the node as a statement of a script."""
-    others = settings(params, leave=["source"])
-    lines = statement(names.outputs["table"], "steps.load", params.source, **others)
-    return Code(lines, ["from nodes import steps"])
-
-
 NODE = NodeType(
     name="load-data",
     title="Load data",
@@ -258,7 +251,7 @@ NODE = NodeType(
     version=1,
     params=LoadDataParams,
     run=run,
-    python=python,
+    python=step_call("nodes.steps.load", positional=["source"]),
     outputs=(Port("table", "table", "Table"),),
     columns=columns,
     source_columns=file_columns,

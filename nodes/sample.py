@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from engine.errors import BadInput
-from engine.export_python import Code, Names, settings, statement
+from engine.export_python import Snippet, Variables, settings, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
 from nodes.data.sampling import pick
@@ -73,12 +73,12 @@ def columns(inputs: Mapping[str, Columns | None], params: SampleParams) -> Mappi
     return {"table": inputs.get("table")}
 
 
-def python(params: SampleParams, names: Names) -> Code:
+def python(params: SampleParams, names: Variables) -> Snippet:
     """Return the node as a statement of a script."""
     shown: dict[str, Any] = {} if params.rows else {"share": params.share}
     shown |= {"seed": params.seed} | settings(params)
     lines = statement(names.outputs["table"], "steps.sample", names.inputs["table"], **shown)
-    return Code(lines, ["from nodes import steps"])
+    return Snippet(lines, ["from nodes import steps"])
 
 
 NODE = NodeType(

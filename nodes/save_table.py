@@ -13,7 +13,7 @@ from pydantic import Field
 
 from engine.atomic import replacing
 from engine.errors import SylvaError
-from engine.export_python import Code, Names, statement
+from engine.export_python import step_call
 from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from engine.values import Predictions, Report, Table
 
@@ -92,13 +92,6 @@ def _report(path: Path, data: pa.Table, file_format: str) -> Report:
     )
 
 
-def python(params: SaveTableParams, names: Names) -> Code:
-    """Return the node as a statement of a script."""
-    shown = {"name": params.name, "format": params.format}
-    lines = statement(names.outputs["report"], "steps.save_table", names.inputs["table"], **shown)
-    return Code(lines, ["from nodes import steps"])
-
-
 NODE = NodeType(
     name="save-table",
     title="Save table",
@@ -107,7 +100,7 @@ NODE = NodeType(
     version=1,
     params=SaveTableParams,
     run=run,
-    python=python,
+    python=step_call("nodes.steps.save_table", always=["name", "format"]),
     inputs=(Port("table", "table", "Table or predictions", accepts=("predictions",)),),
     outputs=(Port("report", "report", "Saved file"),),
     imports=("pyarrow", "pyarrow.csv", "pyarrow.parquet"),

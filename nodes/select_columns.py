@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from engine.errors import BadInput
-from engine.export_python import Code, Names, settings, statement
+from engine.export_python import step_call
 from engine.node_types import Column, Columns, Kind, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
 from nodes.data.columns import require_column
@@ -95,13 +95,6 @@ def columns(inputs: Mapping[str, Columns | None], params: SelectColumnsParams) -
     return {"table": None if known is None else selected(known, params)}
 
 
-def python(params: SelectColumnsParams, names: Names) -> Code:
-    """Return the node as a statement of a script."""
-    shown = {"mode": params.mode} | settings(params)
-    lines = statement(names.outputs["table"], "steps.select_columns", names.inputs["table"], **shown)
-    return Code(lines, ["from nodes import steps"])
-
-
 NODE = NodeType(
     name="select-columns",
     title="Select columns",
@@ -110,7 +103,7 @@ NODE = NodeType(
     version=1,
     params=SelectColumnsParams,
     run=run,
-    python=python,
+    python=step_call("nodes.steps.select_columns", always=["mode"]),
     inputs=(Port("table", "table", "Table"),),
     outputs=(Port("table", "table", "Table"),),
     columns=columns,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from engine.errors import BadInput
-from engine.export_python import Code, Names, settings, statement
+from engine.export_python import Snippet, Variables, settings, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table, kind_of
 from nodes.data.columns import require_column
@@ -121,7 +121,7 @@ def columns(inputs: Mapping[str, Columns | None], params: SplitParams) -> Mappin
     return {"train": known, "test": known}
 
 
-def python(params: SplitParams, names: Names) -> Code:
+def python(params: SplitParams, names: Variables) -> Snippet:
     """Return the node as a statement of a script."""
     both = f"{names.outputs['train']}, {names.outputs['test']}"
     shown = {"test_share": params.test_share, "seed": params.seed} | settings(params)
@@ -129,7 +129,7 @@ def python(params: SplitParams, names: Names) -> Code:
         shown.pop("test_share", None)
     if params.time_column is not None:
         shown.pop("seed", None)
-    return Code(statement(both, "steps.split", names.inputs["table"], **shown), ["from nodes import steps"])
+    return Snippet(statement(both, "steps.split", names.inputs["table"], **shown), ["from nodes import steps"])
 
 
 NODE = NodeType(

@@ -15,7 +15,7 @@ from engine.errors import BadInput, InvalidPipeline
 from engine.events import EventLog
 from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline
-from engine.plan import RunOptions
+from engine.plan import RunOptions, make_plan
 from engine.processes import identify
 from engine.run_state import NodeState, run_state
 from engine.runs import NotResumable, Runs
@@ -83,6 +83,21 @@ def test_nothing_is_written_for_a_run_that_cannot_start(
     with pytest.raises(error):
         Runs(Workspace(tmp_path / "new"), load_catalog()).start(pipeline, options)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_check_validates_the_params_of_each_node_once(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_catalog()["split"].params
+    validate, texts = model.model_validate_json, []
+    monkeypatch.setattr(model, "model_validate_json", lambda text: texts.append(text) or validate(text))
+    params = {"shares": [0.123, 0.877]} if "shares" in model.model_fields else {"seed": 987_654}
+    nodes = {
+        "load": Node(type="load-data", params={"source": "sample:wine"}),
+        "split": Node(type="split", params=params),
+    }
+    pipeline = Pipeline(name="P", nodes=nodes, edges=(Edge.between("load.table", "split.table"),))
+    runs.require_valid(pipeline, RunOptions(to=("split",)))
+    make_plan(pipeline, load_catalog(), RunOptions())
+    assert len(texts) == 1
 
 
 @pytest.mark.parametrize("state", ["done", "running"])

@@ -19,7 +19,7 @@ from engine.processes import ProcessId, end_leftover, identify, is_alive
 from engine.run_state import RunState, run_state
 from engine.runs import Runs
 from engine.supervisor_starter import SupervisorStarter
-from engine.workspace import Workspace
+from engine.workspace import Busy, Workspace
 from tests.command_line import PLUGIN, ROOT
 from tests.expect import refused
 
@@ -54,6 +54,73 @@ def test_a_killed_starter_is_replaced_and_runs_go_on_without_it(
     assert [state.state for state in states] == ["done", "done"]
     # Both came to the same work at the same time; one did it.
     assert len({state.nodes["a"].key for state in states}) == 1
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([PLUGIN, str(ROOT)]))
+    return Workspace(tmp_path).create()
+
+
+def waiting_run(workspace: Workspace) -> str:
+    nodes = {"a": Node(type="probe", params={"action": "sleep", "amount": 60})}
+    return Runs(workspace).create(Pipeline(name="one", nodes=nodes), RunOptions())
+
+
+def wait_until_running(workspace: Workspace, run: str) -> None:
+    deadline = time.monotonic() + 60
+    while not Runs(workspace).state(run).names("running"):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_the_death_of_a_supervisor_is_known_at_once(workspace: Workspace) -> None:
+    run = waiting_run(workspace)
+    with SupervisorStarter() as starter:
+        supervisor = starter.start(workspace, run)
+    wait_until_running(workspace, run)
+    assert not supervisor.poll()
+    assert supervisor.identity and supervisor.identity.to_dict() == Runs(workspace).state(run).supervisor
+    os.kill(supervisor.identity.pid, signal.SIGKILL)
+    supervisor.wait()
+    assert supervisor.poll() and not supervisor.failed
+    with EventLog(workspace) as log:  # a killed process gives up its files a moment before it is gone
+        assert wait_for_end(log, run).state == "interrupted"
+
+
+def test_a_supervisor_can_be_cancelled_before_it_has_reported(workspace: Workspace) -> None:
+    run = waiting_run(workspace)
+    with SupervisorStarter() as starter:
+        supervisor = starter.start(workspace, run)
+        supervisor.cancel()
+        supervisor.wait()
+    assert not Runs(workspace).state(run).names("running")
+
+
+def test_a_supervisor_reports_that_it_failed_and_its_log_says_why(workspace: Workspace) -> None:
+    with EventLog(workspace) as log:
+        run = log.create_run("unreadable", "{", {})
+    with SupervisorStarter() as starter:
+        supervisor = starter.start(workspace, run)
+        supervisor.wait()
+    assert supervisor.failed
+    assert workspace.supervisor_log(run).read_text().strip()
+
+
+def test_a_supervisor_holds_the_locks_of_its_run(workspace: Workspace) -> None:
+    run = waiting_run(workspace)
+    with SupervisorStarter() as starter:
+        supervisor = starter.start(workspace, run)
+        with pytest.raises(Busy), workspace.claim(run):
+            pass
+        with pytest.raises(Busy):
+            starter.start(workspace, run)
+    wait_until_running(workspace, run)
+    supervisor.poll()
+    supervisor.cancel()
+    supervisor.wait()
+    with workspace.idle(), workspace.claim(run):
+        pass
 
 
 def test_what_keeps_a_starter_from_starting_is_said_plainly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,15 +12,16 @@ Exit codes: 0 done, 1 failed, 2 the input is invalid.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from typing import Any, NoReturn, TextIO
+from typing import Any, TextIO
 
 from engine.errors import SylvaError
 
 
 class ReadableStream:
-    """Passes on what is printed, spelled out where a terminal would obey it: names and data may come from anyone."""
+    """A stream that spells out control characters: names and data may come from anyone."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -38,37 +39,39 @@ class ReadableStream:
 
 
 def main() -> None:
-    """Entry point: every error becomes one plain message, unless ``--debug`` asks for the traceback."""
-    wants_json, debug = "--json" in sys.argv, "--debug" in sys.argv
+    """Run the command; print an error as one plain message, or with ``--debug`` as a traceback."""
     sys.stdout, sys.stderr = ReadableStream(sys.stdout), ReadableStream(sys.stderr)
     try:
         from ui.cli.commands import app
 
         app()
-    except SylvaError as error:
-        if debug:
-            raise
-        _fail(error, as_json=wants_json)
     except BrokenPipeError:
-        # The reader of our output, such as `head`, has gone; nobody is left to tell.
+        # The reader of our output, such as `head`, has ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
-    except OSError as error:
-        if debug:
-            raise
-        place = f" at {error.filename}" if error.filename else ""
-        _fail(SylvaError(f"The system refused{place}: {error.strerror or error}."), as_json=wants_json)
     except Exception as error:
-        if debug:
+        if "--debug" in sys.argv:
             raise
-        _fail(SylvaError(f"{type(error).__name__}: {error}. Add --debug to see where."), as_json=wants_json)
+        shown = _as_sylva_error(error)
+        _print_error(shown)
+        sys.exit(shown.exit_code)
 
 
-def _fail(error: SylvaError, *, as_json: bool) -> NoReturn:
-    # Imported here: the output of a run needs the store, which `sylva --help` does not.
-    from ui.cli.output import print_error
+def _as_sylva_error(error: Exception) -> SylvaError:
+    if isinstance(error, SylvaError):
+        return error
+    if isinstance(error, OSError):
+        where = f" at {error.filename}" if error.filename else ""
+        return SylvaError(f"The system refused{where}: {error.strerror or error}.")
+    return SylvaError(f"{type(error).__name__}: {error}. Add --debug to see where.")
 
-    print_error(error, as_json=as_json)
-    sys.exit(error.exit_code)
+
+def _print_error(error: SylvaError) -> None:
+    if "--json" in sys.argv:  # not a parsed option: the error may be about the options
+        problems = [problem.to_dict() for problem in getattr(error, "problems", [])]
+        facts = {"error": str(error), "problems": problems, "exit_code": error.exit_code}
+        print(json.dumps(facts, indent=2, ensure_ascii=False))
+    else:
+        print(error, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""One function per command. Slow modules are imported where they are used, so that ``sylva --help`` is instant."""
+"""One function per command. Slow modules are imported where they are used: ``sylva --help`` stays fast."""
 
 from __future__ import annotations
 
@@ -14,24 +14,20 @@ import typer
 from engine.errors import BadInput, SylvaError
 from ui.cli.model_commands import predict, serve
 from ui.cli.options import (
-    DebugOption,
     DetachOption,
     FileArgument,
-    JsonOption,
     MemoryOption,
     RetriesOption,
     RunArgument,
+    Settings,
     TimeoutOption,
     WorkersOption,
-    WorkspaceOption,
+    command,
 )
 
 if TYPE_CHECKING:
     from engine.pipeline import Pipeline
-    from engine.plan import RunOptions
-    from engine.run_state import RunState
     from engine.runs import Runs
-    from engine.workspace import Workspace
 
 app = typer.Typer(
     name="sylva",
@@ -59,26 +55,26 @@ def sylva(
     """Sylva: build, run and replay deep-forest pipelines."""
 
 
-@app.command()
+@command(app, without=("json",))
 def studio(
+    settings: Settings,
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port to listen on. [default: a free one]")] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser; print the address only.")] = False,
-    workspace: WorkspaceOption = None,
-    debug: DebugOption = False,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
 ) -> None:
     """Build and run pipelines in the browser, on this machine only."""
     import os
 
     options = [f"--port={port}"] if port else []
     options += ["--no-browser"] if no_browser else []
-    options += [f"--workspace={_workspace(workspace).root}"]
+    options += [f"--workspace={settings.workspace.root}"]
     os.execv(sys.executable, [sys.executable, "-P", "-m", "ui.studio", *options])
 
 
-@app.command()
+@command(app)
 def run(
+    settings: Settings,
     file: FileArgument,
-    settings: Annotated[
+    changes: Annotated[
         list[str] | None,
         typer.Option(
             "--set", metavar="NODE.PARAM=VALUE", help="Change a parameter for this run; it is then not swept."
@@ -103,9 +99,6 @@ def run(
         typer.Option(metavar="ADDRESS", help="Address of a Dask scheduler; nodes then run on its workers."),
     ] = None,
     detach: DetachOption = False,
-    workspace: WorkspaceOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Run a pipeline. What is unchanged since an earlier run is not computed again."""
     from engine.supervisor_starter import SupervisorStarter
@@ -126,27 +119,26 @@ def run(
             store_limit=store_limit * 1_000_000 if store_limit else None,
             allow_absolute=True,
             executor=executor,
-            settings=(*(settings or ()), *(sweeps or ())),
+            settings=(*(changes or ()), *(sweeps or ())),
         )
-        pipeline = _with_sweeps(_with_settings(read(file), settings or []), sweeps or [])
-        with Runs(_workspace(workspace), starter=starter) as runs, _naming_broken_packages():
-            _follow(runs, runs.start(pipeline, options), detach=detach, as_json=as_json)
+        pipeline = _with_sweeps(_with_settings(read(file), changes or []), sweeps or [])
+        with Runs(settings.workspace, starter=starter) as runs, _naming_broken_packages():
+            run_id = runs.start(pipeline, options)
+            starter.close()
+            _follow(settings, runs, run_id, detach=detach)
 
 
-@app.command("resume")
-@app.command()
+@command(app, "retry", "resume")
 def retry(
+    settings: Settings,
     run: RunArgument,
     workers: WorkersOption = None,
     retries: RetriesOption = None,
     timeout: TimeoutOption = None,
     memory_limit: MemoryOption = None,
     detach: DetachOption = False,
-    workspace: WorkspaceOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
-    """Go on with a run that failed, was cancelled or interrupted. Nothing finished runs again.
+    """Continue a run that failed, was cancelled or interrupted. Nothing finished runs again.
 
     The pipeline is the one the run began with. After a change to the document, `sylva run` it again: what is
     finished is in the store.
@@ -157,31 +149,31 @@ def retry(
         from engine.runs import NotResumable, Runs
 
         limits = {"workers": workers, "retries": retries, "timeout": timeout, "memory_limit": memory_limit}
-        with Runs(_used_workspace(workspace), starter=starter) as runs:
+        with Runs(settings.used_workspace, starter=starter) as runs:
             try:
                 run = runs.resume(run, **limits)
             except NotResumable as error:
                 if error.state.live:
                     raise
-                _print_done(error.state, as_json=as_json)
+                state = error.state
+                words = f"Run {state.id} of '{state.name}' is done already; there is nothing left to do."
+                settings.output({"run": state.id, "state": "done"}, lambda data: print(words))
             else:
-                _follow(runs, run, detach=detach, as_json=as_json)
+                starter.close()
+                _follow(settings, runs, run, detach=detach)
 
 
-@app.command()
-def cancel(
-    run: RunArgument, workspace: WorkspaceOption = None, as_json: JsonOption = False, debug: DebugOption = False
-) -> None:
+@command(app)
+def cancel(settings: Settings, run: RunArgument) -> None:
     """Stop a run. It can be resumed later."""
     import time
 
     from engine.runs import Runs
     from engine.workspace import CLEANING_SECONDS
-    from ui.cli.output import print_json
 
-    place = _used_workspace(workspace)
+    workspace = settings.used_workspace
     # `sylva gc` must not remove the run before its state is printed.
-    with place.in_use(CLEANING_SECONDS), Runs(place) as runs:
+    with workspace.in_use(CLEANING_SECONDS), Runs(workspace) as runs:
         runs.cancel(run)
         watcher = runs.watch(run)
         deadline = time.monotonic() + 10
@@ -189,87 +181,64 @@ def cancel(
             if time.monotonic() > deadline:
                 raise SylvaError(f"Run {state.id} did not stop within 10 s; its supervisor is {state.supervisor}.")
             time.sleep(0.02)
-    if as_json:
-        print_json({"run": state.id, "state": state.state})
-    else:
-        print(f"Run {state.id} is {state.state}. To continue: sylva resume {state.id}")
+    words = f"Run {state.id} is {state.state}. To continue: sylva resume {state.id}"
+    settings.output({"run": state.id, "state": state.state}, lambda data: print(words))
 
 
-@app.command()
+@command(app)
 def runs(
+    settings: Settings,
     limit: Annotated[int, typer.Option(min=1, help="How many to list, newest first.")] = 20,
-    workspace: WorkspaceOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """List runs, newest first."""
     from engine.runs import Runs
-    from engine.text import clock, duration
-    from ui.cli.output import print_json, print_table, run_row
+    from ui.cli.output import print_runs, run_row
 
     rows = []
-    place = _workspace(workspace)
-    if place.database.is_file():
-        rows = [run_row(each) for each in Runs(place).list(limit)]
-    if as_json:
-        print_json(rows)
-    elif rows:
-        shown = {"created": clock, "seconds": duration}
-        print_table([{name: shown.get(name, str)(value) for name, value in row.items()} for row in rows])
-    else:
-        print(f"No runs yet in {place.root}.")
+    workspace = settings.workspace
+    if workspace.database.is_file():
+        rows = [run_row(each) for each in Runs(workspace).list(limit)]
+    settings.output(rows, lambda data: print_runs(data, workspace))
 
 
-@app.command()
+@command(app)
 def show(
+    settings: Settings,
     run: RunArgument,
     node: Annotated[str | None, typer.Argument(metavar="[NODE]", help="Show one node: outputs, error, log.")] = None,
-    workspace: WorkspaceOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Show a run, or one node of it."""
     from engine.runs import Runs
-    from ui.cli.output import node_details, print_json, print_node, print_run, run_details
+    from ui.cli.output import node_details, print_node, print_run, run_details
 
-    with Runs(_used_workspace(workspace)) as runs:
+    with Runs(settings.used_workspace) as runs:
         state = runs.state(run)
-        if node is not None and node not in state.nodes:
-            raise BadInput(f"Run {state.id} has no node '{node}'; it has {', '.join(state.nodes)}.")
-        if node is None and as_json:
-            print_json(run_details(runs, state))
-        elif node is None:
-            print_run(runs, state)
-        elif as_json:
-            print_json(node_details(runs, state, node))
+        if node is None:
+            settings.output(run_details(runs, state), lambda details: print_run(runs, details))
+        elif node in state.nodes:
+            settings.output(node_details(runs, state, node), print_node)
         else:
-            print_node(node_details(runs, state, node))
+            raise BadInput(f"Run {state.id} has no node '{node}'; it has {', '.join(state.nodes)}.")
 
 
-@app.command()
-def validate(
-    file: FileArgument, workspace: WorkspaceOption = None, as_json: JsonOption = False, debug: DebugOption = False
-) -> None:
-    """Say everything that is wrong with a pipeline, without running it."""
+@command(app)
+def validate(settings: Settings, file: FileArgument) -> None:
+    """List all problems of a pipeline, without running it."""
     from engine.node_types import load_catalog
-    from engine.pipeline_file import read
-    from engine.plan import RunOptions
     from engine.sweeps import expand
-    from ui.cli.output import print_json
 
-    document = read(file)
-    _require_valid(document, RunOptions(allow_absolute=True), _workspace(workspace))
-    whole = expand(document, load_catalog()).pipeline
-    if as_json:
-        facts = {"name": document.name, "nodes": len(document.nodes), "nodes_with_branches": len(whole.nodes)}
-        print_json({"valid": True, **facts, "problems": []})
-    else:
-        written_out = f" With all branches: {len(whole.nodes)} nodes." if whole is not document else ""
-        print(f"{file} is valid: {len(document.nodes)} nodes, {len(document.edges)} edges.{written_out}")
+    pipeline = _read_valid(settings, file)
+    expanded = expand(pipeline, load_catalog()).pipeline
+    words = f"{file} is valid: {len(pipeline.nodes)} nodes, {len(pipeline.edges)} edges."
+    if expanded is not pipeline:
+        words += f" With all branches: {len(expanded.nodes)} nodes."
+    facts = {"name": pipeline.name, "nodes": len(pipeline.nodes), "nodes_with_branches": len(expanded.nodes)}
+    settings.output({"valid": True, **facts, "problems": []}, lambda data: print(words))
 
 
-@app.command()
+@command(app)
 def export(
+    settings: Settings,
     file: FileArgument,
     python: Annotated[
         bool, typer.Option("--python", help="As a Python script, which runs without the engine.")
@@ -277,157 +246,128 @@ def export(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="OUT", help="File to write. [default: the terminal]")
     ] = None,
-    workspace: WorkspaceOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Write a pipeline in another form: as a Python script with the same result."""
     from engine.atomic import replacing
     from engine.export_python import export_python
     from engine.node_types import load_catalog
-    from engine.pipeline_file import read
-    from engine.plan import RunOptions
-    from ui.cli.output import print_json
 
     if not python:
-        raise BadInput("Say what to write; `sylva export FILE --python` writes a Python script.")
-    document = read(file)
-    _require_valid(document, RunOptions(allow_absolute=True), _workspace(workspace))
-    script = export_python(document, load_catalog())
-    if output is not None:
-        try:
-            with replacing(output) as temporary:
-                temporary.write_text(script, encoding="utf-8")
-        except OSError as error:
-            raise SylvaError(f"{output} could not be written: {error.strerror or error}") from error
-    if as_json:
-        print_json({"file": str(output)} if output else {"script": script})
-    elif output is None:
-        print(script, end="")
-    else:
-        print(f"{output} is written.")
+        raise BadInput("Choose an output format: `sylva export FILE --python` writes a Python script.")
+    script = export_python(_read_valid(settings, file), load_catalog())
+    if output is None:
+        settings.output({"script": script}, lambda data: print(script, end=""))
+        return
+    try:
+        with replacing(output) as temporary:
+            temporary.write_text(script, encoding="utf-8")
+    except OSError as error:
+        raise SylvaError(f"{output} could not be written: {error.strerror or error}") from error
+    settings.output({"file": str(output)}, lambda data: print(f"{output} is written."))
 
 
-@app.command()
+@command(app, without=("workspace",))
 def nodes(
+    settings: Settings,
     node_type: Annotated[str | None, typer.Argument(metavar="[TYPE]", help="Show one type with its settings.")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="The reference page of all types.")] = False,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """List the node types there are."""
     from engine.node_types import load_catalog
     from ui.cli.node_reference import describe, markdown_page, print_type
-    from ui.cli.output import print_json, print_table
+    from ui.cli.output import print_table
 
-    catalogue = load_catalog()
-    for failure in catalogue.failures:
+    catalog = load_catalog()
+    for failure in catalog.failures:
         print(failure, file=sys.stderr)
-    if node_type is not None and node_type not in catalogue:
+    if node_type is not None and node_type not in catalog:
         raise BadInput(f"There is no node type '{node_type}'; `sylva nodes` lists them.")
-    chosen = [catalogue[node_type]] if node_type else list(catalogue.values())
-    if as_json:
-        described = [describe(each) for each in chosen]
-        print_json(described[0] if node_type else described)
-    elif markdown:
-        print(markdown_page(chosen), end="")
-    elif node_type:
-        print_type(chosen[0])
-    else:
-        print_table([{"type": each.name, "category": each.category, "summary": each.summary} for each in chosen])
+    chosen = [catalog[node_type]] if node_type else list(catalog.values())
+    described = [describe(each) for each in chosen]
+
+    def render(data: Any) -> None:
+        if markdown:
+            print(markdown_page(chosen), end="")
+        elif node_type:
+            print_type(chosen[0])
+        else:
+            print_table([{"type": each.name, "category": each.category, "summary": each.summary} for each in chosen])
+
+    settings.output(described[0] if node_type else described, render)
 
 
-@app.command()
-def schema(as_json: JsonOption = False, debug: DebugOption = False) -> None:
+@command(app, without=("workspace",))
+def schema(settings: Settings) -> None:
     """Print the JSON schema of pipeline documents, for editors and checkers."""
     from engine.node_types import load_catalog
     from engine.pipeline_file import json_schema
-    from ui.cli.output import print_json
 
-    print_json(json_schema(load_catalog()))
+    Settings(as_json=True).output(json_schema(load_catalog()), print)
 
 
-@app.command()
+@command(app)
 def gc(
+    settings: Settings,
     keep: Annotated[int, typer.Option(min=0, metavar="N", help="How many of the newest runs to keep.")] = 20,
-    workspace: WorkspaceOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Remove old runs and every stored result that no kept run refers to."""
     from engine.runs import Runs
     from engine.text import size
-    from ui.cli.output import print_json
 
-    done = Runs(_used_workspace(workspace)).clean(keep)
-    if as_json:
-        facts = {"freed_bytes": done.freed, "forgotten_runs": done.removed, "kept_runs": done.kept}
-        print_json(facts | {"notice": done.notice})
-    else:
+    done = Runs(settings.used_workspace).clean(keep)
+
+    def render(data: Any) -> None:
         print(f"Freed {size(done.freed)}; {done.removed} runs removed, {done.kept} kept.")
         if done.notice:
             print(done.notice, file=sys.stderr)
 
-
-app.command()(predict)
-app.command()(serve)
-
-
-def _workspace(root: Path | None) -> Workspace:
-    from engine.workspace import Workspace
-
-    return Workspace.at(root)
+    facts = {"freed_bytes": done.freed, "forgotten_runs": done.removed, "kept_runs": done.kept}
+    settings.output(facts | {"notice": done.notice}, render)
 
 
-def _used_workspace(root: Path | None) -> Workspace:
-    """Return a workspace that has runs; raise ``UnknownRun`` if it has none, and create nothing."""
-    from engine.events import UnknownRun
-
-    place = _workspace(root)
-    if not place.database.is_file():
-        raise UnknownRun(f"There are no runs yet in {place.root}.")
-    return place
+command(app)(predict)
+command(app)(serve)
 
 
-def _with_settings(document: Pipeline, settings: list[str]) -> Pipeline:
-    """Apply ``--set NODE.PARAM=VALUE``, a value for all branches; it is JSON where it can be, else text."""
+def _with_settings(pipeline: Pipeline, changes: list[str]) -> Pipeline:
+    """Apply ``--set NODE.PARAM=VALUE``, a value for all branches: JSON if it can be read as JSON, else text."""
     from engine.edits import set_params, set_sweep
     from engine.node_types import load_catalog
     from engine.sweeps import without_choices
 
-    for setting in settings:
-        node, param, text = _node_param_text("--set", setting, document)
-        params: dict[str, Any] = {**document.nodes[node].params, param: _value(text)}
-        document = set_params(document, load_catalog(), node, params)
-        document = set_sweep(document, node, without_choices(document.nodes[node].sweep, param))
-    return document
+    for change in changes:
+        node, param, text = _node_param_text("--set", change, pipeline)
+        params: dict[str, Any] = {**pipeline.nodes[node].params, param: _value(text)}
+        pipeline = set_params(pipeline, load_catalog(), node, params)
+        pipeline = set_sweep(pipeline, node, without_choices(pipeline.nodes[node].sweep, param))
+    return pipeline
 
 
-def _with_sweeps(document: Pipeline, sweeps: list[str]) -> Pipeline:
-    """Apply ``--sweep NODE.PARAM=V1,V2``: one more parameter for the node's sweep, or its values instead of others."""
+def _with_sweeps(pipeline: Pipeline, sweeps: list[str]) -> Pipeline:
+    """Apply ``--sweep NODE.PARAM=V1,V2``: add a parameter to the node's sweep, or replace its values."""
     from engine.edits import set_sweep
     from engine.sweeps import with_choices
 
-    for given in sweeps:
-        node, param, text = _node_param_text("--sweep", given, document)
-        sweep = with_choices(document.nodes[node].sweep, param, _values(text))
-        document = set_sweep(document, node, sweep)
-    return document
+    for change in sweeps:
+        node, param, text = _node_param_text("--sweep", change, pipeline)
+        sweep = with_choices(pipeline.nodes[node].sweep, param, _values(text))
+        pipeline = set_sweep(pipeline, node, sweep)
+    return pipeline
 
 
-def _node_param_text(option: str, given: str, document: Pipeline) -> tuple[str, str, str]:
-    """The parts of ``NODE.PARAM=TEXT``."""
-    place, equals, text = given.partition("=")
-    node, dot, param = place.partition(".")
+def _node_param_text(option: str, change: str, pipeline: Pipeline) -> tuple[str, str, str]:
+    """Return the parts of ``NODE.PARAM=TEXT``."""
+    path, equals, text = change.partition("=")
+    node, dot, param = path.partition(".")
     if not (equals and dot and node and param):
-        raise BadInput(f"{option} {given}: write it as NODE.PARAM=VALUE.")
-    if node not in document.nodes:
-        raise BadInput(f"{option} {given}: there is no node '{node}'; there are {', '.join(document.nodes)}.")
+        raise BadInput(f"{option} {change}: write it as NODE.PARAM=VALUE.")
+    if node not in pipeline.nodes:
+        raise BadInput(f"{option} {change}: there is no node '{node}'; there are {', '.join(pipeline.nodes)}.")
     return node, param, text
 
 
 def _values(text: str) -> list[Any]:
-    """Values between commas; as a whole they may be JSON, such as lists, or each by itself."""
+    """Return the values between commas; all together may be JSON, such as lists, or each alone."""
     try:
         return list(json.loads(f"[{text}]"))
     except (ValueError, RecursionError):
@@ -443,12 +383,16 @@ def _value(text: str) -> Any:
         raise BadInput("The value is nested too deeply.") from None
 
 
-def _require_valid(pipeline: Pipeline, options: RunOptions, workspace: Workspace) -> None:
-    """Raise all problems of the pipeline and of the files it reads."""
+def _read_valid(settings: Settings, file: Path) -> Pipeline:
+    """Return the pipeline of a file; raise all problems of it and of the files it reads."""
+    from engine.pipeline_file import read
+    from engine.plan import RunOptions
     from engine.runs import Runs
 
+    pipeline = read(file)
     with _naming_broken_packages():
-        Runs(workspace).require_valid(pipeline, options)
+        Runs(settings.workspace).require_valid(pipeline, RunOptions(allow_absolute=True))
+    return pipeline
 
 
 @contextmanager
@@ -466,28 +410,14 @@ def _naming_broken_packages() -> Iterator[None]:
         raise
 
 
-def _print_done(state: RunState, *, as_json: bool) -> None:
-    from ui.cli.output import print_json
-
-    if as_json:
-        print_json({"run": state.id, "state": "done"})
-    else:
-        print(f"Run {state.id} of '{state.name}' is done already; there is nothing left to do.")
-
-
-def _follow(runs: Runs, run_id: str, *, detach: bool, as_json: bool) -> None:
+def _follow(settings: Settings, runs: Runs, run_id: str, *, detach: bool) -> None:
     """Follow a run that was just started to its end, unless it is detached."""
-    from ui.cli.output import exit_code, print_json, print_outcome, run_details
+    from ui.cli.output import exit_code, print_outcome, run_details
     from ui.cli.progress import follow
 
-    if detach and as_json:
-        print_json({"run": run_id})
-    elif detach:
-        print(run_id)
-    else:
-        state = follow(runs, run_id, quiet=as_json)
-        if as_json:
-            print_json(run_details(runs, state))
-        else:
-            print_outcome(runs, state)
-        raise typer.Exit(exit_code(state))
+    if detach:
+        settings.output({"run": run_id}, lambda data: print(run_id))
+        return
+    state = follow(runs, run_id, quiet=settings.as_json)
+    settings.output(run_details(runs, state), lambda details: print_outcome(runs, details))
+    raise typer.Exit(exit_code(state))

@@ -1,8 +1,10 @@
-"""``sylva predict`` and ``sylva serve``. Slow modules are imported where they are used."""
+"""The commands ``sylva predict`` and ``sylva serve``. Slow modules are imported where they are used."""
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,15 +15,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from engine.errors import BadInput, Cancelled
-from engine.processes import wait_passively
-from ui.cli.options import DebugOption, JsonOption, WorkspaceOption
+from engine.processes import die_with_parent, wait_passively
+from ui.cli.options import Settings
 
 if TYPE_CHECKING:
     from nodes.data.formats import FileFormat
 
 TOKEN_VARIABLE = "SYLVA_TOKEN"
-SPEAK_SECONDS = 5.0
-STOPPED = "The scoring was stopped; nothing was written."
+PROGRESS_SECONDS = {"lines": 5.0, "json": 0.2}
+"""Time between two reports of progress."""
+CANCELLED = "Scoring cancelled. No file was written."
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 ModelArgument = Annotated[
@@ -30,72 +33,74 @@ ModelArgument = Annotated[
 
 
 def predict(
+    settings: Settings,
     model: ModelArgument,
     data: Annotated[Path, typer.Argument(metavar="DATA", help="A table: CSV, TSV, Parquet, Arrow or LibSVM.")],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="OUT", help="Where to write: .csv, .parquet or .arrow.")],
     keep: Annotated[
-        list[str] | None, typer.Option("--keep", metavar="COLUMN", help="Carry this column along; repeatable.")
+        list[str] | None, typer.Option("--keep", metavar="COLUMN", help="Copy this column to OUT; repeatable.")
     ] = None,
-    keep_all: Annotated[bool, typer.Option("--keep-all", help="Carry all columns along.")] = False,
+    keep_all: Annotated[bool, typer.Option("--keep-all", help="Copy all columns to OUT.")] = False,
     threads: Annotated[int | None, typer.Option(min=1, max=1024, help="Threads. [default: one per core]")] = None,
     file_format: Annotated[
         Literal["auto", "csv", "tsv", "parquet", "arrow", "libsvm"],
-        typer.Option("--format", help="How DATA is written; auto goes by its name."),
+        typer.Option("--format", help="Format of DATA; auto: from its name."),
     ] = "auto",
     delimiter: Annotated[
         Literal["auto", "comma", "semicolon", "tab", "pipe", "space"],
-        typer.Option(help="What stands between the values of a CSV file."),
+        typer.Option(help="Separator between the values of a CSV file."),
     ] = "auto",
     encoding: Annotated[str, typer.Option(help="Encoding of a CSV file, such as latin-1.")] = "utf-8",
     no_header: Annotated[
-        bool, typer.Option("--no-header", help="A CSV file begins with data; columns are f1 …")
+        bool, typer.Option("--no-header", help="The CSV file has no header; columns are f1 …")
     ] = False,
     missing: Annotated[
         list[str] | None, typer.Option("--missing", metavar="TEXT", help="One more text that means a missing value.")
     ] = None,
-    workspace: WorkspaceOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
+    progress: Annotated[
+        Literal["json"] | None,
+        typer.Option(hidden=True, help="Report progress as lines of JSON on standard error; end with the caller."),
+    ] = None,
 ) -> None:
     """Score the rows of a file with a saved model, block by block.
 
-    The file may be of any size. OUT holds a row for each row of DATA: the columns kept, the prediction, and the
-    probability of each class. It appears once all of it is written.
+    The file may be of any size. OUT has a row for each row of DATA: the columns kept, the prediction, and the
+    probability of each class. It appears when it is complete.
     """
     from engine.text import duration
-    from engine.workspace import Workspace
     from nodes.models.registry import Registry
     from nodes.models.scoring import score_guarded, target_format
-    from ui.cli.output import print_json
 
+    if progress == "json":
+        die_with_parent(os.getppid(), signal.SIGTERM)
     target_format(out)
     if not out.absolute().parent.is_dir():
         raise BadInput(f"There is no folder {out.absolute().parent} to write {out.name} into.")
     source_format = _file_format(file_format, delimiter, encoding, header=not no_header, missing=missing or [])
-    folder = Registry(Workspace.at(workspace)).find(model)
-    with _stoppable(), _progress(quiet=as_json) as progress:
+    folder = Registry(settings.workspace).find(model)
+    with _cancel_on_sigterm(), _progress(settings, progress) as report:
         scored = score_guarded(
             folder,
             data,
             out,
             keep="all" if keep_all else keep or (),
             threads=threads,
-            progress=progress,
+            progress=report,
             file_format=source_format,
         )
     rate = scored.rows / scored.seconds if scored.seconds else 0.0
-    if as_json:
-        about = {"model": folder.name, "data": str(data), "out": str(out), "rows": scored.rows}
-        print_json({**about, "seconds": round(scored.seconds, 3), "rows_per_second": round(rate)})
-    else:
-        print(f"{out}: {scored.rows:,} rows in {duration(scored.seconds)}, {rate:,.0f} rows/s.")
+    words = f"{out}: {scored.rows:,} rows in {duration(scored.seconds)}, {rate:,.0f} rows/s."
+    facts = {"model": folder.name, "data": str(data), "out": str(out), "rows": scored.rows}
+    facts |= {"seconds": round(scored.seconds, 3), "rows_per_second": round(rate)}
+    settings.output(facts, lambda data: print(words))
 
 
 def serve(
+    settings: Settings,
     model: ModelArgument,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for a free one.")] = 8000,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; any but this machine's own needs a token.")
+        str, typer.Option(help="Address to listen on; any other than this machine needs a token.")
     ] = LOOPBACK[0],
     token: Annotated[
         str | None,
@@ -104,25 +109,20 @@ def serve(
     batch_limit: Annotated[int, typer.Option(min=1, max=10_000_000, help="Rows a request may have.")] = 10_000,
     body_limit: Annotated[int, typer.Option(min=1, max=10_000, metavar="MB", help="Size a request may have.")] = 16,
     threads: Annotated[int | None, typer.Option(min=1, max=1024, help="Threads. [default: one per core]")] = None,
-    workspace: WorkspaceOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
 ) -> None:
     """Answer requests for predictions over HTTP until stopped (Ctrl-C).
 
-    POST rows to /predict; GET /schema says which columns a row has, / is a page to read and to try it.
+    POST rows to /predict; GET /schema describes the columns of a row, / is a page to read and to try it.
     """
-    from engine.workspace import Workspace
     from nodes.models.registry import Registry, open_model, prove_model
-    from ui.cli.output import print_json
     from ui.rest.service import RequestLimits, Service, listen, run_until_stopped
 
     wait_passively()
     _check_token(host, token)
-    registry = Registry(Workspace.at(workspace))
+    registry = Registry(settings.workspace)
     folder = registry.find(model)
     if folder.parent != registry.folder:
-        prove_model(folder)  # it was given as a path: it may come from anyone
+        prove_model(folder)  # the model was named by its path: it may come from anyone
     service = Service(
         folder.name,
         open_model(folder),
@@ -130,25 +130,24 @@ def serve(
         limits=RequestLimits(batch_limit, body_limit * 1_000_000),
         threads=threads,
     )
-    sockets = listen(host, port)
-    address = f"http://{f'[{host}]' if ':' in host else host}:{sockets.getsockname()[1]}"
+    listener = listen(host, port)
+    address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+    facts = {"model": folder.name, "address": address, "pid": os.getpid(), "token": token is not None}
+    words = f"Model '{folder.name}' answers at {address} (Ctrl-C stops it)."
 
     def announce() -> None:
-        if as_json:
-            print_json({"model": folder.name, "address": address, "pid": os.getpid(), "token": token is not None})
-        else:
-            print(f"Model '{folder.name}' answers at {address} (Ctrl-C stops it).")
+        settings.output(facts, lambda data: print(words))
         sys.stdout.flush()
 
-    run_until_stopped(service, sockets, announce)
+    run_until_stopped(service, listener, announce)
 
 
 def _check_token(host: str, token: str | None) -> None:
     if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
-        raise BadInput("The token must be of visible ASCII characters, without spaces around it.")
+        raise BadInput("The token must consist of visible ASCII characters, without spaces around it.")
     if token is None and host not in LOOPBACK:
         raise BadInput(
-            f"Listening on {host} lets other machines in: set a token with --token or ${TOKEN_VARIABLE}, "
+            f"Listening on {host} opens the service to other machines: set a token with --token or ${TOKEN_VARIABLE}, "
             f"or listen on {LOOPBACK[0]}."
         )
 
@@ -162,16 +161,15 @@ def _file_format(file_format: str, delimiter: str, encoding: str, *, header: boo
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
-    """Turn the first request to end (SIGTERM) into ``Cancelled``, so that nothing half done is left behind.
+def _cancel_on_sigterm() -> Iterator[None]:
+    """Turn the first SIGTERM into ``Cancelled``, so that no unfinished file is left behind.
 
-    A second request ends the program at once.
+    A second SIGTERM ends the program at once.
     """
-    import signal
 
     def stop(number: int, frame: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        raise Cancelled(STOPPED)
+        raise Cancelled(CANCELLED)
 
     before = signal.signal(signal.SIGTERM, stop)
     try:
@@ -181,28 +179,44 @@ def _stoppable() -> Iterator[None]:
 
 
 @contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[int, int | None], None]]:
-    """A moving bar in a terminal, a line now and then anywhere else, nothing for a program."""
-    if quiet:
+def _progress(settings: Settings, form: str | None) -> Iterator[Callable[[int, int | None], None]]:
+    """Yield a function that reports progress.
+
+    It draws a bar in a terminal and prints lines elsewhere; with ``--json`` it is silent unless
+    lines of JSON are asked for.
+    """
+    if form == "json":
+        yield _ProgressLines(as_json=True)
+    elif settings.as_json:
         yield lambda rows, total: None
     elif sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        shown = ("scoring", BarColumn(), TextColumn("{task.completed:,.0f} rows"), TimeRemainingColumn())
-        with Progress(*shown, console=Console(file=sys.__stderr__), transient=True) as bar:
+        columns = ("scoring", BarColumn(), TextColumn("{task.completed:,.0f} rows"), TimeRemainingColumn())
+        with Progress(*columns, console=Console(file=sys.__stderr__), transient=True) as bar:
             task = bar.add_task("", total=None)
             yield lambda rows, total: bar.update(task, completed=rows, total=total)
     else:
-        yield _Lines()
+        yield _ProgressLines()
 
 
-class _Lines:
-    def __init__(self) -> None:
-        self._spoke = time.monotonic()
+class _ProgressLines:
+    """Print a line about the progress from time to time."""
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self._as_json = as_json
+        self._pause = PROGRESS_SECONDS["json" if as_json else "lines"]
+        self._printed = time.monotonic()
 
     def __call__(self, rows: int, total: int | None) -> None:
-        if time.monotonic() - self._spoke >= SPEAK_SECONDS:
-            self._spoke = time.monotonic()
-            of = "" if total is None else f" of about {total:,}"
-            print(f"{rows:,}{of} rows", file=sys.stderr, flush=True)
+        if time.monotonic() - self._printed < self._pause:
+            return
+        self._printed = time.monotonic()
+        if self._as_json:
+            line = json.dumps({"rows": rows, "total": total})
+        elif total is None:
+            line = f"{rows:,} rows"
+        else:
+            line = f"{rows:,} of about {total:,} rows"
+        print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What a node type's description says, as data, as text and as a reference page."""
+"""Describe node types: as data, as text and as a reference page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ui.cli.output import print_table
 
 
 def describe(node_type: NodeType) -> dict[str, Any]:
-    """A node type as plain data."""
+    """Return a node type as plain data."""
     return {
         "name": node_type.name,
         "title": node_type.title,
@@ -24,7 +24,7 @@ def describe(node_type: NodeType) -> dict[str, Any]:
 
 
 def print_type(node_type: NodeType) -> None:
-    """A node type as text."""
+    """Print a node type as text."""
     print(f"{node_type.title} ({node_type.name}): {node_type.summary}")
     print("inputs:  " + (", ".join(map(_port, node_type.inputs)) or "none"))
     print("outputs: " + (", ".join(map(_port, node_type.outputs)) or "none"))
@@ -33,7 +33,7 @@ def print_type(node_type: NodeType) -> None:
 
 
 def markdown_page(node_types: Iterable[NodeType]) -> str:
-    """The reference page, by category."""
+    """Return the reference page, by category."""
     lines = ["# Node reference", "", "Made from the node types themselves by `sylva nodes --markdown`.", ""]
     by_category: dict[str, list[NodeType]] = {}
     for node_type in node_types:

@@ -1,20 +1,23 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, and those that every command has."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+if TYPE_CHECKING:
+    from engine.workspace import Workspace
+
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A pipeline document (JSON).")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, a beginning of it, or 'last'.")]
-WorkspaceOption = Annotated[
-    Path | None, typer.Option("--workspace", help="Where data, results and runs live. [default: ~/.sylva]")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-DetachOption = Annotated[bool, typer.Option("--detach", help="Return at once; the run goes on by itself.")]
+DetachOption = Annotated[bool, typer.Option("--detach", help="Return at once; the run continues by itself.")]
 WorkersOption = Annotated[int | None, typer.Option(min=1, help="Nodes at once. [default: one per core]")]
 RetriesOption = Annotated[int | None, typer.Option(min=0, max=10, help="Tries again per failed node, after a pause.")]
 TimeoutOption = Annotated[float | None, typer.Option(min=0.001, max=1e7, help="Seconds a node may take.")]
@@ -22,3 +25,83 @@ MemoryOption = Annotated[
     int | None,
     typer.Option(min=1, max=100_000_000, metavar="MB", help="Memory a node may use. [default: 90 % of the machine's]"),
 ]
+
+COMMON_OPTIONS: dict[str, Any] = {
+    "workspace": Annotated[
+        Path | None, typer.Option("--workspace", help="Folder of data, results and runs. [default: ~/.sylva]")
+    ],
+    "json": Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")],
+    "debug": Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")],
+}
+"""``--debug`` is read by ``ui.cli.main``, which also handles errors outside of a command."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The values of the options that every command has."""
+
+    root: Path | None = None
+    as_json: bool = False
+
+    @property
+    def workspace(self) -> Workspace:
+        """Return the chosen workspace."""
+        from engine.workspace import Workspace
+
+        return Workspace.at(self.root)
+
+    @property
+    def used_workspace(self) -> Workspace:
+        """Return a workspace that has runs; raise ``UnknownRun`` if it has none, and create nothing."""
+        from engine.events import UnknownRun
+
+        workspace = self.workspace
+        if not workspace.database.is_file():
+            raise UnknownRun(f"There are no runs yet in {workspace.root}.")
+        return workspace
+
+    def output(self, data: Any, render: Callable[[Any], object]) -> None:
+        """Print the data as JSON, or let ``render`` print them as text."""
+        if self.as_json:
+            print(json.dumps(data, indent=2, ensure_ascii=False))
+        else:
+            render(data)
+
+
+def command(
+    app: typer.Typer, *names: str, without: tuple[str, ...] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a function as a command of ``app`` that also has the common options.
+
+    The function gets their values as its first argument, a ``Settings``.
+
+    Parameters
+    ----------
+    names : the names of the command; by default that of the function
+    without : common options that the command does not have
+    """
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
+        for name, annotation in COMMON_OPTIONS.items():
+            if name not in without:
+                default = None if name == "workspace" else False
+                parameter = inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+                )
+                parameters.append(parameter)
+
+        @functools.wraps(function)
+        def run(**values: Any) -> None:
+            values.pop("debug", None)
+            settings = Settings(values.pop("workspace", None), values.pop("json", False))
+            function(settings, **values)
+
+        # typer reads the options of a command from the signature.
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        for name in names or (function.__name__,):
+            app.command(name)(run)
+        return function
+
+    return register

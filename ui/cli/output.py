@@ -1,18 +1,18 @@
-"""What a run or a node has to show: for programs as plain data, for people as text."""
+"""Describe runs and nodes: as plain data for programs, as text for people."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import sys
-import textwrap
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import CorruptObject, SylvaError
+from engine.errors import CorruptObject
 from engine.store import Artifact
-from engine.text import cell, clock, duration, failure_line, size
+from engine.text import cell, clock, duration, failure_line, readable, size
 from engine.values import kind_of
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from engine.run_summaries import RunSummary
     from engine.runs import Runs
     from engine.values import Report
+    from engine.workspace import Workspace
 
 LOG_LINES = 40
 PREVIEW_ROWS = 5
@@ -27,11 +28,13 @@ UNBOUNDED = 1_000_000
 NARROWEST = 20
 """Characters below which a column is left out rather than wrapped."""
 
+FINAL_STATES = ("done", "cached", "failed", "skipped", "cancelled", "interrupted")
+
 Row = Mapping[str, Any]
 
 
 def exit_code(state: RunState) -> int:
-    """0 done, 2 if all that failed was bad input, else 1."""
+    """Return 0 for a run that is done, 2 if every failure was bad input, else 1."""
     if state.state == "done":
         return 0
     kinds = {node.error["kind"] for node in state.nodes.values() if node.state == "failed" and node.error}
@@ -39,7 +42,7 @@ def exit_code(state: RunState) -> int:
 
 
 def run_row(run: RunSummary) -> dict[str, Any]:
-    """A run in a list of runs."""
+    """Return a run as a row of a list of runs."""
     end = run.finished or (time.time() if run.live else None)
     return {
         "run": run.id,
@@ -53,7 +56,7 @@ def run_row(run: RunSummary) -> dict[str, Any]:
 
 
 def run_details(runs: Runs, state: RunState) -> dict[str, Any]:
-    """All that is known of a run."""
+    """Return all that is known of a run."""
     return {
         "run": state.id,
         "pipeline": state.name,
@@ -88,65 +91,78 @@ def reports(runs: Runs, state: RunState) -> dict[str, Report]:
     return opened
 
 
-def print_outcome(runs: Runs, state: RunState) -> None:
-    """How a run ended: its reports, or what went wrong and what to do."""
-    for name, report in reports(runs, state).items():
+def print_outcome(runs: Runs, details: Mapping[str, Any]) -> None:
+    """Print how a run ended: its reports, or what went wrong and what to do."""
+    for name, report in details["reports"].items():
         print_report(name, report)
-    for name, node in state.nodes.items():
-        if node.state == "failed" and node.error:
-            print(failure_line(name, node.error), file=sys.stderr)
-    counts = {
-        each: len(state.nodes_in(each)) for each in ("done", "cached", "failed", "skipped", "cancelled", "interrupted")
-    }
-    listing = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    print(f"Run {state.id} {state.state}: {listing or 'nothing was started'}.")
-    _print_way_on(runs, state)
+    nodes = details["nodes"]
+    for name, node in nodes.items():
+        if node["state"] == "failed" and node["error"]:
+            print(failure_line(name, node["error"]), file=sys.stderr)
+    counts = Counter(node["state"] for node in nodes.values())
+    states = [state for state in FINAL_STATES if counts[state]]
+    listing = ", ".join(f"{counts[state]} {state}" for state in states)
+    print(f"Run {details['run']} {details['state']}: {listing or 'nothing was started'}.")
+    _print_next_steps(runs, details)
 
 
-def _print_way_on(runs: Runs, state: RunState) -> None:
-    """What to do about a run that is not done."""
-    if state.state == "failed":
-        failed = state.nodes_in("failed")
-        print(f"Details: sylva show {state.id} {failed[0]}", file=sys.stderr)
+def _print_next_steps(runs: Runs, details: Mapping[str, Any]) -> None:
+    """Print what to do about a run that is not done."""
+    run_id, state = details["run"], details["state"]
+    if state == "failed":
+        failed = [name for name, node in details["nodes"].items() if node["state"] == "failed"]
+        print(f"Details: sylva show {run_id} {failed[0]}", file=sys.stderr)
         print(
-            f"If the pipeline is to be changed, change it and run it again: what is finished stays cached.\n"
-            f"If the cause was outside of it, or a limit: sylva retry {state.id}",
+            f"If the pipeline needs a change, change it and run it again: finished nodes stay cached.\n"
+            f"If the cause was something else, or a limit: sylva retry {run_id}",
             file=sys.stderr,
         )
-    elif state.state in ("cancelled", "interrupted"):
-        words = runs.workspace.supervisor_error(state.id)
-        if words and state.state == "interrupted":
-            print(f"Its supervisor ended: {words}", file=sys.stderr)
-        print(f"To continue: sylva resume {state.id}", file=sys.stderr)
+    elif state in ("cancelled", "interrupted"):
+        reason = runs.workspace.supervisor_error(run_id)
+        if reason and state == "interrupted":
+            print(f"Its supervisor ended: {reason}", file=sys.stderr)
+        print(f"To continue: sylva resume {run_id}", file=sys.stderr)
 
 
-def print_report(name: str, report: Report) -> None:
-    """Headline and table of a report."""
-    print(f"{report.title}  [{name}]")
-    width = max((len(key) for key in report.headline), default=0)
-    for key, value in report.headline.items():
+def print_report(name: str, report: Mapping[str, Any]) -> None:
+    """Print headline and table of a report."""
+    print(f"{report['title']}  [{name}]")
+    width = max((len(key) for key in report["headline"]), default=0)
+    for key, value in report["headline"].items():
         print(f"  {key.ljust(width)}  {cell(value)}")
-    print_table(report.rows)
+    print_table(report["rows"])
     print()
 
 
-def print_run(runs: Runs, state: RunState) -> None:
-    """A run as text."""
-    print(f"Run {state.id} of '{state.name}': {state.state}, started {clock(state.started)}, attempt {state.attempt}")
+def print_runs(rows: Sequence[Row], workspace: Workspace) -> None:
+    """Print a list of runs."""
+    if not rows:
+        print(f"No runs yet in {workspace.root}.")
+    formats = {"created": clock, "seconds": duration}
+    print_table([{name: formats.get(name, str)(value) for name, value in row.items()} for row in rows])
+
+
+def print_run(runs: Runs, details: Mapping[str, Any]) -> None:
+    """Print a run as text."""
+    print(
+        f"Run {details['run']} of '{details['pipeline']}': {details['state']}, "
+        f"started {clock(details['started'])}, attempt {details['attempts']}"
+    )
     rows = []
-    for name, node in state.nodes.items():
-        words = failure_line(name, node.error) if node.error and node.state == "failed" else node.text
-        took = duration(node.seconds if node.state != "cached" else None)
-        rows.append({"node": name, "state": node.state, "took": took, "": words})
+    for name, node in details["nodes"].items():
+        failed = node["error"] and node["state"] == "failed"
+        text = failure_line(name, node["error"]) if failed else node["text"]
+        took = duration(node["seconds"] if node["state"] != "cached" else None)
+        rows.append({"node": name, "state": node["state"], "took": took, "": text})
     print_table(rows)
     print()
-    for name, report in reports(runs, state).items():
+    for name, report in details["reports"].items():
         print_report(name, report)
-    _print_way_on(runs, state)
+    _print_next_steps(runs, details)
 
 
 def node_details(runs: Runs, state: RunState, name: str) -> dict[str, Any]:
-    """All that is known of a node of a run."""
+    """Return all that is known of a node of a run."""
     node = state.nodes[name]
     path = runs.workspace.node_log(state.id, name)
     outputs = {port: _output_facts(runs, Artifact.from_dict(about)) for port, about in node.outputs.items()}
@@ -187,7 +203,7 @@ def _plain(value: Any) -> Any:
 
 
 def print_node(details: dict[str, Any]) -> None:
-    """A node of a run as text."""
+    """Print a node of a run as text."""
     about = f"Node '{details['node']}' ({details['type']}) of run {details['run']}: {details['state']}"
     print(about, details["text"] or ("" if details["seconds"] is None else f"in {duration(details['seconds'])}"))
     if details["params"]:
@@ -199,7 +215,10 @@ def print_node(details: dict[str, Any]) -> None:
         shape = f", {facts['rows']:,} rows × {len(facts['columns'])} columns" if "rows" in facts else ""
         shape += f", target {facts['target']}" if facts.get("target") else ""
         print(f"  {port}: {facts['type']}{shape}, {size(facts['bytes'])}  {facts['folder']}")
-        print(facts["damaged"]) if "damaged" in facts else _print_content(facts)
+        if "damaged" in facts:
+            print(facts["damaged"])
+        else:
+            _print_content(facts)
     if details["log"]:
         print("Log:")
         print("\n".join(f"  {line}" for line in details["log"]))
@@ -218,48 +237,41 @@ def _print_content(facts: dict[str, Any]) -> None:
 # Printing
 
 
-def print_json(value: Any) -> None:
-    """Print one JSON document on standard output."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def print_error(error: SylvaError, *, as_json: bool) -> None:
-    """Print an error: as a sentence for a person, or as JSON for a program."""
-    if as_json:
-        problems = [problem.to_dict() for problem in getattr(error, "problems", [])]
-        print_json({"error": str(error), "problems": problems, "exit_code": error.exit_code})
-    else:
-        print(error, file=sys.stderr)
-
-
 def print_table(rows: Sequence[Row]) -> None:
     """Print rows with the same keys as aligned columns.
 
-    Columns without a value are left out, and so are those that do not fit the terminal.
+    Columns without a value are left out, and so are those that do not fit the terminal. Without a
+    terminal, every row is one line.
     """
     names = [name for name in rows[0] if any(row[name] is not None for row in rows)] if rows else []
     if not names:
         return
-    cells = [names, *([cell(row[name]) for name in names] for row in rows)]
-    widths = [max(len(line[index]) for line in cells) for index in range(len(names))]
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    lines = [[Text(name) for name in names]]
+    lines += [[Text(readable(cell(row[name]))) for name in names] for row in rows]
+    widths = [max(line[index].cell_len for line in lines) for index in range(len(names))]
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else UNBOUNDED
     fitting = _fitting(widths, columns)
-    for line in cells:
-        print(_line(line[:fitting], widths, columns))
+    table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    for width in widths[: fitting - 1]:
+        table.add_column(no_wrap=True, min_width=width)
+    for line in lines:
+        table.add_row(*line[:fitting])
+    console = Console(width=columns, color_system=None)
+    with console.capture() as capture:
+        console.print(table)
+    for text in capture.get().splitlines():
+        print(text.rstrip())
     if fitting < len(names):
         print(f"… and {len(names) - fitting} more columns; --json shows all")
 
 
 def _fitting(widths: list[int], columns: int) -> int:
-    """Return how many columns of the table fit, the last of them wrapped if need be."""
+    """Return how many columns of the table fit; the last of them may be wrapped."""
     count = len(widths)
     while count > 2 and sum(widths[: count - 1]) + 2 * (count - 1) + min(widths[count - 1], NARROWEST) > columns:
         count -= 1
     return count
-
-
-def _line(texts: list[str], widths: list[int], columns: int) -> str:
-    *first, last = texts
-    start = "".join(text.ljust(width + 2) for text, width in zip(first, widths, strict=False))
-    wrapped = textwrap.wrap(last, max(columns - len(start), NARROWEST))
-    return (start + f"\n{' ' * len(start)}".join(wrapped)).rstrip()

@@ -1,4 +1,4 @@
-"""Live progress of a run: a moving table in a terminal, plain lines anywhere else, nothing for a program."""
+"""Show the progress of a run: a live table in a terminal, lines elsewhere, nothing for a program."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MARKS = {
 
 
 class View(Protocol):
-    """Shows what happens."""
+    """Show the progress of a run."""
 
     def update(self, state: RunState, events: Sequence[LogEntry]) -> None:
         """Show the new state, reached through ``events``."""
@@ -71,7 +71,7 @@ def _belongs_to(state: RunState, supervisor: SupervisorProcess) -> bool:
 
 
 def _raise_not_started(runs: Runs, state: RunState, supervisor: SupervisorProcess, *, cancelled: bool) -> NoReturn:
-    """Say why the supervisor ended before it began: it was killed, or could not work on the run."""
+    """Raise why the supervisor ended before it began: it was killed, or could not start the run."""
     if state.state == "starting":
         runs.give_up(state.id)
     why = "it was cancelled." if cancelled else "its supervisor was killed."
@@ -81,14 +81,14 @@ def _raise_not_started(runs: Runs, state: RunState, supervisor: SupervisorProces
 
 
 class Silence:
-    """For programs, which read the result."""
+    """Print nothing: a program reads the result."""
 
     def update(self, state: RunState, events: Sequence[LogEntry]) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
 
 class Lines:
-    """One line per thing that happens; progress at most every few seconds."""
+    """Print one line per event; progress at most every few seconds."""
 
     def __init__(self) -> None:
         self.spoke: dict[str, float] = {}
@@ -146,7 +146,7 @@ class LiveTable:
         self.live.stop()
 
     def update(self, state: RunState, events: Sequence[LogEntry]) -> None:
-        """Draw the nodes as they stand."""
+        """Draw the state of the nodes."""
         self.live.update(_table(state))
 
 
@@ -167,7 +167,7 @@ def _table(state: RunState) -> Table:
 
 
 def _fit(state: RunState, lines: int) -> tuple[dict[str, NodeState], int]:
-    """The nodes to show, and how many are left out: what runs or failed stays in sight."""
+    """Return the nodes to show, and how many are left out; running and failed nodes stay visible."""
     if len(state.nodes) <= lines:
         return state.nodes, 0
     interest = ("running", "failed", "queued", "skipped", "done", "cached")

@@ -1,9 +1,8 @@
-"""Requests that wait at the same moment, answered together.
+"""Answer requests that wait at the same moment in one batch.
 
-``RequestBatcher`` has one thread. While it is at work requests gather,
-and what has gathered is its next work: what costs the
-same for one row and for twenty is then paid once. A request that comes alone is answered at once, as it would be
-without all this.
+A prediction costs nearly the same for one row and for twenty. ``RequestBatcher`` has one thread.
+Requests that arrive while it works are collected and become its next batch. A request that arrives
+alone is answered at once.
 """
 
 from __future__ import annotations
@@ -15,63 +14,68 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 Outcome = bytes | Exception
-Asked = tuple[bytes, "asyncio.Future[bytes]"]
+WaitingRequest = tuple[bytes, "asyncio.Future[bytes]"]
 
 
 class RequestBatcher:
-    """Answers bodies by ``answer``, as many at once as wait and have ``most`` bytes together.
+    """Answer request bodies in batches of at most ``max_bytes``; a larger body is a batch of its own.
 
-    ``answer`` gives an outcome for each of them, in their order: the answer, or the exception that whoever asked gets.
+    ``answer`` returns an outcome for each body of a batch, in the same order: the answer, or the
+    exception that ``submit`` raises for this body.
     """
 
-    def __init__(self, answer: Callable[[Sequence[bytes]], Sequence[Outcome]], most: int) -> None:
-        self._answer, self._most = answer, most
-        self._waiting: deque[Asked] = deque()
+    def __init__(self, answer: Callable[[Sequence[bytes]], Sequence[Outcome]], max_bytes: int) -> None:
+        self._answer = answer
+        self._max_bytes = max_bytes
+        self._waiting: deque[WaitingRequest] = deque()
         self._lock = threading.Lock()
-        self._working = False
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="together")
+        self._running = False
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="batch")
 
-    async def ask(self, body: bytes) -> bytes:
-        """The answer to one body."""
+    async def submit(self, body: bytes) -> bytes:
+        """Return the answer to one body."""
         loop = asyncio.get_running_loop()
-        told: asyncio.Future[bytes] = loop.create_future()
+        answer: asyncio.Future[bytes] = loop.create_future()
         with self._lock:
-            self._waiting.append((body, told))
-            if not self._working:
-                self._thread.submit(self._work, loop)
-                self._working = True
-        return await told
+            self._waiting.append((body, answer))
+            if not self._running:
+                self._thread.submit(self._run, loop)
+                self._running = True
+        return await answer
 
     def close(self) -> None:
-        """Finish what is under way."""
+        """Finish the batches that are running."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
-        while asked := self._taken():
-            bodies = [body for body, _ in asked]
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        while batch := self._next_batch():
+            bodies = [body for body, _ in batch]
             try:
                 outcomes = self._answer(bodies)
             except Exception as error:
-                outcomes = [error] * len(asked)
-            loop.call_soon_threadsafe(_tell, asked, outcomes)
+                outcomes = [error] * len(batch)
+            loop.call_soon_threadsafe(_set_outcomes, batch, outcomes)
 
-    def _taken(self) -> list[Asked]:
-        """What is answered next; nothing if nothing waits, and then the work is over."""
-        taken: list[Asked] = []
+    def _next_batch(self) -> list[WaitingRequest]:
+        """Return the next requests to answer; an empty list ends the work."""
+        batch: list[WaitingRequest] = []
         size = 0
         with self._lock:
-            while self._waiting and (not taken or size + len(self._waiting[0][0]) <= self._most):
-                taken.append(self._waiting.popleft())
-                size += len(taken[-1][0])
-            self._working = bool(taken)
-        return taken
+            while self._waiting:
+                body, _ = self._waiting[0]
+                if batch and size + len(body) > self._max_bytes:
+                    break
+                batch.append(self._waiting.popleft())
+                size += len(body)
+            self._running = bool(batch)
+        return batch
 
 
-def _tell(asked: Sequence[Asked], outcomes: Sequence[Outcome]) -> None:
-    for (_, told), outcome in zip(asked, outcomes, strict=True):
-        if told.done():  # who asked has gone
+def _set_outcomes(batch: Sequence[WaitingRequest], outcomes: Sequence[Outcome]) -> None:
+    for (_, answer), outcome in zip(batch, outcomes, strict=True):
+        if answer.done():  # the caller has disconnected
             continue
         if isinstance(outcome, Exception):
-            told.set_exception(outcome)
+            answer.set_exception(outcome)
         else:
-            told.set_result(outcome)
+            answer.set_result(outcome)

@@ -22,7 +22,7 @@ import pytest
 from engine.errors import Cancelled
 from tests.expect import refused
 from tests.nodes.models.conftest import ROOT, Kept, environment, make_table, started
-from ui.cli.model_commands import _check_token, _Lines, _stoppable
+from ui.cli.model_commands import _cancel_on_sigterm, _check_token, _ProgressLines
 
 
 def test_predict_tells_what_it_did(sylva, kept: Kept, table, tmp_path: Path):
@@ -76,7 +76,7 @@ def test_a_killed_predict_leaves_no_half_file(kept: Kept, long_file: Path, tmp_p
 
 def test_asked_to_end_it_stops_once_and_at_the_second_time_ends_at_once():
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(Cancelled), _stoppable():
+    with pytest.raises(Cancelled), _cancel_on_sigterm():
         try:
             signal.raise_signal(signal.SIGTERM)
         finally:
@@ -171,17 +171,29 @@ def test_this_machine_needs_none(host, token):
 def test_progress_is_a_line_now_and_then(capsys, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    lines = _Lines()
+    lines = _ProgressLines()
     for now[0], rows in [(1.0, 10), (6.0, 20), (7.0, 30), (12.0, 40)]:
         lines(rows, 1000)
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("20 ") and second.startswith("40 ") and "1,000" in first
 
 
+def test_progress_for_a_program_is_lines_of_json(kept: Kept, table, tmp_path: Path):
+    pq.write_table(table.data, tmp_path / "t.parquet")
+    arguments = ("predict", "mart", tmp_path / "t.parquet", "-o", tmp_path / "o.csv", "--json", "--progress", "json")
+    often = "from ui.cli import model_commands; model_commands.PROGRESS_SECONDS['json'] = 0.0"
+    with started(*arguments, workspace=kept.workspace, before=often) as process:
+        stdout, stderr = process.communicate(timeout=90)
+    lines = [json.loads(line) for line in stderr.splitlines()]
+    assert lines and lines[-1] == {"rows": 600, "total": 600}
+    assert json.loads(stdout)["rows"] == 600
+
+
 def test_listing_the_commands_loads_nothing_slow() -> None:
     code = (
         "import sys; import ui.cli.commands\n"
-        "print(sorted({'numpy', 'pyarrow', 'lightgbm', 'pydantic', 'starlette', 'deepforest'} & set(sys.modules)))"
+        "slow = {'numpy', 'pyarrow', 'lightgbm', 'pydantic', 'starlette', 'fastapi', 'rich', 'deepforest'}\n"
+        "print(sorted(slow & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]", done.stderr

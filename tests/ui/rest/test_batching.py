@@ -29,11 +29,11 @@ class Slow:
         return [ValueError("why") if body == b"?" else body.upper() for body in bodies]
 
 
-async def asked_behind(slow: Slow, together: RequestBatcher, bodies: Sequence[bytes]) -> list[asyncio.Task[bytes]]:
+async def asked_behind(slow: Slow, batcher: RequestBatcher, bodies: Sequence[bytes]) -> list[asyncio.Task[bytes]]:
     """Questions that have come while the first one, ``first``, is at work."""
-    tasks = [asyncio.create_task(together.ask(b"first"))]
+    tasks = [asyncio.create_task(batcher.submit(b"first"))]
     assert await asyncio.to_thread(slow.at_work.wait, PATIENCE)
-    tasks += [asyncio.create_task(together.ask(body)) for body in bodies]
+    tasks += [asyncio.create_task(batcher.submit(body)) for body in bodies]
     await asyncio.sleep(0)
     return tasks
 
@@ -42,11 +42,11 @@ def ask_behind(slow: Slow, bodies: Sequence[bytes], most: int = 1000) -> list[by
     """What the first and they get."""
 
     async def ask() -> list[bytes | BaseException]:
-        together = RequestBatcher(slow, most)
-        tasks = await asked_behind(slow, together, bodies)
+        batcher = RequestBatcher(slow, most)
+        tasks = await asked_behind(slow, batcher, bodies)
         slow.let_go.set()
         outcomes = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), PATIENCE)
-        together.close()
+        batcher.close()
         return outcomes
 
     return asyncio.run(ask())
@@ -87,14 +87,14 @@ def test_a_failure_reaches_all_that_were_asked_and_the_next_are_answered():
 def test_one_that_has_gone_is_nothing_to_the_others():
     async def ask() -> list[bytes | BaseException]:
         slow = Slow()
-        together = RequestBatcher(slow, 1000)
-        tasks = await asked_behind(slow, together, [b"a", b"b"])
+        batcher = RequestBatcher(slow, 1000)
+        tasks = await asked_behind(slow, batcher, [b"a", b"b"])
         tasks[0].cancel()
         tasks[1].cancel()
         slow.let_go.set()
         assert await asyncio.wait_for(tasks[2], PATIENCE) == b"B"
-        assert await asyncio.wait_for(together.ask(b"later"), PATIENCE) == b"LATER"
-        together.close()
+        assert await asyncio.wait_for(batcher.submit(b"later"), PATIENCE) == b"LATER"
+        batcher.close()
         return await asyncio.gather(*tasks[:2], return_exceptions=True)
 
     assert all(isinstance(each, asyncio.CancelledError) for each in asyncio.run(ask()))

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { found, ranked } from "../../../../ui/studio/canvas/frontend/src/find.js";
+import { ranked, typesByCategory } from "../../../../ui/studio/canvas/frontend/src/find.js";
 import { History } from "../../../../ui/studio/canvas/frontend/src/history.js";
 import { layered } from "../../../../ui/studio/canvas/frontend/src/layout.js";
 import { addNode, connect, copy, disconnect, freeId, fromWire, move, paste, reconnect, remove, toWire } from "../../../../ui/studio/canvas/frontend/src/model.js";
@@ -10,7 +10,7 @@ import { difference, isEmpty, rebase } from "../../../../ui/studio/canvas/fronte
 import { load, save } from "../../../../ui/studio/canvas/frontend/src/storage.js";
 import { displaced, edgeInto, edgesAt, objection, refusal, replacing } from "../../../../ui/studio/canvas/frontend/src/rules.js";
 import { isWithin, openingView } from "../../../../ui/studio/canvas/frontend/src/view.js";
-import { duration, spoken, stateLine } from "../../../../ui/studio/canvas/frontend/src/words.js";
+import { duration, ariaLabelOf, stateLine } from "../../../../ui/studio/canvas/frontend/src/words.js";
 import { CATEGORIES, CHAIN, EMPTY, RULES, TYPES, build, port } from "./desk.mjs";
 
 const TITLES = Object.fromEntries(Object.entries(TYPES).map(([name, { title }]) => [name, title]));
@@ -253,14 +253,14 @@ test("states are said in words", () => {
   assert.equal(stateLine({ state: "queued" }), "Queued");
   assert.equal(stateLine({ state: "done", seconds: 0.04 }), "Done in 40 ms");
   assert.equal(stateLine({ state: "cached", text: "same inputs" }), "Cached · same inputs");
-  assert.equal(spoken("Split", "split-2", { state: "failed", text: "no column age" }), "Split (split-2), failed: no column age");
-  assert.equal(spoken("Split", "split-2", { state: "idle" }), "Split (split-2), idle");
+  assert.equal(ariaLabelOf("Split", "split-2", { state: "failed", text: "no column age" }), "Split (split-2), failed: no column age");
+  assert.equal(ariaLabelOf("Split", "split-2", { state: "idle" }), "Split (split-2), idle");
   const said = { 0: "0 ms", 0.9994: "999 ms", 0.9996: "1.0 s", 9.96: "10 s", 59.7: "1 min 0 s", 119.7: "2 min 0 s", 184: "3 min 4 s", 7265: "2 h 1 min" };
   for (const [seconds, words] of Object.entries(said)) assert.equal(duration(Number(seconds)), words);
 });
 
 test("steps are found by the words of their title, name, summary and category, titles first", () => {
-  const all = (query) => found(TYPES, CATEGORIES, query).map(({ category, items }) => [category, items.map(([name]) => name)]);
+  const all = (query) => typesByCategory(TYPES, CATEGORIES, query).map(({ category, items }) => [category, items.map(([name]) => name)]);
   assert.deepEqual(all(""), [["Data", ["load"]], ["Prepare", ["step", "gather"]], ["Learn", ["learn"]], ["Apply", ["apply"]]]);
   assert.deepEqual(all("FOREST"), [["Learn", ["learn"]], ["Apply", ["apply"]]]);
   assert.deepEqual(all("table  joins"), [["Prepare", ["gather"]]]);

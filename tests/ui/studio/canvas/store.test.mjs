@@ -267,7 +267,7 @@ test("states that arrive while a node is dragged move nothing and draw only the 
 
 test("Python hears of a selection only when the dragged node is let go", () => {
   const desk = new Desk();
-  desk.store.held();
+  desk.store.dragStarted();
   desk.store.nodesChanged(desk.store.view.nodes.map((node) => ({ ...node, selected: node.id === "c" })), true);
   later();
   assert.deepEqual(desk.selections, []);

@@ -1,4 +1,4 @@
-// The editor: palette to the left, React Flow to the right, and what lies over it.
+// The editor: the palette on the left, React Flow on the right, and overlays.
 
 import {
   Background,
@@ -31,11 +31,11 @@ import { CLEAR, isWithin, openingView } from "./view.js";
 
 const pixels = (sides) => Object.fromEntries(Object.entries(sides).map(([side, size]) => [side, `${size}px`]));
 const FIT = { padding: pixels(CLEAR), maxZoom: 1, duration: 200 };
-const FAR = 0.3; // below this zoom nobody can read small print
-const ROOM = { add: { x: 264, y: 324 }, connect: { x: 428, y: 324 } }; // what a list takes of the stage
+const FAR = 0.3; // below this zoom small print is not readable
+const ROOM = { add: { x: 264, y: 324 }, connect: { x: 428, y: 324 } }; // the size of a list on the stage
 const MINIMAP_NEEDS = { width: 700, height: 430 };
 
-// A setting that becomes another object makes React Flow ask each node, port and edge anew: none of them may change.
+// These must always be the same objects: after a change React Flow updates every node, port and edge.
 const SETTINGS = {
   nodeTypes: { step: StepNode, note: NoteNode },
   snapToGrid: true,
@@ -91,7 +91,7 @@ export function Canvas() {
   );
 }
 
-/** React Flow with the document in it: the only part that is drawn anew while something is dragged. */
+/** React Flow with the document: the only part that is drawn again during a drag. */
 function Flow({ ui, first }) {
   const store = useStore();
   const nodes = useView((view) => view.nodes);
@@ -108,7 +108,7 @@ function Flow({ ui, first }) {
   );
 }
 
-/** Where the canvas opens: where it was left; else at the node that Python asks to show; else at the beginning. */
+/** The first view: the last one if there is one, else the node that Python wants to show, else the beginning. */
 function firstView(store, stage) {
   const { viewport, nodes, reveal } = store.view;
   if (viewport || !nodes.length) return { defaultViewport: viewport ?? { x: 40, y: 40, zoom: 1 } };
@@ -120,18 +120,18 @@ function firstView(store, stage) {
   return { defaultViewport };
 }
 
-// Only an edit of the document takes something away.
-const kept = (changes) => changes.filter(({ type }) => type !== "remove");
+// Only an edit of the document removes nodes and edges, not React Flow by itself.
+const withoutRemovals = (changes) => changes.filter(({ type }) => type !== "remove");
 
 const flowHandlers = (store, ui) => ({
   onNodesChange: (changes) =>
     store.nodesChanged(
-      applyNodeChanges(kept(changes), store.view.nodes),
+      applyNodeChanges(withoutRemovals(changes), store.view.nodes),
       changes.some(({ type }) => type === "select"),
     ),
-  onEdgesChange: (changes) => store.edgesChanged(applyEdgeChanges(kept(changes), store.view.edges)),
-  onNodeDragStart: store.held,
-  onSelectionDragStart: store.held,
+  onEdgesChange: (changes) => store.edgesChanged(applyEdgeChanges(withoutRemovals(changes), store.view.edges)),
+  onNodeDragStart: store.dragStarted,
+  onSelectionDragStart: store.dragStarted,
   onNodeDragStop: (_, __, moved) => store.dropped(moved),
   onSelectionDragStop: (_, moved) => store.dropped(moved),
   isValidConnection: (connection) => objection(store.view.pulled?.doc ?? store.view.doc, store.view.rules, edgeOf(connection)) === null,
@@ -149,11 +149,11 @@ const flowHandlers = (store, ui) => ({
 
 const minimapClass = (node) => (isNoteId(node.id) ? "minimap-note" : `state-${node.domAttributes?.["data-state"]}`);
 
-/** What needs to know where things are on the screen. */
+/** The actions that need to know where things are on the screen. */
 function useScreen(store, home, stage, flow) {
   return useMemo(() => {
     let overlays = 0;
-    let loose = null; // the edge whose end is being pulled to another port
+    let loose = null; // the edge whose end is being dragged to another port
     const focus = () => home.current?.focus({ preventScroll: true });
     const inStage = ({ clientX, clientY }) => {
       const box = stage.current.getBoundingClientRect();
@@ -202,7 +202,7 @@ function useScreen(store, home, stage, flow) {
         add(store, type, from ? place : centred(place), from);
         close();
       },
-      /** A key on a step that has the focus, or else on the one that is selected: what can it be connected with? */
+      /** List the connections of the step that has the focus, or else of the selected step. */
       connect: (element) => {
         const back = element.closest(".react-flow__node");
         const ids = back ? [back.dataset.id] : store.selected.ids;
@@ -212,7 +212,7 @@ function useScreen(store, home, stage, flow) {
         link(store, edge);
         close();
       },
-      /** Enter on a node that has the focus: select it; on a selected note: write. */
+      /** Enter selects the node that has the focus; on a selected note it starts writing. */
       open: (element) => {
         const id = element.closest(".react-flow__node")?.dataset.id;
         if (!id) return null;
@@ -235,7 +235,7 @@ function useScreen(store, home, stage, flow) {
         store.set({ pulled: null });
         if (loose) {
           loose = null;
-          return focus(); // it was on the edge, which may be another one now
+          return focus(); // the edge that had the focus may have been replaced
         }
         const pane = event.target.closest?.(".react-flow__pane") ?? pointed(stage.current, event);
         if (isValid || toHandle || fromHandle?.type !== "source" || !pane) return;
@@ -291,7 +291,7 @@ function nodeItems(store, id, connect) {
   ];
 }
 
-/** What is in the middle stays there when the canvas is given another height. */
+/** Keep the centre of the view when the height of the canvas changes. */
 function useSteadyCentre(home, height, flow) {
   const before = useRef({});
   useLayoutEffect(() => {
@@ -302,7 +302,7 @@ function useSteadyCentre(home, height, flow) {
   }, [home, height, flow]);
 }
 
-/** Python asked to show a node: bring it into view. */
+/** Bring the node into view that Python wants to show. */
 function useReveal(flow) {
   const store = useStore();
   const reveal = useView((view) => view.reveal);
@@ -311,7 +311,7 @@ function useReveal(flow) {
   }, [reveal, flow, store]);
 }
 
-/** Bring a node into the middle without changing the zoom. */
+/** Move a node to the middle without changing the zoom. */
 function centre(store, flow, id) {
   const { x, y, width, height } = boxOf(store, id);
   flow.setCenter(x + width / 2, y + height / 2, { zoom: flow.getZoom(), duration: 200 });

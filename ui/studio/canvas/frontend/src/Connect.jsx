@@ -1,4 +1,4 @@
-// A connection without the mouse: `e` on a step lists every one that can be drawn from or to it.
+// Connect without the mouse: `e` on a step lists every connection that can be drawn from or to it.
 
 import { useMemo } from "react";
 import { useView } from "./context.js";
@@ -15,7 +15,7 @@ export function Connect({ node, ...rest }) {
     edges
       .filter(({ name }) => wordsIn(query).every((word) => name.toLowerCase().includes(word)))
       .map(({ edge, name, type, note }) => ({ key: `${edge.from}>${edge.to}`, value: edge, className: `port-${type}`, content: shown(name, note) }));
-  return <Search kind="connect" label="Connect" placeholder="Connect with …" find={find} none="Nothing fits." {...rest} />;
+  return <Search kind="connect" label="Connect" placeholder="Connect with …" find={find} none="No connection fits." {...rest} />;
 }
 
 const shown = (name, note) => (

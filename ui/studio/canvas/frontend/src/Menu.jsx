@@ -2,7 +2,7 @@
 
 import { useEffect, useRef } from "react";
 
-/** What a menu takes of the stage, so that it opens at the pointer and still fits. */
+/** The size of a menu, so that it opens at the pointer and still fits on the stage. */
 export const menuRoom = (items) => ({ x: 206, y: 18 + items.reduce((sum, item) => sum + (item ? 30 : 9), 0) });
 
 export function Menu({ at, items, onClose }) {

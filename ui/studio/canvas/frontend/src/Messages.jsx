@@ -1,5 +1,5 @@
-// What the canvas says: why a connection is refused or what it replaces, at the pointer; problems, at their badge; notices, below;
-// a hint while it is empty.
+// The messages of the canvas. At the pointer: why a connection is refused, or what it replaces. At a
+// badge: the problems of a step. Below: notices. In the middle: a hint while the canvas is empty.
 
 import { useConnection, useStore as useFlow } from "@xyflow/react";
 import { useEffect } from "react";
@@ -8,7 +8,7 @@ import { objection, replacing } from "./rules.js";
 
 const NOTICE_SECONDS = 8;
 
-/** Why the edge under the pointer is refused, or which other it will replace. */
+/** Why the edge under the pointer is refused, or which edge it will replace. */
 export function ConnectionHint() {
   const connection = useConnection();
   const doc = useView((view) => view.pulled?.doc ?? view.doc);
@@ -30,7 +30,7 @@ export function ConnectionHint() {
 
 const HINT = { width: 280, height: 76 };
 
-/** Right and below the pointer, or on the other side of it where the stage ends. */
+/** Right of and below the pointer, or on its other side where the stage ends. */
 const besidePointer = ({ x, y }, width, height) => ({
   left: Math.max(8, Math.min(x + 16, width - HINT.width - 8)),
   ...(y + 18 + HINT.height < height ? { top: y + 18 } : { bottom: height - y + 14 }),
@@ -66,7 +66,7 @@ export function Notice() {
 
 const TIP = { width: 272, gap: 8, most: 8 };
 
-/** Where the tooltip of an element goes: above or below it, wherever there is more room. */
+/** The position of an element's tooltip: above or below it, where there is more room. */
 export function tipAt(element, messages) {
   const stage = element.closest(".stage").getBoundingClientRect();
   const box = element.getBoundingClientRect();

@@ -9,15 +9,15 @@ const LONGEST = 10_000;
 
 export const NoteNode = memo(function NoteNode({ id, data, selected }) {
   const store = useStore();
-  const asked = useView((view) => view.overlay?.kind === "note" && view.overlay.id === id);
+  const isRequested = useView((view) => view.overlay?.kind === "note" && view.overlay.id === id);
   const [writing, setWriting] = useState(false);
   const field = useRef(null);
 
   useEffect(() => {
-    if (!asked) return;
+    if (!isRequested) return;
     setWriting(true);
     store.set({ overlay: null });
-  }, [asked, store]);
+  }, [isRequested, store]);
   useEffect(() => {
     if (!writing) return;
     field.current.focus({ preventScroll: true });

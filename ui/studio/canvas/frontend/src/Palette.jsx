@@ -1,18 +1,18 @@
-// The node types by category. Drag one onto the canvas; Enter or a double click puts it in the middle.
+// The node types by category. Drag one onto the canvas; Enter or a double click adds it in the middle.
 
 import { useMemo, useState } from "react";
 import { useView } from "./context.js";
-import { found } from "./find.js";
+import { typesByCategory } from "./find.js";
 import { Icon } from "./icons.jsx";
 
-export const dragging = { type: null }; // a browser does not tell what is dragged until it is dropped
+export const dragging = { type: null }; // a browser reveals the dragged data only when it is dropped
 export const MIME = "application/x-sylva-node";
 
 export function Palette({ onAdd }) {
   const types = useView((view) => view.types);
   const categories = useView((view) => view.categories);
   const [query, setQuery] = useState("");
-  const groups = useMemo(() => found(types, categories, query), [types, categories, query]);
+  const groups = useMemo(() => typesByCategory(types, categories, query), [types, categories, query]);
   return (
     <aside className="palette" aria-label="Steps">
       <label className="search">

@@ -1,17 +1,18 @@
-// Search and add, at the pointer: opened by `/`, a double click on the canvas, or an edge let go on empty ground.
+// Search for a step and add it, at the pointer. Opened by `/`, a double click on the canvas, or an
+// edge that ends on an empty spot.
 
 import { useMemo } from "react";
 import { useView } from "./context.js";
 import { ranked } from "./find.js";
 import { Icon } from "./icons.jsx";
-import { takers } from "./rules.js";
+import { typesAccepting } from "./rules.js";
 import { Search } from "./Search.jsx";
 
 export function QuickAdd({ portType, ...rest }) {
   const types = useView((view) => view.types);
   const rules = useView((view) => view.rules);
   const categories = useView((view) => view.categories);
-  const fitting = useMemo(() => (portType ? new Set(takers(rules, portType)) : null), [rules, portType]);
+  const fitting = useMemo(() => (portType ? new Set(typesAccepting(rules, portType)) : null), [rules, portType]);
   const find = (query) =>
     ranked(types, categories, query)
       .filter(([name]) => !fitting || fitting.has(name))

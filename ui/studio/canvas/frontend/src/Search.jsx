@@ -1,18 +1,18 @@
-// A field and what it finds, over the canvas: arrows to move, Enter to choose, Escape to leave.
+// A search field with its results, over the canvas: arrows to move, Enter to choose, Escape to close.
 
 import { useEffect, useRef, useState } from "react";
 import { Icon } from "./icons.jsx";
 
-const MOST = 100;
+const MAX_RESULTS = 100;
 
-/** `find(query)` gives [{key, value, className, title, content}]; `onChoose` gets the value. */
+/** `find(query)` returns [{key, value, className, title, content}]; `onChoose` gets the value. */
 export function Search({ at, kind = "", label, placeholder, find, none, onChoose, onClose }) {
   const [query, setQuery] = useState("");
   const [marked, setMarked] = useState(0);
   const field = useRef(null);
   const list = useRef(null);
-  const found = find(query);
-  const items = found.slice(0, MOST);
+  const results = find(query);
+  const items = results.slice(0, MAX_RESULTS);
 
   useEffect(() => {
     field.current.focus({ preventScroll: true });
@@ -50,7 +50,7 @@ export function Search({ at, kind = "", label, placeholder, find, none, onChoose
           }}
         />
       </label>
-      <ul ref={list} id="found" role="listbox" aria-label={`${label}: found`}>
+      <ul ref={list} id="found" role="listbox" aria-label={`${label}: results`}>
         {items.map(({ key, value, className, title, content }, index) => (
           <li
             key={key}
@@ -66,7 +66,7 @@ export function Search({ at, kind = "", label, placeholder, find, none, onChoose
           </li>
         ))}
         {!items.length && <li className="faint">{none}</li>}
-        {found.length > MOST && <li className="faint">{found.length - MOST} more: type to find them</li>}
+        {results.length > MAX_RESULTS && <li className="faint">{results.length - MAX_RESULTS} more: type to find them</li>}
       </ul>
     </div>
   );

@@ -16,8 +16,8 @@ export const StepNode = memo(function StepNode({ id, data }) {
   const problems = useView((view) => view.problems[id]);
   if (!node) return null;
   const title = node.label || type?.title || node.type;
-  const said = stateLine(state);
-  const line = said ?? (type ? id : `${node.type} is not installed`);
+  const stateText = stateLine(state);
+  const line = stateText ?? (type ? id : `${node.type} is not installed`);
   return (
     <div className={`step state-${state.state} category-${type?.category ?? "other"}`}>
       <div className="step-head">
@@ -28,7 +28,7 @@ export const StepNode = memo(function StepNode({ id, data }) {
           <span className="step-title" title={title}>
             {title}
           </span>
-          <span className={`step-line${said ? "" : " step-id"}`} title={line}>
+          <span className={`step-line${stateText ? "" : " step-id"}`} title={line}>
             {line}
           </span>
         </span>
@@ -54,7 +54,7 @@ function Problems({ messages }) {
   const label = `${messages.length} ${messages.length === 1 ? "problem" : "problems"}`;
   const show = (event) => store.set({ tip: tipAt(event.currentTarget, messages) });
   const hide = () => store.set({ tip: null });
-  useEffect(() => hide, []); // a badge that goes takes its tooltip along
+  useEffect(() => hide, []); // the tooltip must not outlive its badge
   return (
     <span
       className="step-problems"
@@ -93,7 +93,7 @@ function Port({ id, port, side, pulled, dropPort }) {
   const end = `${id}.${port.name}`;
   const fits = pulled && !port.ghost && fitsPulled(store.view.rules, pulled, end, input);
   const preview = () => input || store.trigger("port", { node: id, port: port.name });
-  const hint = input ? `takes ${port.accepts.join(" or ")}${port.many ? ", any number" : ""}${port.required ? "" : ", optional"}` : `${port.type}; click to look at it`;
+  const hint = input ? `takes ${port.accepts.join(" or ")}${port.many ? ", any number" : ""}${port.required ? "" : ", optional"}` : `${port.type}; click to preview it`;
   return (
     <div className={`port ${side} port-${port.type}${pulled ? (fits ? " fits" : " unfit") : ""}${port.ghost ? " ghost" : ""}`}>
       <Handle
@@ -113,7 +113,7 @@ function Port({ id, port, side, pulled, dropPort }) {
   );
 }
 
-/** Whether the edge that is being pulled could end here; the port it comes from stays lit. */
+/** Whether the edge that is being drawn could end here; the port where it starts counts as well. */
 function fitsPulled(rules, { end: origin, side, doc }, end, input) {
   if (origin === end && (side === "source") !== input) return true;
   if ((side === "source") !== input) return false;

@@ -18,7 +18,7 @@ export function Toolbar({ fit, onNote }) {
   const canUndo = useView((view) => view.canUndo);
   const canRedo = useView((view) => view.canRedo);
   const empty = useView((view) => view.nodes.length === 0);
-  const chosen = useView((view) => view.nodes.some((node) => node.selected) || view.edges.some((edge) => edge.selected));
+  const hasSelection = useView((view) => view.nodes.some((node) => node.selected) || view.edges.some((edge) => edge.selected));
   const layout = () => {
     tidy(store);
     setTimeout(fit, 50);
@@ -31,7 +31,7 @@ export function Toolbar({ fit, onNote }) {
       <Button name="Fit" icon="fit" hint="F" disabled={empty} onClick={fit} />
       <Button name="Layout" icon="layout" disabled={empty} onClick={layout} />
       <Button name="Note" icon="note" hint="N" onClick={onNote} />
-      <Button name="Delete" icon="remove" hint="Del" disabled={!chosen} onClick={() => removeSelected(store)} />
+      <Button name="Delete" icon="remove" hint="Del" disabled={!hasSelection} onClick={() => removeSelected(store)} />
     </div>
   );
 }

@@ -1,4 +1,4 @@
-// What a user can do to the document, whichever of mouse, key, menu or toolbar asked for it.
+// What a user can do with the document, by mouse, keyboard, menu or toolbar.
 
 import { layered } from "./layout.js";
 import { GRID, NOTE_SIZE, addNode, addNote, changeNote, connect, copy, disconnect, freeId, move, newNoteId, paste, reconnect, remove, snap } from "./model.js";
@@ -8,7 +8,7 @@ import { recall, remember } from "./storage.js";
 
 const PASTE_SHIFT = 2 * GRID;
 
-/** Put a new node in; with `from` (an output) it is connected, if it fits. */
+/** Add a new node; with `from` (an output) connect it, if it fits. */
 export function add(store, type, { x, y }, from = null) {
   const { doc, rules, titles } = store.view;
   const id = freeId(type, store.reserved);
@@ -22,14 +22,14 @@ export function add(store, type, { x, y }, from = null) {
   return id;
 }
 
-/** The nearest place further down that does not hide another node. */
+/** The nearest position further down that does not hide another node. */
 function clear(doc, x, y) {
   const hides = ([tx, ty]) => Math.abs(tx - x) < 4 * GRID && Math.abs(ty - y) < 4 * GRID;
   while (Object.values(doc.layout).some(hides)) y += 8 * GRID;
   return [x, y];
 }
 
-/** Where a node goes that is added after another: to its right. */
+/** The position for a node that is added after another: to its right. */
 export function placeAfter(store, id) {
   const [x, y] = store.view.doc.layout[id];
   const right = x + NODE_WIDTH + 5 * GRID;
@@ -39,7 +39,7 @@ export function placeAfter(store, id) {
   return { x: right, y: down };
 }
 
-/** Draw an edge; one that is in its place goes with the same step. */
+/** Draw an edge. The edges that it replaces are removed in the same edit. */
 export function link(store, edge) {
   const { doc, rules, titles } = store.view;
   const reason = objection(doc, rules, edge, titles);
@@ -47,7 +47,7 @@ export function link(store, edge) {
   else store.edit(connect(remove(doc, [], displaced(doc, rules, edge)), edge));
 }
 
-/** Let an edge lead from or to another port; one that is in its place there goes with the same step. */
+/** Move an end of an edge to another port. The edges that it replaces are removed in the same edit. */
 export function retarget(store, old, edge) {
   const { doc, rules, titles } = store.view;
   const without = disconnect(doc, old);
@@ -88,8 +88,8 @@ function put(store, piece, shift) {
 export function nudge(store, dx, dy) {
   const { ids } = store.selected;
   const nodes = store.view.nodes.filter((node) => ids.includes(node.id));
-  const places = Object.fromEntries(nodes.map(({ id, position }) => [id, [position.x + dx, position.y + dy]]));
-  if (ids.length) store.edit(move(store.view.doc, places), { series: `nudge ${ids.join()}` });
+  const positions = Object.fromEntries(nodes.map(({ id, position }) => [id, [position.x + dx, position.y + dy]]));
+  if (ids.length) store.edit(move(store.view.doc, positions), { series: `nudge ${ids.join()}` });
 }
 
 export function tidy(store) {

@@ -1,4 +1,4 @@
-// A node type dragged from the palette: onto the canvas, or onto an output, which it is then connected to.
+// A node type dragged from the palette onto the canvas, or onto an output to connect it.
 
 import { add, placeAfter } from "./actions.js";
 import { NODE_WIDTH } from "./flow.js";
@@ -18,7 +18,7 @@ export function outputNear(stage, { clientX, clientY }) {
   return best;
 }
 
-/** Handlers for the element the types are dropped on. */
+/** Handlers for the element that types are dropped on. */
 export function dropHandlers(store, stage, toFlow, focus) {
   const mark = (port) => port !== store.view.dropPort && store.set({ dropPort: port });
   return {

@@ -1,9 +1,9 @@
-// Which node types a query finds.
+// The node types that match a query.
 
 export const wordsIn = (query) => query.toLowerCase().split(/\s+/).filter(Boolean);
 
-/** Types by category, in the order of the categories, as far as title, name or summary hold the words. */
-export function found(types, categories, query) {
+/** The types whose title, name or summary contains the words, by category and in the order of the categories. */
+export function typesByCategory(types, categories, query) {
   const words = wordsIn(query);
   const matches = ([name, type]) => {
     const text = `${name} ${type.title} ${type.summary} ${type.category}`.toLowerCase();
@@ -16,11 +16,11 @@ export function found(types, categories, query) {
     .filter(({ items }) => items.length);
 }
 
-/** The same as one list: types whose title begins with the words first, then those whose title holds them. */
+/** The same as one list: first the types whose title begins with the words, then those whose title contains them. */
 export function ranked(types, categories, query) {
   const text = wordsIn(query).join(" ");
   const rank = ([, { title }]) => [title.toLowerCase().startsWith(text), title.toLowerCase().includes(text)].filter((fits) => !fits).length;
-  return found(types, categories, query)
+  return typesByCategory(types, categories, query)
     .flatMap(({ items }) => items)
     .sort((a, b) => rank(a) - rank(b));
 }

@@ -1,8 +1,8 @@
-// The document as React Flow draws it. Objects stay the same while what they show stays the same, so that little is
-// drawn anew; what React Flow adds (measured size, selection, a drag under way) is kept.
+// The document as React Flow draws it. An object is reused while it shows the same, so that React
+// draws little again. What React Flow adds (measured size, selection, a running drag) is preserved.
 
 import { nodeOf, portOf, sameEdge, sameJson } from "./model.js";
-import { spoken } from "./words.js";
+import { ariaLabelOf } from "./words.js";
 
 export const NODE_WIDTH = 208;
 const HEADER = 50;
@@ -12,7 +12,7 @@ export const IDLE = { state: "idle" };
 const NO_PORTS = { inputs: [], outputs: [] };
 const ghost = (name) => ({ name, title: name, type: "unknown", accepts: [], many: true, ghost: true });
 
-/** A node's ports by its type, and those that edges name although the type has none of them. */
+/** The ports of a node's type, and those that edges name although the type does not have them. */
 function portsOf(id, type, rules, named) {
   const known = rules[type] ?? NO_PORTS;
   const extra = (side) => [...named[side]].filter((name) => !known[side].some((port) => port.name === name)).map(ghost);
@@ -58,13 +58,13 @@ export function flowNodes({ doc, rules, states, titles, nodes: before }, selecte
     const ports = portsOf(id, type, rules, named.get(id));
     const data = sameJson(known.get(id)?.data.ports, ports) ? known.get(id).data : { ports };
     const state = states[id] ?? IDLE;
-    const more = { domAttributes: { "data-state": state.state }, ariaLabel: spoken(label || titles[type] || type, id, state) };
+    const more = { domAttributes: { "data-state": state.state }, ariaLabel: ariaLabelOf(label || titles[type] || type, id, state) };
     return flowNode(known.get(id), id, "step", doc.layout[id], data, selected, more);
   });
   return unchanged([...notes, ...steps], before);
 }
 
-/** The list as it was, if it holds the same things. */
+/** The old list, if the new one holds the same objects. */
 const unchanged = (after, before) => (after.length === before.length && after.every((item, at) => item === before[at]) ? before : after);
 
 /** React Flow's edges; one with a missing node is not drawn. */

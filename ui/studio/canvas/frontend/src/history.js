@@ -1,20 +1,20 @@
-// Undo and redo as lists of whole documents. Documents share what they have in common, so this is small.
+// Undo and redo as lists of whole documents. Documents share their equal parts, so this is small.
 
-const LONGEST = 100;
+const MAX_STEPS = 100;
 
 export class History {
   past = [];
   future = [];
   #open = null;
 
-  /** Remember the document as it was before an edit. Edits in a row with the same `series` count as one. */
+  /** Record the document before an edit. Consecutive edits with the same `series` count as one. */
   record(before, series = null) {
-    if (series === null || series !== this.#open) this.past = [...this.past, before].slice(-LONGEST);
+    if (series === null || series !== this.#open) this.past = [...this.past, before].slice(-MAX_STEPS);
     this.#open = series;
     this.future = [];
   }
 
-  /** The document before the last edit, or null; `now` is what redo will bring back. */
+  /** Return the document before the last edit, or null; redo will return `now`. */
   undo(now) {
     if (!this.past.length) return null;
     const [before, rest] = [this.past.at(-1), this.past.slice(0, -1)];
@@ -33,7 +33,7 @@ export class History {
     return after;
   }
 
-  /** Every node name in it; a new node takes none of them, or undo would mix the two up. */
+  /** Every node name in the history. A new node gets another name, or undo would confuse the two. */
   names() {
     return new Set([...this.past, ...this.future].flatMap((doc) => Object.keys(doc.nodes)));
   }

@@ -4,9 +4,9 @@ const PATHS = {
   // categories
   Data: "M2.5 4c0-1.1 2.5-2 5.5-2s5.5.9 5.5 2-2.5 2-5.5 2-5.5-.9-5.5-2v8c0 1.1 2.5 2 5.5 2s5.5-.9 5.5-2V4M2.5 8c0 1.1 2.5 2 5.5 2s5.5-.9 5.5-2",
   Prepare: "M2 4.5h5m4 0h3M2 11.5h2m4 0h6M9 2.8v3.4M6 9.8v3.4",
-  Learn: "M8 14V9M8 2 3.5 7h2L3 10.5h10L10.5 7h2z",
-  Apply: "M2 8h8M7 4.5 10.5 8 7 11.5M13.5 2.5v11",
-  Judge: "M2.5 12.5a6 6 0 1 1 11 0M8 9.5l2.8-3.2M8 10.5a.6.6 0 1 0 0-1.2.6.6 0 0 0 0 1.2",
+  Train: "M8 14V9M8 2 3.5 7h2L3 10.5h10L10.5 7h2z",
+  Predict: "M2 8h8M7 4.5 10.5 8 7 11.5M13.5 2.5v11",
+  Evaluate: "M2.5 12.5a6 6 0 1 1 11 0M8 9.5l2.8-3.2M8 10.5a.6.6 0 1 0 0-1.2.6.6 0 0 0 0 1.2",
   Save: "M8 2v7.5M4.8 6.5 8 9.7l3.2-3.2M2.5 11v2.5h11V11",
   other: "M8 2.5 13 5.3v5.4L8 13.5 3 10.7V5.3zM3 5.3 8 8l5-2.7M8 8v5.5",
   // toolbar and menus
@@ -27,6 +27,9 @@ const PATHS = {
   failed: "M4 4l8 8M12 4l-8 8",
   skipped: "M3 4.5 7 8l-4 3.5zM9 4.5 13 8l-4 3.5z",
 };
+
+// The engine still has earlier names for three categories.
+Object.assign(PATHS, { Learn: PATHS.Train, Apply: PATHS.Predict, Judge: PATHS.Evaluate });
 
 export function Icon({ name, size = 16 }) {
   return (

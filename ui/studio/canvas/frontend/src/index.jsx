@@ -1,4 +1,4 @@
-// What Streamlit calls: with each rerun's data, and once more when the component goes.
+// The function that Streamlit calls with the data of each rerun; what it returns ends the component.
 
 import "@xyflow/react/dist/base.css";
 import "./styles/theme.css";
@@ -14,7 +14,7 @@ import { CanvasStore } from "./store.js";
 
 const mounted = new WeakMap();
 
-/** A pipeline gets a React Flow of its own, with its own viewport. */
+/** Each pipeline gets its own React Flow, with its own viewport. */
 function Editor() {
   const pipeline = useView((view) => view.pipeline);
   return (
@@ -24,7 +24,7 @@ function Editor() {
   );
 }
 
-/** Streamlit fades what a rerun has not reached yet; the canvas is in use meanwhile, and a fade would draw it all anew. */
+/** Streamlit fades what a rerun has not reached yet. The canvas is in use then, and a fade would draw all of it again. */
 function keepClear(parentElement) {
   const home = (parentElement.host ?? parentElement).closest(".stElementContainer");
   home?.style.setProperty("opacity", "1", "important");

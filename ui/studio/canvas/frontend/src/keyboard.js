@@ -1,4 +1,5 @@
-// Keys while the canvas has the focus. Plain letters never reach Streamlit, whose own `c` and `r` clear and rerun.
+// Keys while the canvas has the focus. Plain letters never reach Streamlit, which has its own `c`
+// (clear cache) and `r` (rerun).
 
 import { copySelected, duplicateSelected, nudge, pasteCopy, removeSelected, selectAll } from "./actions.js";
 import { GRID } from "./model.js";
@@ -7,7 +8,7 @@ const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], Arrow
 
 const isTyping = (element) => ["INPUT", "TEXTAREA", "SELECT"].includes(element.tagName) || element.isContentEditable;
 
-/** A keydown handler; `ui` has what needs the screen: search, connect, fit, note, open, close. */
+/** A keydown handler. `ui` has the actions that need the screen: search, connect, fit, note, open, close. */
 export const keyHandler = (store, ui) => (event) => {
   const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
   if (plain && event.key.length === 1 && event.key !== " ") event.stopPropagation();
@@ -61,7 +62,7 @@ function chord(event, store) {
     case "y":
       return store.redo;
     case "c":
-      // A marked text is copied as text.
+      // Selected text is copied as text.
       return String(window.getSelection()) ? null : () => copySelected(store);
     case "x":
       return () => copySelected(store) && removeSelected(store);

@@ -1,4 +1,4 @@
-// A layered layout, left to right: a node stands right of all it reads from, and near the height of its neighbours.
+// A layered layout, left to right: a node is right of its inputs, and near the height of its neighbours.
 
 import { GRID, nodeOf, snap } from "./model.js";
 
@@ -6,21 +6,21 @@ const COLUMN_GAP = 5 * GRID;
 const ROW_GAP = 2 * GRID;
 const SWEEPS = 8;
 
-/** {id: [x, y]} for every node; `sizeOf(id)` gives {width, height}. */
+/** Return {id: [x, y]} for every node; `sizeOf(id)` returns {width, height}. */
 export function layered(doc, sizeOf) {
   const ids = Object.keys(doc.nodes);
   const { into, outOf } = neighbours(doc);
   const columns = order(intoColumns(ids, into, outOf), into, outOf);
-  const places = {};
+  const positions = {};
   let x = 0;
   for (const column of columns) {
-    for (const id of column) places[id] = [snap(x), 0];
+    for (const id of column) positions[id] = [snap(x), 0];
     x += Math.max(...column.map((id) => sizeOf(id).width)) + COLUMN_GAP;
   }
   const heights = settle(columns, into, outOf, sizeOf);
   const top = Math.min(0, ...Object.values(heights));
-  for (const id of ids) places[id][1] = snap(heights[id] - top);
-  return places;
+  for (const id of ids) positions[id][1] = snap(heights[id] - top);
+  return positions;
 }
 
 function neighbours(doc) {
@@ -36,7 +36,7 @@ function neighbours(doc) {
   return { into, outOf };
 }
 
-/** Longest way from a start; nodes of a circle (a broken document) come last, in one column each. */
+/** Columns by the longest path from a start. Nodes of a cycle (in an invalid document) come last, each in its column. */
 function intoColumns(ids, into, outOf) {
   const waiting = new Map(ids.map((id) => [id, into.get(id).length]));
   const columns = [];
@@ -58,7 +58,7 @@ function intoColumns(ids, into, outOf) {
   return columns;
 }
 
-/** Sort each column by the mean position of its neighbours, to and fro, so that few edges cross. */
+/** Sort each column by the mean position of its neighbours, left and right in turn, so that few edges cross. */
 function order(columns, into, outOf) {
   const rank = new Map();
   const note = () => columns.forEach((column) => column.forEach((id, at) => rank.set(id, at / Math.max(1, column.length - 1))));
@@ -74,31 +74,31 @@ function order(columns, into, outOf) {
   return columns;
 }
 
-/** Heights: every node towards the mean of its neighbours, as far as those above and below leave room. */
+/** Move every node towards the mean height of its neighbours, as far as the nodes above and below allow. */
 function settle(columns, into, outOf, sizeOf) {
   const middle = {};
   for (const column of columns) pack(column, () => 0, sizeOf, middle);
   for (let sweep = 0; sweep < SWEEPS; sweep++) {
     const forward = sweep % 2 === 0;
     for (const column of forward ? columns : [...columns].reverse()) {
-      const wish = (id) => mean((forward ? into : outOf).get(id).map((other) => middle[other])) ?? middle[id];
-      pack(column, wish, sizeOf, middle);
+      const target = (id) => mean((forward ? into : outOf).get(id).map((other) => middle[other])) ?? middle[id];
+      pack(column, target, sizeOf, middle);
     }
   }
   return Object.fromEntries(Object.entries(middle).map(([id, y]) => [id, y - sizeOf(id).height / 2]));
 }
 
-/** Place a column's nodes in order without overlap, the whole shifted to where most wish to be. */
-function pack(column, wish, sizeOf, middle) {
-  const wishes = column.map(wish);
+/** Place a column's nodes in order without overlap, and shift the column by the mean distance to their targets. */
+function pack(column, target, sizeOf, middle) {
+  const targets = column.map(target);
   let floor = -Infinity;
   const placed = column.map((id, at) => {
     const half = sizeOf(id).height / 2;
-    const y = Math.max(wishes[at], floor + half);
+    const y = Math.max(targets[at], floor + half);
     floor = y + half + ROW_GAP;
     return y;
   });
-  const shift = mean(placed.map((y, at) => wishes[at] - y)) ?? 0;
+  const shift = mean(placed.map((y, at) => targets[at] - y)) ?? 0;
   column.forEach((id, at) => (middle[id] = placed[at] + shift));
 }
 

@@ -1,4 +1,4 @@
-// The pipeline as the canvas holds it: a value that never changes. Every function gives a new one.
+// The pipeline as the canvas holds it: an immutable value. Every function returns a new one.
 //
 //   nodes   {id: {type, params, label, settings}}    edges  [{from: "node.port", to: "node.port"}]
 //   layout  {id: [x, y]}                             notes  [{id, text, x, y, width, height}]
@@ -19,11 +19,11 @@ export const portOf = (end) => end.slice(end.indexOf(".") + 1);
 export const sameEdge = (a, b) => a.from === b.from && a.to === b.to;
 export const sameJson = (a, b) => a === b || JSON.stringify(a) === JSON.stringify(b);
 
-/** What Python owns of a node: everything but its type. */
+/** What Python decides of a node: everything except its type. */
 export const contentOf = (node) => Object.fromEntries(CONTENT.filter((name) => node[name] !== undefined).map((name) => [name, node[name]]));
 export const sameContent = (a, b) => sameJson(contentOf(a), contentOf(b));
 
-/** A document from Python; notes that `known` has too keep their ids. */
+/** A document from Python. A note that is also in `known` keeps its id. */
 export function fromWire(document, known = []) {
   const free = [...known];
   const notes = document.notes.map((note) => {
@@ -33,7 +33,7 @@ export function fromWire(document, known = []) {
   return { nodes: document.nodes, edges: document.edges, layout: document.layout, notes };
 }
 
-/** The document as Python gets it: what the canvas owns, and the content of those nodes it has given new content. */
+/** The document for Python: what the canvas decides, and the content of nodes that it has changed. */
 export function toWire(doc, asserted = {}) {
   const nodes = Object.fromEntries(
     Object.entries(doc.nodes).map(([id, { type }]) => [id, asserted[id] ? { type, ...asserted[id] } : { type }]),
@@ -48,7 +48,7 @@ export function sameTopology(a, b) {
   return a === b || (sameJson(types(a), types(b)) && sameJson(a.edges, b.edges) && sameJson(a.layout, b.layout) && sameJson(a.notes, b.notes));
 }
 
-/** A name no node has: `stem`, or `stem-2`, `stem-3` … */
+/** An unused name: `stem`, or `stem-2`, `stem-3` … */
 export function freeId(stem, taken) {
   const clean = stem.replace(/-\d+$/, "").replace(/[^A-Za-z0-9_-]/g, "-").slice(0, 50);
   const base = /^[A-Za-z]/.test(clean) ? clean : `node${clean}`;
@@ -66,17 +66,17 @@ export const addNode = (doc, id, node, [x, y]) => ({
 
 export const connect = (doc, edge) => ({ ...doc, edges: [...doc.edges, { from: edge.from, to: edge.to }] });
 
-const placeOf = (doc, edge) => doc.edges.findIndex((present) => sameEdge(present, edge));
+const edgeIndex = (doc, edge) => doc.edges.findIndex((present) => sameEdge(present, edge));
 
 export function disconnect(doc, edge) {
-  const gone = placeOf(doc, edge);
-  return { ...doc, edges: doc.edges.filter((_, at) => at !== gone) };
+  const removed = edgeIndex(doc, edge);
+  return { ...doc, edges: doc.edges.filter((_, index) => index !== removed) };
 }
 
-/** With `edge` in the place of `old`. */
+/** The document with an edge in the place of `old`. */
 export function reconnect(doc, old, { from, to }) {
-  const place = placeOf(doc, old);
-  return { ...doc, edges: doc.edges.map((edge, at) => (at === place ? { from, to } : edge)) };
+  const replaced = edgeIndex(doc, old);
+  return { ...doc, edges: doc.edges.map((edge, index) => (index === replaced ? { from, to } : edge)) };
 }
 
 export const addNote = (doc, note) => ({ ...doc, notes: [...doc.notes, note] });
@@ -86,7 +86,7 @@ export const changeNote = (doc, id, values) => ({
   notes: doc.notes.map((note) => (note.id === id ? { ...note, ...values } : note)),
 });
 
-/** Without these nodes and notes, the edges at them, and these edges. */
+/** The document without these nodes and notes, the edges at them, and these edges. */
 export function remove(doc, ids, edges = []) {
   const gone = new Set(ids);
   const without = (record) => Object.fromEntries(Object.entries(record).filter(([id]) => !gone.has(id)));
@@ -100,15 +100,15 @@ export function remove(doc, ids, edges = []) {
   };
 }
 
-/** Nodes and notes at other places: `positions` is {id: [x, y]}. */
+/** The document with nodes and notes moved: `positions` is {id: [x, y]}. */
 export function move(doc, positions) {
   const layout = { ...doc.layout };
-  for (const [id, place] of Object.entries(positions)) if (doc.nodes[id]) layout[id] = place;
+  for (const [id, position] of Object.entries(positions)) if (doc.nodes[id]) layout[id] = position;
   const notes = doc.notes.map((note) => (positions[note.id] ? { ...note, x: positions[note.id][0], y: positions[note.id][1] } : note));
   return { ...doc, layout, notes };
 }
 
-/** Nodes and notes with the edges between them, to be pasted. */
+/** Nodes and notes with the edges between them, for `paste`. */
 export function copy(doc, ids) {
   const chosen = new Set(ids);
   const pick = (record) => Object.fromEntries(Object.entries(record).filter(([id]) => chosen.has(id)));
@@ -120,7 +120,7 @@ export function copy(doc, ids) {
   };
 }
 
-/** The document with a copy put in, moved by `shift`, under new names; gives the new names too. */
+/** The document with a copied piece, moved by [dx, dy] and with new names; and these names. */
 export function paste(doc, piece, [dx, dy], reserved) {
   const taken = new Set([...Object.keys(doc.nodes), ...reserved]);
   const names = {};

@@ -1,7 +1,7 @@
-// In the place of d3-color, to save its 10 kB: React Flow moves the view by numbers, never from one colour to another.
+// Replaces d3-color, to save its 10 kB: React Flow animates numbers, never colours.
 
 function none() {
-  return null; // "this is no colour"
+  return null; // "not a colour"
 }
 
 export { none as color, none as cubehelix, none as hcl, none as hsl, none as lab, none as rgb };

@@ -1,4 +1,4 @@
-// An edit that Python has not seen yet, carried over onto the document Python has meanwhile put in its place.
+// Apply an edit that Python does not have to the newer document that Python has sent.
 
 import { addNode, connect, freeId, move, nodeOf, portOf, remove, sameEdge, sameJson } from "./model.js";
 import { refusal } from "./rules.js";
@@ -6,15 +6,15 @@ import { refusal } from "./rules.js";
 const minus = (edges, others) => edges.filter((edge) => !others.some((other) => sameEdge(edge, other)));
 const names = (record, absent) => Object.keys(record).filter((id) => !(id in absent));
 
-/** What leads from one document to another. */
+/** The edit that turns one document into another. */
 export function difference(before, after) {
   const noteBefore = new Map(before.notes.map((note) => [note.id, note]));
   const noteAfter = new Set(after.notes.map((note) => note.id));
   return {
-    added: names(after.nodes, before.nodes).map((id) => ({ id, node: after.nodes[id], place: after.layout[id] })),
+    added: names(after.nodes, before.nodes).map((id) => ({ id, node: after.nodes[id], position: after.layout[id] })),
     removed: names(before.nodes, after.nodes),
     moved: Object.fromEntries(
-      Object.entries(after.layout).filter(([id, place]) => id in before.nodes && id in after.nodes && !sameJson(place, before.layout[id])),
+      Object.entries(after.layout).filter(([id, position]) => id in before.nodes && id in after.nodes && !sameJson(position, before.layout[id])),
     ),
     connected: minus(after.edges, before.edges),
     disconnected: minus(before.edges, after.edges),
@@ -25,15 +25,15 @@ export function difference(before, after) {
 
 export const isEmpty = (edit) => Object.values(edit).every((part) => Object.keys(part).length === 0);
 
-/** The edit made upon `onto`. `lost` says in sentences what could not be kept; `renamed` maps names that were taken. */
+/** Apply the edit to `onto`. `lost` says in sentences what could not be applied; `renamed` maps names that were taken. */
 export function rebase(onto, edit, rules, titles = {}) {
   const lost = [];
   const renamed = {};
   let doc = remove(onto, [...edit.removed, ...edit.notesRemoved], edit.disconnected);
-  for (const { id, node, place } of edit.added) {
-    if (sameJson([doc.nodes[id]?.type, doc.layout[id]], [node.type, place])) continue; // Python had it after all
+  for (const { id, node, position } of edit.added) {
+    if (sameJson([doc.nodes[id]?.type, doc.layout[id]], [node.type, position])) continue; // Python already has it
     renamed[id] = freeId(id, new Set([...Object.keys(doc.nodes), ...edit.added.map((other) => other.id).filter((other) => other !== id)]));
-    doc = addNode(doc, renamed[id], node, place);
+    doc = addNode(doc, renamed[id], node, position);
   }
   doc = move(doc, edit.moved);
   for (const note of edit.notes) doc = { ...doc, notes: [...doc.notes.filter(({ id }) => id !== note.id), note] };
@@ -42,7 +42,7 @@ export function rebase(onto, edit, rules, titles = {}) {
     const edge = { from: current(from), to: current(to) };
     if (doc.edges.some((present) => sameEdge(present, edge))) continue;
     const why = refusal(doc, rules, edge, titles);
-    if (why) lost.push(`The connection ${edge.from} → ${edge.to} was not kept. ${why}`);
+    if (why) lost.push(`The connection ${edge.from} → ${edge.to} could not be added. ${why}`);
     else doc = connect(doc, edge);
   }
   return { doc, lost, renamed };

@@ -1,5 +1,5 @@
-// What outlives a page switch: viewport, selection, undo history and an edit that Python has not confirmed.
-// sessionStorage may be full or forbidden; then the canvas works without memory.
+// What survives a change of page: viewport, selection, undo history and unconfirmed edits. The
+// sessionStorage may be full or forbidden; then the canvas works without it.
 
 const PREFIX = "sylva-canvas:";
 const MOST_STEPS = 30;
@@ -13,7 +13,7 @@ export function load(pipeline) {
   }
 }
 
-/** A moment in which the browser has nothing to draw. */
+/** Run a function when the browser has nothing to draw. */
 export const whenIdle = globalThis.requestIdleCallback ?? ((run) => setTimeout(run));
 
 const written = new WeakMap(); // a document never changes, so it is written out once
@@ -23,7 +23,7 @@ function asText(doc) {
   return written.get(doc);
 }
 
-/** The memory as text, with this many steps of undo and redo. */
+/** What is saved, as text, with so many steps of undo and redo. */
 function withSteps({ past, future, ...memory }, steps) {
   const list = (docs) => `[${(steps ? docs.slice(-steps) : []).map(asText).join()}]`;
   return `${JSON.stringify(memory).slice(0, -1)},"past":${list(past)},"future":${list(future)}}`;
@@ -41,16 +41,16 @@ export function save(pipeline, memory) {
   }
 }
 
-/** Remember that a canvas went with an edit Python had not confirmed; the next canvas of this tab asks once. */
-export function leaveLate(pipeline) {
+/** Remember that a canvas was closed with an unconfirmed edit; the next canvas in this tab reads it once. */
+export function rememberUnsaved(pipeline) {
   try {
     sessionStorage.setItem(`${PREFIX}late`, pipeline);
   } catch {
-    // then nobody is told
+    // without storage there is no message
   }
 }
 
-export function takeLate() {
+export function takeUnsaved() {
   try {
     const pipeline = sessionStorage.getItem(`${PREFIX}late`);
     sessionStorage.removeItem(`${PREFIX}late`);
@@ -67,7 +67,7 @@ export function remember(piece) {
   try {
     sessionStorage.setItem(`${PREFIX}clipboard`, JSON.stringify(piece));
   } catch {
-    // the copy still serves on this page
+    // the copy can still be pasted on this page
   }
 }
 

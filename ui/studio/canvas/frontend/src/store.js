@@ -1,27 +1,29 @@
-// The state of one canvas, and its talk with Python.
+// The state of one canvas, and its exchange with Python.
 //
-// The canvas owns which nodes there are, their types, edges, notes and places; Python owns parameters, labels,
-// problems and run states. Each edit is sent as {instance, pipeline, revision, epoch, document}. Python answers with
-// the revision it has taken (`taken`). Python's document replaces the canvas's own only when `epoch` changes; what
-// Python had not taken by then is made again upon the new document, and sent. No clocks are compared.
+// The canvas decides which nodes exist, their types, edges, notes and positions. Python decides
+// parameters, labels, problems and run states. Each edit is sent as {instance, pipeline, revision,
+// epoch, document}. Python answers with the last revision that it has taken (`taken`). Python's
+// document replaces the document of the canvas only when `epoch` changes. Edits that Python had not
+// taken by then are applied to the new document and sent again. No clocks are compared.
 
 import { edgeOf, flowEdges, flowNodes, sizeOf } from "./flow.js";
 import { History } from "./history.js";
 import { layered } from "./layout.js";
 import { contentOf, fromWire, isNoteId, move, sameContent, sameJson, sameTopology, toWire } from "./model.js";
 import { difference, isEmpty, rebase } from "./rebase.js";
-import { leaveLate, load, save, takeLate, whenIdle } from "./storage.js";
+import { rememberUnsaved, load, save, takeUnsaved, whenIdle } from "./storage.js";
 
 const SELECTION_DELAY = 60;
 const SAVE_DELAY = 300;
-const LET_GO = ["pointerup", "pointercancel"];
+const DRAG_END = ["pointerup", "pointercancel"];
 const EMPTY = { nodes: {}, edges: [], layout: {}, notes: [] };
 
-const kept = (before, after) => (sameJson(before, after) ? before : after);
+/** `before` if both are equal: React draws only what is another object. */
+const reuse = (before, after) => (sameJson(before, after) ? before : after);
 
-/** The same map with the same values for those entries that did not change, so that only the others are drawn. */
-function keptEntries(before, after) {
-  const result = Object.fromEntries(Object.entries(after).map(([id, value]) => [id, kept(before[id], value)]));
+/** The map `after`, with the objects of `before` for entries that did not change. */
+function reuseEntries(before, after) {
+  const result = Object.fromEntries(Object.entries(after).map(([id, value]) => [id, reuse(before[id], value)]));
   return sameJson(before, result) ? before : result;
 }
 
@@ -46,7 +48,7 @@ export class CanvasStore {
     overlay: null,
     tip: null,
     dropPort: null, // the output under a type that is dragged, as "node.port"
-    pulled: null, // an edge that is being pulled: {end, side} it comes from, and the document it would be added to
+    pulled: null, // the edge that is being drawn: {end, side} where it starts, {doc} where it would be added
   };
 
   #listeners = new Set();
@@ -54,16 +56,16 @@ export class CanvasStore {
   #instance = Math.random().toString(36).slice(2);
   #revision = 0;
   #epoch = null;
-  #base = EMPTY; // the document as Python last said it has it
-  #sent = new Map(); // revision → document, of what Python has not confirmed
-  #asserted = {}; // node → content the canvas gave it that Python has not confirmed
+  #base = EMPTY; // the last document that Python has confirmed
+  #sent = new Map(); // revision → document that Python has not confirmed
+  #asserted = {}; // node → content from the canvas that Python has not confirmed
   #allProblems = [];
   #send = () => {};
   #trigger = () => {};
   #sendTimer = null;
   #selectionTimer = null;
   #saveTimer = null;
-  #held = false; // a node is in the user's hand
+  #dragging = false;
   #selection = "[]";
   #revealed = null;
   #refused = null;
@@ -87,15 +89,15 @@ export class CanvasStore {
     this.#send = setStateValue;
     this.#trigger = setTriggerValue;
     const { view } = this;
-    const types = kept(view.types, data.types);
+    const types = reuse(view.types, data.types);
     this.view = {
       ...view,
       types,
-      rules: kept(view.rules, data.rules),
-      categories: kept(view.categories, data.categories),
+      rules: reuse(view.rules, data.rules),
+      categories: reuse(view.categories, data.categories),
       titles: types === view.types ? view.titles : Object.fromEntries(Object.entries(types).map(([name, { title }]) => [name, title])),
-      states: keptEntries(view.states, data.states),
-      problems: keptEntries(view.problems, byNode(data.problems)),
+      states: reuseEntries(view.states, data.states),
+      problems: reuseEntries(view.problems, byNode(data.problems)),
       height: data.height,
     };
     this.#allProblems = data.problems;
@@ -108,10 +110,10 @@ export class CanvasStore {
     this.#refused = data.refused;
   }
 
-  /** A pipeline that was not on this canvas before: with the memory this browser tab has of it. */
+  /** Open a pipeline that was not on this canvas, with what this browser tab remembers of it. */
   #open(data) {
     if (this.view.pipeline !== null) this.#leave();
-    const late = takeLate();
+    const late = takeUnsaved();
     const memory = load(data.pipeline);
     this.#epoch = data.epoch;
     this.#history = new History();
@@ -126,18 +128,18 @@ export class CanvasStore {
     else if (memory.doc && !sameTopology(memory.doc, doc)) this.#history.record(memory.doc);
     this.#draw(new Set(memory.selected ?? []));
     if (late === null || late === data.pipeline) return;
-    this.notify("Another pipeline was opened before your last edit was saved. The edit will be made when you open the first one again.", "warning");
+    this.notify("Another pipeline was opened before your last edit was saved. The edit will be applied when you open the first pipeline again.", "warning");
   }
 
-  /** Another pipeline takes its place; an edit that came too late for Python is made when this one is opened again. */
+  /** Close the pipeline. An edit that Python has not taken is applied when it is opened again. */
   #leave() {
     clearTimeout(this.#sendTimer);
     this.#sendTimer = null;
     this.#save();
-    if (!sameTopology(this.#base, this.view.doc)) leaveLate(this.view.pipeline);
+    if (!sameTopology(this.#base, this.view.doc)) rememberUnsaved(this.view.pipeline);
   }
 
-  /** Python put another document in place of this one. */
+  /** Take Python's new document in place of this one, and apply unconfirmed edits to it. */
   #adopt(data) {
     const base = this.#takenBy(data.taken);
     const edit = difference(base, this.view.doc);
@@ -151,20 +153,20 @@ export class CanvasStore {
     this.#carryOver(edit, content);
   }
 
-  /** Make an edit that Python does not have upon the document it sent, and send that. */
+  /** Apply an edit that Python does not have to the document that it sent, and send the result. */
   #carryOver(edit, content) {
     const onto = this.view.doc;
-    const kept = Object.entries(content).filter(([id]) => onto.nodes[id] && !edit.added.some((added) => added.id === id));
-    if (isEmpty(edit) && !kept.length) return;
+    const contents = Object.entries(content).filter(([id]) => onto.nodes[id] && !edit.added.some((added) => added.id === id));
+    if (isEmpty(edit) && !contents.length) return;
     const { doc, lost } = rebase(onto, edit, this.view.rules, this.view.titles);
-    for (const [id, { since, ...values }] of kept) if (doc.nodes[id]) doc.nodes = { ...doc.nodes, [id]: { type: doc.nodes[id].type, ...values } };
-    if (sameTopology(doc, onto) && !kept.length && !lost.length) return;
+    for (const [id, { since, ...values }] of contents) if (doc.nodes[id]) doc.nodes = { ...doc.nodes, [id]: { type: doc.nodes[id].type, ...values } };
+    if (sameTopology(doc, onto) && !contents.length && !lost.length) return;
     this.#apply(doc);
     if (lost.length) this.notify(lost.join(" "), "warning");
-    else this.notify("The pipeline changed meanwhile; your last edit was carried over.", "info");
+    else this.notify("The pipeline has changed. Your last edit was applied to the new version.", "info");
   }
 
-  /** Python has the same document; note what it has taken of ours, and take its parameters and labels. */
+  /** Python has the same document: note which revision it has taken, and take its parameters and labels. */
   #confirm({ taken, document }) {
     const revision = this.#takenRevision(taken);
     this.#base = this.#takenBy(taken);
@@ -191,28 +193,28 @@ export class CanvasStore {
     this.view = { ...this.view, reveal };
   }
 
-  /** Every node needs a place: those without one are laid out, or put below the others. */
+  /** Give a position to every node without one: all by the layout, single ones below the others. */
   #placed(doc) {
-    const homeless = Object.keys(doc.nodes).filter((id) => !doc.layout[id]);
-    if (!homeless.length) return doc;
+    const unplaced = Object.keys(doc.nodes).filter((id) => !doc.layout[id]);
+    if (!unplaced.length) return doc;
     const places = layered(doc, (id) => sizeOf(id, doc, this.view.rules, []));
-    const bottom = homeless.length === Object.keys(doc.nodes).length ? 0 : Math.max(...Object.values(doc.layout).map(([, y]) => y)) + 160;
-    return { ...doc, layout: { ...doc.layout, ...Object.fromEntries(homeless.map((id) => [id, [places[id][0], places[id][1] + bottom]])) } };
+    const bottom = unplaced.length === Object.keys(doc.nodes).length ? 0 : Math.max(...Object.values(doc.layout).map(([, y]) => y)) + 160;
+    return { ...doc, layout: { ...doc.layout, ...Object.fromEntries(unplaced.map((id) => [id, [places[id][0], places[id][1] + bottom]])) } };
   }
 
   // Edits
 
-  /** Put `doc` in the place of the document, so that it can be undone. Edits of one `series` in a row count as one. */
+  /** Replace the document by `doc`, so that it can be undone. Consecutive edits of one `series` count as one. */
   edit(doc, { select = null, series = null } = {}) {
     if (doc === this.view.doc || (sameTopology(doc, this.view.doc) && sameJson(doc.nodes, this.view.doc.nodes))) return;
     this.#history.record(this.view.doc, series);
     this.#apply(doc, { select, delay: series ? 150 : 0 });
   }
 
-  undo = () => this.#travel(this.#history.undo(this.view.doc));
-  redo = () => this.#travel(this.#history.redo(this.view.doc));
+  undo = () => this.#restore(this.#history.undo(this.view.doc));
+  redo = () => this.#restore(this.#history.redo(this.view.doc));
 
-  #travel(doc) {
+  #restore(doc) {
     if (doc) this.#apply(doc);
   }
 
@@ -229,7 +231,7 @@ export class CanvasStore {
     this.#remember();
   }
 
-  /** Draw the document: React Flow's nodes and edges from it, all else as it is. */
+  /** Make React Flow's nodes and edges from the document. */
   #draw(selected = null) {
     const edges = flowEdges(this.view, this.#allProblems);
     this.set({
@@ -241,14 +243,14 @@ export class CanvasStore {
     this.#watchSelection();
   }
 
-  /** Names a new node may not take. */
+  /** Names that a new node must not have. */
   get reserved() {
     return new Set([...Object.keys(this.view.doc.nodes), ...this.#history.names()]);
   }
 
   // From React Flow
 
-  /** React Flow measured, moved or selected something: `nodes` as it has them now. */
+  /** Take React Flow's nodes after it measured, moved or selected some. */
   nodesChanged(nodes, selectionChanged) {
     this.set({ nodes });
     if (selectionChanged) this.#watchSelection();
@@ -258,18 +260,18 @@ export class CanvasStore {
     this.set({ edges });
   }
 
-  /** The user drags something. Python hears what is selected only when it is let go: its answer would stop the hand. */
-  held = () => {
+  /** The user starts to drag. The selection is reported only at the end: Python's answer would stop the drag. */
+  dragStarted = () => {
     const release = () => {
-      this.#held = false;
+      this.#dragging = false;
       this.#watchSelection();
-      for (const type of LET_GO) window.removeEventListener(type, release, true);
+      for (const type of DRAG_END) window.removeEventListener(type, release, true);
     };
-    this.#held = true;
-    for (const type of LET_GO) window.addEventListener(type, release, true);
+    this.#dragging = true;
+    for (const type of DRAG_END) window.addEventListener(type, release, true);
   };
 
-  /** The user let go of what was dragged: its places become part of the document. */
+  /** The user ends a drag: the new positions become part of the document. */
   dropped(moved) {
     this.edit(move(this.view.doc, Object.fromEntries(moved.map(({ id, position }) => [id, [position.x, position.y]]))));
   }
@@ -283,7 +285,7 @@ export class CanvasStore {
     this.#draw(new Set(ids));
   }
 
-  /** One edge and nothing else. */
+  /** Select one edge and nothing else. */
   selectEdge(id) {
     this.select([]);
     this.set({ edges: this.view.edges.map((edge) => (edge.id === id ? { ...edge, selected: true } : edge)) });
@@ -327,7 +329,7 @@ export class CanvasStore {
 
   #reportSelection = () => {
     clearTimeout(this.#selectionTimer);
-    if (this.#held) return;
+    if (this.#dragging) return;
     const ids = this.selected.ids.filter((id) => !isNoteId(id));
     const text = JSON.stringify(ids);
     if (text === this.#selection) return;
@@ -352,7 +354,7 @@ export class CanvasStore {
     save(pipeline, { doc, viewport, past, future, unconfirmed, selected: this.selected.ids, revealed: this.#revealed });
   };
 
-  /** Before the canvas goes: the page is left or closed. */
+  /** Save everything before the page is left or closed. */
   dispose = () => {
     if (this.view.pipeline === null) return;
     if (this.#sendTimer) this.#flush();
@@ -362,7 +364,7 @@ export class CanvasStore {
 }
 
 function byNode(problems) {
-  const found = {};
-  for (const { node, text } of problems) if (node) (found[node] ??= []).push(text);
-  return found;
+  const texts = {};
+  for (const { node, text } of problems) if (node) (texts[node] ??= []).push(text);
+  return texts;
 }

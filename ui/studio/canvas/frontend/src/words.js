@@ -1,25 +1,25 @@
-// What a node says about its state, in one line.
+// The state of a node as text.
 
 export function duration(seconds) {
   const milliseconds = Math.round(seconds * 1000);
   if (milliseconds < 1000) return `${milliseconds} ms`;
   if (milliseconds < 9950) return `${seconds.toFixed(1)} s`;
-  const whole = Math.round(seconds);
-  if (whole < 60) return `${whole} s`;
-  const minutes = Math.floor(whole / 60);
-  return minutes < 60 ? `${minutes} min ${whole % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  const rounded = Math.round(seconds);
+  if (rounded < 60) return `${rounded} s`;
+  const minutes = Math.floor(rounded / 60);
+  return minutes < 60 ? `${minutes} min ${rounded % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
 export const STATE_TITLES = {
   queued: "Queued",
   running: "Running",
   done: "Done",
-  cached: "Cached: taken from an earlier run",
+  cached: "Cached: reused from an earlier run",
   failed: "Failed",
   skipped: "Skipped",
 };
 
-const WORDS = {
+const LINES = {
   idle: ({ text }) => text || null,
   queued: () => "Queued",
   running: ({ text, progress }) => [progress == null ? null : `${Math.round(progress * 100)} %`, text || "Running"].filter(Boolean).join(" · "),
@@ -29,8 +29,8 @@ const WORDS = {
   skipped: ({ text }) => text || "Skipped",
 };
 
-/** A node for those who hear it: what it is, its state, and what the state says. */
-export const spoken = (title, id, { state, text }) => `${title} (${id}), ${state}${text ? `: ${text}` : ""}`;
+/** A node for screen readers: its title, its state, and the text of the state. */
+export const ariaLabelOf = (title, id, { state, text }) => `${title} (${id}), ${state}${text ? `: ${text}` : ""}`;
 
-/** The line under a node's title; null for an idle node with nothing to say. */
-export const stateLine = (state) => WORDS[state.state]?.(state) ?? null;
+/** The line under a node's title; null for an idle node without text. */
+export const stateLine = (state) => LINES[state.state]?.(state) ?? null;

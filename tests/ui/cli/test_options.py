@@ -1,0 +1,31 @@
+"""Commands and options are a promise: scripts of users call them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+from ui.cli.commands import app
+
+STORED = Path(__file__).with_name("options.txt")
+
+
+def described(param: Any) -> str:
+    """Return one line about an argument or an option."""
+    kind = "flag" if getattr(param, "is_flag", False) else "value"
+    if getattr(param, "multiple", False):
+        kind = "values"
+    limits = [str(getattr(param, limit, None)) for limit in ("min", "max")]
+    required = "required" if param.required else "optional"
+    return f"{' '.join(param.opts)} {kind} {required} {'..'.join(limits)} {param.envvar or ''}".strip()
+
+
+def test_every_command_has_the_options_it_always_had():
+    group: Any = get_command(app)
+    lines = []
+    for name, command in [("sylva", group), *sorted(group.commands.items())]:
+        visible = [param for param in command.params if not getattr(param, "hidden", False)]
+        lines += [f"{name}: {each}" for each in sorted(map(described, visible))]
+    assert lines == STORED.read_text().splitlines()
