@@ -75,6 +75,7 @@ def is_finite(number: float) -> bool:
 
 
 def _is_storable(value: object) -> bool:
+    """Return whether a pipeline file can hold the value, and all inside of it."""
     match value:
         case dict():
             return all(map(_is_storable, (*value.keys(), *value.values())))

@@ -82,6 +82,7 @@ def _settings(name: str, pipeline: Pipeline, catalog: NodeTypes) -> Settings:
 
 
 def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each parameter; ``learners.2.kind`` is inside of a list."""
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
@@ -93,6 +94,7 @@ def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def _text(value: object) -> str:
+    """Return a value as a table shows it."""
     return readable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), LONGEST_VALUE)
 
 
@@ -112,6 +114,7 @@ def _choice_text(choice: list[Any] | Range) -> str:
 
 
 def _value_or_default(setting: str, settings: Settings, node: Node, catalog: NodeTypes) -> str:
+    """Return the value of a setting, or the default of its parameter if it is not set."""
     if setting in settings:
         return settings[setting]
     field = _field(setting, node, catalog)
@@ -134,6 +137,7 @@ def _setting_title(setting: str, nodes: Iterable[Node], catalog: NodeTypes) -> s
 
 
 def _field(setting: str, node: Node, catalog: NodeTypes) -> FieldInfo | None:
+    """Return the field that a setting belongs to: a parameter, or a setting of the engine."""
     node_type = catalog.get(node.type)
     params = node_type.params.model_fields if node_type else {}
     return params.get(setting) or NodeSettings.model_fields.get(setting)

@@ -39,6 +39,7 @@ def check_node(
 
 
 def _description_problems(node_type: NodeType) -> Iterator[str]:
+    """Yield what is wrong with the names, the version, the ports and the imports."""
     if not NAME.fullmatch(node_type.name):
         yield f"the name '{node_type.name}' is not lower-case-with-dashes"
     if not node_type.title or not node_type.summary.endswith("."):
@@ -53,6 +54,7 @@ def _description_problems(node_type: NodeType) -> Iterator[str]:
 
 
 def _port_problems(side: str, ports: tuple[Port, ...]) -> Iterator[str]:
+    """Yield what is wrong with the ports of one side."""
     names = [port.name for port in ports]
     if len(set(names)) != len(names):
         yield f"two {side} ports have the same name"
@@ -64,6 +66,7 @@ def _port_problems(side: str, ports: tuple[Port, ...]) -> Iterator[str]:
 
 
 def _param_problems(params: type[NodeParams]) -> Iterator[str]:
+    """Yield what is wrong with the parameters: forms need titles, files need JSON."""
     for name, field in params.model_fields.items():
         if not field.title or not field.description:
             yield f"the parameter '{name}' needs a title and a description"
@@ -75,6 +78,7 @@ def _param_problems(params: type[NodeParams]) -> Iterator[str]:
 
 
 def _run_problems(node_type: NodeType, folder: Path, inputs: Mapping[str, Any], params: NodeParams) -> Iterator[str]:
+    """Yield what is wrong with the outputs of two runs with the same inputs."""
     first, values = _run(node_type, folder / "first", inputs, params)
     promised = {port.name for port in node_type.outputs}
     if set(values) != promised:
@@ -98,6 +102,7 @@ def _columns(value: Any) -> Columns | None:
 def _run(
     node_type: NodeType, folder: Path, inputs: Mapping[str, Any], params: NodeParams
 ) -> tuple[dict[str, Artifact], dict[str, Any]]:
+    """Run the node, store its outputs and read them back; return artifacts and values."""
     workspace = Workspace(folder).create()
     checkpoint = folder / "checkpoint"
     checkpoint.mkdir()
