@@ -18,14 +18,14 @@ from pathlib import Path
 from engine.catalogue import load_catalog
 from engine.crash_points import SUPERVISOR, crash_point
 from engine.errors import SylvaError
-from engine.events import EventLog, LogEntry, RunRow
+from engine.events import EventLog, LogEntry, RunFinished, RunRow, RunStarted, SubtaskUpdate
 from engine.executors import Executor
 from engine.executors.local import LocalExecutor
 from engine.handover import Order, receive_order
 from engine.pipeline_file import parse
 from engine.plan import Plan, RunOptions, make_plan
 from engine.processes import ProcessId, end_leftover, identify, usable_memory, wait_passively
-from engine.run_state import RunState, apply_events, last_jobs, left_in_passing
+from engine.run_state import RunState, apply_events, last_subtasks, updates_left_behind
 from engine.scheduler import Scheduler
 from engine.store import Artifact, Store
 from engine.summaries import summarise
@@ -74,27 +74,26 @@ def _carry_out(log: EventLog, row: RunRow, plan: Plan, request: RunOptions, exec
     outputs = {node: ports for node, ports in finished.items() if node not in todo}
     with log.together():
         _condense(log, row.id, events)
-        log.append(
-            row.id, "run-started", supervisor=identify().to_dict(), todo=[node for node in plan.steps if node in todo]
-        )
+        log.append(row.id, RunStarted(identify(), tuple(node for node in plan.steps if node in todo)))
     # On a cluster only the worker that gets a node knows how much memory there is.
     memory = usable_memory() if request.executor is None else UNBOUNDED_MEMORY
     scheduler = Scheduler(plan, request, row.id, store, log, executor, outputs, memory)
     _obey_signals(scheduler, executor)
     state = scheduler.run()
     store.clear_scratch()
-    log.append(row.id, "run-finished", state=state)
+    log.append(row.id, RunFinished(state))
     with contextlib.suppress(SylvaError):  # who lists the runs summarises it then
         summarise(log, row.id)
     return state
 
 
 def _condense(log: EventLog, run: str, events: Sequence[LogEntry]) -> None:
-    """Write what a killed supervisor left of the jobs inside nodes in one event each, of the same moment."""
-    for node, passing in left_in_passing(events).items():
-        jobs = last_jobs(passing)
-        if jobs and len(passing) > 1:
-            log.append(run, "jobs", node, replaces=passing, moment=passing[-1].time, jobs=jobs)
+    """Replace the updates that a killed supervisor left of a node by one event of the same moment."""
+    for node, updates in updates_left_behind(events).items():
+        subtasks = last_subtasks(updates)
+        if subtasks and len(updates) > 1:
+            event = SubtaskUpdate(node, subtasks)
+            log.append(run, event, replaces=updates, moment=updates[-1].time)
 
 
 def _end_leftovers(before: RunState) -> None:
@@ -115,7 +114,7 @@ def _finished(before: RunState, plan: Plan) -> dict[str, dict[str, Artifact]]:
 def _obey_signals(scheduler: Scheduler, executor: Executor) -> None:
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: scheduler.cancel())
-    # The fork server's end must be noticed while waiting.
+    # The end of the fork server must be noticed while waiting.
     signal.signal(signal.SIGCHLD, lambda *_: executor.wake())
 
 

@@ -17,7 +17,7 @@ from deepforest.forest.kernel_cache import PARTS, is_ready, kernel_folder, start
 from engine import sandbox
 from engine.catalogue import NodeCatalog, load_catalog
 from engine.errors import BadInput, SylvaError
-from engine.events import EventLog
+from engine.events import EventLog, RunFinished
 from engine.files import Files
 from engine.launch import Launcher, find_all_problems, new_run, request_cancel
 from engine.pipeline import Pipeline
@@ -81,7 +81,7 @@ class Studio:
             try:
                 self.launcher.start(self.workspace, run)
             except SylvaError:
-                log.append(run, "run-finished", state="interrupted")
+                log.append(run, RunFinished("interrupted"))
                 raise
         return run
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from engine.events import EventLog, LogEntry, RunRow
+from engine.events import EventLog, NodeCached, NodeStarted, RunEvent, RunFinished, RunRow, RunStarted
 from engine.run_state import RunState, apply_events, mark_interrupted_if_dead
 
 ENDINGS = {"finished": "done", "failed": "failed", "retrying": "failed", "stopped": "cancelled", "reopened": "failed"}
@@ -48,25 +48,27 @@ class Watch:
         """Take in what is new; the present state."""
         events = log.events(self.row.id, self.told.last_event)
         attempt = self.told.attempt
-        for event in events:
-            attempt += event.kind == "run-started"
-            self._draw_on(event, attempt)
-            self.heard = max(self.heard, event.time)  # jobs of a killed attempt may be written anew
+        for entry in events:
+            attempt += isinstance(entry.event, RunStarted)
+            self._draw_on(entry.event, entry.time, attempt)
+            # Subtasks of a killed attempt may be written again later.
+            self.heard = max(self.heard, entry.time)
         self.told = apply_events(self.told, events)
         return mark_interrupted_if_dead(self.told)
 
-    def _draw_on(self, event: LogEntry, attempt: int) -> None:
-        match event.kind:
-            case "run-started":  # whoever was at work before was cut off
+    def _draw_on(self, event: RunEvent, moment: float, attempt: int) -> None:
+        match event:
+            case RunStarted():  # what ran before was interrupted
                 self._end(self._open(), self.heard, "interrupted")
-            case "run-finished":
-                self._end(self._open(), event.time, str(event.data.get("state", "interrupted")))
-            case "started":
-                self.spans.append(Span(str(event.node), event.time, None, "running", attempt))
-            case "cached":
-                self.spans.append(Span(str(event.node), event.time, event.time, "cached", attempt))
-            case ending if ending in ENDINGS:
-                self._end((at for at in self._open() if self.spans[at].node == event.node), event.time, ENDINGS[ending])
+            case RunFinished(state):
+                self._end(self._open(), moment, state)
+            case NodeStarted(node):
+                self.spans.append(Span(node, moment, None, "running", attempt))
+            case NodeCached(node):
+                self.spans.append(Span(node, moment, moment, "cached", attempt))
+            case _ if event.kind in ENDINGS:
+                open_spans = [at for at in self._open() if self.spans[at].node == event.node]
+                self._end(open_spans, moment, ENDINGS[event.kind])
 
     def _open(self) -> list[int]:
         return [at for at, span in enumerate(self.spans) if span.end is None]

@@ -11,12 +11,13 @@ import pytest
 from engine.catalogue import load_catalog
 from engine.edits import revise_params, set_description, set_label, set_name, set_params
 from engine.errors import BadInput, SylvaError
-from engine.events import EventLog
+from engine.events import EventLog, RunFinished, RunStarted
 from engine.pipeline import Edge, Node, Pipeline, changed
 from engine.pipeline_file import dumps
 from engine.pipeline_library import Library
 from engine.processes import identify
 from engine.workspace import Workspace
+from tests.run_events import append_stored
 from ui.studio.builder.open_pipeline import DELETED, OpenPipeline
 from ui.studio.canvas import Edited
 from ui.studio.canvas.protocol import Revision, take
@@ -294,11 +295,11 @@ def test_what_goes_wrong_is_told_and_problems_are_kept_for_that_document(desk: O
 def test_the_last_run_is_followed_and_a_changed_pipeline_is_run_anew(desk: OpenPipeline):
     with EventLog(desk.library.workspace) as log:
         run = log.create_run("Wine", dumps(desk.document), {"pipeline": desk.pipeline})
-        log.append(run, "run-started", supervisor=identify().to_dict(), todo=["load"])
+        log.append(run, RunStarted(identify(), ("load",)))
         desk.follow(log)
         assert desk.running and desk.run is not None and desk.run.nodes["load"].state == "queued"
-        log.append(run, "failed", "load", error={"kind": "bad-input", "message": "no", "field": None})
-        log.append(run, "run-finished", state="failed")
+        append_stored(log, run, "failed", "load", error={"kind": "bad-input", "message": "no", "field": None})
+        log.append(run, RunFinished("failed"))
         desk.follow(log)
     assert not desk.running
     assert desk.run is not None and desk.run.nodes["load"].state == "failed"
@@ -310,7 +311,7 @@ def test_the_last_run_is_followed_and_a_changed_pipeline_is_run_anew(desk: OpenP
 def test_a_run_whose_pipeline_cannot_be_read_is_followed_all_the_same(desk: OpenPipeline):
     with EventLog(desk.library.workspace) as log:
         run = log.create_run("Wine", "{", {"pipeline": desk.pipeline})
-        log.append(run, "run-finished", state="failed")
+        log.append(run, RunFinished("failed"))
         desk.follow(log)
     assert desk.run is not None and desk.run.state == "failed"
     assert desk.run_document is None

@@ -10,6 +10,7 @@ from engine.catalogue import load_catalog
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
 from engine.values import Report
+from tests.run_events import append_stored
 from tests.ui.studio.compare.lab import judged_run, pipeline
 from tests.ui.studio.runs.lab import DONE
 from ui.studio.compare.leaderboard import (
@@ -229,5 +230,5 @@ def test_a_run_that_went_on_is_read_again(studio: Studio) -> None:
     with studio.log() as log:
         assert [each.judged.title for each in boards.lines(log, log.runs())] == ["First"]
         output = studio.store.put("report", evaluation("Second")).to_dict()
-        log.append(run, "finished", "evaluate_two", **{**DONE, "outputs": {"report": output}})
+        append_stored(log, run, "finished", "evaluate_two", **{**DONE, "outputs": {"report": output}})
         assert [each.judged.title for each in boards.lines(log, log.runs())] == ["First", "Second"]

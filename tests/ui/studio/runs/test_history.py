@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from engine.catalogue import load_catalog
-from engine.events import EventLog, RunRow
+from engine.events import EventLog, RunFinished, RunRow
 from engine.run_state import RunState
 from engine.values import Report
 from engine.workspace import Workspace
+from tests.run_events import append_stored
 from tests.ui.studio.runs.lab import DONE, GONE, STARTED, probes, written
 from ui.studio.runs.history import History, final_reports, headline_of
 from ui.studio.session import Studio
@@ -99,9 +100,9 @@ def test_a_finished_run_that_goes_on_is_noticed(studio: Studio) -> None:
     history = History(studio.store)
     with studio.log() as log:
         assert history.newest(log)[0][0].state == "failed"
-        log.append(run, "run-started", supervisor=GONE, todo=["a"])
+        append_stored(log, run, "run-started", supervisor=GONE, todo=["a"])
         assert history.newest(log)[0][0].state == "interrupted"
-        log.append(run, "run-finished", state="done")
+        log.append(run, RunFinished("done"))
         assert history.newest(log)[0][0].state == "done"
 
 

@@ -9,6 +9,7 @@ import pytest
 from engine.catalogue import load_catalog
 from engine.run_state import NodeState, RunState, run_state
 from engine.workspace import Workspace
+from tests.run_events import append_stored
 from tests.ui.studio.runs.lab import DONE, ERROR, STARTED, Event, probes, written
 from ui.studio.runs.watch import Watch, spotlight
 from ui.studio.session import Studio
@@ -67,7 +68,7 @@ def test_looking_at_each_step_comes_to_the_same_as_looking_once(studio: Studio) 
     with studio.log() as log:
         often, once = Watch(log.run(run)), Watch(log.run(run))
         for kind, node, facts in steps:
-            log.append(run, kind, node, **facts)
+            append_stored(log, run, kind, node, **facts)
             seen = often.look(log)
         assert seen == once.look(log) == run_state(log, log.run(run))
         assert often.spans == once.spans
