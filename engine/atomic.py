@@ -1,18 +1,39 @@
-"""Files that are whole or not there, also after a power cut."""
+"""Change files so that readers see the old or the new state, never a part; also after a power cut.
+
+- ``replacing``    write a file beside another, then put it in its place
+- ``swap_folder``  put a finished folder in the place of another
+- ``sync``         make a file or a folder durable
+- ``lock``         the one lock between processes: shared or exclusive, with or without patience
+- ``read_lock``, ``write_lock``  locks of a folder that is read, or replaced, as a whole
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+from engine.errors import SylvaError
+
+POLL_SECONDS = 0.02
+OLD = "old"
+"""Where ``write_lock`` keeps the folder that is being replaced."""
+
+
+class Busy(SylvaError):
+    """Another process holds the lock."""
+
+
+# Files and folders
+
 
 def sync(path: Path) -> None:
-    """Have the disk keep a file's bytes, or a folder's names."""
+    """Write a file's bytes, or a folder's names, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -21,16 +42,161 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file to be filled; it then takes the place of ``path``, which readers see old or new, never half."""
-    temporary = path.with_name(f".{path.name[:100]}.{uuid4().hex[:8]}.unfinished")
+def replacing(path: Path, folder: Path | None = None) -> Iterator[Path]:
+    """Yield a temporary file to fill; it then replaces ``path`` in one step.
+
+    The temporary file lies beside ``path``, or in ``folder``, which must be on the same disk.
+    """
+    name = f".{path.name[:100]}.{uuid4().hex[:8]}.unfinished"
+    temporary = (folder or path.parent) / name
     try:
         yield temporary
         with contextlib.suppress(FileNotFoundError):
             shutil.copymode(path, temporary)
-        sync(temporary)
-        temporary.replace(path)
-        sync(path.parent)
+        put_in_place(temporary, path)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def put_in_place(file: Path, path: Path) -> None:
+    """Replace ``path`` by a finished file on the same disk."""
+    sync(file)
+    file.replace(path)
+    sync(path.parent)
+
+
+def swap_folder(new: Path, folder: Path, old: Path) -> None:
+    """Put ``new`` in the place of ``folder``, which moves to ``old`` if it exists."""
+    for path in (*new.rglob("*"), new):
+        sync(path)
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
+    sync(folder.parent)
+
+
+# Locks
+
+
+@contextmanager
+def lock(
+    path: Path,
+    *,
+    shared: bool = False,
+    patience: float | None = None,
+    busy: str = "Another process is at work there; try again later.",
+    on_wait: Callable[[], None] | None = None,
+    create_folder: bool = False,
+) -> Iterator[int]:
+    """Hold the lock of the file ``path``; yield its handle, which may be passed to another process.
+
+    The kernel releases the lock when the last process that holds it ends, however it ends.
+
+    Parameters
+    ----------
+    shared:
+        Whether others may hold the lock at the same time, as long as they share it too.
+    patience:
+        How many seconds to wait before ``Busy`` is raised with the text ``busy``; ``None`` waits
+        without end.
+    on_wait:
+        Called once if another process holds the lock.
+    create_folder:
+        Whether to create the folder of the file, also if it disappears meanwhile.
+    """
+    import fcntl
+
+    mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    deadline = None if patience is None else time.monotonic() + patience
+    waiting = False
+    while True:
+        if create_folder:
+            path.parent.mkdir(exist_ok=True)
+        try:
+            # For reading and writing: over NFS a shared lock needs the one, an exclusive lock the other.
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:
+            if create_folder:
+                continue  # the folder was removed right after it was created
+            raise
+        try:
+            if not _try_lock(handle, mode):
+                if on_wait and not waiting:
+                    on_wait()
+                waiting = True
+                _wait_for_lock(handle, mode, deadline, busy)
+            # A lock only counts if the file is still the same: its last holder may have removed it.
+            if _is_same(handle, path):
+                yield handle
+                return
+        finally:
+            os.close(handle)
+
+
+def _try_lock(handle: int, mode: int) -> bool:
+    import fcntl
+
+    try:
+        fcntl.flock(handle, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _wait_for_lock(handle: int, mode: int, deadline: float | None, busy: str) -> None:
+    import fcntl
+
+    if deadline is None:
+        fcntl.flock(handle, mode)
+        return
+    while time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+        if _try_lock(handle, mode):
+            return
+    raise Busy(busy)
+
+
+def _is_same(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def read_lock(folder: Path) -> Iterator[None]:
+    """Keep ``folder`` from being replaced meanwhile; without effect where no file may be written."""
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            held.enter_context(lock(_lock_beside(folder), shared=True))
+        yield
+
+
+@contextmanager
+def write_lock(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder beside ``folder`` to work in; other readers and writers of ``folder`` wait.
+
+    What a process that was killed left there is removed; a folder it had already moved away comes back.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = folder.with_name(f".{folder.name}.unfinished")
+    with lock(_lock_beside(folder)):
+        _clear(temporary, folder)
+        temporary.mkdir()
+        try:
+            yield temporary
+        finally:
+            _clear(temporary, folder)
+
+
+def _lock_beside(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.lock")
+
+
+def _clear(temporary: Path, folder: Path) -> None:
+    old = temporary / OLD
+    if old.exists() and not folder.exists():
+        old.rename(folder)
+    if temporary.exists():
+        shutil.rmtree(temporary)

@@ -13,10 +13,10 @@ from pydantic import JsonValue
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-from engine.branches import with_values
 from engine.node_types import NodeType
 from engine.pipeline import Node, NodeSettings, Pipeline, Sweep, changed
 from engine.problems import BadSweep
+from engine.sweeps import with_param_values
 from engine.validation import Types, unknown_node
 
 
@@ -71,7 +71,7 @@ def apply_branch(document: Pipeline, catalogue: Types, values: Mapping[str, Mapp
     """Give nodes the values of one branch of their sweeps, and end these sweeps."""
     for name, chosen in values.items():
         try:
-            params = with_values(_existing(document, name).params, dict(chosen))
+            params = with_param_values(_existing(document, name).params, dict(chosen))
         except LookupError:
             message = "the node has no such parameter any more; run the sweep again"
             raise BadSweep(message, node=name, field="sweep") from None

@@ -23,10 +23,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
-from engine.wording import readable
+from engine.text import readable
 
 if TYPE_CHECKING:
-    from engine.node_types import NodeParams, NodeType
+    from engine.node_types import Branch, NodeParams, NodeType
     from engine.params import Types
     from engine.pipeline import Pipeline
     from engine.plan import Plan, PlannedNode
@@ -58,6 +58,10 @@ class Names:
     gathered: Mapping[str, Mapping[str, Raw]]
     """By port, what feeds an input that takes many edges: the variables by the ids of the nodes they come from."""
     outputs: Mapping[str, Raw]
+    branch: Branch | None
+    """The branch of a sweep that the node evaluates."""
+    branches: Mapping[str, list[Branch | None]]
+    """By port, the branches that a comparison is fed by, in the order of ``gathered``."""
     local: Callable[[str], Raw]
     """A variable for a thing in between, that no other node uses: ``local("rows")``."""
 
@@ -137,7 +141,14 @@ class _Variables:
             else:
                 inputs[port] = self._outputs[sources[0]]
         outputs = {port.name: self._outputs[step.id, port.name] for port in step.type.outputs}
-        return Names(inputs, gathered, outputs, lambda stem: self.free(f"{step.id}_{stem}"))
+        return Names(
+            inputs,
+            gathered,
+            outputs,
+            step.branch,
+            step.branches,
+            lambda stem: self.free(f"{step.id}_{stem}"),
+        )
 
 
 # The parts of the script

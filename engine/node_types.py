@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from engine.errors import BadInput, Cancelled
 from engine.files import Files
@@ -37,6 +37,8 @@ Kind = Literal["number", "category", "bool", "time", "text"]
 Role = Literal["feature", "target", "id", "time", "weight", "ignore"]
 SubtaskState = Literal["waiting", "running", "done", "kept", "failed"]
 """What can be said of a job inside a node; ``kept``: it was finished before a kill and is not repeated."""
+MAX_LABEL = 200
+"""Characters of a title on the canvas and in a leaderboard."""
 Category = Literal["Data", "Prepare", "Learn", "Apply", "Judge", "Save"]
 
 
@@ -52,6 +54,11 @@ class Port:
     """An input that takes any number of edges; ``run`` gets a list, in the order of the edges."""
     accepts: tuple[PortType, ...] = ()
     """Further types this input takes besides its own."""
+    role: Literal["", "evaluation"] = ""
+    """``evaluation``: an output that says how good a model is, or an input that compares such outputs.
+
+    The branches of a sweep are compared by these ports.
+    """
 
     def takes(self, port_type: str) -> bool:
         """Whether an output of ``port_type`` may be plugged in here."""
@@ -62,6 +69,25 @@ class NodeParams(BaseModel):
     """Base of every node's parameters: no coercion, no unknown fields, no NaN or infinity."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One branch of a sweep, for nodes that evaluate and compare."""
+
+    subject: str
+    """What is evaluated: the title of the model."""
+    label: str
+    """The values in a few words: ``γ=0.6 trees=50``."""
+    values: Mapping[str, JsonValue]
+    """The values, by column of a leaderboard."""
+    titles: Mapping[str, str]
+    """The titles of these columns on screen."""
+
+    def title(self, name: str = "") -> str:
+        """Return the title of an evaluation in this branch; ``name`` replaces the subject."""
+        title = f"{name or self.subject} {self.label}"
+        return title if len(title) <= MAX_LABEL else f"{title[: MAX_LABEL - 1]}…"
 
 
 FORM = "x-form"
@@ -114,6 +140,10 @@ class NodeContext:
     threads: int = 1
     sources: Mapping[str, list[str]] = field(default_factory=dict)
     """For each input port, the ids of the nodes it is fed by."""
+    branch: Branch | None = None
+    """The branch of a sweep that the node is in; given to nodes with an ``evaluation`` output."""
+    branches: Mapping[str, list[Branch | None]] = field(default_factory=dict)
+    """For each ``evaluation`` input, the branches it is fed by, in the order of ``sources``."""
     on_progress: Callable[[float, str], None] = lambda fraction, text: None
     on_log: Callable[[str], None] = lambda text: None
     on_subtask: Callable[[tuple[str, ...], SubtaskState, float | None], None] = lambda place, state, seconds: None
@@ -209,6 +239,11 @@ class NodeType:
     python: Python | None = None
     """How a node of this type reads in a Python script; without it, pipelines that have one cannot be exported."""
 
+    @property
+    def evaluation_output(self) -> Port | None:
+        """The port at which the node says how good a model is."""
+        return next((port for port in self.outputs if port.role == "evaluation"), None)
+
     def input(self, name: str) -> Port | None:
         """The input port of that name."""
         return next((port for port in self.inputs if port.name == name), None)
@@ -216,3 +251,7 @@ class NodeType:
     def output(self, name: str) -> Port | None:
         """The output port of that name."""
         return next((port for port in self.outputs if port.name == name), None)
+
+
+NodeTypes = Mapping[str, NodeType]
+"""Node types by name: a ``NodeCatalog``, or a plain dictionary."""

@@ -9,31 +9,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from engine.errors import BadInput
-from engine.node_types import NodeParams, NodeType
+from engine.node_types import NodeParams, NodeType, NodeTypes
 from engine.pipeline import Node, Pipeline
-from engine.problems import (
-    BadParam,
-    InvalidPipeline,
-    MissingParam,
-    Problem,
-    UnknownNode,
-    UnknownParam,
-    UnknownType,
-    explain,
-    listed,
-    shown,
-    suggest,
-)
+from engine.problems import BadParam, InvalidPipeline, MissingParam, Problem, UnknownNode, UnknownParam, UnknownType
+from engine.text import explain, listed, shown, suggest
 
-Types = Mapping[str, NodeType]
-"""Node types by name: a ``NodeCatalog``, or a plain dictionary."""
+Types = NodeTypes
 
 
 def params_of(document: Pipeline, catalogue: Types, node_id: str) -> NodeParams:
@@ -115,7 +103,7 @@ def _param_problem(name: str, node_type: NodeType, place: tuple[str | int, ...],
             return MissingParam("a value is needed; add it", node=name, field=field)
         case "extra_forbidden":
             known = list(node_type.params.model_fields) if len(place) == 1 else []
-            otherwise = f"there are {listed(known)}" if known else "remove it"
+            otherwise = f"there are {listed(known, most=12)}" if known else "remove it"
             near = suggest(str(place[-1]), known, otherwise)
             return UnknownParam(f"'{node_type.name}' has no such field; {near}", node=name, field=field)
     return BadParam(explain(errors), node=name, field=field)

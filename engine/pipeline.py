@@ -2,7 +2,6 @@
 
 - ``Pipeline``, ``Node``, ``NodeSettings``, ``Sweep``, ``Edge``, ``PortRef``, ``Note``  what a pipeline holds
 - ``changed``                      a model with other values, checked like a new one
-- ``dependencies``, ``in_order``   which node reads from which, and every node after those it reads from
 - ``value_problems``, ``translated``  what is wrong with plain JSON data, as ``Problem``s that name node and field
 
 ``pipeline_file`` reads and writes documents. This module knows the shape of a document only; ``validate`` knows
@@ -11,11 +10,9 @@ whether its types, parameters and edges fit.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 from collections.abc import Iterable, Iterator, Set
-from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import AllowInfNan, BaseModel, ConfigDict, Discriminator, Field, JsonValue, Strict, Tag, ValidationError
@@ -24,19 +21,8 @@ from pydantic.functional_validators import AfterValidator, PlainValidator
 from pydantic.json_schema import WithJsonSchema
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from engine.problems import (
-    BadName,
-    BadStructure,
-    BadText,
-    DuplicateKey,
-    NotFinite,
-    Problem,
-    TooDeep,
-    TooLarge,
-    explain,
-    shown,
-    suggest,
-)
+from engine.problems import BadName, BadStructure, BadText, DuplicateKey, NotFinite, Problem, TooDeep, TooLarge
+from engine.text import explain, shown, suggest
 
 MAX_VALUES = 500_000
 MAX_DEPTH = 32
@@ -214,29 +200,6 @@ def changed(model: ModelType, place: Place = (), /, **values: object) -> ModelTy
         return type(model).model_validate({**dict(model), **values}, by_name=True)
     except ValidationError as error:
         raise next(translated(error, place)) from None
-
-
-# Which node reads from which
-
-
-def dependencies(document: Pipeline) -> Iterator[tuple[str, str]]:
-    """Pairs of a node and one that reads from it; edges of unknown nodes and to oneself are left out."""
-    for edge in document.edges:
-        source, target = edge.source.node, edge.target.node
-        if source != target and source in document.nodes and target in document.nodes:
-            yield source, target
-
-
-def in_order(document: Pipeline) -> Iterator[str]:
-    """Every node after those it reads from; nodes on or behind a cycle are left out."""
-    sorter = TopologicalSorter[str](dict.fromkeys(document.nodes, ()))
-    for source, target in dependencies(document):
-        sorter.add(target, source)
-    with contextlib.suppress(CycleError):  # what does not depend on the cycle still comes
-        sorter.prepare()
-    while ready := sorter.get_ready():
-        yield from ready
-        sorter.done(*ready)
 
 
 # What is wrong with single values

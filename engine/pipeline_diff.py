@@ -12,11 +12,11 @@ from typing import Any
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from engine.branches import param_words
 from engine.catalogue import NodeCatalog
 from engine.node_types import NodeType
 from engine.pipeline import Node, NodeSettings, Pipeline, Range, Sweep
-from engine.wording import readable
+from engine.sweeps import param_label
+from engine.text import readable
 
 ABSENT, THERE, UNSET = "not there", "there", "–"
 LONGEST_VALUE = 200
@@ -101,7 +101,7 @@ def _text(value: object) -> str:
 def _sweep_words(sweep: Sweep, node_type: NodeType | None) -> str:
     """``γ: 0.5, 0.9; μ: 1 to 4; 10 drawn``."""
     tried = {**sweep.grid, **sweep.random}
-    parts = [f"{param_words(name, node_type)}: {_values_words(choice)}" for name, choice in tried.items()]
+    parts = [f"{param_label(name, node_type)}: {_values_words(choice)}" for name, choice in tried.items()]
     return readable("; ".join([*parts, *([f"{sweep.trials} drawn"] if sweep.random else [])]), LONGEST_VALUE)
 
 

@@ -30,8 +30,8 @@ from engine.problems import (
     TooLarge,
     Unreadable,
     WrongFormat,
-    shown,
 )
+from engine.text import shown
 
 FORMAT = "sylva-pipeline"
 VERSION = 1

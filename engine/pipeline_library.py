@@ -9,7 +9,6 @@ The name of a file is the pipeline's id and stays; its title is the document's o
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import stat
@@ -22,11 +21,13 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
+from engine.atomic import lock
 from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.pipeline import Pipeline
 from engine.pipeline_file import read, write
-from engine.problems import InvalidPipeline, Unreadable, shown
+from engine.problems import InvalidPipeline, Unreadable
+from engine.text import shown
 from engine.workspace import Workspace
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -162,8 +163,7 @@ class Library:
         """One change at a time, whichever process makes it."""
         self.workspace.create()
         try:
-            with (self.folder / ".lock").open("a") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with lock(self.folder / ".lock"):
                 yield
         except OSError as error:
             raise SylvaError(f"The folder {self.folder} cannot be written: {error.strerror}.") from error

@@ -11,15 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
-from engine.node_types import NodeParams, NodeType
+from engine.graph import PipelineGraph
+from engine.node_types import Branch, NodeParams, NodeType
 from engine.params import Types, params_of
 from engine.pipeline import NodeSettings, Pipeline, PortRef
-from engine.sweeps import expansion
+from engine.sweeps import expand
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -83,6 +84,10 @@ class PlannedNode:
     """The output ports that feed each input port."""
     force: bool = False
     """Whether only a result that this run made counts."""
+    branch: Branch | None = None
+    """The branch of a sweep the node is in, if it evaluates one."""
+    branches: dict[str, list[Branch | None]] = field(default_factory=dict)
+    """For each input that compares evaluations, the branches it is fed by."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +115,10 @@ class Plan:
     def unfinished(self, finished: Collection[str], intact: Callable[[str], bool]) -> set[str]:
         """Return the nodes that are left: unfinished ones, and those they need whose output is gone."""
         todo = set(self.steps) - set(finished)
-        unchecked = list(todo)
-        while unchecked:
-            for parent in self.parents(unchecked.pop()) - todo:
-                if not intact(parent):
-                    todo.add(parent)
-                    unchecked.append(parent)
+        # Backwards, since a node that has to run again may need the output of the nodes before it.
+        for node in reversed(self.steps):
+            if node not in todo and not todo.isdisjoint(self.children(node)) and not intact(node):
+                todo.add(node)
         return todo
 
 
@@ -127,15 +130,15 @@ def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan
     """
     import networkx as nx
 
-    whole = expansion(document, catalogue)
-    document, to, start = whole.document, whole.up_to(request.to), whole.of(request.force_from)
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(document.nodes)
-    graph.add_edges_from((edge.source.node, edge.target.node) for edge in document.edges)
+    expanded = expand(document, catalogue)
+    document = expanded.pipeline
+    to, start = expanded.up_to(request.to), expanded.copies_of(request.force_from)
+    nodes = PipelineGraph(document)
+    graph = nodes.graph
     _must_exist(graph, to, "--to")
     _must_exist(graph, start, "--from")
-    force = _reached(start, graph.successors)
-    wanted = _reached(to or force or graph, graph.predecessors)
+    force = nodes.downstream(start)
+    wanted = nodes.upstream(to or force or graph)
     if unreached := set(start) - wanted:
         raise BadInput(f"--from {', '.join(sorted(unreached))}: --to {', '.join(request.to)} does not depend on it.")
     inputs = _inputs(document)
@@ -150,8 +153,22 @@ def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan
             document.nodes[node].settings,
             inputs.get(node, {}),
             force=node in force or not node_type.cacheable,
+            branch=expanded.branches.get(node) if node_type.evaluation_output else None,
+            branches=_branches(node_type, inputs.get(node, {}), expanded.branches),
         )
     return Plan(graph.subgraph(wanted).copy(), steps)
+
+
+def _branches(
+    node_type: NodeType, inputs: Mapping[str, list[PortRef]], branches: Mapping[str, Branch]
+) -> dict[str, list[Branch | None]]:
+    """Return the branches behind the inputs that compare evaluations; nothing if there are none."""
+    behind = {}
+    for port in node_type.inputs:
+        sources = [branches.get(ref.node) for ref in inputs.get(port.name, ())]
+        if port.role == "evaluation" and any(sources):
+            behind[port.name] = sources
+    return behind
 
 
 def cache_key(
@@ -160,12 +177,13 @@ def cache_key(
     inputs: Mapping[str, Sequence[str]],
     sources: Mapping[str, Sequence[str]],
     fingerprint: str = "",
+    branches: Sequence[Branch | None] = (),
 ) -> str:
     """Return a hash of everything the result of a node depends on, and of nothing else.
 
     ``inputs`` are content digests, ``sources`` the nodes they come from, ``fingerprint`` identifies
-    what the node reads from outside. Content counts, not history: a node above that ran again with
-    the same outcome changes no key below it.
+    what the node reads from outside, ``branches`` are those of a sweep that it evaluates. Content
+    counts, not history: a node above that ran again with the same outcome changes no key below it.
     """
     many = {port.name for port in node_type.inputs if port.many}
     content: dict[str, Any] = {
@@ -177,18 +195,10 @@ def cache_key(
         "sources": {port: list(nodes) for port, nodes in sources.items() if port in many},
         "outside": fingerprint,
     }
+    # Only where there are branches: a node outside a sweep keeps the key that it has always had.
+    if any(branches):
+        content["branches"] = [branch and asdict(branch) for branch in branches]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _reached(nodes: Iterable[str], neighbours: Callable[[str], Iterable[str]]) -> set[str]:
-    """Return the nodes and all that can be reached from them."""
-    reached = set(nodes)
-    pending = list(reached)
-    while pending:
-        new = set(neighbours(pending.pop())) - reached
-        reached |= new
-        pending += new
-    return reached
 
 
 def _must_exist(graph: nx.DiGraph[str], nodes: Collection[str], option: str) -> None:

@@ -2,21 +2,18 @@
 
 - ``Problem``          one thing that is wrong, with the node and the field where it is; its subclasses are the reasons
 - ``InvalidPipeline``  all the problems of a document, raised together
-- ``explain``          what pydantic found, in plain words
-- ``suggest``, ``shown``  the nearest known name, and a value made fit for a message
 """
 
 from __future__ import annotations
 
-import difflib
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from engine.errors import SylvaError
+from engine.text import shown
 
 if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
+    pass
 
 LONGEST_SHOWN = 80
 
@@ -238,99 +235,3 @@ class InvalidPipeline(SylvaError):
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.problems))
-
-
-def shown(value: object) -> str:
-    """A value as a message shows it: short, quoted if it is text, nothing in it that a terminal would obey."""
-    match value:
-        case str():
-            return repr(value if len(value) <= LONGEST_SHOWN else f"{value[:LONGEST_SHOWN]}…")
-        case list() | tuple():
-            return "a list"
-        case Mapping():
-            return "an object"
-        case int() | float() | None:
-            return json.dumps(value) if value is None or abs(value) < 10**LONGEST_SHOWN else "the number"
-    return f"a {type(value).__name__}"
-
-
-def suggest(word: str, known: Iterable[str], otherwise: str) -> str:
-    """``did you mean 'table'?``, or ``otherwise`` when no known name is near."""
-    if len(word) > LONGEST_SHOWN:
-        return otherwise
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f"did you mean {shown(near[0])}?" if near else otherwise
-
-
-def listed(names: Iterable[str], *, most: int = 12) -> str:
-    """``a, b, c``, cut short when there are many."""
-    names = list(names)
-    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
-
-
-_WHOLE_NUMBER = ("{value} is not a whole number", "give a whole number")
-_NUMBER = ("{value} is not a number", "give a number")
-_SWITCH = ("{value} is neither true nor false", "give true or false, without quotes")
-_LIST = ("{value} is not a list", "give a list in square brackets")
-_OBJECT = ("{value} is not an object", "give an object in curly brackets")
-_CHOICE = ("{value} is not one of the choices", "give {expected}")
-_NOT_FINITE = ("the number is not finite", "give an ordinary number")
-
-_EXPLANATIONS: Mapping[str, tuple[str, str]] = {
-    "missing": ("it is missing", "add it"),
-    "extra_forbidden": ("there is no such field", "remove it"),
-    "string_type": ("{value} is not text", "give text in quotes"),
-    "string_unicode": ("the text holds half a character", "remove it"),
-    "string_too_long": ("the text is too long", "give at most {max_length} characters"),
-    "string_too_short": ("the text is too short", "give {min_length} or more characters"),
-    "string_pattern_mismatch": ("{value} does not have the right form", "give text that matches {pattern}"),
-    "int_type": _WHOLE_NUMBER,
-    "int_from_float": _WHOLE_NUMBER,
-    "int_parsing": _WHOLE_NUMBER,
-    "float_type": _NUMBER,
-    "float_parsing": _NUMBER,
-    "finite_number": _NOT_FINITE,
-    "bool_type": _SWITCH,
-    "bool_parsing": _SWITCH,
-    "none_required": ("{value} does not fit", "give null"),
-    "list_type": _LIST,
-    "tuple_type": _LIST,
-    "set_type": _LIST,
-    "dict_type": _OBJECT,
-    "model_type": _OBJECT,
-    "model_attributes_type": _OBJECT,
-    "greater_than": ("{value} is too small", "give a number above {gt}"),
-    "greater_than_equal": ("{value} is too small", "give {ge} or more"),
-    "less_than": ("{value} is too large", "give a number below {lt}"),
-    "less_than_equal": ("{value} is too large", "give {le} or less"),
-    "multiple_of": ("{value} does not fit", "give a multiple of {multiple_of}"),
-    "too_long": ("there are too many entries", "give at most {max_length}"),
-    "too_short": ("there are too few entries", "give {min_length} or more"),
-    "literal_error": _CHOICE,
-    "enum": _CHOICE,
-    "union_tag_invalid": ("its {discriminator} '{tag}' is not known", "give one of {expected_tags}"),
-    "union_tag_not_found": ("{value} does not say its {discriminator}", "add it"),
-}
-
-
-def explain(errors: Sequence[ErrorDetails]) -> str:
-    """What pydantic found at one place, in plain words; several errors are the branches of a union."""
-    said = list(dict.fromkeys(_what_and_how(error) for error in errors))
-    if len(said) == 1:
-        return "; ".join(part for part in said[0] if part)
-    return f"{shown(errors[0]['input'])} does not fit; " + ", or ".join(how or what for what, how in said)
-
-
-def _what_and_how(error: ErrorDetails) -> tuple[str, str]:
-    value, facts = shown(error["input"]), error.get("ctx", {})
-    if error["type"] in _EXPLANATIONS:
-        what, how = _EXPLANATIONS[error["type"]]
-        numbers = {name: _plain(fact) for name, fact in facts.items()}
-        return what.format(value=value, **numbers), how.format(**numbers)
-    if error["type"] in ("value_error", "assertion_error"):
-        return str(facts["error"]), ""
-    return f"{value} does not fit", error["msg"].replace("Input should be", "give").removesuffix(".")
-
-
-def _plain(fact: object) -> object:
-    return int(fact) if isinstance(fact, float) and fact.is_integer() else fact

@@ -132,7 +132,8 @@ class Scheduler:
         fingerprint = ""
         if node.type.fingerprint:
             fingerprint = node.type.fingerprint(node.params, self.files)
-        return cache_key(node.type, node.params, digests, _sources(node), fingerprint)
+        branches = [node.branch, *chain.from_iterable(node.branches.values())]
+        return cache_key(node.type, node.params, digests, _sources(node), fingerprint, branches)
 
     def _usable_result(self, node: PlannedNode) -> CacheEntry | None:
         result = self.store.find(self.keys[node.id])
@@ -170,6 +171,8 @@ class Scheduler:
             key=self.keys[node.id],
             inputs=self._inputs(node),
             sources=_sources(node),
+            branch=node.branch,
+            branches=node.branches,
             force=node.force,
             allow_absolute=request.allow_absolute,
             threads=max(1, len(os.sched_getaffinity(0)) // max(1, at_once)),

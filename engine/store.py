@@ -27,7 +27,7 @@ from uuid import uuid4
 
 from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
-from engine.atomic import sync
+from engine.atomic import replacing, sync
 from engine.crash_points import crash_point
 from engine.errors import CorruptObject, SylvaError
 from engine.values import VALUES, Savable
@@ -126,11 +126,8 @@ class Store:
     def record(self, result: CacheEntry) -> None:
         """Record the result of a key. From this moment on the work is finished."""
         path = self._record_path(result.key)
-        temporary = self._scratch() / uuid4().hex
-        temporary.write_text(json.dumps(asdict(result)), encoding="utf-8")
-        sync(temporary)
-        temporary.replace(path)
-        sync(path.parent)
+        with replacing(path, self._scratch()) as temporary:
+            temporary.write_text(json.dumps(asdict(result)), encoding="utf-8")
         crash_point("after-record", result.node)
 
     def find(self, key: str) -> CacheEntry | None:

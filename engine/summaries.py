@@ -25,7 +25,7 @@ from engine.pipeline_file import parse
 from engine.problems import InvalidPipeline
 from engine.run_state import LIVE, RunState, apply_events, mark_interrupted_if_dead
 from engine.store import Artifact, Store
-from engine.sweeps import as_run, has_sweep
+from engine.sweeps import expand_past, has_sweep
 from engine.values import Report
 
 ON_THE_WAY = ("progress", "jobs", "part")
@@ -175,7 +175,7 @@ def written_out(text: str) -> Pipeline | None:
         document = parse(text)
     except InvalidPipeline:
         return None
-    return as_run(document, load_catalog()).document if has_sweep(document) else document
+    return expand_past(document, load_catalog()).pipeline if has_sweep(document) else document
 
 
 def most_telling(reports: Iterable[Report]) -> Report | None:

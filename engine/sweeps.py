@@ -1,20 +1,21 @@
-"""A pipeline that stands for many: nodes that sweep over values of their parameters.
+"""Sweeps: a node that tries several values of its parameters.
 
-``expand`` writes such a pipeline out as an ordinary one, and whoever plans a run works on that. So a branch is a node
-like any other: it runs beside its siblings, fails alone, is retried alone, and has the key of a node that was given the
-same parameters by hand.
+``expand`` turns a pipeline with sweeps into an ordinary one, and a run is planned from that. So a branch
+is a node like any other: it runs beside the others, fails alone, is retried alone, and has the cache key
+of a node that was given the same parameters by hand.
 
-A node that sweeps opens an *axis*; the points of the axis are its combinations of values. A node lies on an axis if it
-opens it, or if one of its inputs that take a single edge comes from a node that lies on it. It is copied once for each
-point of the product of its axes. An input that takes any number of edges ends an axis: there the branches meet. Copies
-are connected where they agree about the axes that both lie on.
+A node with a sweep opens an *axis*; the points of the axis are its combinations of values. A node lies on
+an axis if it opens it, or if an input of it that takes a single edge comes from a node on it. It is copied
+once for each point of the product of its axes. An input that takes many edges ends an axis: there the
+branches meet. Copies are connected where they agree about the axes that both lie on.
 
-- ``expand``, ``expansion``  the pipeline written out, and which nodes stand for which
-- ``as_run``                 the same for a pipeline of the past, which may no longer be understood
-- ``axes_of``, ``is_judged``  the axes that each node lies on, and whether a branch is judged
-- ``document_sweep_problems``  what is wrong with all sweeps together
-
-``branches`` knows what the combinations of one node are.
+- ``expand``, ``ExpandedPipeline``  the ordinary pipeline, and which nodes stand for which
+- ``expand_past``         the same for an old run, whose pipeline may no longer be valid
+- ``axes_of``, ``has_evaluation``  the axes of each node, and whether its branches are evaluated
+- ``combinations``, ``branch_count``  the values of each branch of one node, and how many there are
+- ``with_choices``, ``without_choices``, ``with_param_values``  change a sweep; put values into parameters
+- ``node_sweep_problems``, ``sweep_problems``  what is wrong with one sweep, and with all together
+- ``branch_label``, ``param_label``, ``value_label``, ``param_title``  short texts for people
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
+from itertools import chain, islice, product
+from random import Random
+from typing import Any, get_args
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue, ValidationError
 
-from engine.branches import Values, brief, combinations, distinct_words, param_title, times, with_values
-from engine.node_types import NodeType
-from engine.params import Types
+from engine.graph import PipelineGraph
+from engine.node_types import MAX_LABEL, Branch, NodeType
+from engine.params import Types, node_problems, place_of, type_problem
 from engine.pipeline import (
     MAX_BRANCHES,
     MAX_EDGES,
@@ -41,27 +44,31 @@ from engine.pipeline import (
     Node,
     Pipeline,
     PortRef,
+    Range,
+    Sweep,
     changed,
-    dependencies,
-    in_order,
 )
 from engine.problems import BadSweep, InvalidPipeline, Problem
+from engine.text import shown
 
 LEADERBOARD = "leaderboard"
-NAME = "name"
-"""A node that gives a report and has a parameter of this name judges something; in a branch it is told what."""
-DETAILS = "details"
-"""A node that gathers reports and has a parameter of this name is told the values of each: ``NODE.COLUMN=VALUE``.
+MAX_PROBLEMS = 50
+"""Problems reported for the branches of one node: the rest would say the same of other values."""
+MAX_VALUE = 28
+NOT_AN_INTEGER = ("int_from_float", "int_type")
+"""The error types of pydantic for 2.5 where an integer is required."""
+SYMBOLS = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "eta": "η", "theta": "θ", "kappa": "κ",
+    "lambda": "λ", "mu": "μ", "nu": "ν", "rho": "ρ", "sigma": "σ", "tau": "τ", "omega": "ω",
+}  # fmt: skip
 
-With ``*`` for the node, the value is what people call the column.
-"""
-
-LONGEST_TEXT = 200
-
+Values = dict[str, JsonValue]
+"""The values of the swept parameters of a node in one branch, by parameter."""
+Choice = Sequence[JsonValue] | Range
 Axes = Mapping[str, tuple[str, ...]]
 """For each node the axes it lies on, by the nodes that open them."""
 Point = tuple[int, ...]
-"""A place on the axes of a node: the number of a combination on each."""
+"""The index of a combination on each axis of a node."""
 
 
 # The whole pipeline
@@ -69,344 +76,639 @@ Point = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ExpandedPipeline:
-    """A pipeline written out, and how it came about."""
+    """An ordinary pipeline, and how it came from one with sweeps."""
 
-    document: Pipeline
-    """An ordinary pipeline, without sweeps."""
+    pipeline: Pipeline
     copies: Mapping[str, tuple[str, ...]]
-    """The nodes that stand for each node of the pipeline as it was; for most of them, the node itself."""
+    """The nodes that stand for each node of the original pipeline; for most of them, the node itself."""
     values: Mapping[str, Mapping[str, Values]] = field(default_factory=dict)
-    """For each node that lies in a branch, the values there of each node that sweeps."""
+    """For each node in a branch, the values there of each node with a sweep."""
+    branches: Mapping[str, Branch] = field(default_factory=dict)
+    """For each node in a branch, the branch as evaluations and comparisons show it."""
     leaderboard: str | None = None
-    """The node that was added so that the branches are compared."""
+    """The node that was added to compare the branches."""
 
     @cached_property
-    def origins(self) -> dict[str, str]:
-        """The node of the pipeline as it was that each node stands for; an added one stands for itself."""
+    def source_node(self) -> dict[str, str]:
+        """The node of the original pipeline that each node stands for."""
         return {copy: name for name, copies in self.copies.items() for copy in copies}
 
-    def of(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The nodes that stand for these; a name may also be that of a single branch."""
-        return tuple(copy for name in names for copy in self.copies.get(name, (name,)))
+    def copies_of(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the nodes that stand for these; a name may also be that of a single branch."""
+        copies: list[str] = []
+        for name in names:
+            copies += self.copies.get(name, (name,))
+        return tuple(copies)
 
     def up_to(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The same, with the added leaderboard if all that it compares is among them."""
-        wanted = self.of(names)
-        compared = {edge.source.node for edge in self.document.edges if edge.target.node == self.leaderboard}
-        return (*wanted, self.leaderboard) if self.leaderboard and compared <= set(wanted) else wanted
+        """Return the same, with the added leaderboard if all that it compares is among them."""
+        copies = self.copies_of(names)
+        if self.leaderboard is None:
+            return copies
+        edges = self.pipeline.edges
+        compared = {edge.source.node for edge in edges if edge.target.node == self.leaderboard}
+        return (*copies, self.leaderboard) if compared <= set(copies) else copies
 
 
-def expand(document: Pipeline, catalogue: Types) -> Pipeline:
-    """A valid pipeline without sweeps: every branch written out, and a leaderboard behind them."""
-    return expansion(document, catalogue).document
+def expand(pipeline: Pipeline, catalog: Types) -> ExpandedPipeline:
+    """Write out every branch, with a leaderboard behind them; raise ``InvalidPipeline`` if a sweep is wrong."""
+    if not has_sweep(pipeline):
+        return _as_it_is(pipeline)
+    axes = axes_of(pipeline, catalog)
+    compared = _with_leaderboard(pipeline, catalog, axes)
+    added = next((name for name in compared.nodes if name not in pipeline.nodes), None)
+    all_axes = {name: axes.get(name, ()) for name in compared.nodes}
+    return _Expander(compared, catalog, all_axes).expand(added)
 
 
-def expansion(document: Pipeline, catalogue: Types) -> ExpandedPipeline:
-    """The same, with what came of each node; ``InvalidPipeline`` if a sweep cannot be carried out."""
-    if not has_sweep(document):
-        return ExpandedPipeline(document, {name: (name,) for name in document.nodes})
-    axes = axes_of(document, catalogue)
-    judged = _with_leaderboard(document, catalogue, axes)
-    added = next((name for name in judged.nodes if name not in document.nodes), None)
-    return _Writer(judged, catalogue, {name: axes.get(name, ()) for name in judged.nodes}).written(added)
-
-
-def has_sweep(document: Pipeline) -> bool:
-    """Whether any node of it sweeps."""
-    return any(node.sweep is not None for node in document.nodes.values())
-
-
-def as_run(document: Pipeline, catalogue: Types) -> ExpandedPipeline:
-    """What a run of the document planned; the document itself where this program can no longer tell."""
+def expand_past(pipeline: Pipeline, catalog: Types) -> ExpandedPipeline:
+    """Expand the pipeline of an old run; return it as it is where this version cannot expand it."""
     try:
-        return expansion(document, catalogue)
+        return expand(pipeline, catalog)
     except (InvalidPipeline, Problem):
-        return ExpandedPipeline(document, {name: (name,) for name in document.nodes})
+        return _as_it_is(pipeline)
 
 
-def axes_of(document: Pipeline, catalogue: Types) -> dict[str, tuple[str, ...]]:
-    """For each node the sweeps that it is copied for, the first ones first; nodes on a cycle are left out."""
-    order = list(in_order(document))
-    position = {name: at for at, name in enumerate(order)}
+def _as_it_is(pipeline: Pipeline) -> ExpandedPipeline:
+    return ExpandedPipeline(pipeline, {name: (name,) for name in pipeline.nodes})
+
+
+def has_sweep(pipeline: Pipeline) -> bool:
+    """Return whether any node has a sweep."""
+    return any(node.sweep is not None for node in pipeline.nodes.values())
+
+
+def axes_of(pipeline: Pipeline, catalog: Types) -> dict[str, tuple[str, ...]]:
+    """Return the axes of each node, first ones first; nodes on a cycle are left out."""
+    order = PipelineGraph(pipeline).order()
+    position = {name: index for index, name in enumerate(order)}
     single: dict[str, set[str]] = {}
-    for edge in document.edges:
-        if not _joins(document, catalogue, edge.target):
+    for edge in pipeline.edges:
+        if not _takes_many(pipeline, catalog, edge.target):
             single.setdefault(edge.target.node, set()).add(edge.source.node)
     axes: dict[str, tuple[str, ...]] = {}
     for name in order:
-        inherited = {axis for source in single.get(name, ()) for axis in axes.get(source, ())}
-        own = {name} if document.nodes[name].sweep else set()
-        axes[name] = tuple(sorted(inherited | own, key=position.__getitem__))
+        own = {name} if pipeline.nodes[name].sweep else set()
+        for source in single.get(name, ()):
+            own |= set(axes.get(source, ()))
+        axes[name] = tuple(sorted(own, key=position.__getitem__))
     return axes
 
 
-def is_judged(document: Pipeline, catalogue: Types, name: str) -> bool:
-    """Whether something below the node says how good its branches are, so that they can be compared."""
-    axes = axes_of(document, catalogue)
-    return any(name in axes.get(end.node, ()) for end in _judgements(document, catalogue))
+def has_evaluation(pipeline: Pipeline, catalog: Types, name: str) -> bool:
+    """Return whether a node below ``name`` evaluates its branches, so that they can be compared."""
+    axes = axes_of(pipeline, catalog)
+    return any(name in axes.get(ref.node, ()) for ref in _evaluations(pipeline, catalog))
 
 
-def _joins(document: Pipeline, catalogue: Types, end: PortRef) -> bool:
-    """Whether the input takes any number of edges, so that branches meet there."""
-    node_type = catalogue.get(document.nodes[end.node].type) if end.node in document.nodes else None
-    port = node_type.input(end.port) if node_type else None
+def _takes_many(pipeline: Pipeline, catalog: Types, ref: PortRef) -> bool:
+    """Return whether the input takes many edges, so that branches meet there."""
+    node_type = catalog.get(pipeline.nodes[ref.node].type) if ref.node in pipeline.nodes else None
+    port = node_type.input(ref.port) if node_type else None
     return port is not None and port.many
 
 
 # The leaderboard
 
 
-def _with_leaderboard(document: Pipeline, catalogue: Types, axes: Axes) -> Pipeline:
-    """The pipeline with a node that compares those judgements of branches that meet nowhere."""
-    met = {edge.source for edge in document.edges if _joins(document, catalogue, edge.target)}
-    loose = [end for end in _judgements(document, catalogue) if axes.get(end.node) and end not in met]
-    gatherer = _gatherer(catalogue)
-    if not loose or gatherer is None:
-        return document
-    node_type, port = gatherer
-    name = _free(LEADERBOARD, set(document.nodes))
-    edges = [Edge(source=end, target=PortRef(name, port)) for end in loose]
-    node = Node(type=node_type, label="Leaderboard")
-    return changed(document, nodes={**document.nodes, name: node}, edges=[*document.edges, *edges])
+def _with_leaderboard(pipeline: Pipeline, catalog: Types, axes: Axes) -> Pipeline:
+    """Add a node that compares those evaluations of branches that do not meet anywhere."""
+    met = {edge.source for edge in pipeline.edges if _takes_many(pipeline, catalog, edge.target)}
+    evaluations = [ref for ref in _evaluations(pipeline, catalog) if axes.get(ref.node)]
+    loose = [ref for ref in evaluations if ref not in met]
+    comparison = _comparison_type(catalog)
+    if not loose or comparison is None:
+        return pipeline
+    node_type, port = comparison
+    name = _free_name(LEADERBOARD, set(pipeline.nodes))
+    edges = [Edge(source=ref, target=PortRef(name, port)) for ref in loose]
+    nodes = {**pipeline.nodes, name: Node(type=node_type, label="Leaderboard")}
+    return changed(pipeline, nodes=nodes, edges=[*pipeline.edges, *edges])
 
 
-def _judgements(document: Pipeline, catalogue: Types) -> Iterator[PortRef]:
-    for name, node in document.nodes.items():
-        port = _judges(catalogue.get(node.type))
+def _evaluations(pipeline: Pipeline, catalog: Types) -> Iterator[PortRef]:
+    for name, node in pipeline.nodes.items():
+        node_type = catalog.get(node.type)
+        port = node_type.evaluation_output if node_type else None
         if port:
-            yield PortRef(name, port)
+            yield PortRef(name, port.name)
 
 
-def _judges(node_type: NodeType | None) -> str | None:
-    """The port at which a node of the type says how good something is, if it does."""
-    if node_type is None or not node_type.cacheable or NAME not in node_type.params.model_fields:
-        return None
-    return next((port.name for port in node_type.outputs if port.type == "report"), None)
-
-
-def _gatherer(catalogue: Types) -> tuple[str, str] | None:
-    """A node type that makes one report of any number, and its input for them."""
-    for node_type in catalogue.values():
-        ports = [port for port in node_type.inputs if port.many and port.takes("report")]
-        if len(node_type.inputs) == 1 and ports and any(port.type == "report" for port in node_type.outputs):
-            return node_type.name, ports[0].name
+def _comparison_type(catalog: Types) -> tuple[str, str] | None:
+    """Return a node type that compares many evaluations, and its input for them."""
+    for node_type in catalog.values():
+        for port in node_type.inputs:
+            if port.many and port.role == "evaluation":
+                return node_type.name, port.name
     return None
 
 
-# Writing it out
+# Writing the branches out
 
 
-class _Writer:
+class _Expander:
     """Copies the nodes of a pipeline along their axes, and connects the copies."""
 
-    def __init__(self, document: Pipeline, catalogue: Types, axes: Axes) -> None:
-        self.document, self.catalogue, self.axes = document, catalogue, axes
-        opened = [name for name, node in document.nodes.items() if node.sweep]
-        self.values = {name: combinations(name, document.nodes[name], catalogue) for name in opened}
-        types = {name: catalogue[document.nodes[name].type] for name in opened}
-        self.words = {name: distinct_words(values, types[name]) for name, values in self.values.items()}
+    def __init__(self, pipeline: Pipeline, catalog: Types, axes: Axes) -> None:
+        self.pipeline, self.catalog, self.axes = pipeline, catalog, axes
+        swept = [name for name, node in pipeline.nodes.items() if node.sweep]
+        self.values = {name: combinations(name, pipeline.nodes[name], catalog) for name in swept}
+        types = {name: catalog[pipeline.nodes[name].type] for name in swept}
+        self.labels = {name: _different_labels(values, types[name]) for name, values in self.values.items()}
         self.columns = _columns(self.values)
-        self.titles = _titles(self.columns, types)
-        self.ids = self._named_copies()
-        self.judged = {name: self._judged(name) for name in document.nodes if axes[name]}
+        self.titles = _column_titles(self.columns, types)
+        self.ids = self._ids_of_copies()
+        self.graph = PipelineGraph(pipeline)
 
-    def written(self, added: str | None) -> ExpandedPipeline:
-        """The pipeline with all copies; ``added`` is its node that was not there before."""
-        edges = list(self._edges())
-        nodes = {
-            self.ids[name][point]: self._node(name, point) for name in self.document.nodes for point in self.ids[name]
-        }
-        self._tell_gatherers(nodes, edges)
-        return ExpandedPipeline(
-            changed(self.document, nodes=nodes, edges=edges, layout={}, notes=()),
-            {name: tuple(self.ids[name].values()) for name in self.document.nodes},
-            {
-                copy: {axis: self.values[axis][number] for axis, number in zip(self.axes[name], point, strict=True)}
-                for name, ids in self.ids.items()
-                for point, copy in ids.items()
-                if point
-            },
-            added,
-        )
+    def expand(self, leaderboard: str | None) -> ExpandedPipeline:
+        """Return the pipeline with all copies."""
+        nodes, values, branches = {}, {}, {}
+        for name, ids in self.ids.items():
+            for point, copy in ids.items():
+                nodes[copy] = self._node(name, point)
+                if point:
+                    values[copy] = self._values_at(name, point)
+                    branches[copy] = self._branch(name, point)
+        pipeline = changed(self.pipeline, nodes=nodes, edges=list(self._edges()), layout={}, notes=())
+        copies = {name: tuple(ids.values()) for name, ids in self.ids.items()}
+        return ExpandedPipeline(pipeline, copies, values, branches, leaderboard)
 
-    def _named_copies(self) -> dict[str, dict[Point, str]]:
-        """An id for each copy: ``forest-2``; with two axes ``predict-2-1``."""
-        taken = set(self.document.nodes)
+    def _ids_of_copies(self) -> dict[str, dict[Point, str]]:
+        """Return an id for each copy: ``forest-2``; with two axes ``predict-2-1``."""
+        taken = set(self.pipeline.nodes)
         ids: dict[str, dict[Point, str]] = {}
-        for name, own in self.axes.items():
-            if not own:
-                ids[name] = {(): name}
-                continue
-            ids[name] = {}
-            for point in product(*(range(len(self.values[axis])) for axis in own)):
-                ids[name][point] = _free("-".join([name[:48], *(str(number + 1) for number in point)]), taken)
-                taken.add(ids[name][point])
+        for name in self.pipeline.nodes:
+            axes = self.axes[name]
+            ids[name] = {} if axes else {(): name}
+            for point in product(*(range(len(self.values[axis])) for axis in axes)) if axes else ():
+                numbers = [str(index + 1) for index in point]
+                copy = _free_name("-".join([name[:48], *numbers]), taken)
+                taken.add(copy)
+                ids[name][point] = copy
         return ids
 
     def _node(self, name: str, point: Point) -> Node:
-        node, own = self.document.nodes[name], self.axes[name]
-        if not own:
+        node = self.pipeline.nodes[name]
+        if not point:
             return node
-        at, params = dict(zip(own, point, strict=True)), dict(node.params)
-        if name in at:
-            params = with_values(params, self.values[name][at[name]])
-        words = " ".join(self.words[axis][number] for axis, number in at.items())
-        if _judges(self.catalogue.get(node.type)):
-            params[NAME] = _line(f"{params.get(NAME) or self.judged[name]} {words}")
-        label = _line(f"{_title(node, self.catalogue)} {words}")
+        params = node.params
+        own = self._values_at(name, point).get(name)
+        if own is not None:
+            params = with_param_values(params, own)
+        label = _one_line(f"{self._title(name)} {self._label(name, point)}")
         return changed(node, ("nodes", name), params=params, label=label, sweep=None)
 
-    def _judged(self, name: str) -> str:
-        """What is judged there: the nearest model above, else the last node that sweeps."""
-        above: dict[str, list[str]] = {}
-        for source, target in dependencies(self.document):
-            above.setdefault(target, []).append(source)
-        found = pending = [name]
-        while pending:
-            pending = [source for each in pending for source in above.get(each, ()) if source not in found]
-            makers = [each for each in pending if self._makes_model(each)]
-            if makers:
-                return _title(self.document.nodes[makers[0]], self.catalogue)
-            found = [*found, *pending]
-        return _title(self.document.nodes[self.axes[name][-1]], self.catalogue)
+    def _values_at(self, name: str, point: Point) -> dict[str, Values]:
+        """Return the values of each axis of a node at a point."""
+        return {axis: self.values[axis][index] for axis, index in zip(self.axes[name], point, strict=True)}
+
+    def _label(self, name: str, point: Point) -> str:
+        """Return the values of a branch in a few words: ``γ=0.6 seed=1``."""
+        return " ".join(self.labels[axis][index] for axis, index in zip(self.axes[name], point, strict=True))
+
+    def _branch(self, name: str, point: Point) -> Branch:
+        cells: Values = {}
+        for axis, values in self._values_at(name, point).items():
+            for param, value in values.items():
+                cells[self.columns[axis, param]] = _cell(value)
+        titles = {column: title for column, title in self.titles.items() if column in cells}
+        return Branch(self._subject(name), _one_line(self._label(name, point)), cells, titles)
+
+    def _subject(self, name: str) -> str:
+        """Return what an evaluation evaluates: the nearest model above, else the last node with a sweep."""
+        for source in islice(chain.from_iterable(self.graph.layers_above([name])), 1, None):
+            if self._makes_model(source):
+                return self._title(source)
+        return self._title(self.axes[name][-1])
 
     def _makes_model(self, name: str) -> bool:
-        node_type = self.catalogue.get(self.document.nodes[name].type)
+        node_type = self.catalog.get(self.pipeline.nodes[name].type)
         return node_type is not None and any(port.type == "model" for port in node_type.outputs)
 
+    def _title(self, name: str) -> str:
+        node = self.pipeline.nodes[name]
+        if node.label:
+            return node.label
+        return self.catalog[node.type].title if node.type in self.catalog else node.type
+
     def _edges(self) -> Iterator[Edge]:
-        """Each edge between all copies of its ends that agree about the axes they share."""
-        for edge in self.document.edges:
+        """Connect all copies of the two ends of each edge that agree about the axes they share."""
+        for edge in self.pipeline.edges:
             (source, output), (target, entry) = edge.source, edge.target
             shared = [axis for axis in self.axes[source] if axis in self.axes[target]]
-            agreeing: dict[Point, list[str]] = {}
+            by_point: dict[Point, list[str]] = {}
             for point, copy in self.ids[source].items():
-                agreeing.setdefault(self._part(source, point, shared), []).append(copy)
+                by_point.setdefault(self._restricted(source, point, shared), []).append(copy)
             for point, copy in self.ids[target].items():
-                for feed in agreeing[self._part(target, point, shared)]:
-                    yield Edge(source=PortRef(feed, output), target=PortRef(copy, entry))
+                for feeding in by_point[self._restricted(target, point, shared)]:
+                    yield Edge(source=PortRef(feeding, output), target=PortRef(copy, entry))
 
-    def _part(self, name: str, point: Point, axes: Sequence[str]) -> Point:
-        at = dict(zip(self.axes[name], point, strict=True))
-        return tuple(at[axis] for axis in axes)
-
-    def _cells(self, name: str, point: Point) -> Values:
-        """The values of a branch, by the columns of a table."""
-        return {
-            self.columns[axis, param]: value
-            for axis, number in zip(self.axes[name], point, strict=True)
-            for param, value in self.values[axis][number].items()
-        }
-
-    def _tell_gatherers(self, nodes: dict[str, Node], edges: Iterable[Edge]) -> None:
-        """Give nodes where branches meet the values of each, for those that can show them."""
-        at = {copy: (name, point) for name, ids in self.ids.items() for point, copy in ids.items()}
-        told: dict[str, list[JsonValue]] = {}
-        for edge in edges:
-            name, point = at[edge.source.node]
-            target = self.catalogue.get(nodes[edge.target.node].type)
-            if point and target and DETAILS in target.params.model_fields:
-                cells = self._cells(name, point).items()
-                lines = [f"{edge.source.node}.{_key(column)}={_cell(value)}" for column, value in cells]
-                told.setdefault(edge.target.node, []).extend(lines)
-        titles = [f"*.{_key(column)}={_cell(title)}" for column, title in self.titles.items()]
-        for name, details in told.items():
-            own = nodes[name].params.get(DETAILS)
-            params = {**nodes[name].params, DETAILS: [*details, *titles, *(own if isinstance(own, list) else [])]}
-            nodes[name] = changed(nodes[name], ("nodes", name), params=params)
+    def _restricted(self, name: str, point: Point, axes: Sequence[str]) -> Point:
+        """Return the part of a point that belongs to these axes."""
+        index = dict(zip(self.axes[name], point, strict=True))
+        return tuple(index[axis] for axis in axes)
 
 
-def _free(stem: str, taken: set[str]) -> str:
+def _free_name(stem: str, taken: set[str]) -> str:
     name, number = stem, 2
     while name in taken:
         name, number = f"{stem}_{number}", number + 1
     return name
 
 
-# Words
+# The branches of one node
 
 
-def _title(node: Node, catalogue: Types) -> str:
-    return node.label or (catalogue[node.type].title if node.type in catalogue else node.type)
+def choices_of(sweep: Sweep) -> Mapping[str, Choice]:
+    """Return the swept parameters, with what to try for each."""
+    return sweep.random or sweep.grid
 
 
-def _line(text: str) -> str:
-    """The text as a label may have it."""
-    text = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", text).strip()
-    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
+def with_choices(sweep: Sweep | None, param: str, choice: Choice) -> Sweep:
+    """Return the sweep with these values for a parameter; a new sweep is a grid."""
+    sweep = sweep or Sweep()
+    part = "random" if sweep.random else "grid"
+    return changed(sweep, **{part: {**getattr(sweep, part), param: choice}})
 
 
-def _columns(values: Mapping[str, Sequence[Values]]) -> dict[tuple[str, str], str]:
-    """What each swept parameter is called in a table: its name, with that of the node where two have it."""
-    pairs = [(axis, param) for axis, points in values.items() for param in points[0]]
-    named = Counter(param for _, param in pairs)
-    return {(axis, param): param if named[param] == 1 else f"{axis}.{param}" for axis, param in pairs}
+def without_choices(sweep: Sweep | None, param: str) -> Sweep | None:
+    """Return the sweep without a parameter and all inside it, or None if no other is left."""
+    if sweep is None:
+        return None
+    part, inside = "random" if sweep.random else "grid", f"{param}."
+    choices = choices_of(sweep).items()
+    rest = {name: choice for name, choice in choices if name != param and not name.startswith(inside)}
+    return changed(sweep, **{part: rest}) if rest else None
 
 
-def _titles(columns: Mapping[tuple[str, str], str], types: Mapping[str, NodeType]) -> dict[str, str]:
-    """What people call the columns: by the titles of the form, with the node where two have one."""
-    titles = {(axis, param): param_title(param, types[axis]) for axis, param in columns}
-    often = Counter(titles.values())
-    in_node = Counter((axis, title) for (axis, _), title in titles.items())
-    return {
-        columns[axis, param]: title if often[title] == 1 else f"{title} ({axis})"
-        for (axis, param), title in titles.items()
-        if title and in_node[axis, title] == 1
-    }
+def combinations(name: str, node: Node, catalog: Types) -> list[Values]:
+    """Return the values of each branch, the last parameter changing fastest.
+
+    Raise ``InvalidPipeline`` if the branches cannot be listed.
+    """
+    problems = list(_shape_problems(name, node, catalog))
+    if problems or node.sweep is None:
+        raise InvalidPipeline(problems)
+    return _drawn(node, catalog[node.type]) if node.sweep.random else _grid(node.sweep.grid)
 
 
-def _key(column: str) -> str:
-    return column.replace("=", " ")
+def branch_count(sweep: Sweep) -> int:
+    """Return how many branches there are at most, without listing them."""
+    if not sweep.random:
+        return math.prod(len(values) for values in sweep.grid.values())
+    lists = [choice for choice in sweep.random.values() if not isinstance(choice, Range)]
+    if len(lists) < len(sweep.random):
+        return sweep.trials
+    return min(sweep.trials, math.prod(map(len, lists)))
 
 
-def _cell(value: JsonValue) -> str:
-    """A value as JSON that a cell of a table can hold."""
-    return json.dumps(brief(value) if isinstance(value, str | list | dict) else value, ensure_ascii=False)
+def with_param_values(params: Mapping[str, JsonValue], values: Values) -> dict[str, JsonValue]:
+    """Return the parameters with values put in; raise ``LookupError`` where a parameter does not exist.
+
+    A name with dots leads inside: ``learners.0.trees`` is the trees of the first learner.
+    """
+    changed_params: Any = dict(params)
+    for name, value in values.items():
+        changed_params = _put(changed_params, name.split("."), value)
+    return dict(changed_params)
 
 
-# What can be wrong with it
+def _put(container: Any, steps: Sequence[str], value: JsonValue) -> JsonValue:
+    if not steps:
+        return value
+    step, *rest = steps
+    match container:
+        case list() if re.fullmatch("[0-9]{1,4}", step) and int(step) < len(container):
+            index = int(step)
+            return [*container[:index], _put(container[index], rest, value), *container[index + 1 :]]
+        case dict() if step in container or not rest:
+            return {**container, step: _put(container.get(step), rest, value)}
+    raise LookupError(step)
 
 
-def document_sweep_problems(document: Pipeline, catalogue: Types) -> Iterator[Problem]:
-    """What is wrong with all sweeps together: too much of it, or nodes that must not run once a branch."""
-    if not has_sweep(document):
-        return
+def _grid(choices: Mapping[str, Sequence[JsonValue]]) -> list[Values]:
+    return [dict(zip(choices, values, strict=True)) for values in product(*choices.values())]
+
+
+# Random search
+
+
+def _drawn(node: Node, node_type: NodeType) -> list[Values]:
+    """Draw different combinations; return all of them if there are not more than asked for."""
+    assert node.sweep is not None
+    choices, trials = node.sweep.random, node.sweep.trials
+    lists = {name: choice for name, choice in choices.items() if not isinstance(choice, Range)}
+    if len(lists) == len(choices) and math.prod(map(len, lists.values())) <= trials:
+        return _grid(lists)
+    ranges = [name for name in choices if name not in lists]
+    integers = {name for name in ranges if _is_integer(node, node_type, name)}
+    rng = Random(node.sweep.seed)
+    drawn: dict[str, Values] = {}
+    # A narrow range of integers may hold fewer values than asked for, so the number of draws is limited.
+    for _ in range(50 * trials):
+        values = {name: _draw(choice, rng, integer=name in integers) for name, choice in choices.items()}
+        drawn.setdefault(json.dumps(values), values)
+        if len(drawn) == trials:
+            break
+    return list(drawn.values())
+
+
+def _draw(choice: Choice, rng: Random, *, integer: bool) -> JsonValue:
+    # Only ``random()`` is used: its numbers are the same in every version of Python, and a resumed run
+    # must draw the same values again.
+    if not isinstance(choice, Range):
+        return choice[int(rng.random() * len(choice))]
+    low, high = choice.start, choice.end
+    if integer:  # so that the first and the last integer are as likely as the others
+        low, high = low - 0.5, high + 0.5
+    if choice.log:
+        low, high = math.log(max(low, 0.5) if integer else low), math.log(high)
+    number = low + rng.random() * (high - low)
+    number = _rounded(math.exp(number) if choice.log else number, choice)
+    number = min(max(number, choice.start), choice.end)
+    return round(number) if integer else number
+
+
+def _rounded(number: float, choice: Range) -> float:
+    """Round to the digits that matter in the range, so that the number reads well in a label."""
+    if choice.log or choice.start == choice.end:
+        return float(f"{number:.3g}")
+    return round(number, 3 - math.ceil(math.log10(choice.end - choice.start)))
+
+
+def _is_integer(node: Node, node_type: NodeType, name: str) -> bool:
+    """Return whether a parameter takes integers only.
+
+    JSON does not distinguish 1 from 1.0, so the type's own model is asked with a number between two integers.
+    """
+    assert node.sweep is not None
+    trial = {param: _trial_value(choice) for param, choice in node.sweep.random.items()}
+    params = with_param_values(node.params, trial)
     try:
-        sizes = {name: len(combinations(name, node, catalogue)) for name, node in document.nodes.items() if node.sweep}
-    except InvalidPipeline:  # told of with the node
+        node_type.params.model_validate_json(json.dumps(params))
+    except ValidationError as error:
+        refused = [each for each in error.errors(include_url=False) if each["type"] in NOT_AN_INTEGER]
+        return any(".".join(map(str, place_of(each, params))) == name for each in refused)
+    except Exception:  # a validator is the code of another package
+        return False
+    return False
+
+
+def _trial_value(choice: Choice) -> JsonValue:
+    if not isinstance(choice, Range):
+        return choice[0]
+    middle = (choice.start + choice.end) / 2
+    return middle + 0.5 if middle.is_integer() else middle
+
+
+# Problems
+
+
+def sweep_problems(pipeline: Pipeline, catalog: Types) -> Iterator[Problem]:
+    """Yield what is wrong with all sweeps together: too many branches, or nodes that must not run in a branch."""
+    if not has_sweep(pipeline):
         return
-    axes = axes_of(document, catalogue)
-    yield from _effect_problems(document, catalogue, axes)
-    yield from _size_problems(document, axes, sizes)
+    swept = {name: node for name, node in pipeline.nodes.items() if node.sweep}
+    try:
+        sizes = {name: len(combinations(name, node, catalog)) for name, node in swept.items()}
+    except InvalidPipeline:  # reported with the node
+        return
+    axes = axes_of(pipeline, catalog)
+    yield from _effect_problems(pipeline, catalog, axes)
+    yield from _size_problems(pipeline, axes, sizes)
 
 
-def _effect_problems(document: Pipeline, catalogue: Types, axes: Axes) -> Iterator[Problem]:
-    """A node that runs for its effect would do it again in each branch, each over the other."""
+def _effect_problems(pipeline: Pipeline, catalog: Types, axes: Axes) -> Iterator[Problem]:
+    """Yield the nodes that write something: each branch would overwrite what the branch before wrote."""
     for name, own in axes.items():
-        node_type = catalogue.get(document.nodes[name].type)
+        node_type = catalog.get(pipeline.nodes[name].type)
         if own and node_type and not node_type.cacheable:
             yield BadSweep(
-                f"it would run once for each branch of '{own[-1]}', each writing over the other; remove it here, and "
-                "add it again once the best values are found and the sweep is removed",
+                f"it would run once for each branch of '{own[-1]}', and each would overwrite the last one; "
+                "remove it here, and add it again when the best values are found and the sweep is removed",
                 node=name,
             )
 
 
-def _size_problems(document: Pipeline, axes: Axes, sizes: Mapping[str, int]) -> Iterator[Problem]:
-    """Too many branches for one node, else too much of everything."""
+def _size_problems(pipeline: Pipeline, axes: Axes, sizes: Mapping[str, int]) -> Iterator[Problem]:
+    """Yield too many branches of one node, else too many nodes or edges in all."""
 
     def copies(own: Iterable[str]) -> int:
         return math.prod(sizes[axis] for axis in own)
 
     for name, own in axes.items():
         if copies(own) > MAX_BRANCHES:
-            opened, product_of = " and ".join(f"'{axis}'" for axis in own), times(sizes[axis] for axis in own)
-            message = f"the sweeps of {opened} meet here in {product_of} branches, and there may be {MAX_BRANCHES}"
-            yield BadSweep(f"{message}; give fewer values", node=name)
-            return  # all below it would say the same
+            names, size = " and ".join(f"'{axis}'" for axis in own), _product_text(sizes[axis] for axis in own)
+            message = f"the sweeps of {names} meet here in {size} branches; at most {MAX_BRANCHES} are possible"
+            yield BadSweep(f"{message}. Give fewer values", node=name)
+            return  # all nodes below would have the same problem
     nodes = 1 + sum(map(copies, axes.values()))
-    edges = sum(copies({*axes.get(edge.source.node, ()), *axes.get(edge.target.node, ())}) for edge in document.edges)
-    for what, amount, most in (("nodes", nodes, MAX_NODES), ("edges", edges, MAX_EDGES)):
-        if amount > most:
-            message = f"with all branches there would be {amount:,} {what}, and there may be {most:,}"
-            yield BadSweep(f"{message}; give fewer values", node=next(iter(sizes)), field="sweep")
+    edges = 0
+    for edge in pipeline.edges:
+        edges += copies({*axes.get(edge.source.node, ()), *axes.get(edge.target.node, ())})
+    for what, count, most in (("nodes", nodes, MAX_NODES), ("edges", edges, MAX_EDGES)):
+        if count > most:
+            message = f"all branches together have {count:,} {what}; at most {most:,} are possible"
+            yield BadSweep(f"{message}. Give fewer values", node=next(iter(sizes)), field="sweep")
+
+
+def node_sweep_problems(name: str, node: Node, catalog: Types) -> Iterator[Problem]:
+    """Yield what is wrong with the sweep of a node, else with the parameters of its branches."""
+    try:
+        branches = combinations(name, node, catalog)
+    except InvalidPipeline as error:
+        yield from error.problems
+        return
+    problems: dict[tuple[str | None, str], Problem] = {}
+    for values in branches:
+        branch = changed(node, ("nodes", name), params=with_param_values(node.params, values), sweep=None)
+        for problem in node_problems(name, branch, catalog):
+            problem.field = _field_in_sweep(node, problem.field)
+            problems.setdefault((problem.field, problem.message), problem)
+    yield from islice(problems.values(), MAX_PROBLEMS)
+
+
+def _field_in_sweep(node: Node, field: str | None) -> str | None:
+    """Return where the user finds a wrong value: in the sweep, if it comes from there."""
+    assert node.sweep is not None
+    for name in choices_of(node.sweep):
+        if field is not None and (field == name or field.startswith(f"{name}.")):
+            return _field(node.sweep, name)
+    return field
+
+
+def _field(sweep: Sweep, name: str) -> str:
+    return f"sweep.{'random' if sweep.random else 'grid'}.{name}"
+
+
+def _shape_problems(name: str, node: Node, catalog: Types) -> Iterator[Problem]:
+    """Yield what prevents listing the branches."""
+    unknown, sweep = type_problem(name, node, catalog), node.sweep
+    if unknown:
+        yield unknown
+    if unknown or sweep is None:
+        return
+    if sweep.grid and sweep.random:
+        yield BadSweep("it has both a grid and random values; keep one of the two", node=name, field="sweep")
+        return
+    choices = choices_of(sweep)
+    if not choices:
+        yield BadSweep("it does not name a parameter; name one with its values, or remove it", node=name, field="sweep")
+        return
+    problems = []
+    for param, choice in choices.items():
+        field = _field(sweep, param)
+        problems += [BadSweep(message, node=name, field=field) for message in _choice_problems(node, param, choice)]
+    yield from problems
+    if not problems and branch_count(sweep) > MAX_BRANCHES:
+        yield BadSweep(
+            f"it has {_product_text(map(len, sweep.grid.values()))} branches; at most {MAX_BRANCHES} are possible. "
+            "Give fewer values, or draw them at random",
+            node=name,
+            field="sweep",
+        )
+
+
+def _choice_problems(node: Node, param: str, choice: Choice) -> Iterator[str]:
+    assert node.sweep is not None
+    if isinstance(choice, Range):
+        yield from _range_problems(choice)
+    elif not choice:
+        yield "it has no values; give some, or remove it"
+    else:
+        count = Counter(map(_as_json, choice))
+        repeated = [value for value in choice if count[_as_json(value)] > 1]
+        if repeated:
+            yield f"{shown(repeated[0])} is there more than once; keep one"
+    outer = [other for other in choices_of(node.sweep) if param.startswith(f"{other}.")]
+    if outer:
+        yield f"'{outer[0]}' is swept as a whole; keep one of the two"
+    elif not _exists(node, param):
+        first = param.partition(".")[0]
+        yield f"the node has no such parameter; set '{first}' first, or sweep the whole of it"
+
+
+def _range_problems(choice: Range) -> Iterator[str]:
+    if choice.start > choice.end:
+        yield f"it leads from {choice.start:g} to {choice.end:g}; give the smaller number first"
+    if choice.log and choice.start <= 0:
+        yield "a range on a logarithmic scale begins above 0; raise its start, or leave 'log' out"
+
+
+def _exists(node: Node, param: str) -> bool:
+    try:
+        with_param_values(node.params, {param: None})
+    except LookupError:
+        return False
+    return True
+
+
+def _as_json(value: JsonValue) -> str:
+    # 1 and 1.0 are the same value, 1 and true are not.
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    return json.dumps(value, sort_keys=True)
+
+
+def _product_text(sizes: Iterable[int]) -> str:
+    """Return ``3 × 2 = 6``."""
+    sizes = list(sizes)
+    text = " × ".join(f"{size:,}" for size in sizes)
+    return f"{text} = {math.prod(sizes):,}" if len(sizes) > 1 else text
+
+
+# Texts
+
+
+def _different_labels(branches: Sequence[Values], node_type: NodeType) -> list[str]:
+    """Return a label for each branch, numbered where two would be the same."""
+    labels = [branch_label(values, node_type) for values in branches]
+    count = Counter(labels)
+    numbered = enumerate(labels, start=1)
+    return [label if count[label] == 1 else f"{label} #{number}" for number, label in numbered]
+
+
+def branch_label(values: Mapping[str, JsonValue], node_type: NodeType | None = None) -> str:
+    """Return a branch in a few words: ``γ=0.6 μ=0.1``."""
+    return " ".join(f"{param_label(name, node_type)}={value_label(value)}" for name, value in values.items())
+
+
+def param_label(param: str, node_type: NodeType | None) -> str:
+    """Return a parameter as part of a sentence: ``γ`` for "Target margin γ", else its title, ``trees``."""
+    last = next((step for step in reversed(param.split(".")) if not step.isdecimal()), param)
+    symbol = SYMBOLS.get(last, last)
+    title = param_title(param, node_type) if node_type else ""
+    if not title or (symbol in SYMBOLS.values() and symbol in title):
+        return symbol
+    return title[:1].lower() + title[1:] if title[1:2].islower() else title
+
+
+def param_title(param: str, node_type: NodeType) -> str:
+    """Return the form's title of a parameter: ``Trees``, also for ``learners.0.trees``; empty if it has none."""
+    models: list[type[BaseModel]] = [node_type.params]
+    title = ""
+    for step in param.split("."):
+        if step.isdecimal():
+            continue
+        fields = [model.model_fields[step] for model in models if step in model.model_fields]
+        title = next((field.title for field in fields if field.title), "")
+        models = [model for field in fields for model in _models_in(field.annotation)]
+    return title
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
+
+
+def value_label(value: JsonValue) -> str:
+    """Return a value in a few letters."""
+    match value:
+        case str():
+            text = value or "(empty)"
+        case bool() | None:
+            text = {True: "yes", False: "no", None: "none"}[value]
+        case float():
+            text = f"{value:.6g}"
+        case [dict(), *_]:
+            text = "+".join(map(_first_value, value))
+        case _:
+            text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"
+
+
+def _first_value(value: JsonValue) -> str:
+    """Return the first value of an object, such as the kind of a learner."""
+    return value_label(next(iter(value.values()), None) if isinstance(value, dict) else value)
+
+
+def _one_line(text: str) -> str:
+    """Return the text as a label may have it."""
+    text = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", text).strip()
+    return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
+
+
+def _columns(values: Mapping[str, Sequence[Values]]) -> dict[tuple[str, str], str]:
+    """Name the column of each swept parameter: its name, with that of the node where two have it."""
+    pairs = [(axis, param) for axis, points in values.items() for param in points[0]]
+    count = Counter(param for _, param in pairs)
+    return {(axis, param): param if count[param] == 1 else f"{axis}.{param}" for axis, param in pairs}
+
+
+def _column_titles(columns: Mapping[tuple[str, str], str], types: Mapping[str, NodeType]) -> dict[str, str]:
+    """Return the titles of the columns: those of the form, with the node where two have the same."""
+    titles = {(axis, param): param_title(param, types[axis]) for axis, param in columns}
+    count = Counter(titles.values())
+    in_node = Counter((axis, title) for (axis, _), title in titles.items())
+    return {
+        columns[axis, param]: title if count[title] == 1 else f"{title} ({axis})"
+        for (axis, param), title in titles.items()
+        if title and in_node[axis, title] == 1
+    }
+
+
+def _cell(value: JsonValue) -> JsonValue:
+    """Return a value as a cell of a table can hold it."""
+    return value_label(value) if isinstance(value, str | list | dict) else value

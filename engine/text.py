@@ -1,83 +1,39 @@
-"""Things put into lines of text."""
+"""Turn values into the text of messages, tables and screens.
+
+- ``duration``, ``clock``, ``size``, ``counted``  a time span, a moment, bytes, ``3 rows``
+- ``shown``, ``listed``, ``suggest``  a value in a message, a list of names, ``did you mean 'table'?``
+- ``readable``      text from outside with control characters spelled out
+- ``explain``       what pydantic found, as a sentence
+- ``failure_line``  which node failed, in which field, and why
+"""
 
 from __future__ import annotations
 
+import difflib
 import json
 import shutil
-import sys
-import textwrap
 import time
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import SylvaError
-
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
     from engine.workspace import Workspace
 
 LITTLE_SPACE = 100_000
-UNBOUNDED = 1_000_000
-NARROWEST = 20
-"""Characters below which a column is left out rather than wrapped."""
-
-Row = Mapping[str, Any]
-
-
-def print_json(value: Any) -> None:
-    """One JSON document on standard output."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+LONGEST_SHOWN = 80
+HIDDEN = ("Cc", "Cf", "Cs")
+"""Unicode categories that are spelled out: control characters, which a terminal obeys; format
+characters, which can reverse the text around them; surrogates, which UTF-8 cannot hold."""
 
 
-def print_error(error: SylvaError, *, as_json: bool) -> None:
-    """An error for a person, or for a program."""
-    if as_json:
-        problems = [problem.to_dict() for problem in getattr(error, "problems", [])]
-        print_json({"error": str(error), "problems": problems, "exit_code": error.exit_code})
-    else:
-        print(error, file=sys.stderr)
-
-
-def print_table(rows: Sequence[Row]) -> None:
-    """Rows with the same keys, as aligned columns; those without a value, or beyond the terminal, are left out."""
-    names = [name for name in rows[0] if any(row[name] is not None for row in rows)] if rows else []
-    if not names:
-        return
-    cells = [names, *([cell(row[name]) for name in names] for row in rows)]
-    widths = [max(len(line[index]) for line in cells) for index in range(len(names))]
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else UNBOUNDED
-    fitting = _fitting(widths, room)
-    for line in cells:
-        print(_line(line[:fitting], widths, room))
-    if fitting < len(names):
-        print(f"… and {len(names) - fitting} more columns; --json shows all")
-
-
-def _fitting(widths: list[int], room: int) -> int:
-    """How many columns fit, the last of them wrapped if need be."""
-    count = len(widths)
-    while count > 2 and sum(widths[: count - 1]) + 2 * (count - 1) + min(widths[count - 1], NARROWEST) > room:
-        count -= 1
-    return count
-
-
-def _line(texts: list[str], widths: list[int], room: int) -> str:
-    *first, last = texts
-    start = "".join(text.ljust(width + 2) for text, width in zip(first, widths, strict=False))
-    wrapped = textwrap.wrap(last, max(room - len(start), NARROWEST))
-    return (start + f"\n{' ' * len(start)}".join(wrapped)).rstrip()
-
-
-def cell(value: Any) -> str:
-    """A value as a table shows it."""
-    if value is None:
-        return "–"
-    if isinstance(value, float):
-        return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.0f}"
-    return str(value)
+# Times and amounts
 
 
 def duration(seconds: float | None) -> str:
-    """A time span as people say it."""
+    """Return a time span: ``320 ms``, ``4.2 s``, ``3 min 5 s`` or ``2 h 10 min``."""
     if seconds is None:
         return "–"
     if seconds < 1:
@@ -85,16 +41,18 @@ def duration(seconds: float | None) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def clock(moment: float | None) -> str:
-    """A moment as date and time."""
+    """Return date and time of a moment, in the time zone of this machine."""
     return "–" if moment is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
 
 
 def size(count: int) -> str:
-    """Bytes as people say them."""
+    """Return a number of bytes in the unit that fits: ``12 kB``, ``1.3 GB``."""
     amount = float(count)
     for unit in ("bytes", "kB", "MB"):
         if amount < 1000:
@@ -103,16 +61,153 @@ def size(count: int) -> str:
     return f"{amount:.1f} GB"
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: ``1 row``, ``2,000 rows``."""
+    noun = one if count == 1 else many or f"{one}s"
+    return f"{count:,} {noun}"
+
+
+# Values and names inside a message
+
+
+def shown(value: object) -> str:
+    """Return a value as a message shows it: short, quoted if it is text, control characters escaped."""
+    match value:
+        case str():
+            return repr(value if len(value) <= LONGEST_SHOWN else f"{value[:LONGEST_SHOWN]}…")
+        case list() | tuple():
+            return "a list"
+        case Mapping():
+            return "an object"
+        case None:
+            return "null"
+        case int() | float():
+            return json.dumps(value) if abs(value) < 10**LONGEST_SHOWN else "the number"
+    return f"a {type(value).__name__}"
+
+
+def suggest(word: str, known: Iterable[str], otherwise: str) -> str:
+    """Return ``did you mean 'table'?``, or ``otherwise`` when no known name is near.
+
+    Upper and lower case count as the same.
+    """
+    if len(word) > LONGEST_SHOWN:
+        return otherwise
+    by_lower_case = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), by_lower_case, n=1)
+    return f"did you mean {shown(by_lower_case[near[0]])}?" if near else otherwise
+
+
+def listed(names: Iterable[object], most: int = 5) -> str:
+    """Return names in quotes, the first few of them: ``'a', 'b' and 7 more``."""
+    quoted = [shown(str(name)) for name in names]
+    if len(quoted) <= most:
+        return ", ".join(quoted)
+    return f"{', '.join(quoted[:most])} and {len(quoted) - most:,} more"
+
+
+def readable(text: str, longest: int | None = None) -> str:
+    """Return ``text`` with every character that cannot be seen spelled out, but for spaces, tabs and new lines.
+
+    Text longer than ``longest`` is cut.
+    """
+    if longest is not None and len(text) > longest:
+        text = text[:longest] + " …"
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_visible, text))
+
+
+def _visible(character: str) -> str:
+    if character in "\n\t" or unicodedata.category(character) not in HIDDEN:
+        return character
+    return ascii(character)[1:-1]
+
+
+# What pydantic found
+
+
+_WHOLE_NUMBER = ("{value} is not a whole number", "give a whole number")
+_NUMBER = ("{value} is not a number", "give a number")
+_SWITCH = ("{value} is neither true nor false", "give true or false, without quotes")
+_LIST = ("{value} is not a list", "give a list in square brackets")
+_OBJECT = ("{value} is not an object", "give an object in curly brackets")
+_CHOICE = ("{value} is not one of the choices", "give {expected}")
+_NOT_FINITE = ("the number is not finite", "give an ordinary number")
+
+_EXPLANATIONS: Mapping[str, tuple[str, str]] = {
+    "missing": ("it is missing", "add it"),
+    "extra_forbidden": ("there is no such field", "remove it"),
+    "string_type": ("{value} is not text", "give text in quotes"),
+    "string_unicode": ("the text holds half a character", "remove it"),
+    "string_too_long": ("the text is too long", "give at most {max_length} characters"),
+    "string_too_short": ("the text is too short", "give {min_length} or more characters"),
+    "string_pattern_mismatch": ("{value} does not have the right form", "give text that matches {pattern}"),
+    "int_type": _WHOLE_NUMBER,
+    "int_from_float": _WHOLE_NUMBER,
+    "int_parsing": _WHOLE_NUMBER,
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "finite_number": _NOT_FINITE,
+    "bool_type": _SWITCH,
+    "bool_parsing": _SWITCH,
+    "none_required": ("{value} does not fit", "give null"),
+    "list_type": _LIST,
+    "tuple_type": _LIST,
+    "set_type": _LIST,
+    "dict_type": _OBJECT,
+    "model_type": _OBJECT,
+    "model_attributes_type": _OBJECT,
+    "greater_than": ("{value} is too small", "give a number above {gt}"),
+    "greater_than_equal": ("{value} is too small", "give {ge} or more"),
+    "less_than": ("{value} is too large", "give a number below {lt}"),
+    "less_than_equal": ("{value} is too large", "give {le} or less"),
+    "multiple_of": ("{value} does not fit", "give a multiple of {multiple_of}"),
+    "too_long": ("there are too many entries", "give at most {max_length}"),
+    "too_short": ("there are too few entries", "give {min_length} or more"),
+    "literal_error": _CHOICE,
+    "enum": _CHOICE,
+    "union_tag_invalid": ("its {discriminator} '{tag}' is not known", "give one of {expected_tags}"),
+    "union_tag_not_found": ("{value} does not say its {discriminator}", "add it"),
+}
+
+
+def explain(errors: Sequence[ErrorDetails]) -> str:
+    """What pydantic found at one place, in plain words; several errors are the branches of a union."""
+    said = list(dict.fromkeys(_what_and_how(error) for error in errors))
+    if len(said) == 1:
+        return "; ".join(part for part in said[0] if part)
+    return f"{shown(errors[0]['input'])} does not fit; " + ", or ".join(how or what for what, how in said)
+
+
+def _what_and_how(error: ErrorDetails) -> tuple[str, str]:
+    value, facts = shown(error["input"]), error.get("ctx", {})
+    if error["type"] in _EXPLANATIONS:
+        what, how = _EXPLANATIONS[error["type"]]
+        numbers = {name: _plain(fact) for name, fact in facts.items()}
+        return what.format(value=value, **numbers), how.format(**numbers)
+    if error["type"] in ("value_error", "assertion_error"):
+        return str(facts["error"]), ""
+    return f"{value} does not fit", error["msg"].replace("Input should be", "give").removesuffix(".")
+
+
+def _plain(fact: object) -> object:
+    return int(fact) if isinstance(fact, float) and fact.is_integer() else fact
+
+
+# Failures
+
+
+def failure_line(node: str, error: Mapping[str, Any]) -> str:
+    """Return which node failed, in which field, and why."""
+    where = f"Node '{node}', field '{error['field']}'" if error.get("field") else f"Node '{node}'"
+    return f"{where}: {error['message']}"
+
+
 def last_words(workspace: Workspace, run: str) -> str:
-    """The last line a supervisor wrote about itself; empty if all went well."""
+    """Return the last line a supervisor wrote about itself; empty if nothing went wrong."""
     if shutil.disk_usage(workspace.root).free < LITTLE_SPACE:  # then it could not write any
         return f"the disk is full; free some space at {workspace.root}."
     log = workspace.supervisor_log(run)
     lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
     return next((line for line in reversed(lines) if line.strip()), "")
-
-
-def failure_line(node: str, error: Mapping[str, Any]) -> str:
-    """Which node failed, in which field, why."""
-    where = f"Node '{node}', field '{error['field']}'" if error.get("field") else f"Node '{node}'"
-    return f"{where}: {error['message']}"

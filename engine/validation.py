@@ -11,14 +11,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engine.branches import branches, node_sweep_problems
 from engine.errors import BadInput
 from engine.files import Files
+from engine.graph import PipelineGraph
 from engine.node_types import OUTSIDE, Column, Columns, NodeParams, NodeType, Port
 from engine.params import Types, load_params, node_problems, params_of, type_problem, unknown_node
-from engine.pipeline import Edge, Node, Pipeline, PortRef, dependencies, in_order
+from engine.pipeline import Edge, Node, Pipeline, PortRef, changed
 from engine.problems import (
     BadColumns,
     BadSource,
@@ -31,13 +31,9 @@ from engine.problems import (
     SelfEdge,
     TypeMismatch,
     UnknownPort,
-    listed,
-    suggest,
 )
-from engine.sweeps import document_sweep_problems
-
-if TYPE_CHECKING:
-    import networkx as nx
+from engine.sweeps import combinations, node_sweep_problems, sweep_problems, with_param_values
+from engine.text import listed, suggest
 
 __all__ = [
     "Types",
@@ -63,7 +59,7 @@ def find_problems(document: Pipeline, catalogue: Types) -> list[Problem]:
         *problems,
         *_missing_inputs(document, catalogue),
         *_cycles(document),
-        *document_sweep_problems(document, catalogue),
+        *sweep_problems(document, catalogue),
     ]
 
 
@@ -103,7 +99,11 @@ def _outside_problems(document: Pipeline, catalogue: Types, files: Files, skip: 
 def _all_params(name: str, node: Node, catalogue: Types) -> list[NodeParams]:
     """The node's parameters in each of its branches; none if they cannot be used."""
     try:
-        return [load_params(name, branch, catalogue) for branch in branches(name, node, catalogue)]
+        if node.sweep is None:
+            return [load_params(name, node, catalogue)]
+        values = combinations(name, node, catalogue)
+        params = [with_param_values(node.params, each) for each in values]
+        return [load_params(name, changed(node, params=each, sweep=None), catalogue) for each in params]
     except InvalidPipeline:
         return []
 
@@ -220,7 +220,7 @@ class _Wiring:
 
 def _unknown_port(edge: Edge, end: PortRef, side: str, ports: Iterable[Port], others: Iterable[Port]) -> Problem:
     names = [port.name for port in ports]
-    choice = f"its {side}s are {listed(names)}" if names else f"it has no {side}s at all"
+    choice = f"its {side}s are {listed(names, most=12)}" if names else f"it has no {side}s at all"
     if end.port in (port.name for port in others):
         other = "input" if side == "output" else "output"
         message = f"'{end.port}' is an {other} of '{end.node}', and an {side} is needed here; {choice}"
@@ -252,38 +252,16 @@ def _missing_inputs(document: Pipeline, catalogue: Types) -> Iterator[Problem]:
 
 
 def _cycles(document: Pipeline) -> Iterator[Problem]:
-    """One problem for each knot of nodes that wait for each other."""
-    import networkx as nx
-
-    graph = _graph(document)
-    order = {name: position for position, name in enumerate(document.nodes)}
-    knots = [sorted(knot, key=order.__getitem__) for knot in nx.strongly_connected_components(graph) if len(knot) > 1]
-    for knot in sorted(knots, key=lambda names: order[names[0]]):
-        circle = [source for source, _ in nx.find_cycle(graph.subgraph(knot), knot[0])]
-        start = circle.index(min(circle, key=order.__getitem__))
-        circle = [*circle[start:], *circle[:start]]
-        yield Cycle(f"{_around(circle)} is a circle; remove one of these edges", node=circle[0])
+    """Yield one problem for each group of nodes that wait for each other."""
+    for cycle in PipelineGraph(document).cycles():
+        yield Cycle(f"{_around(cycle)} is a circle; remove one of these edges", node=cycle[0])
 
 
 def _check_stays_acyclic(document: Pipeline, edge: Edge) -> None:
-    import networkx as nx
-
-    try:
-        back = nx.shortest_path(_graph(document), edge.target.node, edge.source.node)
-    except nx.NetworkXNoPath:
-        return
-    message = f"it would close the circle {_around(back)}; data can flow one way only"
-    raise Cycle(message, node=edge.target.node, edge=edge.names)
-
-
-def _graph(document: Pipeline) -> nx.DiGraph[str]:
-    """The nodes and what leads from one to another; edges of unknown nodes and to oneself are other problems."""
-    import networkx as nx
-
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(document.nodes)
-    graph.add_edges_from(dependencies(document))
-    return graph
+    back = PipelineGraph(document).path(edge.target.node, edge.source.node)
+    if back is not None:
+        message = f"it would close the circle {_around(back)}; data can flow one way only"
+        raise Cycle(message, node=edge.target.node, edge=edge.names)
 
 
 def _around(names: list[str]) -> str:
@@ -327,7 +305,7 @@ class _Flow:
             self.feeds.setdefault(edge.target, []).append(edge.source)
         self.problems: list[Problem] = []
         self.columns = {name: _unknown(catalogue.get(node.type)) for name, node in document.nodes.items()}
-        for name in in_order(document):
+        for name in PipelineGraph(document).order():
             node_type = catalogue.get(document.nodes[name].type)
             if node_type and node_type.columns:
                 self.columns[name] = self._columns_out(name, node_type)

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.atomic import lock
 from engine.errors import BadInput, SylvaError
 
 DEFAULT_ROOT = Path("~/.sylva")
@@ -30,11 +30,6 @@ CLEANING_SECONDS = 60.0
 """How long a run that is to start waits for `sylva gc` to end."""
 LEAVING_SECONDS = 5.0
 """How long a supervisor may take to leave a run after its last event."""
-LOOK_SECONDS = 0.02
-
-
-class Busy(SylvaError):
-    """Someone else holds what was asked for."""
 
 
 @dataclass(frozen=True)
@@ -129,14 +124,14 @@ class Workspace:
         for a cleaning that is under way.
         """
         message = "The store is being cleaned; try again shortly."
-        with _locked(self.root / "in-use.lock", shared=True, message=message, patience=patience) as handle:
+        with lock(self.root / "in-use.lock", shared=True, busy=message, patience=patience) as handle:
             yield handle
 
     @contextmanager
     def idle(self) -> Iterator[None]:
         """Hold off all runs while the store is cleaned; refused while a run is starting or running."""
         message = "A run is in progress, or another `sylva gc`; wait for it, or cancel the run."
-        with _locked(self.root / "in-use.lock", shared=False, message=message):
+        with lock(self.root / "in-use.lock", busy=message, patience=0.0):
             yield
 
     @contextmanager
@@ -148,23 +143,5 @@ class Workspace:
         """
         self.run_folder(run).mkdir(parents=True, exist_ok=True)
         path, message = self.run_folder(run) / "lock", f"Run {run} is already being supervised."
-        with _locked(path, shared=False, message=message, patience=patience) as handle:
+        with lock(path, busy=message, patience=patience) as handle:
             yield handle
-
-
-@contextmanager
-def _locked(path: Path, *, shared: bool, message: str, patience: float = 0.0) -> Iterator[int]:
-    import fcntl
-
-    deadline = time.monotonic() + patience
-    # Open for both: over NFS a shared lock needs a file that can be read, an exclusive one a file that can be written.
-    with path.open("a+") as file:
-        while True:
-            try:
-                fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-                break
-            except OSError as error:
-                if time.monotonic() >= deadline:
-                    raise Busy(message) from error
-            time.sleep(LOOK_SECONDS)
-        yield file.fileno()

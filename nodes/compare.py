@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import ChainMap, Counter
 from itertools import chain
 from typing import Annotated, Any, Literal
 
@@ -28,7 +28,7 @@ MetricName = Literal[
 ]
 Detail = Annotated[str, Field(pattern=r"^[^.=]+\.[^=]+=", max_length=1_000)]
 TITLES = "*"
-"""Stands for the node where a detail tells what to call a column."""
+"""Stands for the node where a detail gives the title of a column."""
 FALLBACKS = ("auc", "accuracy")
 """Tried in turn when no evaluation has a value for the measure asked for; accuracy always has one."""
 ASCENDING = ("log_loss",)
@@ -46,8 +46,8 @@ class Params(NodeParams):
         default_factory=list,
         max_length=20_000,
         title="Further columns",
-        description="What else to say of evaluations, as NODE.COLUMN=VALUE by the node each is from; *.COLUMN=TITLE is "
-        "what to call a column on screen. A sweep fills it.",
+        description="Columns to add by hand, as NODE.COLUMN=VALUE for the evaluation of that node; "
+        "*.COLUMN=TITLE gives a column its title. The values of a sweep are added without this.",
         json_schema_extra=form_hint(folded=True),
     )
 
@@ -61,8 +61,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
         ctx.log(f"No evaluation has a value for {params.metric}; ranked by {metric} instead.")
     sources = ctx.sources.get("reports", [])
     names = _unique_names([report.title for report in reports], sources)
-    told = _told(params.details)
-    details = _details(told, sources, len(reports))
+    columns, titles = _further_columns(ctx, params.details, len(reports))
     order = sorted(range(len(reports)), key=lambda index: _rank(reports[index], metric))
     best = order[0]
     return {
@@ -75,12 +74,12 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
                 "value": reports[best].headline.get(metric),
                 "models": len(reports),
             },
-            rows=_leaderboard([(names[index], details[index], reports[index]) for index in order]),
+            rows=_leaderboard([(names[index], columns[index], reports[index]) for index in order]),
             data={
                 "metric": metric,
                 "greater_is_better": metric not in ASCENDING,
-                "details": list(details[best]),
-                **({"titles": told[TITLES]} if TITLES in told else {}),
+                "details": list(columns[best]),
+                **({"titles": titles} if titles else {}),
                 "curves": [{"name": names[index], "curves": reports[index].data.get("curves", [])} for index in order],
             },
         )
@@ -121,20 +120,32 @@ def _unique_names(titles: list[str], sources: list[str]) -> list[str]:
     return names
 
 
-def _told(details: list[str]) -> dict[str, dict[str, Any]]:
-    """What is said of each node, by columns."""
-    told: dict[str, dict[str, Any]] = {}
-    for place, _, text in (line.partition("=") for line in details):
-        source, _, column = place.partition(".")
-        told.setdefault(source, {})[column] = _value(text)
-    return told
+def _further_columns(ctx: NodeContext, details: list[str], count: int) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the values of further columns for each evaluation, the same columns for all, and their titles.
+
+    They come from the branches of a sweep and from the details given by hand.
+    """
+    by_hand = _parsed(details)
+    titles: dict[str, str] = by_hand.pop(TITLES, {})
+    sources = ctx.sources.get("reports", [])
+    rows: list[dict[str, Any]] = [{} for _ in range(count)]
+    for row, source in zip(rows, sources, strict=False):
+        row |= by_hand.get(source, {})
+    for row, branch in zip(rows, ctx.branches.get("reports", []), strict=False):
+        if branch is not None:
+            row |= branch.values
+            titles = {**branch.titles, **titles}
+    names = [name for name in dict.fromkeys(chain.from_iterable(rows)) if name not in ("rank", "name")]
+    return [{name: row.get(name) for name in names} for row in rows], titles
 
 
-def _details(told: dict[str, dict[str, Any]], sources: list[str], count: int) -> list[dict[str, Any]]:
-    """What to say of each evaluation besides; the same columns for all."""
-    own = [told.get(source, {}) for source in sources] if len(sources) == count else [{}] * count
-    columns = [column for column in dict.fromkeys(chain.from_iterable(own)) if column not in ("rank", "name")]
-    return [{column: values.get(column) for column in columns} for values in own]
+def _parsed(details: list[str]) -> dict[str, dict[str, Any]]:
+    """Return the details by node and column."""
+    parsed: dict[str, dict[str, Any]] = {}
+    for path, _, text in (line.partition("=") for line in details):
+        source, _, column = path.partition(".")
+        parsed.setdefault(source, {})[column] = _value(text)
+    return parsed
 
 
 def _value(text: str) -> str | int | float | bool | None:
@@ -156,13 +167,17 @@ def _leaderboard(ranked: list[tuple[str, dict[str, Any], Report]]) -> list[dict[
 
 
 def python(params: Params, names: Names) -> Code:
-    """How the node reads in a script."""
+    """Write the node as Python."""
     report = names.outputs["report"]
+    arguments: dict[str, Any] = {"metric": params.metric, **settings(params)}
+    branches = dict(zip(names.gathered["reports"], names.branches.get("reports", []), strict=False))
+    values = {node: branch.values for node, branch in branches.items() if branch}
+    if values:
+        arguments["values"] = values
+        arguments["titles"] = dict(ChainMap(*(dict(branch.titles) for branch in branches.values() if branch)))
     return Code(
         [
-            *statement(
-                report, "steps.compare", names.gathered["reports"], **{"metric": params.metric, **settings(params)}
-            ),
+            *statement(report, "steps.compare", names.gathered["reports"], **arguments),
             *statement("", "steps.tell", str(report), report),
         ],
         ["from nodes import steps"],
@@ -178,6 +193,6 @@ NODE = NodeType(
     params=Params,
     run=run,
     python=python,
-    inputs=(Port("reports", "report", "Evaluations", many=True),),
+    inputs=(Port("reports", "report", "Evaluations", many=True, role="evaluation"),),
     outputs=(Port("report", "report", "Comparison"),),
 )

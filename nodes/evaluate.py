@@ -18,8 +18,9 @@ from pydantic import Field
 from engine.errors import BadInput
 from engine.export_python import Code, Names, settings, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
+from engine.text import listed
 from engine.values import Predictions, Report
-from nodes.data.columns import HOW_TO_TARGET, listed
+from nodes.data.columns import HOW_TO_TARGET
 from nodes.models.categories import MISSING, class_codes
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
         raise BadInput(
             f"there is no class '{params.positive}'; the classes are {listed(predictions.classes)}", field="positive"
         )
-    name = params.name or predictions.model
+    name = ctx.branch.title(params.name) if ctx.branch else params.name or predictions.model
     if len(predictions.classes) == 2 or params.positive is not None:
         report = _of_one_class(name, truth, probabilities, predictions.classes, params)
     elif params.threshold is not None:
@@ -231,11 +232,14 @@ def _points(curve: Curve | None, x: str, y: str) -> dict[str, list[float | None]
 
 
 def python(params: Params, names: Names) -> Code:
-    """How the node reads in a script."""
+    """Write the node as Python."""
     report = names.outputs["report"]
+    arguments = settings(params)
+    if names.branch:
+        arguments["name"] = names.branch.title(params.name)
     return Code(
         [
-            *statement(report, "steps.evaluate", names.inputs["predictions"], **settings(params)),
+            *statement(report, "steps.evaluate", names.inputs["predictions"], **arguments),
             *statement("", "steps.tell", str(report), report),
         ],
         ["from nodes import steps"],
@@ -252,7 +256,7 @@ NODE = NodeType(
     run=run,
     python=python,
     inputs=(Port("predictions", "predictions", "Predictions"),),
-    outputs=(Port("report", "report", "Evaluation"),),
+    outputs=(Port("report", "report", "Evaluation", role="evaluation"),),
     columns=columns,
     imports=("numpy", "pyarrow.compute", "deepforest.metrics"),
 )

@@ -20,10 +20,11 @@ from engine.errors import BadInput
 from engine.export_python import Code, Names, settings, statement
 from engine.files import Files
 from engine.node_types import OUTSIDE, Column, Columns, Kind, NodeContext, NodeParams, NodeType, Port, Role, form_hint
+from engine.text import listed
 from engine.values import Table, kind_of
 from nodes.data import formats
 from nodes.data.column_types import cast_column, infer_type
-from nodes.data.columns import listed, require_column
+from nodes.data.columns import require_column
 from nodes.data.csv_reader import Dialect
 from nodes.data.decoded_size import is_within
 from nodes.data.roles import check_classes, check_roles, without_missing_target

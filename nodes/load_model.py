@@ -13,13 +13,14 @@ from typing import Any
 
 from pydantic import Field
 
+from engine.atomic import read_lock
 from engine.errors import BadInput
 from engine.export_python import Code, Names, statement
 from engine.files import Files
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.workspace import Workspace
 from nodes.models.model import CARD, FILE, describe_model, is_plain, load_model, model_files
-from nodes.models.registry import Registry, read_lock
+from nodes.models.registry import Registry
 from nodes.save_model import NAME
 
 

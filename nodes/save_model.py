@@ -8,14 +8,12 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
-from engine.atomic import sync
+from engine.atomic import OLD, swap_folder, write_lock
 from engine.errors import BadInput
 from engine.export_python import Code, Names, settings, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port
@@ -24,8 +22,6 @@ from nodes.models.model import CARD, describe_model, model_files
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 """What models may be called: no path, nothing hidden."""
-OLD = "old"
-"""Where the model that is being replaced waits until the new one is in its place."""
 
 
 class Params(NodeParams):
@@ -70,34 +66,6 @@ def _card(ctx: NodeContext) -> str | None:
     return json.dumps({"run": ctx.run, "node": ctx.node, "saved": time.time()}) if ctx.run else None
 
 
-@contextmanager
-def write_lock(folder: Path) -> Iterator[Path]:
-    """An empty folder beside ``folder`` to work in; whoever saves under the same name waits meanwhile.
-
-    What a save that was killed has left there is removed, once the old model is back in its place.
-    """
-    import fcntl
-
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = folder.with_name(f".{folder.name}.unfinished")
-    with folder.with_name(f".{folder.name}.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        _clear(temporary, folder)
-        temporary.mkdir()
-        try:
-            yield temporary
-        finally:
-            _clear(temporary, folder)
-
-
-def _clear(temporary: Path, folder: Path) -> None:
-    old = temporary / OLD
-    if old.exists() and not folder.exists():
-        old.rename(folder)
-    if temporary.exists():
-        shutil.rmtree(temporary)
-
-
 def _put(source: Path, folder: Path, temporary: Path, card: str | None) -> None:
     """Write beside, make durable, swap; the old folder goes only once the new one is in its place."""
     new = temporary / "new"
@@ -106,12 +74,7 @@ def _put(source: Path, folder: Path, temporary: Path, card: str | None) -> None:
         shutil.copy2(file, new)
     if card is not None:
         (new / CARD).write_text(card + "\n", encoding="utf-8")
-    for path in (*new.rglob("*"), new):
-        sync(path)
-    if folder.exists():
-        folder.rename(temporary / OLD)
-    new.rename(folder)
-    sync(folder.parent)
+    swap_folder(new, folder, temporary / OLD)
 
 
 def python(params: Params, names: Names) -> Code:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.files import Files
-from engine.node_types import NodeContext, NodeType
+from engine.node_types import Branch, NodeContext, NodeType
 from engine.values import Folder, Predictions, Report, Table
 from engine.workspace import Workspace
 from nodes.models.kinds import learner_of
@@ -151,10 +151,22 @@ def evaluate(predictions: Predictions, **settings: Any) -> Report:
     return _outputs("evaluate", {"predictions": predictions}, settings)["report"]  # type: ignore[no-any-return]
 
 
-def compare(reports: Mapping[str, Report], **settings: Any) -> Report:
-    """Evaluations side by side, the best first."""
-    inputs = {"reports": list(reports.values())}
-    return _outputs("compare", inputs, settings, {"reports": list(reports)})["report"]  # type: ignore[no-any-return]
+def compare(
+    reports: Mapping[str, Report],
+    *,
+    values: Mapping[str, Mapping[str, Any]] | None = None,
+    titles: Mapping[str, str] | None = None,
+    **settings: Any,
+) -> Report:
+    """Rank evaluations, the best first.
+
+    ``values`` adds columns to the leaderboard, by the name of each report; ``titles`` gives columns their titles.
+    """
+    branches: list[Branch | None] = []
+    for name in reports:
+        branches.append(Branch("", "", values[name], titles or {}) if values and name in values else None)
+    inputs, sources = {"reports": list(reports.values())}, {"reports": list(reports)}
+    return _outputs("compare", inputs, settings, sources, {"reports": branches})["report"]  # type: ignore[no-any-return]
 
 
 def importances(rows: Rows, gains: np.ndarray, kept: Sequence[bool] | np.ndarray) -> Report:
@@ -195,12 +207,24 @@ def save_model(trained: FittedModel, **settings: Any) -> Report:
 
 
 def _outputs(
-    module: str, inputs: dict[str, Any], settings: Mapping[str, Any], sources: Mapping[str, list[str]] | None = None
+    module: str,
+    inputs: dict[str, Any],
+    settings: Mapping[str, Any],
+    sources: Mapping[str, list[str]] | None = None,
+    branches: Mapping[str, list[Branch | None]] | None = None,
 ) -> dict[str, Any]:
-    """What a node of that module gives."""
+    """Return the outputs of a node of that module."""
     node: NodeType = import_module(f"nodes.{module}").NODE
     files = Files(Workspace.at().root, allow_absolute=True)
     with tempfile.TemporaryDirectory() as folder:
-        ctx = NodeContext(module, "0" * 64, files, Path(folder), threads=os.cpu_count() or 1, sources=sources or {})
+        ctx = NodeContext(
+            module,
+            "0" * 64,
+            files,
+            Path(folder),
+            threads=os.cpu_count() or 1,
+            sources=sources or {},
+            branches=branches or {},
+        )
         # As JSON, as a document has them: a list may then stand for a tuple.
         return node.run(ctx, inputs, node.params.model_validate_json(json.dumps(settings)))

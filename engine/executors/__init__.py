@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from engine.events import RunEvent
+from engine.node_types import Branch
 from engine.store import Artifact
 
 
@@ -31,6 +32,8 @@ class NodeTask:
     key: str
     inputs: dict[str, list[Artifact]]
     sources: dict[str, list[str]]
+    branch: Branch | None
+    branches: dict[str, list[Branch | None]]
     force: bool
     """Whether only a result that this run made counts."""
     allow_absolute: bool
@@ -52,7 +55,16 @@ class NodeTask:
         inputs = {}
         for port, artifacts in data["inputs"].items():
             inputs[port] = [Artifact.from_dict(artifact) for artifact in artifacts]
-        return cls(**{**data, "inputs": inputs, "imports": tuple(data["imports"])})
+        branches = {}
+        for port, listed in data["branches"].items():
+            branches[port] = [branch and Branch(**branch) for branch in listed]
+        typed = {
+            "inputs": inputs,
+            "branch": data["branch"] and Branch(**data["branch"]),
+            "branches": branches,
+            "imports": tuple(data["imports"]),
+        }
+        return cls(**data | typed)
 
 
 class Executor(Protocol):

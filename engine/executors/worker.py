@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
-import os
 import re
 import shutil
 import signal
@@ -21,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from engine.atomic import lock
 from engine.catalogue import load_catalog
 from engine.crash_points import crash_point
 from engine.errors import BadInput, Cancelled, CorruptObject, SylvaError
@@ -37,7 +36,7 @@ from engine.executors import NodeTask
 from engine.files import Files
 from engine.node_types import NodeContext, NodeType
 from engine.store import CacheEntry, Store
-from engine.wording import readable
+from engine.text import readable
 from engine.workspace import Workspace
 
 Send = Callable[[RunEvent], None]
@@ -112,37 +111,13 @@ def _already_done(task: NodeTask, store: Store) -> bool:
 @contextmanager
 def _work_folder(folder: Path, node: str, send: Send) -> Iterator[Path]:
     """Hold the folder for checkpoints of a key, so that no two runs do the same work at once."""
-    # What is locked is a file open for writing: over NFS only such a lock counts on other machines.
-    lock = folder / LOCK
-    while True:
-        folder.mkdir(exist_ok=True)
-        try:
-            handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-        except FileNotFoundError:
-            continue  # the process that held it has just finished and removed the folder
-        try:
-            _lock(handle, node, send)
-            # If the file was removed while we waited, the lock protects nothing.
-            if _is_same(handle, lock):
-                yield folder
-                return
-        finally:
-            os.close(handle)
 
-
-def _lock(handle: int, node: str, send: Send) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    def send_waiting() -> None:
         send(NodeProgress(node, 0.0, "waiting: another run is doing the same work"))
-        fcntl.flock(handle, fcntl.LOCK_EX)
 
-
-def _is_same(handle: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(handle), path.stat())
-    except FileNotFoundError:
-        return False
+    # The folder may disappear: the process that finishes the work removes it.
+    with lock(folder / LOCK, on_wait=send_waiting, create_folder=True):
+        yield folder
 
 
 def _context(task: NodeTask, store: Store, folder: Path, send: Send, on_reading: OnReading) -> NodeContext:
@@ -160,6 +135,8 @@ def _context(task: NodeTask, store: Store, folder: Path, send: Send, on_reading:
         checkpoint=folder,
         threads=task.threads,
         sources=task.sources,
+        branch=task.branch,
+        branches=task.branches,
         on_progress=_Throttle(send_progress, PROGRESS_SECONDS),
         on_log=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True),
         on_subtask=lambda path, state, seconds: send(SubtaskUpdate(node, ((path, state, seconds),))),

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
+from engine.text import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -320,15 +321,11 @@ def _ragged(path: Path, plain: Path, dialect: Dialect, parsing: Any) -> BadInput
     row = bad_rows[0]
     counting = ", counting the header," if dialect.header else ""
     return BadInput(
-        f"row {row.number:,} of '{path.name}'{counting} has {_values(row.actual_columns)} where "
+        f"row {row.number:,} of '{path.name}'{counting} has {counted(row.actual_columns, 'value')} where "
         f"{row.expected_columns:,} are expected: {row.text[:60]!r}; "
         "correct the row, quote values that hold the delimiter, or choose another delimiter",
         field="source",
     )
-
-
-def _values(count: int) -> str:
-    return "1 value" if count == 1 else f"{count:,} values"
 
 
 def _bad_encoding(path: Path, dialect: Dialect, error: UnicodeError | None = None) -> BadInput:

@@ -27,7 +27,7 @@ from typing import BinaryIO, NamedTuple
 from uuid import uuid4
 
 from engine import sandbox
-from engine.atomic import sync
+from engine.atomic import put_in_place
 from engine.errors import BadInput, SylvaError
 from engine.files import Files
 from engine.text import size
@@ -269,11 +269,9 @@ def receive(
         _copy(source, copy, progress)
         progress(1.0, "checking that it can be read")
         _check_readable(beside, name, reading or Reading())
-        sync(copy)
         with _keeping:
             _check_free(files, name, replace)
-            copy.replace(files.data / name)
-            sync(files.data)
+            put_in_place(copy, files.data / name)
     return name
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
-from nodes.data.columns import listed
+from engine.text import listed
 from nodes.data.csv_reader import Dialect, csv_names, read_csv
 from nodes.data.libsvm import read_libsvm, too_many_columns
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from engine.errors import BadInput
 from engine.node_types import Role
+from engine.text import listed
 from engine.values import kind_of
-from nodes.data.columns import listed
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from engine.errors import BadInput
 from engine.node_types import Column, Columns
+from engine.text import listed
 from nodes.data import fraud_sample
-from nodes.data.columns import listed
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
+from engine.text import listed
 from engine.values import kind_of
 from nodes.data.column_types import natural_order
-from nodes.data.columns import listed
 
 if TYPE_CHECKING:
     import numpy as np

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from engine.errors import BadInput
 from engine.node_types import Kind
+from engine.text import listed
 from engine.values import Table, kind_of
-from nodes.data.columns import listed
 from nodes.models.categories import level_codes, level_counts
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
+from engine.text import listed
 from engine.values import Table
-from nodes.data.columns import listed
 from nodes.models.encoder import TableEncoder
 from nodes.models.learners import LEARNERS, Learner
 from nodes.models.model_folder import reading_folder, sha256_of

@@ -18,9 +18,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
+from engine.text import listed
 from engine.values import kind_of
 from nodes.data.column_types import BOOLS, EXAMPLES, NUMBER, _whole, infer_type
-from nodes.data.columns import listed
 from nodes.models.categories import as_text
 from nodes.models.encoder import LevelColumn, NumberColumn, TableEncoder
 

@@ -3,7 +3,6 @@
 - ``Registry``    lists, opens and deletes them
 - ``ModelEntry``  what is known of one without loading it
 - ``Card``        where it comes from: run, pipeline, data, and how it was judged in that run
-- ``read_lock``  keeps a model from being swapped while it is read
 
 The run and the node that saved a model are written beside it. The rest of the card is found in that run's log and
 stored reports, and kept beside the model once the run is done: it outlives the run.
@@ -14,21 +13,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from engine import sandbox
+from engine.atomic import read_lock, replacing, write_lock
 from engine.errors import BadInput, SylvaError
+from engine.graph import PipelineGraph
 from engine.processes import usable_memory
+from engine.text import listed, suggest
 from engine.workspace import Workspace
-from nodes.data.columns import listed
 from nodes.load_data import NODE as LOAD
 from nodes.models.model import CARD, FittedModel, describe_model, is_plain, load_model
-from nodes.save_model import NAME, write_lock
+from nodes.save_model import NAME
 
 if TYPE_CHECKING:
     from engine.pipeline import Pipeline
@@ -182,9 +181,7 @@ class Registry:
         names = self.names()
         if not names:
             return f"there is no model '{name}': {self.folder} holds none yet; run a pipeline with a Save model node"
-        near = get_close_matches(name, names, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"there are {listed(names)}"
-        return f"there is no model '{name}'; {hint}"
+        return f"there is no model '{name}'; {suggest(name, names, f'there are {listed(names)}')}"
 
 
 def open_model(folder: Path) -> FittedModel:
@@ -205,21 +202,6 @@ def prove_model(folder: Path) -> None:
 def open_in_child(folder: str) -> None:
     """Open a model and forget it."""
     open_model(Path(folder))
-
-
-@contextmanager
-def read_lock(folder: Path) -> Iterator[None]:
-    """Whoever saves or deletes this model waits; where nothing may be written, no one does."""
-    import fcntl
-
-    try:
-        lock = folder.with_name(f".{folder.name}.lock").open("a")
-    except OSError:
-        yield
-        return
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        yield
 
 
 # Cards
@@ -292,9 +274,9 @@ class _Reader:
 
     def _sources(self, document: Pipeline, state: RunState, node: str) -> Iterator[Source]:
         """What the pipeline read on the way to the model."""
-        for name in _above(document, node):
-            step = document.nodes[name]
-            if step.type == LOAD.name:
+        above = PipelineGraph(document).upstream([node])
+        for name, step in document.nodes.items():
+            if name in above and step.type == LOAD.name:
                 source = step.params.get("source", LOAD.params.model_fields["source"].default)
                 yield Source(str(source), self._rows(state, name))
 
@@ -336,18 +318,6 @@ class _Reader:
         return None
 
 
-def _above(document: Pipeline, node: str) -> list[str]:
-    """The nodes that this one depends on, in the order of the document."""
-    above: set[str] = set()
-    open_ends = [node]
-    while open_ends:
-        target = open_ends.pop()
-        sources = {edge.source.node for edge in document.edges if edge.target.node == target} - above
-        above |= sources
-        open_ends += sources
-    return [name for name in document.nodes if name in above]
-
-
 def _fed_by(document: Pipeline, wanted: Any) -> list[str]:
     """The nodes that an edge of that kind leads to, each once."""
     return list(dict.fromkeys(edge.target.node for edge in document.edges if wanted(edge)))
@@ -356,11 +326,10 @@ def _fed_by(document: Pipeline, wanted: Any) -> list[str]:
 def _keep(folder: Path, told: dict[str, Any], card: Card) -> None:
     """Write the card beside the model, where that is possible: the run may be forgotten one day."""
     # Not inside the folder: whoever reads the model there meanwhile takes a file it does not know for damage.
-    temporary = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}.unfinished")
     with suppress(OSError, ValueError):
         text = json.dumps({**told, "card": asdict(card)}, allow_nan=False)
-        temporary.write_text(text + "\n", encoding="utf-8")
-        temporary.replace(folder / CARD)
+        with replacing(folder / CARD, folder.parent) as temporary:
+            temporary.write_text(text + "\n", encoding="utf-8")
 
 
 def _kept(told: dict[str, Any], run: str, node: str) -> Card | None:

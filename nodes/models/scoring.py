@@ -23,9 +23,10 @@ from engine import sandbox
 from engine.atomic import replacing
 from engine.errors import BadInput, Cancelled, SylvaError
 from engine.processes import usable_memory
+from engine.text import listed
 from engine.values import Predictions
 from nodes.data.batches import BlockFile, Writing, open_blocks
-from nodes.data.columns import listed, require_column
+from nodes.data.columns import require_column
 from nodes.data.libsvm import COLUMN, TARGET
 from nodes.models.model import FittedModel
 from nodes.models.new_data import InputChecker, describe

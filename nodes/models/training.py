@@ -18,8 +18,8 @@ from pydantic import Field, PositiveFloat
 from engine.errors import BadInput
 from engine.export_python import Code, Names, Raw, statement
 from engine.node_types import NodeContext, NodeParams, form_hint
+from engine.text import listed
 from engine.values import Table, kind_of
-from nodes.data.columns import listed
 from nodes.models.categories import MISSING, class_codes, class_names
 from nodes.models.encoder import Form, Precision, TableEncoder, numbers
 from nodes.models.learners import Learner, Problem

@@ -11,7 +11,7 @@ import pytest
 
 from engine.catalogue import load_catalog
 from engine.files import Files
-from engine.node_types import Context
+from engine.node_types import NodeContext
 from engine.pipeline import Node, Pipeline
 from engine.values import Predictions, Report
 from engine.workspace import Workspace
@@ -32,7 +32,7 @@ def judgement(folder: Path, name: str, skill: float) -> Report:
     predictions = Predictions(
         np.column_stack([1 - score, score]), ["fine", "fraud"], name, pa.array(np.where(truth, "fraud", "fine"))
     )
-    ctx = Context("judge", "0" * 64, Files(folder), folder)
+    ctx = NodeContext("judge", "0" * 64, Files(folder), folder)
     report: Report = evaluate.run(ctx, {"predictions": predictions}, evaluate.Params())["report"]
     return report
 

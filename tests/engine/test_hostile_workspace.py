@@ -12,7 +12,7 @@ from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.run_state import run_state
 from engine.store import Store
-from engine.wording import readable
+from engine.text import readable
 from engine.workspace import Workspace
 from tests.expect import refused
 from tests.run_events import append_stored

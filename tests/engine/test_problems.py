@@ -6,7 +6,8 @@ import pytest
 
 from engine import problems
 from engine.errors import SylvaError
-from engine.problems import BadParam, BadStructure, InvalidPipeline, MissingInput, Problem, SelfEdge, shown, suggest
+from engine.problems import BadParam, BadStructure, InvalidPipeline, MissingInput, Problem, SelfEdge
+from engine.text import shown, suggest
 
 REASONS = [kind for kind in vars(problems).values() if isinstance(kind, type) and issubclass(kind, Problem)]
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.atomic import Busy
 from engine.errors import CorruptObject, SylvaError
 from engine.store import Artifact, CacheEntry, Store
 from engine.values import Report
-from engine.workspace import Busy, Workspace
+from engine.workspace import Workspace
 from tests.expect import refused
 
 

@@ -10,15 +10,25 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from engine.branches import branch_words, combinations, how_many, param_title, param_words, with_choices
 from engine.catalogue import NodeCatalog
 from engine.edits import apply_branch, revise_sweep, set_sweep
-from engine.node_types import NodeParams, NodeType, Port
+from engine.node_types import Branch, NodeParams, NodeType, Port
 from engine.pipeline import Node, Pipeline, Sweep
 from engine.pipeline_file import dumps, parse
 from engine.plan import RunOptions, cache_key, make_plan
 from engine.problems import BadParam, BadSweep, InvalidPipeline, Problem, UnknownParam, UnknownType
-from engine.sweeps import as_run, axes_of, expand, expansion, is_judged
+from engine.sweeps import (
+    axes_of,
+    branch_count,
+    branch_label,
+    combinations,
+    expand,
+    expand_past,
+    has_evaluation,
+    param_label,
+    param_title,
+    with_choices,
+)
 from engine.validation import find_problems
 from tests.engine.fakes import LEARN, READ, SCORE, SPLIT, edge_of, node_of
 from tests.expect import problems, refused
@@ -32,7 +42,6 @@ class JudgeParams(NodeParams):
 
 class RankParams(NodeParams):
     metric: str = "auc"
-    details: list[str] = Field(default_factory=list)
 
 
 def _no_run(*_: Any) -> dict[str, Any]:
@@ -41,11 +50,11 @@ def _no_run(*_: Any) -> dict[str, Any]:
 
 JUDGE = NodeType(
     "judge", "Judge", "Judge", "Judges.", 1, JudgeParams, _no_run,
-    inputs=(Port("predictions", "predictions"),), outputs=(Port("report", "report"),),
+    inputs=(Port("predictions", "predictions"),), outputs=(Port("report", "report", role="evaluation"),),
 )  # fmt: skip
 RANK = NodeType(
     "rank", "Rank", "Judge", "Ranks.", 1, RankParams, _no_run,
-    inputs=(Port("reports", "report", many=True),), outputs=(Port("report", "report"),),
+    inputs=(Port("reports", "report", many=True, role="evaluation"),), outputs=(Port("report", "report"),),
 )  # fmt: skip
 KEEP = NodeType(
     "keep", "Keep", "Save", "Keeps.", 1, JudgeParams, _no_run, inputs=(Port("model", "model"),), cacheable=False,
@@ -72,6 +81,10 @@ def pipeline(*more: str, sweeps: dict[str, Any] | None = None, **others: str | N
     for name, sweep in (sweeps or {}).items():
         nodes[name] = nodes[name].model_copy(update={"sweep": sweep_of(sweep)})
     return Pipeline(name="Test", nodes=nodes, edges=tuple(edge_of(edge) for edge in (*CHAIN, *more)))
+
+
+def written(document: Pipeline, catalog: NodeCatalog) -> Pipeline:
+    return expand(document, catalog).pipeline
 
 
 def sweep_of(data: dict[str, Any]) -> Sweep:
@@ -123,8 +136,8 @@ def test_what_is_set_and_then_swept_is_swept_by_the_new_values_alone():
 
 def test_a_pipeline_without_sweeps_is_written_out_as_it_is():
     document = pipeline()
-    assert expand(document, CATALOGUE) is document
-    assert expansion(document, CATALOGUE).copies["forest"] == ("forest",)
+    assert written(document, CATALOGUE) is document
+    assert expand(document, CATALOGUE).copies["forest"] == ("forest",)
 
 
 @pytest.mark.parametrize(
@@ -155,12 +168,12 @@ def test_a_pipeline_without_sweeps_is_written_out_as_it_is():
     ],
 )  # fmt: skip
 def test_the_node_and_all_below_it_are_copied_up_to_where_the_branches_meet(document: Pipeline, nodes: str):
-    assert list(expand(document, CATALOGUE).nodes) == nodes.split()
+    assert list(written(document, CATALOGUE).nodes) == nodes.split()
 
 
 def test_copies_are_connected_with_their_own_branch_and_with_what_all_share():
-    written = expand(pipeline("judge.report > rank.reports", rank="rank", sweeps={"forest": TREES}), CATALOGUE)
-    assert edges(written) == {
+    document_after = written(pipeline("judge.report > rank.reports", rank="rank", sweeps={"forest": TREES}), CATALOGUE)
+    assert edges(document_after) == {
         "load.table > split.table",
         "split.train > forest-1.table", "split.train > forest-2.table",
         "forest-1.model > apply-1.model", "forest-2.model > apply-2.model",
@@ -168,24 +181,26 @@ def test_copies_are_connected_with_their_own_branch_and_with_what_all_share():
         "apply-1.predictions > judge-1.predictions", "apply-2.predictions > judge-2.predictions",
         "judge-1.report > rank.reports", "judge-2.report > rank.reports",
     }  # fmt: skip
-    assert find_problems(written, CATALOGUE) == []
+    assert find_problems(document_after, CATALOGUE) == []
 
 
 def test_where_two_sweeps_cross_each_copy_reads_the_points_it_stands_for():
-    written = expand(pipeline(sweeps={"split": {"seed": [1, 2]}, "forest": TREES}), CATALOGUE)
-    assert {"split-2.train > forest-2-1.table", "split-2.test > apply-2-1.table"} <= edges(written)
-    assert "split-1.test > apply-2-1.table" not in edges(written)
-    assert written.nodes["forest-2-1"].params == {"trees": 5}
-    assert written.nodes["split-2"].params == {"seed": 2}
-    assert find_problems(written, CATALOGUE) == []
+    document_after = written(pipeline(sweeps={"split": {"seed": [1, 2]}, "forest": TREES}), CATALOGUE)
+    assert {"split-2.train > forest-2-1.table", "split-2.test > apply-2-1.table"} <= edges(document_after)
+    assert "split-1.test > apply-2-1.table" not in edges(document_after)
+    assert document_after.nodes["forest-2-1"].params == {"trees": 5}
+    assert document_after.nodes["split-2"].params == {"seed": 2}
+    assert find_problems(document_after, CATALOGUE) == []
 
 
 def test_independent_sweeps_meet_in_one_leaderboard():
     wires = ("load.table > other.table", "other.model > try.model", "split.test > try.table",
              "try.predictions > verdict.predictions")  # fmt: skip
     sweeps = {"forest": TREES, "other": {"trees": [1, 2, 3]}}
-    written = expand(pipeline(*wires, other="learn", **{"try": "score"}, verdict="judge", sweeps=sweeps), CATALOGUE)
-    gathered = [edge.source.node for edge in written.edges if edge.target.node == "leaderboard"]
+    document_after = written(
+        pipeline(*wires, other="learn", **{"try": "score"}, verdict="judge", sweeps=sweeps), CATALOGUE
+    )
+    gathered = [edge.source.node for edge in document_after.edges if edge.target.node == "leaderboard"]
     assert gathered == ["judge-1", "judge-2", "verdict-1", "verdict-2", "verdict-3"]
 
 
@@ -193,8 +208,8 @@ def test_a_node_where_branches_meet_can_itself_be_swept():
     document = pipeline(
         "judge.report > rank.reports", rank="rank", sweeps={"forest": TREES, "rank": {"metric": ["auc", "ks"]}}
     )
-    written = expand(document, CATALOGUE)
-    assert [str(edge.target) for edge in written.edges if edge.source.node == "judge-2"] == [
+    document_after = written(document, CATALOGUE)
+    assert [str(edge.target) for edge in document_after.edges if edge.source.node == "judge-2"] == [
         "rank-1.reports", "rank-2.reports",
     ]  # fmt: skip
 
@@ -203,7 +218,7 @@ def test_a_plain_evaluation_is_not_drawn_into_the_leaderboard_of_a_sweep():
     wires = ("load.table > other.table", "other.model > try.model", "split.test > try.table",
              "try.predictions > verdict.predictions")  # fmt: skip
     document = pipeline(*wires, other="learn", **{"try": "score"}, verdict="judge", sweeps={"forest": TREES})
-    assert not any(edge.source.node == "verdict" for edge in expand(document, CATALOGUE).edges)
+    assert not any(edge.source.node == "verdict" for edge in written(document, CATALOGUE).edges)
 
 
 def test_without_an_evaluation_below_there_is_no_leaderboard():
@@ -212,34 +227,35 @@ def test_without_an_evaluation_below_there_is_no_leaderboard():
         nodes={"load": node_of("read"), "forest": Node(type="learn", sweep=sweep_of(TREES))},
         edges=(edge_of("load.table > forest.table"),),
     )
-    assert list(expand(document, CATALOGUE).nodes) == ["load", "forest-1", "forest-2"]
-    assert not is_judged(document, CATALOGUE, "forest")
-    assert is_judged(pipeline(sweeps={"forest": TREES}), CATALOGUE, "forest")
+    assert list(written(document, CATALOGUE).nodes) == ["load", "forest-1", "forest-2"]
+    assert not has_evaluation(document, CATALOGUE, "forest")
+    assert has_evaluation(pipeline(sweeps={"forest": TREES}), CATALOGUE, "forest")
 
 
 # What the copies say
 
 
 def test_labels_and_names_say_which_branch_it_is():
-    written = expand(pipeline(sweeps={"forest": BOTH}), CATALOGUE)
-    assert written.nodes["forest-2"].label == "Learn trees=5 loss=hinge"
-    assert written.nodes["apply-3"].label == "Score trees=10 loss=log"
-    assert written.nodes["judge-4"].params == {"name": "Learn trees=10 loss=hinge"}
-    assert written.nodes["leaderboard"].params["details"][2:4] == ["judge-2.trees=5", 'judge-2.loss="hinge"']
+    document_after = written(pipeline(sweeps={"forest": BOTH}), CATALOGUE)
+    assert document_after.nodes["forest-2"].label == "Learn trees=5 loss=hinge"
+    assert document_after.nodes["apply-3"].label == "Score trees=10 loss=log"
+    branches = expand(pipeline(sweeps={"forest": BOTH}), CATALOGUE).branches
+    assert branches["judge-4"].title() == "Learn trees=10 loss=hinge"
+    assert branches["judge-2"].values == {"trees": 5, "loss": "hinge"}
+    assert document_after.nodes["judge-2"].params == document_after.nodes["leaderboard"].params == {}
 
 
 def test_a_name_of_ones_own_stays_in_front():
-    judge = Node(type="judge", params={"name": "Mine"})
-    written = expand(pipeline(judge=judge, sweeps={"split": {"seed": [7]}}), CATALOGUE)
-    assert written.nodes["judge-1"].params == {"name": "Mine seed=7"}
+    assert Branch("Learn", "seed=7", {}, {}).title("Mine") == "Mine seed=7"
+    assert len(Branch("Learn", "x" * 300, {}, {}).title("Mine")) == 200
 
 
 def test_two_sweeps_of_the_same_setting_are_told_apart_by_their_nodes():
     more = pipeline("forest.model > again.start", "load.table > again.table", again="learn",
                     sweeps={"forest": TREES, "again": {"trees": [1]}})  # fmt: skip
-    written = expansion(more, CATALOGUE)
+    written = expand(more, CATALOGUE)
     assert written.values["again-2-1"] == {"forest": {"trees": 10}, "again": {"trees": 1}}
-    assert written.document.nodes["again-2-1"].label == "Learn trees=10 trees=1"
+    assert written.pipeline.nodes["again-2-1"].label == "Learn trees=10 trees=1"
 
 
 class Leaf(NodeParams):
@@ -271,22 +287,22 @@ TITLED = [
 @pytest.mark.parametrize(("param", "title", "words"), TITLED)
 def test_a_setting_is_called_as_the_form_calls_it(param: str, title: str, words: str):
     node_type = replace(LEARN, params=Titled)
-    assert (param_title(param, node_type), param_words(param, node_type)) == (title, words)
-    assert branch_words({param: 2}, node_type) == f"{words}=2"
+    assert (param_title(param, node_type), param_label(param, node_type)) == (title, words)
+    assert branch_label({param: 2}, node_type) == f"{words}=2"
 
 
 @pytest.mark.parametrize(
     ("sweeps", "titles"),
     [
-        ({"forest": {"gamma": [1.0], "plain": [1]}}, ['*.gamma="Target margin γ"']),
+        ({"forest": {"gamma": [1.0], "plain": [1]}}, {"gamma": "Target margin γ"}),
         (
             {"forest": {"gamma": [1.0]}, "again": {"gamma": [2.0]}},
-            ['*.forest.gamma="Target margin γ (forest)"', '*.again.gamma="Target margin γ (again)"'],
+            {"forest.gamma": "Target margin γ (forest)", "again.gamma": "Target margin γ (again)"},
         ),
-        ({"forest": {"leaves.0.min_rows": [1], "leaves.1.min_rows": [2]}}, []),  # their places tell them apart
+        ({"forest": {"leaves.0.min_rows": [1], "leaves.1.min_rows": [2]}}, {}),  # their paths differ
     ],
 )
-def test_the_leaderboard_is_told_the_titles_of_its_columns(sweeps: dict[str, Any], titles: list[str]):
+def test_a_branch_has_the_titles_of_its_columns(sweeps: dict[str, Any], titles: dict[str, str]):
     catalogue = NodeCatalog([READ, SPLIT, replace(LEARN, params=Titled), SCORE, JUDGE, RANK])
     leaves: Any = {"leaves": [{}, {}]}
     document = pipeline(
@@ -295,9 +311,11 @@ def test_the_leaderboard_is_told_the_titles_of_its_columns(sweeps: dict[str, Any
         forest=Node(type="learn", params=leaves), again=Node(type="learn", params=leaves), late="score",
         verdict="judge", sweeps=sweeps,
     )  # fmt: skip
-    details = expand(document, catalogue).nodes["leaderboard"].params["details"]
-    assert isinstance(details, list) and len(details) > len(titles)
-    assert [line for line in details if str(line).startswith("*")] == titles
+    plan = make_plan(document, catalogue, RunOptions())
+    [branch] = plan.steps["leaderboard"].branches["reports"][:1]
+    assert branch is not None and plan.steps["verdict-" + "-".join("1" * len(sweeps))].branch is not None
+    verdict = plan.steps["leaderboard"].branches["reports"][-1]
+    assert verdict is not None and verdict.titles == titles
 
 
 @pytest.mark.parametrize(
@@ -313,14 +331,14 @@ def test_the_leaderboard_is_told_the_titles_of_its_columns(sweeps: dict[str, Any
     ],
 )
 def test_a_branch_in_a_few_words(values: dict[str, Any], words: str):
-    assert branch_words(values) == words
+    assert branch_label(values) == words
 
 
 def test_branches_that_would_be_called_the_same_are_numbered_and_lines_stay_one():
     columns = [["a" * 40, "b"], ["a" * 40, "c"]]
-    written = expand(pipeline(sweeps={"forest": {"columns": columns}}), CATALOGUE)
-    assert [written.nodes[f"forest-{n}"].label[-2:] for n in (1, 2)] == ["#1", "#2"]
-    text = expand(pipeline(sweeps={"load": {"source": ["there\nor not"]}}), CATALOGUE)
+    document_after = written(pipeline(sweeps={"forest": {"columns": columns}}), CATALOGUE)
+    assert [document_after.nodes[f"forest-{n}"].label[-2:] for n in (1, 2)] == ["#1", "#2"]
+    text = written(pipeline(sweeps={"load": {"source": ["there\nor not"]}}), CATALOGUE)
     assert text.nodes["load-1"].label == "Read source=there or not"
 
 
@@ -363,8 +381,8 @@ def test_a_logarithmic_range_has_as_many_small_values_as_large():
 
 def test_a_setting_inside_another_is_reached_by_its_place():
     node = Node(type="learn", params={"grid": {"low": 0.1}}, sweep=sweep_of({"grid": {"grid.low": [0.2, 0.3]}}))
-    written = expand(pipeline(forest=node), CATALOGUE)
-    assert written.nodes["forest-2"].params == {"grid": {"low": 0.3}}
+    document_after = written(pipeline(forest=node), CATALOGUE)
+    assert document_after.nodes["forest-2"].params == {"grid": {"low": 0.3}}
 
 
 @pytest.mark.parametrize(
@@ -372,7 +390,7 @@ def test_a_setting_inside_another_is_reached_by_its_place():
     [(BOTH, 4), ({"random": {"loss": ["log", "hinge"]}}, 2), ({"random": {"trees": {"from": 1, "to": 9}}}, 10)],
 )
 def test_how_many_there_will_be_is_known_beforehand(sweep: dict[str, Any], count: int):
-    assert how_many(sweep_of(sweep)) == count
+    assert branch_count(sweep_of(sweep)) == count
 
 
 # What is refused
@@ -457,9 +475,9 @@ def test_a_cycle_below_a_sweep_is_told_and_nothing_hangs():
 
 def test_a_run_of_the_past_that_cannot_be_told_any_more_is_shown_as_it_was():
     document = pipeline(odd=Node(type="odd", sweep=sweep_of(TREES)))
-    assert as_run(document, CATALOGUE).document is document
+    assert expand_past(document, CATALOGUE).pipeline is document
     with pytest.raises(InvalidPipeline):
-        expand(document, CATALOGUE)
+        written(document, CATALOGUE)
 
 
 # In a file, and edited
@@ -510,7 +528,7 @@ def test_a_sweep_is_edited():
 
 def test_the_values_of_a_branch_are_kept_and_the_sweep_ends():
     swept = pipeline(sweeps={"split": {"seed": [1, 2]}, "forest": {"trees": [50, 7], "loss": ["hinge"]}})
-    after = apply_branch(swept, CATALOGUE, expansion(swept, CATALOGUE).values["judge-2-1"])
+    after = apply_branch(swept, CATALOGUE, expand(swept, CATALOGUE).values["judge-2-1"])
     assert after.nodes["forest"] == Node(type="learn", params={"loss": "hinge"})  # 50 is the default
     assert after.nodes["split"] == Node(type="split", params={"seed": 2})
     gone = Node(type="learn", sweep=sweep_of(TREES))
@@ -561,4 +579,4 @@ def test_nodes_on_no_axis_are_left_as_they_are():
     assert axes_of(document, CATALOGUE) == {
         "load": (), "split": (), "forest": ("forest",), "apply": ("forest",), "judge": ("forest",),
     }  # fmt: skip
-    assert expand(document, CATALOGUE).nodes["split"] == document.nodes["split"]
+    assert written(document, CATALOGUE).nodes["split"] == document.nodes["split"]

@@ -1,4 +1,4 @@
-"""Tables fit the terminal they are printed on."""
+"""Values are put into the words of messages."""
 
 from __future__ import annotations
 
@@ -6,46 +6,39 @@ import pytest
 
 from engine import text
 
-ROWS = [{"name": "first", "empty": None, "score": 0.5, "words": "a rather long text that goes on"} for _ in range(2)]
-
-
-def printed(rows: list[dict], capsys: pytest.CaptureFixture[str]) -> list[str]:
-    text.print_table(rows)
-    return capsys.readouterr().out.splitlines()
-
-
-def test_columns_are_aligned_and_those_without_values_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed(ROWS, capsys)
-    assert lines[0] == "name   score   words"
-    assert lines[1] == "first  0.5000  a rather long text that goes on"
-
-
-@pytest.mark.parametrize("columns", [60, 40, 36])
-def test_a_long_last_column_is_wrapped(
-    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(text.sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", str(columns))
-    assert max(map(len, printed(ROWS, capsys))) <= columns
-
-
-def test_columns_that_do_not_fit_are_counted(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(text.sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "50")
-    lines = printed([{f"column {index}": "x" * 10 for index in range(9)}], capsys)
-    assert all(part in lines[-1] for part in ("5", "--json"))
-    assert max(map(len, lines)) <= 50
-
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [(None, "–"), (0.0421, "42 ms"), (5.25, "5.2 s"), (125, "2 min 5 s"), (7260, "2 h 1 min")],
 )
-def test_times_are_told_as_people_say_them(seconds: float | None, words: str) -> None:
+def test_times_are_written_in_the_unit_that_fits(seconds: float | None, words: str) -> None:
     assert text.duration(seconds) == words
 
 
-def test_nothing_is_printed_for_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    assert printed([], capsys) == []
+@pytest.mark.parametrize(
+    ("count", "words"), [(999, "999 bytes"), (1_500, "2 kB"), (2_000_000, "2 MB"), (3 * 10**9, "3.0 GB")]
+)
+def test_sizes_are_written_in_the_unit_that_fits(count: int, words: str) -> None:
+    assert text.size(count) == words
+
+
+def test_a_noun_follows_its_number() -> None:
+    assert text.counted(1, "row") == "1 row"
+    assert text.counted(2_000, "row") == "2,000 rows"
+    assert text.counted(0, "branch", "branches") == "0 branches"
+
+
+def test_only_the_first_names_of_a_long_list_are_written() -> None:
+    assert text.listed(["a", "b"]) == "'a', 'b'"
+    assert text.listed(range(1, 1_010), most=2) == "'1', '2' and 1,007 more"
+    assert text.listed([]) == ""
+
+
+def test_the_nearest_name_is_suggested_whatever_its_case() -> None:
+    assert text.suggest("INCOM", ["age", "Income"], "none is near") == "did you mean 'Income'?"
+    assert text.suggest("zzz", ["age", "Income"], "none is near") == "none is near"
+
+
+def test_characters_that_cannot_be_seen_are_spelled_out() -> None:
+    assert text.readable("a\x1b[2J\u202eb\n\tc") == "a\\x1b[2J\\u202eb\n\tc"
+    assert text.readable("x" * 20, longest=5) == "xxxxx …"

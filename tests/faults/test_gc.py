@@ -11,12 +11,13 @@ from contextlib import contextmanager
 
 import pytest
 
+from engine.atomic import Busy
 from engine.cleaning import clean
 from engine.events import EventLog
 from engine.launch import Launcher, new_run
 from engine.pipeline_file import parse
 from engine.plan import RunOptions
-from engine.workspace import Busy, Workspace
+from engine.workspace import Workspace
 from tests.faults.lab import Lab, diamond, pipeline, wait_until
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from engine.errors import SylvaError
 
@@ -29,7 +29,7 @@ class ReadableStream:
 
     def write(self, text: str) -> int:
         """Write what can be read."""
-        from engine.wording import readable
+        from engine.text import readable
 
         return self._stream.write(readable(text))
 
@@ -42,15 +42,13 @@ def main() -> None:
     wants_json, debug = "--json" in sys.argv, "--debug" in sys.argv
     sys.stdout, sys.stderr = ReadableStream(sys.stdout), ReadableStream(sys.stderr)
     try:
-        from engine.text import print_error
         from ui.cli.commands import app
 
         app()
     except SylvaError as error:
         if debug:
             raise
-        print_error(error, as_json=wants_json)
-        sys.exit(error.exit_code)
+        _fail(error, as_json=wants_json)
     except BrokenPipeError:
         # The reader of our output, such as `head`, has gone; nobody is left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -61,10 +59,16 @@ def main() -> None:
         if debug:
             raise
         place = f" at {error.filename}" if error.filename else ""
-        print_error(SylvaError(f"The system refused{place}: {error.strerror or error}."), as_json=wants_json)
-        sys.exit(1)
+        _fail(SylvaError(f"The system refused{place}: {error.strerror or error}."), as_json=wants_json)
     except Exception as error:
         if debug:
             raise
-        print_error(SylvaError(f"{type(error).__name__}: {error}. Add --debug to see where."), as_json=wants_json)
-        sys.exit(1)
+        _fail(SylvaError(f"{type(error).__name__}: {error}. Add --debug to see where."), as_json=wants_json)
+
+
+def _fail(error: SylvaError, *, as_json: bool) -> NoReturn:
+    # Imported here: the output of a run needs the store, which `sylva --help` does not.
+    from ui.cli.output import print_error
+
+    print_error(error, as_json=as_json)
+    sys.exit(error.exit_code)

@@ -175,8 +175,8 @@ def cancel(
 
     from engine.launch import request_cancel
     from engine.run_state import run_state
-    from engine.text import print_json
     from engine.workspace import CLEANING_SECONDS
+    from ui.cli.output import print_json
 
     with _log(workspace) as log, log.workspace.in_use(CLEANING_SECONDS):
         row = log.run(run)
@@ -201,8 +201,8 @@ def runs(
 ) -> None:
     """List runs, newest first."""
     from engine.summaries import summaries
-    from engine.text import clock, duration, print_json, print_table
-    from ui.cli.output import run_row
+    from engine.text import clock, duration
+    from ui.cli.output import print_json, print_table, run_row
 
     rows = []
     place = _workspace(workspace)
@@ -228,8 +228,7 @@ def show(
 ) -> None:
     """Show a run, or one node of it."""
     from engine.run_state import run_state
-    from engine.text import print_json
-    from ui.cli.output import node_details, print_node, print_run, run_details
+    from ui.cli.output import node_details, print_json, print_node, print_run, run_details
 
     with _log(workspace) as log:
         state = run_state(log, log.run(run))
@@ -251,11 +250,11 @@ def validate(
     from engine.pipeline_file import read
     from engine.plan import RunOptions
     from engine.sweeps import expand
-    from engine.text import print_json
+    from ui.cli.output import print_json
 
     document = read(file)
     _refuse_invalid(document, RunOptions(allow_absolute=True), _workspace(workspace))
-    whole = expand(document, load_catalog())
+    whole = expand(document, load_catalog()).pipeline
     if as_json:
         facts = {"name": document.name, "nodes": len(document.nodes), "nodes_with_branches": len(whole.nodes)}
         print_json({"valid": True, **facts, "problems": []})
@@ -283,7 +282,7 @@ def export(
     from engine.export_python import export_python
     from engine.pipeline_file import read
     from engine.plan import RunOptions
-    from engine.text import print_json
+    from ui.cli.output import print_json
 
     if not python:
         raise BadInput("Say what to write; `sylva export FILE --python` writes a Python script.")
@@ -313,8 +312,8 @@ def nodes(
 ) -> None:
     """List the node types there are."""
     from engine.catalogue import load_catalog
-    from engine.text import print_json, print_table
     from ui.cli.node_reference import describe, markdown_page, print_type
+    from ui.cli.output import print_json, print_table
 
     catalogue = load_catalog()
     for failure in catalogue.failures:
@@ -338,7 +337,7 @@ def schema(as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """Print the JSON schema of pipeline documents, for editors and checkers."""
     from engine.catalogue import load_catalog
     from engine.schema import json_schema
-    from engine.text import print_json
+    from ui.cli.output import print_json
 
     print_json(json_schema(load_catalog()))
 
@@ -352,7 +351,8 @@ def gc(
 ) -> None:
     """Forget old runs and remove every stored result no kept run refers to."""
     from engine.cleaning import clean
-    from engine.text import print_json, size
+    from engine.text import size
+    from ui.cli.output import print_json
 
     done = clean(_used_workspace(workspace), keep)
     if as_json:
@@ -392,9 +392,9 @@ def _log(root: Path | None) -> EventLog:
 
 def _with_settings(document: Pipeline, settings: list[str]) -> Pipeline:
     """Apply ``--set NODE.PARAM=VALUE``, a value for all branches; it is JSON where it can be, else text."""
-    from engine.branches import without_choices
     from engine.catalogue import load_catalog
     from engine.edits import set_params, set_sweep
+    from engine.sweeps import without_choices
 
     for setting in settings:
         node, param, text = _node_param_text("--set", setting, document)
@@ -406,8 +406,8 @@ def _with_settings(document: Pipeline, settings: list[str]) -> Pipeline:
 
 def _with_sweeps(document: Pipeline, sweeps: list[str]) -> Pipeline:
     """Apply ``--sweep NODE.PARAM=V1,V2``: one more parameter for the node's sweep, or its values instead of others."""
-    from engine.branches import with_choices
     from engine.edits import set_sweep
+    from engine.sweeps import with_choices
 
     for given in sweeps:
         node, param, text = _node_param_text("--sweep", given, document)
@@ -464,7 +464,7 @@ def _refuse_invalid(document: Pipeline, request: RunOptions, place: Workspace) -
 
 def _run_to_continue(log: EventLog, run: str, *, as_json: bool) -> RunRow:
     from engine.run_state import run_state
-    from engine.text import print_json
+    from ui.cli.output import print_json
 
     row = log.run(run)
     state = run_state(log, row)
@@ -483,7 +483,7 @@ def _run_to_continue(log: EventLog, run: str, *, as_json: bool) -> RunRow:
 
 def _carry_on(log: EventLog, row: RunRow, standby: Standby, *, detach: bool, as_json: bool) -> None:
     """Start the run and watch it."""
-    from engine.text import print_json
+    from ui.cli.output import print_json
     from ui.cli.progress import follow
 
     supervisor = standby.begin(log.workspace, row.id)
@@ -494,8 +494,7 @@ def _carry_on(log: EventLog, row: RunRow, standby: Standby, *, detach: bool, as_
 
 
 def _finish(log: EventLog, state: RunState, *, as_json: bool) -> NoReturn:
-    from engine.text import print_json
-    from ui.cli.output import exit_code, print_outcome, run_details
+    from ui.cli.output import exit_code, print_json, print_outcome, run_details
 
     print_json(run_details(log, state)) if as_json else print_outcome(log, state)
     raise typer.Exit(exit_code(state))

@@ -62,10 +62,11 @@ def predict(
     The file may be of any size. OUT holds a row for each row of DATA: the columns kept, the prediction, and the
     probability of each class. It appears once all of it is written.
     """
-    from engine.text import duration, print_json
+    from engine.text import duration
     from engine.workspace import Workspace
     from nodes.models.registry import Registry
     from nodes.models.scoring import score_guarded, target_format
+    from ui.cli.output import print_json
 
     target_format(out)
     if not out.absolute().parent.is_dir():
@@ -111,9 +112,9 @@ def serve(
 
     POST rows to /predict; GET /schema says which columns a row has, / is a page to read and to try it.
     """
-    from engine.text import print_json
     from engine.workspace import Workspace
     from nodes.models.registry import Registry, open_model, prove_model
+    from ui.cli.output import print_json
     from ui.rest.service import RequestLimits, Service, listen, run_until_stopped
 
     wait_passively()

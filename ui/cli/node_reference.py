@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from engine.node_types import NodeType, Port
-from engine.text import print_table
+from ui.cli.output import print_table
 
 
 def describe(node_type: NodeType) -> dict[str, Any]:

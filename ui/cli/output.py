@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import textwrap
 import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import CorruptObject
+from engine.errors import CorruptObject, SylvaError
 from engine.store import Artifact, Store
 from engine.summaries import final_reports, written_out
-from engine.text import cell, clock, duration, failure_line, last_words, print_table, size
+from engine.text import clock, duration, failure_line, last_words, size
 from engine.values import kind_of
 
 if TYPE_CHECKING:
@@ -21,6 +24,11 @@ if TYPE_CHECKING:
 
 LOG_LINES = 40
 PREVIEW_ROWS = 5
+UNBOUNDED = 1_000_000
+NARROWEST = 20
+"""Characters below which a column is left out rather than wrapped."""
+
+Row = Mapping[str, Any]
 
 
 def exit_code(state: RunState) -> int:
@@ -214,3 +222,62 @@ def _print_content(facts: dict[str, Any]) -> None:
     if "report" in facts:
         print_table([{"": name, " ": value} for name, value in facts["report"]["headline"].items()])
         print_table(facts["report"]["rows"])
+
+
+# Printing
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document on standard output."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_error(error: SylvaError, *, as_json: bool) -> None:
+    """Print an error: as a sentence for a person, or as JSON for a program."""
+    if as_json:
+        problems = [problem.to_dict() for problem in getattr(error, "problems", [])]
+        print_json({"error": str(error), "problems": problems, "exit_code": error.exit_code})
+    else:
+        print(error, file=sys.stderr)
+
+
+def print_table(rows: Sequence[Row]) -> None:
+    """Print rows with the same keys as aligned columns.
+
+    Columns without a value are left out, and so are those that do not fit the terminal.
+    """
+    names = [name for name in rows[0] if any(row[name] is not None for row in rows)] if rows else []
+    if not names:
+        return
+    cells = [names, *([cell(row[name]) for name in names] for row in rows)]
+    widths = [max(len(line[index]) for line in cells) for index in range(len(names))]
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else UNBOUNDED
+    fitting = _fitting(widths, columns)
+    for line in cells:
+        print(_line(line[:fitting], widths, columns))
+    if fitting < len(names):
+        print(f"… and {len(names) - fitting} more columns; --json shows all")
+
+
+def _fitting(widths: list[int], columns: int) -> int:
+    """Return how many columns of the table fit, the last of them wrapped if need be."""
+    count = len(widths)
+    while count > 2 and sum(widths[: count - 1]) + 2 * (count - 1) + min(widths[count - 1], NARROWEST) > columns:
+        count -= 1
+    return count
+
+
+def _line(texts: list[str], widths: list[int], columns: int) -> str:
+    *first, last = texts
+    start = "".join(text.ljust(width + 2) for text, width in zip(first, widths, strict=False))
+    wrapped = textwrap.wrap(last, max(columns - len(start), NARROWEST))
+    return (start + f"\n{' ' * len(start)}".join(wrapped)).rstrip()
+
+
+def cell(value: Any) -> str:
+    """Return a value as a table shows it."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.0f}"
+    return str(value)

@@ -28,8 +28,7 @@ from engine.events import (
     SubtaskUpdate,
 )
 from engine.run_state import NodeState, RunState, apply_events, mark_interrupted_if_dead
-from engine.text import duration, failure_line, last_words
-from engine.wording import readable
+from engine.text import duration, failure_line, last_words, readable
 
 if TYPE_CHECKING:
     from rich.table import Table

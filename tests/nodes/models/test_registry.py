@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.atomic import read_lock
 from engine.values import Folder
 from engine.workspace import Workspace
 from nodes import load_model, save_model, steps
 from nodes.models.model import load_model as open_folder
-from nodes.models.registry import Registry, read_lock
+from nodes.models.registry import Registry
 from tests.expect import refused
 from tests.nodes.conftest import make_context
 from tests.nodes.models.conftest import Kept, started
@@ -99,7 +100,7 @@ def test_models_can_be_read_where_nothing_can_be_written(registry: Registry, mon
     def refuse(path: Path, *arguments: object, **more: object) -> None:
         raise PermissionError(13, "no", str(path))
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr("engine.atomic.os.open", refuse)
     with read_lock(registry.folder / "mart"):
         pass
 

@@ -185,7 +185,7 @@ class TestTogether:
         bodies = mixed_bodies(rows[:20])
 
         async def ask() -> list[tuple[int, bytes]]:
-            limits = httpx.RequestLimits(max_connections=24)
+            limits = httpx.Limits(max_connections=24)
             async with httpx.AsyncClient(base_url=address, timeout=60, limits=limits) as client:
                 answers = await asyncio.gather(*(client.post("/predict", content=body) for body in bodies))
             return [(answer.status_code, answer.content) for answer in answers]
@@ -307,7 +307,7 @@ class TestOther:
 IMPATIENT = """
 import resource
 from ui.rest import connections
-from ui.rest.service import Limits, Refusal, Service
+from ui.rest.service import RequestLimits, Refusal, Service
 connections.HEAD_SECONDS, connections.MOST, connections.OTHER_FILES = 1.0, 20, 60
 resource.setrlimit(resource.RLIMIT_NOFILE, (50, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 """

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from engine.files import Files
-from engine.node_types import Context
+from engine.node_types import NodeContext
 from engine.values import Predictions, Report
 from nodes import compare, evaluate
 from nodes.data.column_statistics import Bars, bars_by_class, column_bars
@@ -20,8 +20,8 @@ from ui.studio.plots.style import COLOURS
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
-def context(tmp_path: Path) -> Context:
-    return Context("judge", "0" * 64, Files(tmp_path), tmp_path)
+def context(tmp_path: Path) -> NodeContext:
+    return NodeContext("judge", "0" * 64, Files(tmp_path), tmp_path)
 
 
 def evaluation(

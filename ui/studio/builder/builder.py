@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
-from engine.branches import Values, branch_words, brief, param_words
 from engine.edits import apply_branch
 from engine.errors import SylvaError
 from engine.pipeline import PortRef
 from engine.problems import Problem
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
-from engine.sweeps import NAME, ExpandedPipeline
-from engine.text import duration
-from engine.wording import readable
+from engine.sweeps import ExpandedPipeline, Values, branch_label, param_label, value_label
+from engine.text import duration, readable
 from ui.studio.builder import open_pipeline as desks
 from ui.studio.builder.node_panel import failure, panel
 from ui.studio.builder.node_states import node_views
@@ -268,7 +266,7 @@ def _branch(desk: OpenPipeline, end: PortRef) -> PortRef:
         chosen = st.selectbox(
             "Branch",
             list(offered),
-            format_func=lambda name: readable(run.document.nodes[name].label or name),
+            format_func=lambda name: readable(run.pipeline.nodes[name].label or name),
             key=f"branch/{desk.pipeline}/{end}",
             width=420,
         )
@@ -282,17 +280,21 @@ def _branch(desk: OpenPipeline, end: PortRef) -> PortRef:
 def _keep_best_button(desk: OpenPipeline, run: ExpandedPipeline, board: str) -> None:
     """The same for the branch that a comparison puts first."""
     values = best_values(run, board, desk.run_now.nodes.get(board) if desk.run_now else None)
-    words = " ".join(branch_words(each, desk.type_of(name)) for name, each in values.items())
+    words = " ".join(branch_label(each, desk.type_of(name)) for name, each in values.items())
     _keep_button(desk, values, f"Keep the best: {plain(words)}")
 
 
 def best_values(run: ExpandedPipeline, board: str, state: NodeState | None) -> Mapping[str, Values]:
     """The values of the branch that a comparison puts first; none if that is no branch."""
     found = _result(state)
-    for name in (edge.source.node for edge in run.document.edges if edge.target.node == board):
-        title = run.document.nodes[name].params.get(NAME)
-        if found and title and found.best in (title, f"{title} ({name})"):  # as a comparison tells namesakes apart
-            return run.values.get(name, {})
+    for name in (edge.source.node for edge in run.pipeline.edges if edge.target.node == board):
+        branch = run.branches.get(name)
+        if found is None or branch is None:
+            continue
+        title = branch.title(str(run.pipeline.nodes[name].params.get("name", "")))
+        # A comparison adds the node where two evaluations have the same title.
+        if found.best in (title, f"{title} ({name})"):
+            return run.values[name]
     return {}
 
 
@@ -311,7 +313,7 @@ def _keep_button(desk: OpenPipeline, values: Mapping[str, Values], label: str) -
 def _keep(desk: OpenPipeline, values: Mapping[str, Values]) -> None:
     if desk.attempt(lambda: desk.edit(lambda document: apply_branch(document, desk.catalogue, values))):
         kept = [
-            f"{param_words(param, desk.type_of(name))} = {brief(value)}"
+            f"{param_label(param, desk.type_of(name))} = {value_label(value)}"
             for name, each in values.items()
             for param, value in each.items()
         ]
@@ -321,8 +323,8 @@ def _keep(desk: OpenPipeline, values: Mapping[str, Values]) -> None:
 
 def _meeting_points(desk: OpenPipeline, run: ExpandedPipeline, ends: Collection[PortRef]) -> Iterator[PortRef]:
     """Where these outputs of branches meet in one, such as a leaderboard."""
-    for name in dict.fromkeys(edge.target.node for edge in run.document.edges if edge.source in ends):
-        node_type = desk.catalogue.get(run.document.nodes[name].type)
+    for name in dict.fromkeys(edge.target.node for edge in run.pipeline.edges if edge.source in ends):
+        node_type = desk.catalogue.get(run.pipeline.nodes[name].type)
         if name not in run.values and node_type and node_type.outputs:
             yield PortRef(name, node_type.outputs[0].name)
 

@@ -13,7 +13,7 @@ from engine.node_types import NodeType
 from engine.pipeline import Node, NodeSettings, Pipeline
 from engine.problems import Problem
 from engine.run_state import NodeState
-from engine.sweeps import is_judged
+from engine.sweeps import has_evaluation
 from nodes.models.registry import Registry
 from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.builder.pipeline_list import FIVE_STEPS
@@ -99,7 +99,7 @@ def _of_node(desk: OpenPipeline, name: str, problems: list[Problem]) -> None:
             node,
             desk.catalogue,
             problems=of_sweep,
-            judged=is_judged(desk.document, desk.catalogue, name),
+            has_evaluation=has_evaluation(desk.document, desk.catalogue, name),
             key=desk.form_key(name),
             change=partial(_revise_sweep, desk, name),
         )

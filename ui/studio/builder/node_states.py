@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from engine.branches import how_many
+from engine.graph import PipelineGraph
 from engine.pipeline import Edge, Pipeline, Sweep
 from engine.run_state import NodeState, RunState
+from engine.sweeps import branch_count
+from engine.text import counted
 from ui.studio.canvas import NodeView, State
 
 STATES: dict[str, State] = {
@@ -51,29 +53,20 @@ def node_views(
 
 
 def _awaited(sweep: Sweep) -> NodeView:
-    count = how_many(sweep)
-    return {"state": "idle", "text": f"Sweep: {count} {'branch' if count == 1 else 'branches'}"}
+    return {"state": "idle", "text": f"Sweep: {counted(branch_count(sweep), 'branch', 'branches')}"}
 
 
 def unchanged_nodes(document: Pipeline, since: Pipeline) -> set[str]:
     """The nodes that would do the same work as in ``since``: same settings, fed by the same ports of such nodes."""
     edges, edges_since = _edges_into(document), _edges_into(since)
-    changed = [
+    changed = {
         name
         for name, node in document.nodes.items()
         if (before := since.nodes.get(name)) is None
         or (node.type, node.params, node.sweep) != (before.type, before.params, before.sweep)
         or edges.get(name, []) != edges_since.get(name, [])
-    ]
-    below: dict[str, set[str]] = {}
-    for edge in document.edges:
-        below.setdefault(edge.source.node, set()).add(edge.target.node)
-    stale = set(changed)
-    while changed:
-        new = below.get(changed.pop(), set()) - stale
-        stale |= new
-        changed += new
-    return set(document.nodes) - stale
+    }
+    return set(document.nodes) - PipelineGraph(document).downstream(changed)
 
 
 def _edges_into(document: Pipeline) -> dict[str, list[Edge]]:

@@ -30,7 +30,7 @@ from engine.pipeline_library import FileVersion, Library, Opened, Outdated, Unkn
 from engine.plan import RunOptions
 from engine.problems import InvalidPipeline, Problem
 from engine.run_state import STARTING_SECONDS, RunState, apply_events, mark_interrupted_if_dead
-from engine.sweeps import ExpandedPipeline, as_run
+from engine.sweeps import ExpandedPipeline, expand_past
 from engine.validation import Types, find_problems, find_source_problems
 from ui.studio.canvas import Edited, Reveal
 from ui.studio.markdown import plain
@@ -268,7 +268,7 @@ class OpenPipeline:
             return
         if self.run is None or self.run.id != row.id:
             self.run, self.run_document = RunState(row.id, row.name, row.created), document_of(row)
-            self.run_branches = as_run(self.run_document, self.catalogue) if self.run_document else None
+            self.run_branches = expand_past(self.run_document, self.catalogue) if self.run_document else None
         self.run = apply_events(self.run, log.events(row.id, self.run.last_event))
         self.watching |= self.running
 
@@ -279,11 +279,11 @@ class OpenPipeline:
 
     def copies(self, node: str) -> tuple[str, ...]:
         """The nodes of the last run that stand for a node here: itself, or its branches if it is swept."""
-        return self.run_branches.of([node]) if self.run_branches else (node,)
+        return self.run_branches.copies_of([node]) if self.run_branches else (node,)
 
     def origin(self, name: str) -> str:
         """The node here that a node of the last run stands for."""
-        return self.run_branches.origins.get(name, name) if self.run_branches else name
+        return self.run_branches.source_node.get(name, name) if self.run_branches else name
 
     @property
     def running(self) -> bool:

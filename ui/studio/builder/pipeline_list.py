@@ -12,6 +12,7 @@ from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
 from engine.pipeline_library import Entry, Library
 from engine.problems import InvalidPipeline, Problem
+from engine.text import counted
 from engine.validation import find_problems
 from ui.studio.builder import open_pipeline as desk
 from ui.studio.builder.examples import open_example, open_sample, samples
@@ -76,7 +77,7 @@ def _row(library: Library, entry: Entry) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"row-{entry.id}"):
         with st.container(gap=None):
             st.markdown(f"**{plain(entry.title)}**")
-            nodes = "1 node" if entry.nodes == 1 else f"{entry.nodes} nodes"
+            nodes = counted(entry.nodes, "node")
             st.caption(plain(entry.fault) if broken else f"{nodes} · changed {time_of_day(entry.modified)}")
         st.button("Open", key=f"open-{entry.id}", disabled=broken, on_click=_open, args=(lambda: entry.id,))
         copy = partial(desk.duplicate, library, entry.id)

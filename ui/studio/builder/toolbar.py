@@ -11,6 +11,7 @@ from engine.edits import set_name
 from engine.errors import SylvaError
 from engine.export_python import check_exportable, export_python
 from engine.pipeline_file import dumps
+from engine.text import counted
 from ui.studio.builder import open_pipeline as desks
 from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.markdown import plain, time_of_day
@@ -164,4 +165,4 @@ def validate(desk: OpenPipeline) -> None:
     desk.bottom = "Problems"
     desk.look_afresh()
     count = len(desk.problems())
-    desk.notice = f"{count} problem{'s' if count > 1 else ''}; see below." if count else "Ready to run."
+    desk.notice = f"{counted(count, 'problem')}; see below." if count else "Ready to run."

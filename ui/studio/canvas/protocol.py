@@ -18,7 +18,8 @@ from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 from engine.node_types import Category
 from engine.pipeline import Node, Pipeline, PortRef, changed
-from engine.problems import BadStructure, Problem, shown
+from engine.problems import BadStructure, Problem
+from engine.text import shown
 from engine.validation import Types, connection_rules
 
 State = Literal["idle", "queued", "running", "done", "cached", "failed", "skipped"]

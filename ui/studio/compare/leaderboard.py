@@ -7,7 +7,6 @@
 - ``data_names``  which lines judged the same rows: only their measures can be compared
 - ``names_of``    a short name for each line, none twice
 - ``board_rows``  the lines as a table, on screen or in a file
-- ``model_behind``  the node that made the model an evaluation judges
 """
 
 from __future__ import annotations
@@ -17,14 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.catalogue import NodeCatalog
-from engine.pipeline import Pipeline, PortRef
 from engine.store import Artifact
-from engine.text import clock
+from engine.text import clock, counted, readable
 from engine.values import Report
-from engine.wording import readable
 from ui.studio.previews.measures import LOWER_IS_BETTER, MEASURES, title_among
-from ui.studio.previews.parts import counted
 
 LONGEST_NAME = 60
 
@@ -163,26 +158,3 @@ def board_rows(lines: Sequence[Line], data: Mapping[str, str]) -> list[dict[str,
         | {"run": line.run, "node": line.node}
         for rank, line in enumerate(lines, start=1)
     ]
-
-
-def model_behind(document: Pipeline, catalogue: NodeCatalog, node: str) -> str | None:
-    """The node whose model made the predictions that ``node`` judges."""
-    waiting, seen = [node], {node}
-    while waiting:
-        current = waiting.pop(0)
-        for edge in document.edges:
-            if edge.target.node != current or edge.source.node in seen:
-                continue
-            kind = _type_of(document, catalogue, edge.source)
-            if kind == "model":
-                return edge.source.node
-            if kind == "predictions":
-                seen.add(edge.source.node)
-                waiting.append(edge.source.node)
-    return None
-
-
-def _type_of(document: Pipeline, catalogue: NodeCatalog, end: PortRef) -> str | None:
-    node = document.nodes.get(end.node)
-    port = catalogue[node.type].output(end.port) if node and node.type in catalogue else None
-    return port.type if port else None

@@ -14,9 +14,8 @@ import streamlit as st
 from engine.errors import SylvaError
 from engine.events import EventLog, RunRow
 from engine.pipeline_diff import changes
-from engine.text import clock
+from engine.text import clock, counted, readable
 from engine.values import Report
-from engine.wording import readable
 from ui.studio import links, plots
 from ui.studio.compare.leaderboard import (
     Line,
@@ -32,7 +31,7 @@ from ui.studio.compare.leaderboard import (
 from ui.studio.compare.reading import Boards, opened_report
 from ui.studio.markdown import plain, time_of_day
 from ui.studio.previews.measures import LOWER_IS_BETTER, MEASURES, title_of
-from ui.studio.previews.parts import as_arrow, as_csv, chart, counted, facts, grid
+from ui.studio.previews.parts import as_arrow, as_csv, chart, facts, grid
 from ui.studio.runs.history import document_of
 from ui.studio.runs.run_view import open_pipeline
 from ui.studio.runs.state_style import shortened

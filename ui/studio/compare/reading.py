@@ -13,13 +13,14 @@ from hashlib import sha256
 from engine.catalogue import NodeCatalog
 from engine.errors import SylvaError
 from engine.events import EventLog, RunRow
+from engine.graph import model_behind
 from engine.pipeline import Node, Pipeline
 from engine.run_state import RunState
 from engine.store import Artifact, Store
 from engine.summaries import result_state
+from engine.text import readable
 from engine.values import Report
-from engine.wording import readable
-from ui.studio.compare.leaderboard import EvaluationSummary, Line, model_behind
+from ui.studio.compare.leaderboard import EvaluationSummary, Line
 from ui.studio.runs.history import written_out
 
 UNKNOWN = "unknown"

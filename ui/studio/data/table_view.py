@@ -9,7 +9,7 @@ import streamlit as st
 from engine.errors import BadInput, SylvaError
 from engine.node_types import Column
 from engine.pipeline_library import Library
-from engine.text import size
+from engine.text import counted, size
 from nodes.data import formats
 from nodes.data.files import FileVersion, delete, stamp
 from nodes.data.samples import FILES, sample_columns, sample_name
@@ -19,7 +19,7 @@ from ui.studio.data.starter_pipeline import pipeline_for
 from ui.studio.data.upload import choose_reading, reading_of
 from ui.studio.markdown import plain, time_of_day
 from ui.studio.notices import flash, flash_error
-from ui.studio.previews.parts import counted, facts, grid
+from ui.studio.previews.parts import facts, grid
 from ui.studio.previews.tables import show_rows_and_columns
 from ui.studio.session import studio
 

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import streamlit as st
 
 from engine.node_types import Columns
-from engine.problems import Problem, shown
+from engine.problems import Problem
+from engine.text import shown
 from ui.studio.forms.fields import FieldSpec, as_plain
 from ui.studio.forms.values import MISSING, Place, at, put
 from ui.studio.markdown import plain

@@ -23,11 +23,11 @@ from typing import Any
 import streamlit as st
 from pydantic import JsonValue
 
-from engine.branches import combinations, param_words, swept
 from engine.node_types import NodeType
 from engine.params import Types
 from engine.pipeline import MAX_BRANCHES, Node, Range, Sweep, changed
 from engine.problems import InvalidPipeline, Problem
+from engine.sweeps import choices_of, combinations, param_label
 from ui.studio.forms.fields import FieldSpec, applies, specs_of
 from ui.studio.forms.fit_count import KINDS, preset_facts
 from ui.studio.forms.form_state import Form, ParamsEdit, choice_words
@@ -55,13 +55,13 @@ def sweep_form(
     catalogue: Types,
     *,
     problems: Sequence[Problem],
-    judged: bool,
+    has_evaluation: bool,
     key: str,
     change: Change,
 ) -> None:
     """Draw the sweep of a node; each edit is given to ``change``, to be made upon the sweep there is by then.
 
-    ``judged`` says whether an evaluation lies below it, so that the branches can be compared.
+    ``has_evaluation`` says whether an evaluation lies below it, so that the branches can be compared.
     """
     form = Form(
         f"{key}/sweep",
@@ -77,7 +77,7 @@ def sweep_form(
             _draw(form, node, specs)
             if said := summary(name, node, catalogue):
                 st.caption(plain(said))
-            if not judged:
+            if not has_evaluation:
                 st.caption("Put an Evaluate node below it, and a leaderboard will compare the branches.")
         _add(form, node, specs, change)
         if node.sweep is not None:
@@ -410,10 +410,11 @@ def summary(name: str, node: Node, catalogue: Types) -> str:
     except InvalidPipeline:
         return ""
     branches = "1 branch" if count == 1 else f"{count:,} branches"
-    told = [
-        f"{param_words(param, catalogue[node.type])} {_told(choice)}" for param, choice in swept(node.sweep).items()
-    ]
-    return f"{branches}, drawn from {', '.join(told)}" if node.sweep.random else f"{branches}: {' × '.join(told)}"
+    choices = choices_of(node.sweep).items()
+    texts = [f"{param_label(param, catalogue[node.type])} {_told(choice)}" for param, choice in choices]
+    if node.sweep.random:
+        return f"{branches}, drawn from {', '.join(texts)}"
+    return f"{branches}: {' × '.join(texts)}"
 
 
 def _told(choice: Sequence[JsonValue] | Range) -> str:

@@ -18,8 +18,7 @@ from engine.events import EventLog
 from engine.run_state import RunState, run_state
 from engine.store import Artifact
 from engine.summaries import RunSummary, summarise
-from engine.text import clock, failure_line
-from engine.wording import readable
+from engine.text import clock, counted, failure_line, readable
 from nodes.inspection.layers import Layers, load_layers
 from ui.studio import links
 from ui.studio.inspect import sections
@@ -39,7 +38,7 @@ from ui.studio.inspect.forest_source import (
 from ui.studio.inspect.parts import camera
 from ui.studio.markdown import plain
 from ui.studio.previews.models import forest_record
-from ui.studio.previews.parts import check_there, counted, opened
+from ui.studio.previews.parts import check_there, opened
 from ui.studio.runs.history import History, written_out
 from ui.studio.runs.run_view import history_of, look, open_watch, steady
 from ui.studio.runs.state_style import marked, tone

@@ -11,6 +11,7 @@ from typing import Any
 
 import streamlit as st
 
+from engine.text import counted
 from nodes.inspection.layers import UNKNOWN, Layers
 from ui.studio import plots
 from ui.studio.inspect import tables
@@ -20,7 +21,7 @@ from ui.studio.inspect.parts import numbers, picture, side_by_side
 from ui.studio.markdown import plain
 from ui.studio.plots.layers import HELD_OUT, TABLE
 from ui.studio.previews.measures import LOWER_IS_BETTER, title_of
-from ui.studio.previews.parts import counted, grid, short_texts
+from ui.studio.previews.parts import grid, short_texts
 
 COLOURINGS = {"class": "Class", "mistake": "Mistakes", "margin": "Margin"}
 MOST_LISTED = 50

@@ -6,10 +6,10 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from engine.atomic import read_lock
 from engine.errors import SylvaError
 from engine.text import size
 from nodes.models.model import model_files
-from nodes.models.registry import read_lock
 
 MOST_ZIPPED = 300_000_000
 """Bytes of a model that is offered for download: the archive passes through memory."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.errors import SylvaError
-from engine.text import size
+from engine.text import counted, size
 from nodes.data.samples import PREFIX
 from nodes.models.encoder import TableEncoder
 from nodes.models.model import describe_model
@@ -20,7 +20,7 @@ from ui.studio.models.usage_examples import Call
 from ui.studio.notices import flash, flash_error
 from ui.studio.previews.measures import MEASURES, shown, title_among
 from ui.studio.previews.models import show_inside
-from ui.studio.previews.parts import counted, facts, tiles
+from ui.studio.previews.parts import facts, tiles
 from ui.studio.session import studio
 
 WAY = "models-way"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from engine.errors import SylvaError
-from engine.text import duration, size
+from engine.text import counted, duration, size
 from nodes.data.files import FileVersion, listing, stamp
 from nodes.data.tables import Reading
 from nodes.models.registry import ModelEntry, Registry
@@ -16,7 +16,7 @@ from ui.studio.data.upload import draw_upload, reading_of
 from ui.studio.markdown import plain
 from ui.studio.models.scoring_jobs import ScoringJob, ScoringJobs, misfit
 from ui.studio.notices import flash_error, show_flashes
-from ui.studio.previews.parts import counted, facts, grid, short_texts
+from ui.studio.previews.parts import facts, grid, short_texts
 from ui.studio.session import studio
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from engine import sandbox
+from engine.atomic import read_lock
 from engine.errors import BadInput, SylvaError, reader_crashed
 from engine.files import Files
 from engine.processes import exit_text
@@ -36,7 +37,7 @@ from nodes.load_data import IMPORTS
 from nodes.models.encoder import TableEncoder
 from nodes.models.model import describe_model
 from nodes.models.new_data import InputChecker
-from nodes.models.registry import Registry, read_lock
+from nodes.models.registry import Registry
 from nodes.models.scoring import check_names
 from ui.studio.data.starter_pipeline import title_of
 from ui.studio.models.scorer import writing

@@ -15,14 +15,14 @@ from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.node_types import NodeType
 from engine.store import Artifact, Store
-from engine.text import size
+from engine.text import counted, size
 from nodes import NODE_TYPES
 from nodes.inspection.layers import FILE as LAYERS_FILE
 from nodes.inspection.layers import Layers, load_layers
 from nodes.models.model import describe_model
 from ui.studio import links, plots
 from ui.studio.previews.measures import title_of
-from ui.studio.previews.parts import chart, counted, facts, grid, opened, tabs
+from ui.studio.previews.parts import chart, facts, grid, opened, tabs
 
 FOREST_FILE = "forest.json"
 MOST_RESULTS = 2_000

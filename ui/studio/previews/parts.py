@@ -1,7 +1,7 @@
 """What all previews are made of.
 
 - ``opened``     an output as a value; ``check_there``: only that it could be
-- ``facts``      the line under the title; ``counted`` makes parts of it
+- ``facts``      the line under the title
 - ``tiles``      figures side by side
 - ``tabs``       tabs of which only the open one is drawn
 - ``chart``      a figure of ``ui.studio.plots``; ``in_theme``: readable in the theme that is seen
@@ -54,11 +54,6 @@ def opened(output: Artifact, store: Store) -> Any:
 def facts(parts: Iterable[str]) -> None:
     """A line of short facts; names in it are shown as they are, whatever they hold."""
     st.caption(" · ".join(plain(part) for part in parts if part))
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """``1 row``, ``2,000 rows``."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def tiles(figures: Sequence[tuple[str, str, str]]) -> None:

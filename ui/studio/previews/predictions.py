@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from engine.store import Artifact, Store
-from engine.text import size
+from engine.text import counted, size
 from engine.values import Predictions
 from nodes.models.categories import MISSING, level_codes
 from ui.studio import plots
 from ui.studio.previews.measures import MEASURES, shown
-from ui.studio.previews.parts import chart, check_there, counted, facts, grid, opened, short_texts, tabs, tiles
+from ui.studio.previews.parts import chart, check_there, facts, grid, opened, short_texts, tabs, tiles
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,12 +10,12 @@ from typing import Any
 import streamlit as st
 
 from engine.store import Artifact, Store
-from engine.text import size
+from engine.text import counted, size
 from engine.values import Report
 from ui.studio import plots
 from ui.studio.markdown import plain
 from ui.studio.previews.measures import LOWER_IS_BETTER, MEASURES, headline_measure, shown, title_in, title_of
-from ui.studio.previews.parts import chart, counted, downloads, facts, grid, opened, tabs, tiles
+from ui.studio.previews.parts import chart, downloads, facts, grid, opened, tabs, tiles
 
 SCORES = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
 """What the table of classes says of each; no threshold matters there."""

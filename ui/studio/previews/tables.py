@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from engine.store import Artifact, Store
-from engine.text import size
+from engine.text import counted, size
 from engine.values import Table, kind_of
 from nodes.data.column_statistics import (
     SAMPLE_ROWS,
@@ -19,7 +19,7 @@ from nodes.data.column_statistics import (
     table_statistics,
 )
 from ui.studio import plots
-from ui.studio.previews.parts import chart, counted, facts, grid, opened, short_texts, tabs
+from ui.studio.previews.parts import chart, facts, grid, opened, short_texts, tabs
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,7 @@ from engine.pipeline_file import parse
 from engine.run_state import RunState
 from engine.store import Artifact, Store
 from engine.summaries import RunSummary, most_telling, result_state, summaries
-from engine.sweeps import ExpandedPipeline, as_run
+from engine.sweeps import ExpandedPipeline, expand_past
 from engine.values import Report
 
 
@@ -70,13 +70,13 @@ def document_of(row: RunRow) -> Pipeline | None:
 def written_out(row: RunRow) -> Pipeline | None:
     """The pipeline of a run as it was planned: with a node for each branch of a sweep, as in the state of the run."""
     planned = planned_of(row)
-    return planned.document if planned else None
+    return planned.pipeline if planned else None
 
 
 def planned_of(row: RunRow) -> ExpandedPipeline | None:
     """The same, with what became of each node of the pipeline as it was written."""
     document = document_of(row)
-    return as_run(document, load_catalog()) if document else None
+    return expand_past(document, load_catalog()) if document else None
 
 
 def final_reports(store: Store, row: RunRow, state: RunState) -> dict[str, Report]:

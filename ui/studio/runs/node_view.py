@@ -12,8 +12,7 @@ from streamlit_flow import streamlit_flow
 from engine.pipeline import Pipeline
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
-from engine.text import clock, duration, failure_line, size
-from engine.wording import readable
+from engine.text import clock, duration, failure_line, readable, size
 from ui.studio.markdown import plain
 from ui.studio.previews import show_output
 from ui.studio.runs.run_graph import Layered, flow_state, is_laid_out, layer_drawing

@@ -7,8 +7,7 @@ import streamlit as st
 
 from engine.errors import SylvaError
 from engine.summaries import RunSummary
-from engine.text import clock, duration
-from engine.wording import readable
+from engine.text import clock, duration, readable
 from ui.studio import links
 from ui.studio.markdown import plain
 from ui.studio.runs.history import History

@@ -17,8 +17,7 @@ from engine.pipeline import Pipeline
 from engine.run_state import STARTING_SECONDS, RunState
 from engine.store import Store
 from engine.sweeps import ExpandedPipeline
-from engine.text import clock, duration, failure_line, last_words
-from engine.wording import readable
+from engine.text import clock, duration, failure_line, last_words, readable
 from ui.studio.markdown import plain
 from ui.studio.runs.history import History, document_of, planned_of
 from ui.studio.runs.node_view import draw_node
@@ -71,7 +70,7 @@ def look(watch: Watch) -> RunState:
 
 
 def _draw(watch: Watch, planned: ExpandedPipeline | None, watched: bool) -> None:
-    document = planned.document if planned else None
+    document = planned.pipeline if planned else None
     try:
         state = look(watch)
         if _is_watched(watch, state) != watched:
@@ -218,7 +217,7 @@ def _one_of_its_branches(name: str | None, state: RunState, planned: ExpandedPip
     """The node of the run that a click means: of many branches drawn as one, one that failed or is at work."""
     if name is None or planned is None or name in state.nodes:
         return name
-    own = [copy for copy in planned.of([name]) if copy in state.nodes]
+    own = [copy for copy in planned.copies_of([name]) if copy in state.nodes]
     telling = state.nodes_in("failed", "running")
     return next((copy for copy in own if copy in telling), next(iter(own), None))
 
@@ -229,9 +228,9 @@ def _graph_key(run: str) -> str:
 
 def _draw_graph(watch: Watch, state: RunState, planned: ExpandedPipeline, chosen: str | None) -> None:
     shown = st.session_state.get(_graph_key(state.id))
-    as_written = document_of(watch.row) if len(planned.document.nodes) > MOST_DRAWN else None
+    as_written = document_of(watch.row) if len(planned.pipeline.nodes) > MOST_DRAWN else None
     if as_written is None:
-        drawn = drawing(planned.document, studio().catalogue, state, chosen)
+        drawn = drawing(planned.pipeline, studio().catalogue, state, chosen)
     else:
         drawn = folded_drawing(as_written, studio().catalogue, state, planned.copies, chosen)
     low, high = GRAPH_HEIGHTS

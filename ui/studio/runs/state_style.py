@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from engine.wording import readable
+from engine.text import readable
 from ui.cli.progress import MARKS
 
 Badge = Literal["red", "orange", "blue", "green", "violet", "gray"]

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import load_catalog
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
 from engine.values import Report
@@ -22,7 +21,6 @@ from ui.studio.compare.leaderboard import (
     first_measure,
     measure_title,
     measures_of,
-    model_behind,
     names_of,
     ranked,
 )
@@ -155,14 +153,6 @@ def test_an_odd_report_is_taken_as_it_is() -> None:
     judged = EvaluationSummary.of(odd)
     assert judged.measures == {} and judged.rows == 0 and judged.classes == ()
     assert len(judged.title) < 70 and "\x1b" not in judged.title
-
-
-def test_the_model_of_an_evaluation_is_found_through_the_predictions() -> None:
-    document = pipeline(one="mart", two="deep-forest")
-    catalogue = load_catalog()
-    assert model_behind(document, catalogue, "evaluate_two") == "two"
-    assert model_behind(document, catalogue, "evaluate_one") == "one"
-    assert model_behind(document, catalogue, "split") is None
 
 
 @pytest.mark.parametrize(

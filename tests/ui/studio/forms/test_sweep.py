@@ -160,7 +160,7 @@ def app():
 
     problems = [problem for problem in find_problems(state.document, catalogue) if in_sweep(problem)]
     node = state.document.nodes["node"]
-    sweep_form("node", node, catalogue, problems=problems, judged=False, key="form", change=change)
+    sweep_form("node", node, catalogue, problems=problems, has_evaluation=False, key="form", change=change)
 
 
 class Form:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.store import Artifact, ReportLine, Store
+from engine.store import Artifact, CacheEntry, Store
 from engine.values import Folder, Predictions, Report, Table
 from engine.workspace import Workspace
 from nodes import NODE_TYPES
@@ -76,7 +76,7 @@ def workspace(tmp_path_factory) -> Workspace:
 
 @pytest.fixture(scope="module")
 def outputs(workspace) -> dict[str, Artifact]:
-    results = [ReportLine.from_dict(json.loads(path.read_text())) for path in workspace.results.iterdir()]
+    results = [CacheEntry.from_dict(json.loads(path.read_text())) for path in workspace.results.iterdir()]
     return {f"{each.node}.{port}": output for each in results for port, output in each.outputs.items()}
 
 
@@ -85,7 +85,7 @@ def keep(workspace: Workspace, name: str, port_type: str, value) -> Artifact:
     workspace.create()
     store = Store(workspace)
     output = store.put(port_type, value)
-    store.record(ReportLine(name, "run", name, 0.0, 0.0, {"out": output}))
+    store.record(CacheEntry(name, "run", name, 0.0, 0.0, {"out": output}))
     return output
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,7 +53,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def launcher(traces: Path) -> Iterator[Launcher]:
     """One warm process for all real runs; it knows the probes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(PLUGIN))
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(PLUGIN), str(PLUGIN.parents[1])]))
         patch.setenv(TRACE, str(traces))
         made = Launcher()
     yield made
@@ -235,7 +236,7 @@ def test_a_run_that_is_at_work_already_is_not_started_again(studio: Studio) -> N
     press(test, "Resume")
     assert not test.exception
     with studio.log() as log:
-        assert [event.kind for event in log.events(run)].count("run-started") == 2, "the two written here"
+        assert [entry.event.kind for entry in log.events(run)].count("run-started") == 2, "the two written here"
 
 
 def test_the_jobs_inside_a_node_are_shown(studio: Studio) -> None:

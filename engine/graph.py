@@ -1,0 +1,116 @@
+"""Answer which node of a pipeline reads from which, by one networkx graph.
+
+- ``PipelineGraph``  order, upstream, downstream, cycles and paths of a pipeline's nodes
+- ``model_behind``   the node whose model made the predictions that another node evaluates
+
+networkx takes longer to import than the rest of this package, so it is imported on first use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from engine.node_types import NodeTypes
+    from engine.pipeline import Pipeline, PortRef
+
+
+class PipelineGraph:
+    """The nodes of a pipeline and what leads from one to another.
+
+    Edges of unknown nodes and edges from a node to itself are left out: these are problems of their
+    own, which ``engine.validation`` reports. A name that is not in the pipeline has nothing around it.
+    """
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        import networkx as nx
+
+        self.graph: nx.DiGraph[str] = nx.DiGraph()
+        self.graph.add_nodes_from(pipeline.nodes)
+        for edge in pipeline.edges:
+            source, target = edge.source.node, edge.target.node
+            if source != target and source in pipeline.nodes and target in pipeline.nodes:
+                self.graph.add_edge(source, target)
+
+    def order(self) -> list[str]:
+        """Return every node after those it reads from; nodes on or behind a cycle are left out."""
+        import networkx as nx
+
+        nodes: list[str] = []
+        with contextlib.suppress(nx.NetworkXUnfeasible):  # raised for the cycle, after all other nodes
+            for generation in nx.topological_generations(self.graph):
+                nodes += generation
+        return nodes
+
+    def upstream(self, nodes: Iterable[str]) -> set[str]:
+        """Return these nodes and all that they depend on."""
+        return set(chain.from_iterable(self.layers_above(nodes)))
+
+    def layers_above(self, nodes: Iterable[str]) -> Iterator[list[str]]:
+        """Yield these nodes, then the nodes they read from, then those these read from, and so on."""
+        import networkx as nx
+
+        return nx.bfs_layers(self.graph.reverse(copy=False), self._present(nodes))
+
+    def downstream(self, nodes: Iterable[str]) -> set[str]:
+        """Return these nodes and all that depend on them."""
+        import networkx as nx
+
+        return set(chain.from_iterable(nx.bfs_layers(self.graph, self._present(nodes))))
+
+    def _present(self, nodes: Iterable[str]) -> list[str]:
+        return [node for node in nodes if node in self.graph]
+
+    def path(self, source: str, target: str) -> list[str] | None:
+        """Return the shortest way from one node to another; ``None`` if there is none."""
+        import networkx as nx
+
+        try:
+            return nx.shortest_path(self.graph, source, target)
+        except nx.NetworkXNoPath:
+            return None
+
+    def cycles(self) -> list[list[str]]:
+        """Return one cycle for each group of nodes that wait for each other.
+
+        A cycle begins at the node that is first in the pipeline; so does the list of cycles.
+        """
+        import networkx as nx
+
+        position = {name: index for index, name in enumerate(self.graph)}
+        cycles = []
+        for group in nx.strongly_connected_components(self.graph):
+            if len(group) > 1:
+                first = min(group, key=position.__getitem__)
+                cycle = [source for source, _ in nx.find_cycle(self.graph.subgraph(group), first)]
+                start = cycle.index(min(cycle, key=position.__getitem__))
+                cycles.append((position[first], [*cycle[start:], *cycle[:start]]))
+        return [cycle for _, cycle in sorted(cycles)]
+
+
+def model_behind(pipeline: Pipeline, node_types: NodeTypes, node: str) -> str | None:
+    """Return the node whose model made the predictions that ``node`` evaluates."""
+    import networkx as nx
+
+    upward: nx.DiGraph[str] = nx.DiGraph()
+    upward.add_node(node)
+    for edge in pipeline.edges:
+        port_type = _output_type(pipeline, node_types, edge.source)
+        if port_type in ("model", "predictions"):
+            upward.add_edge(edge.target.node, edge.source.node, type=port_type)
+    for target, source in nx.bfs_edges(upward, node):
+        if upward.edges[target, source]["type"] == "model":
+            return source
+    return None
+
+
+def _output_type(pipeline: Pipeline, node_types: NodeTypes, output: PortRef) -> str | None:
+    node = pipeline.nodes.get(output.node)
+    node_type = node_types.get(node.type) if node else None
+    port = node_type.output(output.port) if node_type else None
+    return port.type if port else None
