@@ -496,7 +496,7 @@ class EventLog:
     def run(self, wanted: str) -> RunRow:
         """Return the run with this id or beginning of an id, or the newest one for ``last``.
 
-        Raise ``UnknownRun`` if there is none, or if several ids begin like this.
+        Raise ``UnknownRun`` if no id matches, or if several do.
         """
         found = self.runs(1) if wanted == "last" else []
         found = found or self._rows("WHERE id = ?", wanted)

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 PortType = Literal["table", "model", "predictions", "report", "layers"]
 Kind = Literal["number", "category", "bool", "time", "text"]
 Role = Literal["feature", "target", "id", "time", "weight", "ignore"]
-SubtaskState = Literal["waiting", "running", "done", "kept", "failed"]
-"""What can be said of a job inside a node; ``kept``: it was finished before a kill and is not repeated."""
+SubtaskState = Literal["waiting", "running", "done", "reused", "failed"]
+"""The state of a subtask inside a node; ``reused``: an attempt that was killed had finished it."""
 MAX_LABEL = 200
 """Characters of a title on the canvas and in a leaderboard."""
 Category = Literal["Data", "Prepare", "Learn", "Apply", "Judge", "Save"]
@@ -136,25 +136,28 @@ class NodeContext:
     key: str
     files: Files
     checkpoint: Path
-    """A folder of this node's own that outlives a crash and is removed once the node is finished."""
+    """A folder for this node that survives a crash and is removed when the node has finished."""
     threads: int = 1
     sources: Mapping[str, list[str]] = field(default_factory=dict)
-    """For each input port, the ids of the nodes it is fed by."""
+    """For each input port, the ids of the nodes that feed it."""
     branch: Branch | None = None
     """The branch of a sweep that the node is in; given to nodes with an ``evaluation`` output."""
     branches: Mapping[str, list[Branch | None]] = field(default_factory=dict)
     """For each ``evaluation`` input, the branches it is fed by, in the order of ``sources``."""
     on_progress: Callable[[float, str], None] = lambda fraction, text: None
     on_log: Callable[[str], None] = lambda text: None
-    on_subtask: Callable[[tuple[str, ...], SubtaskState, float | None], None] = lambda place, state, seconds: None
-    on_publish: Callable[[str, dict[str, Any]], None] = lambda part, data: None
+    on_subtask: Callable[[tuple[str, ...], SubtaskState, float | None], None] = lambda path, state, seconds: None
+    on_publish: Callable[[str, dict[str, Any]], None] = lambda name, data: None
     on_reading: Callable[[str, str | None], None] = lambda subject, field: None
     cancelled: threading.Event = field(default_factory=threading.Event)
     run: str = ""
-    """The run the node is part of; a result must not depend on it, but what is kept beside it may tell it."""
+    """The run the node is part of. A result must not depend on it; metadata may name it."""
 
     def progress(self, fraction: float, text: str = "") -> None:
-        """Say how far the node is (0 to 1) and what it does now; also the place where a cancel takes effect."""
+        """Report how far the node is (0 to 1) and what it does now.
+
+        Raise ``Cancelled`` if the run was asked to stop.
+        """
         self.check_cancelled()
         self.on_progress(min(max(fraction, 0.0), 1.0), text)
 
@@ -163,13 +166,13 @@ class NodeContext:
         self.on_log(text)
 
     def subtask(self, path: tuple[str, ...], state: SubtaskState, seconds: float | None = None) -> None:
-        """Say what became of a job inside the node; ``place`` tells it from the others: layer, learner, fold."""
+        """Report the state of a subtask; ``path`` identifies it: layer, learner, fold."""
         self.on_subtask(path, state, seconds)
 
     def publish(self, name: str, data: dict[str, Any]) -> None:
-        """Tell a finished part of the result while the node is still at work: a few kilobytes of plain JSON.
+        """Publish a part of the result while the node still runs: a few kilobytes of plain JSON.
 
-        Whoever watches the run sees it at once. Telling a part again replaces it.
+        It is shown at once. The next one of the same name replaces it.
         """
         self.on_publish(name, data)
 
@@ -189,14 +192,14 @@ class NodeContext:
             raise Cancelled(f"Node '{self.node}' was stopped.")
 
     def rng(self, seed: int | None = None) -> np.random.Generator:
-        """A generator seeded by ``seed``, or by what the node computes: the same work, the same numbers."""
+        """Return a generator seeded by ``seed``, or by the cache key: the same work, the same numbers."""
         import numpy as np
 
         return np.random.default_rng(int(self.key[:16], 16) if seed is None else seed)
 
     @cached_property
     def executor(self) -> ThreadPoolExecutor:
-        """Runs a node's inner jobs, as many at once as the node has threads."""
+        """A pool for the subtasks of a node, with as many threads as the node has."""
         return ThreadPoolExecutor(self.threads, thread_name_prefix=self.node)
 
 

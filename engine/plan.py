@@ -162,7 +162,7 @@ def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan
 def _branches(
     node_type: NodeType, inputs: Mapping[str, list[PortRef]], branches: Mapping[str, Branch]
 ) -> dict[str, list[Branch | None]]:
-    """Return the branches behind the inputs that compare evaluations; nothing if there are none."""
+    """Return the branches behind the inputs that compare evaluations, by port."""
     behind = {}
     for port in node_type.inputs:
         sources = [branches.get(ref.node) for ref in inputs.get(port.name, ())]

@@ -102,7 +102,7 @@ class DaskExecutor:
     def free(self) -> int:
         """How many tasks may be submitted now: one per thread.
 
-        Without any thread it is one: a waiting task is what finds out that there are no workers.
+        Without any thread it is one: a waiting task then fails when no worker comes in time.
         """
         threads: int = max(1, self._threads)
         return min(threads, self.limit or threads) - len(self.running)
@@ -281,7 +281,7 @@ def run_node(data: dict[str, Any], upcoming: list[str], topic: str) -> dict[str,
         worker.log_event(topic, {"key": key, "event": event})
     host.terminate()
     worker.log_event(topic, {"key": key, "stopped": True})
-    # If the worker is closing while the run goes on, Dask gives the task to another one.
+    # If only the worker is closing, not the run, Dask gives the task to another worker.
     raise _distributed().Reschedule
 
 
@@ -339,7 +339,7 @@ class NodeHost:
             self._line.send_bytes(json.dumps(request).encode())
 
     def receive(self, timeout: float) -> dict[str, Any] | None:
-        """Return its next event as plain JSON, None if there is none in time.
+        """Return its next event as plain JSON, None if no event comes in time.
 
         Raise ``OSError`` or ``EOFError`` if the host is gone.
         """

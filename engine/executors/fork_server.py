@@ -96,7 +96,7 @@ class _ForkServer:
         self.unread = b""
 
     def serve(self) -> None:
-        """Fork a worker for each request; import what later nodes need while there is none."""
+        """Fork a worker for each request; between requests import what later nodes need."""
         wake, wake_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)

@@ -60,7 +60,7 @@ def standing(node: NodeState, now: float) -> list[str]:
     if node.started is not None:
         words.append(f"started {clock(node.started)}")
     if node.state == "running" and node.started is not None:
-        words.append(f"at work for {duration(now - node.started)}")
+        words.append(f"running for {duration(now - node.started)}")
     elif node.seconds is not None:
         words.append(f"took {duration(node.seconds)}" + (" when it was made" if node.state == "cached" else ""))
     if node.attempt > 1:

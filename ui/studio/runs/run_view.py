@@ -105,7 +105,7 @@ def run_words(row: RunRow, state: RunState, now: float) -> list[str]:
     """What is known of a run, in a few words each."""
     words = ["not started yet" if state.started is None else f"started {clock(state.started)}"]
     if state.started is not None and state.live:
-        words.append(f"at work for {duration(now - state.started)}")
+        words.append(f"running for {duration(now - state.started)}")
     elif state.started is not None and state.finished is not None:
         words.append(f"took {duration(state.finished - state.started)}")
     settings = [f"with {readable(setting)}" for setting in row.request.get("settings", [])]
