@@ -127,7 +127,7 @@ def state_latency(studio: Studio, repeats: int) -> Figure:
     took = []
     with EventLog(studio.workspace) as log:
         run = log.create_run("Many", dumps(document), {"pipeline": pipeline})
-        log.append(run, RunStarted(identify(), tuple(document.nodes)))
+        log.append(run, RunStarted(supervisor=identify(), todo=tuple(document.nodes)))
         studio.open(pipeline)
         until(lambda: studio.node("split-0").get_attribute("data-state") == "queued")
         places = studio.places()
@@ -136,12 +136,12 @@ def state_latency(studio: Studio, repeats: int) -> Figure:
             studio.page.wait_for_timeout(300 + 70 * at)  # not in step with the looks for news
             took.append(
                 timed(
-                    lambda node=node: log.append(run, NodeStarted(node, 1, "k")),
+                    lambda node=node: log.append(run, NodeStarted(node=node, attempt=1, key="k")),
                     lambda node=node: studio.node(node).get_attribute("data-state") == "running",
                 )
             )
         assert studio.places() == places, "a state moved a node"
-        log.append(run, RunFinished("done"))
+        log.append(run, RunFinished(state="done"))
     return median("a state reaches the canvas, 100 nodes, nothing moves", took, 1.2)
 
 

@@ -24,12 +24,12 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from uuid import uuid4
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from engine.errors import SylvaError
 from engine.processes import ProcessId
@@ -65,8 +65,19 @@ class Failure:
         return dict(vars(self))
 
 
-@dataclass(frozen=True)
-class RunStarted:
+class _Event(BaseModel):
+    model_config = ConfigDict(frozen=True, validate_by_name=True, validate_by_alias=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain JSON, as processes send it and the log stores it."""
+        return self.model_dump(by_alias=True)
+
+
+class _NodeEvent(_Event):
+    node: str
+
+
+class RunStarted(_Event):
     """A supervisor starts or resumes the run; ``todo`` lists the nodes that are left."""
 
     supervisor: ProcessId | None = None
@@ -75,8 +86,7 @@ class RunStarted:
     kind: Literal["run-started"] = "run-started"
 
 
-@dataclass(frozen=True)
-class RunFinished:
+class RunFinished(_Event):
     """The run ended as ``done``, ``failed``, ``cancelled`` or ``interrupted``."""
 
     state: str = "interrupted"
@@ -84,11 +94,9 @@ class RunFinished:
     kind: Literal["run-finished"] = "run-finished"
 
 
-@dataclass(frozen=True)
-class NodeStarted:
+class NodeStarted(_NodeEvent):
     """The process of a node runs."""
 
-    node: str
     attempt: int = 1
     key: str | None = None
     """The cache key of the node."""
@@ -96,54 +104,44 @@ class NodeStarted:
     kind: Literal["started"] = "started"
 
 
-@dataclass(frozen=True)
-class NodeProgress:
+class NodeProgress(_NodeEvent):
     """A node reports how far it is (0 to 1) and what it does now."""
 
-    node: str
     fraction: float = 0.0
     text: str = ""
     kind: Literal["progress"] = "progress"
 
 
-@dataclass(frozen=True)
-class SubtaskUpdate:
+class SubtaskUpdate(_NodeEvent):
     """A node reports the states of subtasks, such as the fits of a deep forest."""
 
-    node: str
     subtasks: Annotated[tuple[SubtaskReport, ...], Field(alias="jobs")] = ()
     kind: Literal["jobs"] = "jobs"
 
 
-@dataclass(frozen=True)
-class PartialResult:
+class PartialResult(_NodeEvent):
     """A node publishes a part of its result while it runs, as plain JSON."""
 
-    node: str
     name: Annotated[str, Field(alias="part")]
     data: dict[str, Any]
     kind: Literal["part"] = "part"
 
 
-@dataclass(frozen=True)
-class NodeFinished:
+class NodeFinished(_NodeEvent):
     """The result of a node is in the store.
 
     A worker leaves out ``seconds`` and ``outputs``: the scheduler reads them from the store.
     """
 
-    node: str
     key: str | None = None
     seconds: float | None = None
     outputs: Outputs | None = None
     kind: Literal["finished"] = "finished"
 
 
-@dataclass(frozen=True)
-class NodeCached:
+class NodeCached(_NodeEvent):
     """The store had the result of a node already; ``why`` says since when."""
 
-    node: str
     key: str | None = None
     seconds: float | None = None
     outputs: Outputs | None = None
@@ -151,53 +149,42 @@ class NodeCached:
     kind: Literal["cached"] = "cached"
 
 
-@dataclass(frozen=True)
-class NodeFailed:
+class NodeFailed(_NodeEvent):
     """A node ended without a result."""
 
-    node: str
-    error: Failure = field(default_factory=Failure)
+    error: Failure = Failure()
     kind: Literal["failed"] = "failed"
 
 
-@dataclass(frozen=True)
-class NodeRetrying:
+class NodeRetrying(_NodeEvent):
     """A node failed and will be tried again."""
 
-    node: str
     why: str = ""
-    error: Failure = field(default_factory=Failure)
+    error: Failure = Failure()
     kind: Literal["retrying"] = "retrying"
 
 
-@dataclass(frozen=True)
-class NodeSkipped:
+class NodeSkipped(_NodeEvent):
     """A node will not run because a node above it failed."""
 
-    node: str
     why: str = ""
     kind: Literal["skipped"] = "skipped"
 
 
-@dataclass(frozen=True)
-class NodeStopped:
+class NodeStopped(_NodeEvent):
     """A node was stopped because the run was cancelled."""
 
-    node: str
     kind: Literal["stopped"] = "stopped"
 
 
-@dataclass(frozen=True)
-class NodeReopened:
+class NodeReopened(_NodeEvent):
     """A node must run again because an input or an output of it was damaged on disk."""
 
-    node: str
     why: str = ""
     kind: Literal["reopened"] = "reopened"
 
 
-@dataclass(frozen=True)
-class UnknownEvent:
+class UnknownEvent(_Event):
     """An event that cannot be read: damaged, or of a kind that a newer version writes."""
 
     kind: str
@@ -224,14 +211,8 @@ RunEvent = KnownEvent | UnknownEvent
 _ADAPTER: TypeAdapter[Any] = TypeAdapter(Annotated[KnownEvent, Field(discriminator="kind")])
 
 
-def event_to_dict(event: RunEvent) -> dict[str, Any]:
-    """Return an event as plain JSON, as processes send it and the log stores it."""
-    values: dict[str, Any] = _ADAPTER.dump_python(event, by_alias=True)
-    return values
-
-
 def event_from_dict(data: Mapping[str, Any]) -> RunEvent:
-    """Return the event that ``event_to_dict`` wrote.
+    """Return the event that ``to_dict`` wrote.
 
     A field with a wrong value takes its default. If a required field is wrong or missing, or the
     kind is unknown, return an ``UnknownEvent``.
@@ -247,7 +228,7 @@ def event_from_dict(data: Mapping[str, Any]) -> RunEvent:
         event = _ADAPTER.validate_python({name: data[name] for name in data if name not in wrong})
         return event
     except ValidationError:
-        return UnknownEvent(str(data.get("kind")), data.get("node"))
+        return UnknownEvent(kind=str(data.get("kind")), node=data.get("node"))
 
 
 # The log.
@@ -598,7 +579,7 @@ class EventLog:
 
 
 def _row(entry: LogEntry) -> tuple[Any, ...]:
-    data = event_to_dict(entry.event)
+    data = entry.event.to_dict()
     kind, node = data.pop("kind"), data.pop("node", None)
     return entry.run, entry.time, kind, node, json.dumps(data)
 

@@ -256,8 +256,8 @@ def updates_left_behind(entries: Iterable[LogEntry]) -> dict[str, list[LogEntry]
     left: dict[str, list[LogEntry]] = {}
     for entry in entries:
         match entry.event:
-            case NodeProgress(node) | SubtaskUpdate(node):
-                left.setdefault(node, []).append(entry)
+            case NodeProgress() | SubtaskUpdate() as update:
+                left.setdefault(update.node, []).append(entry)
             case PartialResult():
                 pass
             case event if event.node is not None:

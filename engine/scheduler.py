@@ -11,7 +11,7 @@ import heapq
 import os
 import time
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 
 from engine.errors import BadInput
@@ -95,7 +95,7 @@ class Scheduler:
         if self.cancelled:
             with self.log.together():
                 for node in self.executor.stop():
-                    self._record(NodeStopped(node))
+                    self._record(NodeStopped(node=node))
             return "cancelled"
         return "failed" if self.failed else "done"
 
@@ -123,7 +123,9 @@ class Scheduler:
             if result.run == self.run_id:
                 why = "made earlier in this run"
             outputs = _as_stored(result)
-            self._complete(NodeCached(name, result.key, result.seconds, outputs, why), result)
+            self._complete(
+                NodeCached(node=name, key=result.key, seconds=result.seconds, outputs=outputs, why=why), result
+            )
 
     def _key(self, node: PlannedNode) -> str:
         digests = {}
@@ -200,15 +202,15 @@ class Scheduler:
                 self.log.append(self.run_id, event)
             case NodeProgress():
                 self._replace_progress(event)
-            case SubtaskUpdate(node):
+            case SubtaskUpdate():
                 entry = self.log.append(self.run_id, event)
-                self.updates.setdefault(node, []).append(entry)
-            case NodeFinished(node):
-                self.running.discard(node)
+                self.updates.setdefault(event.node, []).append(entry)
+            case NodeFinished():
+                self.running.discard(event.node)
                 self._finish(event)
-            case NodeFailed(node, failure):
-                self.running.discard(node)
-                self._retry_or_fail(node, failure)
+            case NodeFailed():
+                self.running.discard(event.node)
+                self._retry_or_fail(event.node, event.error)
 
     def _replace_progress(self, event: NodeProgress) -> None:
         """Write how far a node is in place of what it reported last."""
@@ -227,8 +229,8 @@ class Scheduler:
         if self.bytes_left is not None:
             self.bytes_left -= sum(artifact.size for artifact in result.outputs.values())
         outputs = _as_stored(result)
-        event = replace(event, key=result.key, seconds=result.seconds, outputs=outputs)
-        self._complete(event, result)
+        facts = {"key": result.key, "seconds": result.seconds, "outputs": outputs}
+        self._complete(event.model_copy(update=facts), result)
 
     def _complete(self, event: NodeFinished | NodeCached, result: CacheEntry) -> None:
         self._record(event)
@@ -256,12 +258,12 @@ class Scheduler:
             return
         wait = min(BACK_OFF_SECONDS * 2 ** (self.failures[node] - 1), LONGEST_BACK_OFF)
         why = f"failed: {failure.message}; tries again in {wait:g} s"
-        self._record(NodeRetrying(node, why, failure))
+        self._record(NodeRetrying(node=node, why=why, error=failure))
         heapq.heappush(self.later, (time.monotonic() + wait, node))
 
     def _repair(self, node: str, failure: Failure) -> None:
         """Run the node again that made an input that is damaged on disk, then ``node`` itself."""
-        self._record(NodeReopened(node, failure.message))
+        self._record(NodeReopened(node=node, why=failure.message))
         for source in chain.from_iterable(self.plan.steps[node].inputs.values()):
             artifact = self.outputs.get(source.node, {}).get(source.port)
             if artifact is None or artifact.digest != failure.digest:
@@ -274,7 +276,7 @@ class Scheduler:
 
     def _make_again(self, node: str, why: str) -> None:
         del self.outputs[node]
-        self._record(NodeReopened(node, why))
+        self._record(NodeReopened(node=node, why=why))
         for child in self.plan.children(node):
             for queue in (self.ready, self.startable):
                 if child in queue:
@@ -284,11 +286,11 @@ class Scheduler:
 
     def _fail(self, node: str, failure: Failure) -> None:
         self.failed.add(node)
-        self._record(NodeFailed(node, failure))
+        self._record(NodeFailed(node=node, error=failure))
         for below in self.plan.descendants(node):
             if below not in self.skipped and below not in self.outputs:
                 self.skipped.add(below)
-                self._record(NodeSkipped(below, f"needs '{node}', which failed"))
+                self._record(NodeSkipped(node=below, why=f"needs '{node}', which failed"))
 
     def _requeue_due(self) -> None:
         while self.later and self.later[0][0] <= time.monotonic():
@@ -309,7 +311,7 @@ class Scheduler:
         updates = self.updates.pop(str(event.node), [])
         subtasks = last_subtasks(updates)
         if subtasks:
-            self.log.append(self.run_id, SubtaskUpdate(str(event.node), subtasks))
+            self.log.append(self.run_id, SubtaskUpdate(node=str(event.node), subtasks=subtasks))
         self.log.append(self.run_id, event, replaces=updates)
 
 

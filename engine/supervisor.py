@@ -74,14 +74,14 @@ def _carry_out(log: EventLog, row: RunRow, plan: Plan, request: RunOptions, exec
     outputs = {node: ports for node, ports in finished.items() if node not in todo}
     with log.together():
         _condense(log, row.id, events)
-        log.append(row.id, RunStarted(identify(), tuple(node for node in plan.steps if node in todo)))
+        log.append(row.id, RunStarted(supervisor=identify(), todo=tuple(node for node in plan.steps if node in todo)))
     # On a cluster only the worker that gets a node knows how much memory there is.
     memory = usable_memory() if request.executor is None else UNBOUNDED_MEMORY
     scheduler = Scheduler(plan, request, row.id, store, log, executor, outputs, memory)
     _obey_signals(scheduler, executor)
     state = scheduler.run()
     store.clear_scratch()
-    log.append(row.id, RunFinished(state))
+    log.append(row.id, RunFinished(state=state))
     with contextlib.suppress(SylvaError):  # who lists the runs summarises it then
         summarise(log, row.id)
     return state
@@ -92,7 +92,7 @@ def _condense(log: EventLog, run: str, events: Sequence[LogEntry]) -> None:
     for node, updates in updates_left_behind(events).items():
         subtasks = last_subtasks(updates)
         if subtasks and len(updates) > 1:
-            event = SubtaskUpdate(node, subtasks)
+            event = SubtaskUpdate(node=node, subtasks=subtasks)
             log.append(run, event, replaces=updates, moment=updates[-1].time)
 
 

@@ -49,7 +49,6 @@ from engine.events import (
     NodeStarted,
     RunEvent,
     event_from_dict,
-    event_to_dict,
 )
 from engine.executors import NodeTask
 from engine.executors.local import GRACE_SECONDS, LocalExecutor
@@ -122,8 +121,8 @@ class DaskExecutor:
             )
         except Exception as error:  # the client gave up on a scheduler that went away
             self.running[key] = _Running(task, None)
-            failed = NodeFailed(task.node, self._explain(error))
-            self._inbox.put({"key": key, "event": event_to_dict(failed)})
+            failed = NodeFailed(node=task.node, error=self._explain(error))
+            self._inbox.put({"key": key, "event": failed.to_dict()})
         else:
             self.running[key] = _Running(task, future)
             future.add_done_callback(self._receive_outcome)
@@ -185,7 +184,7 @@ class DaskExecutor:
         try:
             outcome = future.result()
         except (Exception, CancelledError) as error:
-            outcome = event_to_dict(NodeFailed(running.task.node, self._explain(error)))
+            outcome = NodeFailed(node=running.task.node, error=self._explain(error)).to_dict()
         if outcome["kind"] == "finished":
             self._wait_until_visible(future.key, running.task)
         self._inbox.put({"key": future.key, "event": outcome})
@@ -225,7 +224,7 @@ class DaskExecutor:
         lost = [running.task.node for running in self.running.values()]
         self._cancel_all()
         why = f"was lost: the Dask scheduler at {self.address} has had no worker for {self.patience:g} s; start some"
-        return [NodeFailed(node, Failure("lost", why)) for node in lost]
+        return [NodeFailed(node=node, error=Failure("lost", why)) for node in lost]
 
     def _cancel_all(self) -> None:
         futures = [running.future for running in self.running.values() if running.future]
@@ -286,7 +285,7 @@ def run_node(data: dict[str, Any], upcoming: list[str], topic: str) -> dict[str,
 
 
 def _failed(task: NodeTask, kind: str, why: str) -> dict[str, Any]:
-    return event_to_dict(NodeFailed(task.node, Failure(kind, why)))
+    return NodeFailed(node=task.node, error=Failure(kind, why)).to_dict()
 
 
 def _host(workspace: str) -> NodeHost:
@@ -372,7 +371,7 @@ def serve(workspace: Path, dask_worker: int, line: Connection) -> None:
             request = json.loads(line.recv_bytes())
             task = fit_to_this_machine(NodeTask.from_dict(request["task"]))
             for event in _events_of(executor, task, request["upcoming"]):
-                line.send_bytes(json.dumps(event_to_dict(event)).encode())
+                line.send_bytes(json.dumps(event.to_dict()).encode())
     except (EOFError, OSError):
         pass  # the Dask worker has closed its end
     finally:

@@ -29,7 +29,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.events import NodeFailed, NodeStarted, RunEvent, event_to_dict
+from engine.events import NodeFailed, NodeStarted, RunEvent
 from engine.executors import NodeTask
 from engine.executors.worker import describe, execute
 from engine.processes import die_with_parent, identify, kill_group, limit_memory
@@ -141,20 +141,20 @@ class _ForkServer:
 
     def _become_worker(self, task: NodeTask, fork_server: int) -> None:
         def send(event: RunEvent) -> None:
-            self._send(task, event=event_to_dict(event))
+            self._send(task, event=event.to_dict())
 
         os.setpgid(0, 0)
         die_with_parent(fork_server)
         os.nice(NICENESS)
         # Sent by the worker itself, so that it arrives before all its other events.
-        send(NodeStarted(task.node, task.attempt, task.key, identify()))
+        send(NodeStarted(node=task.node, attempt=task.attempt, key=task.key, process=identify()))
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self.requests.close()
         try:
             _write_to(Workspace(Path(task.workspace)).node_log(task.run, task.node), task.attempt)
         except OSError as error:  # a full disk, for instance
-            send(NodeFailed(task.node, describe(error, task)))
+            send(NodeFailed(node=task.node, error=describe(error, task)))
             return
         faulthandler.enable()
         limit_memory(task.memory_limit)

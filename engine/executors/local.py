@@ -147,7 +147,7 @@ class LocalExecutor:
         if "exit_code" in message:
             del self.running[node]
             failure = running.killed_because or self._why_it_ended(running, message["exit_code"])
-            return [NodeFailed(node, failure)]
+            return [NodeFailed(node=node, error=failure)]
         event = event_from_dict(message["event"])
         match event:
             case NodeStarted():
@@ -196,7 +196,7 @@ class LocalExecutor:
             if running.leader:
                 kill_group(running.leader)  # workers end with the fork server, their children do not
         lost = Failure("crashed", "lost its process: the process that starts workers was killed")
-        events += [NodeFailed(node, lost) for node in self.running]
+        events += [NodeFailed(node=node, error=lost) for node in self.running]
         self.running.clear()
         self._unsent = b""
         self._requests.close()

@@ -63,9 +63,9 @@ def execute(task: NodeTask, send: Send, on_reading: OnReading) -> None:
                 store.record(_run(task, store, folder, send, on_reading))
             shutil.rmtree(folder, ignore_errors=True)
     except BaseException as error:
-        send(NodeFailed(task.node, describe(error, task)))
+        send(NodeFailed(node=task.node, error=describe(error, task)))
     else:
-        send(NodeFinished(task.node, task.key))
+        send(NodeFinished(node=task.node, key=task.key))
 
 
 def _run(task: NodeTask, store: Store, folder: Path, send: Send, on_reading: OnReading) -> CacheEntry:
@@ -113,7 +113,7 @@ def _work_folder(folder: Path, node: str, send: Send) -> Iterator[Path]:
     """Hold the folder for checkpoints of a key, so that no two runs do the same work at once."""
 
     def send_waiting() -> None:
-        send(NodeProgress(node, 0.0, "waiting: another run is doing the same work"))
+        send(NodeProgress(node=node, fraction=0.0, text="waiting: another run is doing the same work"))
 
     # The folder may disappear: the process that finishes the work removes it.
     with lock(folder / LOCK, on_wait=send_waiting, create_folder=True):
@@ -126,7 +126,7 @@ def _context(task: NodeTask, store: Store, folder: Path, send: Send, on_reading:
     signal.signal(signal.SIGTERM, lambda *_: cancelled.set())
 
     def send_progress(fraction: float, text: str) -> None:
-        send(NodeProgress(node, fraction, text[:PROGRESS_CHARACTERS]))
+        send(NodeProgress(node=node, fraction=fraction, text=text[:PROGRESS_CHARACTERS]))
 
     return NodeContext(
         node=node,
@@ -139,8 +139,8 @@ def _context(task: NodeTask, store: Store, folder: Path, send: Send, on_reading:
         branches=task.branches,
         on_progress=_Throttle(send_progress, PROGRESS_SECONDS),
         on_log=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True),
-        on_subtask=lambda path, state, seconds: send(SubtaskUpdate(node, ((path, state, seconds),))),
-        on_publish=lambda name, data: _publish(PartialResult(node, name, data), send),
+        on_subtask=lambda path, state, seconds: send(SubtaskUpdate(node=node, subtasks=((path, state, seconds),))),
+        on_publish=lambda name, data: _publish(PartialResult(node=node, name=name, data=data), send),
         on_reading=on_reading,
         cancelled=cancelled,
         run=task.run,

@@ -68,15 +68,18 @@ class InlineExecutor:
         task = self.tasks.pop(0)
         self.before(task)
         self.executed.append(task.node)
-        started = NodeStarted(task.node, task.attempt, task.key, identify())
+        started = NodeStarted(node=task.node, attempt=task.attempt, key=task.key, process=identify())
         if self.failures.get(task.node):
-            return [started, NodeFailed(task.node, self.failures[task.node].pop(0))]
+            return [started, NodeFailed(node=task.node, error=self.failures[task.node].pop(0))]
         for outputs in task.inputs.values():
             for output in outputs:
                 if not self.store.is_whole(output):
-                    return [started, NodeFailed(task.node, Failure("corrupt", "damaged", digest=output.digest))]
+                    return [
+                        started,
+                        NodeFailed(node=task.node, error=Failure("corrupt", "damaged", digest=output.digest)),
+                    ]
         self.store.record(self._result(task))
-        return [started, NodeFinished(task.node)]
+        return [started, NodeFinished(node=task.node)]
 
     def _result(self, task: NodeTask) -> CacheEntry:
         read = [self.store.open(output) for output in task.inputs.get("reports", [])]
@@ -114,13 +117,13 @@ class Lab:
         request = request or RunOptions()
         run = self.log.create_run(document.name, "", request.to_dict())
         plan = make_plan(document, CATALOGUE_WITH_EFFECTS, request)
-        self.log.append(run, RunStarted(identify(), tuple(plan.steps)))
+        self.log.append(run, RunStarted(supervisor=identify(), todo=tuple(plan.steps)))
         return Scheduler(plan, request, run, self.store, self.log, self.executor, outputs or {})
 
     def run(self, document: Pipeline, request: RunOptions | None = None) -> RunState:
         scheduler = self.scheduler(document, request)
         self.executor.executed.clear()
-        self.log.append(scheduler.run_id, RunFinished(scheduler.run()))
+        self.log.append(scheduler.run_id, RunFinished(state=scheduler.run()))
         return run_state(self.log, self.log.run(scheduler.run_id))
 
     def value(self, state: RunState, node: str) -> float:

@@ -32,7 +32,6 @@ from engine.events import (
     RunStarted,
     SubtaskUpdate,
     event_from_dict,
-    event_to_dict,
 )
 from engine.executors import NodeTask
 from engine.pipeline import Pipeline
@@ -75,12 +74,12 @@ def kinds(log: EventLog, run: str) -> list[str]:
 def talk(node: str, executions: int = 1) -> list[RunEvent]:
     """All that a node reports on the way, one after the other."""
     states = [("waiting", None), ("running", None), ("done", 0.5 * executions)]
-    said: list[RunEvent] = [NodeStarted(node, process=identify())]
+    said: list[RunEvent] = [NodeStarted(node=node, process=identify())]
     for number, place in enumerate(PATHS):
-        said += [SubtaskUpdate(node, ((place, state, seconds),)) for state, seconds in states]
+        said += [SubtaskUpdate(node=node, subtasks=((place, state, seconds),)) for state, seconds in states]
         said += [
-            NodeProgress(node, number / 2, f"fold {number}"),
-            PartialResult(node, f"part {number}", {"score": number}),
+            NodeProgress(node=node, fraction=number / 2, text=f"fold {number}"),
+            PartialResult(node=node, name=f"part {number}", data={"score": number}),
         ]
     return said
 
@@ -96,10 +95,10 @@ class Talking:
 
     def submit(self, job: NodeTask, upcoming: object) -> None:
         ending = self.endings.pop(0)
-        end: RunEvent = NodeFailed(job.node, Failure("error", "the test said so"))
+        end: RunEvent = NodeFailed(node=job.node, error=Failure("error", "the test said so"))
         if ending == "finished":
             self.lab.store.record(self.lab.executor._result(job))
-            end = NodeFinished(job.node)
+            end = NodeFinished(node=job.node)
         self.reports = [*talk(job.node), end]
 
     def wait(self, timeout: float | None) -> list[RunEvent]:
@@ -141,7 +140,7 @@ def test_what_was_said_on_the_way_does_not_stay(
     executor = Talking(lab, list(endings), at_once, look)
     made = lab.scheduler(one_node(), RunOptions(retries=len(endings) - 1))
     scheduler = Scheduler(made.plan, made.request, made.run_id, lab.store, lab.log, executor, {})
-    lab.log.append(scheduler.run_id, RunFinished(scheduler.run()))
+    lab.log.append(scheduler.run_id, RunFinished(state=scheduler.run()))
     look()
     assert len(readers) >= 2
     assert all(state == readers[-1] for state in readers)
@@ -156,12 +155,12 @@ def test_what_was_said_on_the_way_does_not_stay(
 
 def test_a_node_at_work_has_one_progress_in_the_log(log: EventLog) -> None:
     run = log.create_run("test", "{}", {})
-    log.append(run, NodeStarted("a", 1, "k", GONE))
+    log.append(run, NodeStarted(node="a", attempt=1, key="k", process=GONE))
     entry, seen = None, 0
     for step in range(5):
-        entry = log.append(run, NodeProgress("a", step / 5), replaces=[entry] if entry else [])
+        entry = log.append(run, NodeProgress(node="a", fraction=step / 5), replaces=[entry] if entry else [])
         (newest,) = log.events(run, max(seen, 1))
-        assert newest.event == NodeProgress("a", step / 5)
+        assert newest.event == NodeProgress(node="a", fraction=step / 5)
         assert newest.seq > seen
         seen = newest.seq
     assert kinds(log, run) == ["started", "progress"]
@@ -170,24 +169,24 @@ def test_a_node_at_work_has_one_progress_in_the_log(log: EventLog) -> None:
 def test_what_replaces_an_event_is_there_or_the_event_is(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A write that fails half-way leaves the log as it was."""
     run = log.create_run("test", "{}", {})
-    first = log.append(run, NodeProgress("a", 0.1))
+    first = log.append(run, NodeProgress(node="a", fraction=0.1))
     monkeypatch.setattr("engine.events._row", lambda entry: (entry.run, None, None, None, None))
     with pytest.raises(sqlite3.IntegrityError):
-        log.append(run, NodeProgress("a", 0.2), replaces=[first])
-    assert [entry.event for entry in log.events(run)] == [NodeProgress("a", 0.1)]
+        log.append(run, NodeProgress(node="a", fraction=0.2), replaces=[first])
+    assert [entry.event for entry in log.events(run)] == [NodeProgress(node="a", fraction=0.1)]
 
 
 def interrupted(log: EventLog) -> str:
     """A run whose supervisor was killed while a node was at work."""
     run = log.create_run("test", "{}", {})
-    log.append(run, RunStarted(GONE, ("a", "b")))
+    log.append(run, RunStarted(supervisor=GONE, todo=("a", "b")))
     for node in ("a", "b"):
-        log.append(run, NodeStarted(node, 1, "k", GONE))
+        log.append(run, NodeStarted(node=node, attempt=1, key="k", process=GONE))
     for place in PATHS:
         for state, seconds in (("waiting", None), ("running", None), ("done", 1.0)):
-            log.append(run, SubtaskUpdate("a", ((place, state, seconds),)), moment=100.0)
-    log.append(run, NodeProgress("a", 0.5, "half"), moment=101.0)
-    log.append(run, NodeProgress("b", 0.5, "half"), moment=102.0)
+            log.append(run, SubtaskUpdate(node="a", subtasks=((place, state, seconds),)), moment=100.0)
+    log.append(run, NodeProgress(node="a", fraction=0.5, text="half"), moment=101.0)
+    log.append(run, NodeProgress(node="b", fraction=0.5, text="half"), moment=102.0)
     return run
 
 
@@ -203,14 +202,14 @@ def test_what_a_killed_supervisor_left_is_put_together_when_the_run_goes_on(log:
     events = log.events(run)
     _condense(log, run, events)  # killed again before it began: nothing is left to be done
     assert log.events(run) == events
-    log.append(run, RunStarted(GONE, ("a", "b")))
+    log.append(run, RunStarted(supervisor=GONE, todo=("a", "b")))
     carried = apply_events(before, log.events(run, before.last_event))
     assert replace(carried, last_event=0) == replace(folded(log, run), last_event=0)
 
 
 def test_a_node_that_ended_left_nothing_in_passing(log: EventLog) -> None:
     run = interrupted(log)
-    log.append(run, NodeStopped("a"))
+    log.append(run, NodeStopped(node="a"))
     assert list(updates_left_behind(log.events(run))) == ["b"]
 
 
@@ -254,7 +253,7 @@ def test_every_event_of_an_old_log_is_known_and_written_in_the_same_words(old_lo
     entries = {entry.seq: entry for row in old_log.runs() for entry in old_log.events(row.id)}
     assert len(rows) == len(entries) > 20
     for seq, kind, node, data in rows:
-        written = json.loads(json.dumps(event_to_dict(entries[seq].event)))
+        written = json.loads(json.dumps(entries[seq].event.to_dict()))
         stored = json.loads(data)
         if "error" in stored:
             stored["error"] = Failure(**stored["error"]).to_dict()  # written with all its fields
@@ -264,25 +263,25 @@ def test_every_event_of_an_old_log_is_known_and_written_in_the_same_words(old_lo
 PROCESS = identify()
 OUTPUTS = {"report": {"type": "report", "digest": "d", "files": {"report.json": {"size": 1}}}}
 EVENTS: list[RunEvent] = [
-    RunStarted(PROCESS, ("a", "b")),
-    RunFinished("done"),
-    NodeStarted("a", 2, "k", PROCESS),
-    NodeProgress("a", 0.5, "half"),
-    SubtaskUpdate("a", ((PATHS[0], "done", 0.5), (PATHS[1], "waiting", None))),
-    PartialResult("a", "layer-1", {"score": 0.5, "learners": [{"name": "MART 1"}]}),
-    NodeFinished("a", "k", 1.5, OUTPUTS),
-    NodeCached("a", "k", 1.5, OUTPUTS, "unchanged"),
-    NodeFailed("a", Failure("corrupt", "damaged", None, "trace", "digest")),
-    NodeRetrying("a", "again", Failure("crashed", "crashed")),
-    NodeSkipped("a", "needs b"),
-    NodeStopped("a"),
-    NodeReopened("a", "damaged"),
+    RunStarted(supervisor=PROCESS, todo=("a", "b")),
+    RunFinished(state="done"),
+    NodeStarted(node="a", attempt=2, key="k", process=PROCESS),
+    NodeProgress(node="a", fraction=0.5, text="half"),
+    SubtaskUpdate(node="a", subtasks=((PATHS[0], "done", 0.5), (PATHS[1], "waiting", None))),
+    PartialResult(node="a", name="layer-1", data={"score": 0.5, "learners": [{"name": "MART 1"}]}),
+    NodeFinished(node="a", key="k", seconds=1.5, outputs=OUTPUTS),
+    NodeCached(node="a", key="k", seconds=1.5, outputs=OUTPUTS, why="unchanged"),
+    NodeFailed(node="a", error=Failure("corrupt", "damaged", None, "trace", "digest")),
+    NodeRetrying(node="a", why="again", error=Failure("crashed", "crashed")),
+    NodeSkipped(node="a", why="needs b"),
+    NodeStopped(node="a"),
+    NodeReopened(node="a", why="damaged"),
 ]
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.kind)
 def test_an_event_survives_the_way_between_processes_and_into_the_log(log: EventLog, event: RunEvent) -> None:
-    assert event_from_dict(json.loads(json.dumps(event_to_dict(event)))) == event
+    assert event_from_dict(json.loads(json.dumps(event.to_dict()))) == event
     run = log.create_run("test", "{}", {})
     log.append(run, event)
     assert [entry.event for entry in log.events(run)] == [event]
@@ -293,10 +292,10 @@ def test_an_event_survives_the_way_between_processes_and_into_the_log(log: Event
 
 def ended(log: EventLog, state: str = "done", report: dict[str, Any] | None = None) -> str:
     run = log.create_run("test", json.dumps(pipeline(a={})), {"settings": ["a.value=3"]})
-    log.append(run, RunStarted(GONE, ("a",)))
+    log.append(run, RunStarted(supervisor=GONE, todo=("a",)))
     if report:
-        log.append(run, NodeFinished("a", "k", 1.0, {"report": report}))
-    log.append(run, RunFinished(state))
+        log.append(run, NodeFinished(node="a", key="k", seconds=1.0, outputs={"report": report}))
+    log.append(run, RunFinished(state=state))
     return run
 
 
@@ -311,17 +310,17 @@ def test_a_saved_summary_is_used_until_the_run_goes_on(log: EventLog, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(EventLog, "events", lambda *_, **__: pytest.fail("read again"))
         assert list(summaries(log)) == [first]
-    log.append(run, RunStarted(identify(), ("a",)))
+    log.append(run, RunStarted(supervisor=identify(), todo=("a",)))
     (now,) = summaries(log)
     assert (now.state, now.live, now.finished) == ("running", True, None)
-    log.append(run, RunFinished("done"))
+    log.append(run, RunFinished(state="done"))
     assert [each.state for each in summaries(log)] == ["done"]
 
 
 def test_a_summary_does_not_hide_that_a_supervisor_died(log: EventLog) -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     run = log.create_run("test", "{}", {})
-    log.append(run, RunStarted(identify(process.pid), ("a",)))
+    log.append(run, RunStarted(supervisor=identify(process.pid), todo=("a",)))
     assert [each.state for each in summaries(log)] == ["running"]
     process.communicate(b"\n")
     for _ in range(2):  # the second time it was saved
@@ -378,8 +377,8 @@ def filled(log: EventLog, runs: int = 30) -> list[str]:
     made = []
     for _ in range(runs):
         run = log.create_run("test", "{}", {})
-        log.append(run, PartialResult("a", "p", {"text": "x" * 30_000}))
-        log.append(run, RunFinished("done"))
+        log.append(run, PartialResult(node="a", name="p", data={"text": "x" * 30_000}))
+        log.append(run, RunFinished(state="done"))
         made.append(run)
     return made
 
@@ -408,7 +407,7 @@ def test_a_log_is_shrunk_beside_a_reader_and_written_on(log: EventLog) -> None:
         log.shrink()
         assert len(reader.runs()) == 1
         reader._db.execute("COMMIT")
-        writer.append(runs[0], RunStarted(GONE))
+        writer.append(runs[0], RunStarted(supervisor=GONE))
         assert kinds(reader, runs[0]) == ["part", "run-finished", "run-started"]
 
 

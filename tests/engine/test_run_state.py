@@ -69,19 +69,19 @@ def test_a_run_without_a_living_supervisor_was_interrupted(log: EventLog) -> Non
 
 def test_nodes_a_cancelled_run_never_came_to_are_cancelled(log: EventLog) -> None:
     run = state_after(log, ("started", "a", STARTED), ("stopped", "a", {})).id
-    log.append(run, RunFinished("cancelled"))
+    log.append(run, RunFinished(state="cancelled"))
     assert {node.state for node in run_state(log, log.run(run)).nodes.values()} == {"cancelled"}
 
 
 def test_a_finished_run_stays_finished_whoever_is_alive(log: EventLog) -> None:
     run = state_after(log, ("started", "a", STARTED), ("finished", "a", DONE), supervisor=GONE, todo="a").id
-    log.append(run, RunFinished("done"))
+    log.append(run, RunFinished(state="done"))
     assert run_state(log, log.run(run)).state == "done"
 
 
 def test_a_second_attempt_queues_only_what_is_left(log: EventLog) -> None:
     run = state_after(log, ("started", "a", STARTED), ("finished", "a", DONE), supervisor=GONE).id
-    log.append(run, RunStarted(identify(), ("b",)))
+    log.append(run, RunStarted(supervisor=identify(), todo=("b",)))
     state = run_state(log, log.run(run))
     assert (state.nodes["a"].state, state.nodes["b"].state, state.attempt) == ("done", "queued", 2)
 
@@ -102,7 +102,7 @@ def test_events_written_together_appear_at_once(log: EventLog, tmp_path: Path) -
     run = log.create_run("test", "{}", {})
     reader = EventLog(Workspace(tmp_path))
     with log.together():
-        log.append(run, NodeStarted("a"))
+        log.append(run, NodeStarted(node="a"))
         assert reader.events(run) == []
     assert len(reader.events(run)) == 1
 
@@ -185,7 +185,7 @@ def test_one_damaged_row_costs_no_other(log: EventLog, text: str) -> None:
     assert last is not None and last.id == good
     assert log.pipelines() == {"p"}
     assert {row.id: row.request for row in log.runs()} == {good: {"pipeline": "p"}, bad: {}}
-    log.append(good, RunStarted(identify(), ("a",)))
+    log.append(good, RunStarted(supervisor=identify(), todo=("a",)))
     append_stored(log, good, "started", "a", **STARTED)
     append_stored(log, good, "finished", "a", **DONE)
     damage(log, f"UPDATE events SET data = {text} WHERE kind = 'started'")

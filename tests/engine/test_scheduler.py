@@ -186,7 +186,7 @@ def test_what_a_node_tells_of_its_result_is_noted_down(lab: Lab) -> None:
 
     def telling(timeout):
         started, *others = wait(timeout)
-        return [started, PartialResult(started.node, "layer-1", {"score": 0.5}), *others]
+        return [started, PartialResult(node=started.node, name="layer-1", data={"score": 0.5}), *others]
 
     lab.executor.wait = telling
     state = lab.run(pipeline("a"))

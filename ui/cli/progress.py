@@ -86,7 +86,7 @@ def _refuse_silence(log: EventLog, state: RunState, supervisor: subprocess.Popen
         return
     if state.state == "starting":
         # Nobody else can know that this run will never begin by itself.
-        log.append(state.id, RunFinished("interrupted"))
+        log.append(state.id, RunFinished(state="interrupted"))
     words = last_words(log.workspace, state.id)
     why = words if words and supervisor.returncode > 0 else f"{otherwise}."
     raise SylvaError(f"Run {state.id} did not go on: {why} To go on: sylva resume {state.id}")

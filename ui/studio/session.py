@@ -81,7 +81,7 @@ class Studio:
             try:
                 self.launcher.start(self.workspace, run)
             except SylvaError:
-                log.append(run, RunFinished("interrupted"))
+                log.append(run, RunFinished(state="interrupted"))
                 raise
         return run
 

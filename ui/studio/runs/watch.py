@@ -60,12 +60,12 @@ class Watch:
         match event:
             case RunStarted():  # what ran before was interrupted
                 self._end(self._open(), self.heard, "interrupted")
-            case RunFinished(state):
-                self._end(self._open(), moment, state)
-            case NodeStarted(node):
-                self.spans.append(Span(node, moment, None, "running", attempt))
-            case NodeCached(node):
-                self.spans.append(Span(node, moment, moment, "cached", attempt))
+            case RunFinished():
+                self._end(self._open(), moment, event.state)
+            case NodeStarted():
+                self.spans.append(Span(event.node, moment, None, "running", attempt))
+            case NodeCached():
+                self.spans.append(Span(event.node, moment, moment, "cached", attempt))
             case _ if event.kind in ENDINGS:
                 open_spans = [at for at in self._open() if self.spans[at].node == event.node]
                 self._end(open_spans, moment, ENDINGS[event.kind])

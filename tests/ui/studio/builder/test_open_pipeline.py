@@ -295,11 +295,11 @@ def test_what_goes_wrong_is_told_and_problems_are_kept_for_that_document(desk: O
 def test_the_last_run_is_followed_and_a_changed_pipeline_is_run_anew(desk: OpenPipeline):
     with EventLog(desk.library.workspace) as log:
         run = log.create_run("Wine", dumps(desk.document), {"pipeline": desk.pipeline})
-        log.append(run, RunStarted(identify(), ("load",)))
+        log.append(run, RunStarted(supervisor=identify(), todo=("load",)))
         desk.follow(log)
         assert desk.running and desk.run is not None and desk.run.nodes["load"].state == "queued"
         append_stored(log, run, "failed", "load", error={"kind": "bad-input", "message": "no", "field": None})
-        log.append(run, RunFinished("failed"))
+        log.append(run, RunFinished(state="failed"))
         desk.follow(log)
     assert not desk.running
     assert desk.run is not None and desk.run.nodes["load"].state == "failed"
@@ -311,7 +311,7 @@ def test_the_last_run_is_followed_and_a_changed_pipeline_is_run_anew(desk: OpenP
 def test_a_run_whose_pipeline_cannot_be_read_is_followed_all_the_same(desk: OpenPipeline):
     with EventLog(desk.library.workspace) as log:
         run = log.create_run("Wine", "{", {"pipeline": desk.pipeline})
-        log.append(run, RunFinished("failed"))
+        log.append(run, RunFinished(state="failed"))
         desk.follow(log)
     assert desk.run is not None and desk.run.state == "failed"
     assert desk.run_document is None

@@ -471,13 +471,13 @@ def test_a_run_that_another_tab_started_is_seen_before_a_second_one_is(
     with EventLog(studio.workspace) as log:
         opened.follow(log)
         run = log.create_run("Wine", dumps(WINE), RunOptions(pipeline=opened.pipeline).to_dict())
-        log.append(run, RunStarted(identify(), tuple(WINE.nodes)))
+        log.append(run, RunStarted(supervisor=identify(), todo=tuple(WINE.nodes)))
     for begin in (opened.start, opened.retry):
         with pytest.raises(SylvaError):
             begin()
     with EventLog(studio.workspace) as log:
         assert [row.id for row in log.runs()] == [run]
-        log.append(run, RunFinished("failed"))
+        log.append(run, RunFinished(state="failed"))
         newer = log.create_run("Wine", dumps(WINE), RunOptions(pipeline=opened.pipeline).to_dict())
     opened.stop()
     assert stopped == [newer]

@@ -102,7 +102,7 @@ def test_a_finished_run_that_goes_on_is_noticed(studio: Studio) -> None:
         assert history.newest(log)[0][0].state == "failed"
         append_stored(log, run, "run-started", supervisor=GONE, todo=["a"])
         assert history.newest(log)[0][0].state == "interrupted"
-        log.append(run, RunFinished("done"))
+        log.append(run, RunFinished(state="done"))
         assert history.newest(log)[0][0].state == "done"
 
 

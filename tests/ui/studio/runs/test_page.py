@@ -232,7 +232,7 @@ def test_a_run_that_is_at_work_already_is_not_started_again(studio: Studio) -> N
     with studio.log() as log:
         from engine.processes import identify
 
-        log.append(run, RunStarted(identify(), ("a",)))
+        log.append(run, RunStarted(supervisor=identify(), todo=("a",)))
     press(test, "Resume")
     assert not test.exception
     with studio.log() as log:
@@ -271,7 +271,7 @@ def test_what_the_user_chose_stays_chosen_when_something_fails(studio: Studio) -
 def test_a_pipeline_of_another_version_is_shown_without_its_graph(studio: Studio) -> None:
     with studio.log() as log:
         run = log.create_run("Old", '{"format": "sylva-pipeline", "version": 99}', {})
-        log.append(run, RunFinished("done"))
+        log.append(run, RunFinished(state="done"))
     test = runs_page(run=run)
     assert not test.exception
     assert "another version" in test.warning[0].value
