@@ -1,9 +1,9 @@
 """Named points at which a test can kill the program, to prove that nothing finished is lost.
 
-``SYLVA_FAULT=POINT:NODE:VICTIM`` kills, when ``NODE`` reaches ``POINT``, the ``worker`` that runs it,
-the ``supervisor`` of its run, or ``both``; with ``none`` the node pauses there until it is killed. At
-points before a run starts, ``NODE`` is ``run`` and ``worker`` is the process that starts or
-supervises the run. Without the variable a point costs one look-up.
+``SYLVA_FAULT=POINT:NODE:VICTIM`` kills, when ``NODE`` reaches ``POINT``, the ``worker`` that runs
+it, the ``supervisor`` of its run, or ``both``; with ``none`` the node pauses there until it is
+killed. At points before a run starts, ``NODE`` is ``run`` and ``worker`` is the process that
+starts or supervises the run. Without the variable a point costs one look-up.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """The events of a run, and the log in which they are stored.
 
-``RunEvent`` is the union of all events: one class for one fact. A worker sends them over its socket,
-a Dask task forwards them, the scheduler appends them to the log, and ``run_state`` derives from them
-every state that is shown anywhere. The stored words (``kind`` and the names of the fields) are those
-of the first version, so old logs are read like new ones.
+``RunEvent`` is the union of all events: one class for one fact. A worker sends them over its
+socket, a Dask task forwards them, the scheduler appends them to the log, and ``run_state`` derives
+from them every state that is shown anywhere. The stored words (``kind`` and the names of the
+fields) are those of the first version, so old logs are read like new ones.
 
 Events are added and never changed. What a node reports while it runs is replaced by an event that
-says the same in less: a newer progress replaces the last one, and when the node ends, one event with
-the last state of its subtasks replaces all earlier ones. An event that is written again gets a new
-number, in the same commit in which the old ones are deleted. So a reader that asks for the events
-after the last number it knows misses nothing.
+says the same in less: a newer progress replaces the last one, and when the node ends, one event
+with the last state of its subtasks replaces all earlier ones. An event that is written again gets
+a new number, in the same commit in which the old ones are deleted. So a reader that asks for the
+events after the last number it knows misses nothing.
 
 SQLite runs in WAL mode: one supervisor writes the events of a run while any number of programs read
 them. A power cut may lose events (not results: these are in the store), so a commit does not wait
@@ -346,7 +346,7 @@ class EventLog:
         for _ in range(MAX_TRIES):
             now = time.time()
             run = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{uuid4().hex[:4]}"
-            with contextlib.suppress(sqlite3.IntegrityError):  # another run of this second has the id
+            with contextlib.suppress(sqlite3.IntegrityError):  # another run has this id
                 row = (run, name, document, json.dumps(request), now)
                 self._write_rows("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", [row])
                 return run
@@ -407,7 +407,7 @@ class EventLog:
     def _write(self, change: Callable[[], Written], patience: float = FULL_DISK_PATIENCE) -> Written:
         """Make all of a change or nothing.
 
-        A node that has filled the disk frees space when it fails, so wait up to ``patience`` seconds.
+        A node that has filled the disk frees space when it fails, so wait ``patience`` seconds.
         """
         deadline = time.monotonic() + patience
         while True:
@@ -562,13 +562,13 @@ class EventLog:
         return sum(file.stat().st_size for file in files if file.is_file())
 
     def shrink(self) -> None:
-        """Return the space of removed runs to the disk. Other programs may read and write meanwhile."""
+        """Return the space of removed runs to the disk; others may read and write meanwhile."""
         try:
             (pages,) = self._db.execute("PRAGMA page_count").fetchone()
             (unused,) = self._db.execute("PRAGMA freelist_count").fetchone()
             if unused >= WORTH_SHRINKING * pages:
                 self._db.execute("VACUUM")
-            # Waits for readers of the old pages as for any lock; if they stay, a later call does it.
+            # This waits for readers of the old pages; if they stay, a later call does it.
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.Error as error:
             raise SylvaError(

@@ -52,7 +52,7 @@ class RunOptions:
     pipeline: str | None = None
     """The pipeline of the workspace that is run, if it is one."""
     settings: tuple[str, ...] = ()
-    """The parameters changed for this run, as the user wrote them; the pipeline has them already."""
+    """The parameters changed for this run, as written; the pipeline has them already."""
 
     def __post_init__(self) -> None:
         if self.executor is not None and not re.fullmatch(r"(tcp|tls)://\S+:\d+", self.executor):
@@ -113,7 +113,7 @@ class Plan:
         return [step for step in self.steps if step in below]
 
     def unfinished(self, finished: Collection[str], intact: Callable[[str], bool]) -> set[str]:
-        """Return the nodes that are left: unfinished ones, and those they need whose output is gone."""
+        """Return the unfinished nodes, and finished ones they need whose output is gone."""
         todo = set(self.steps) - set(finished)
         # Backwards, since a node that has to run again may need the output of the nodes before it.
         for node in reversed(self.steps):
@@ -125,8 +125,8 @@ class Plan:
 def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan:
     """Return the plan for a valid pipeline, its sweeps expanded.
 
-    In the options, a node with a sweep stands for all its branches. Raise ``BadInput`` if they name a
-    node that does not exist, or one to start from that ``to`` does not depend on.
+    In the options, a node with a sweep stands for all its branches. Raise ``BadInput`` if they
+    name a node that does not exist, or one to start from that ``to`` does not depend on.
     """
     import networkx as nx
 

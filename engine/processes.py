@@ -35,7 +35,7 @@ class ProcessId:
 
 
 def identify(pid: int | None = None) -> ProcessId:
-    """Return the identity of a process, by default of this one; ``began`` is 0 if it does not exist."""
+    """Return the identity of a process, by default this one; ``began`` is 0 if it has ended."""
     pid = os.getpid() if pid is None else pid
     status = _status(pid)
     return ProcessId(pid, int(status[19]) if status else 0, _boot())
@@ -52,8 +52,8 @@ def is_alive(process: ProcessId) -> bool:
 def wait_passively() -> None:
     """Let threads of OpenMP sleep while they wait, unless the user has set it otherwise.
 
-    By default they spin: two threads that boost trees took twice the processor time. OpenMP reads this when it is
-    loaded, so call it before LightGBM or scikit-learn are imported.
+    By default they spin: two threads that boost trees took twice the processor time. OpenMP reads
+    this when it is loaded, so call it before LightGBM or scikit-learn are imported.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
@@ -87,7 +87,7 @@ def end_leftover(process: ProcessId, patience: float = 5.0) -> None:
 
 
 def limit_memory(megabytes: int) -> None:
-    """Limit the memory that this process allocates from now on; memory-mapped files do not count."""
+    """Limit the memory that this process allocates; memory-mapped files do not count."""
     import resource
 
     status = Path("/proc/self/status").read_text()

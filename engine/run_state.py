@@ -75,7 +75,7 @@ class NodeState:
     subtasks: dict[SubtaskPath, Subtask] = field(default_factory=dict)
     """The subtasks inside it, by path: layer, learner, fold."""
     partial_results: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What it published of its result. The same work gives the same, so a restart removes nothing."""
+    """What it published of its result. A restart gives the same, so it removes nothing."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +153,7 @@ def _ended(nodes: dict[str, NodeState], state: str) -> dict[str, NodeState]:
 
 
 def _queued(before: NodeState | None) -> NodeState:
+    """Return a node that has to run (again), with what earlier attempts left."""
     if before is None:
         return NodeState()
     return NodeState(
@@ -173,6 +174,7 @@ def _process(process: ProcessId | None) -> dict[str, Any] | None:
 
 
 def _apply_to_node(node: NodeState, event: RunEvent, moment: float) -> NodeState:
+    """Return the state of a node after one event; an unknown event changes nothing."""
     match event:
         case NodeStarted():
             return NodeState(
@@ -216,6 +218,7 @@ def _apply_to_node(node: NodeState, event: RunEvent, moment: float) -> NodeState
 
 
 def _with_result(node: NodeState, event: NodeFinished | NodeCached) -> NodeState:
+    """Return a node with its outputs, or interrupted if the log has lost them."""
     if event.outputs is None:  # a resumed run must not build on it
         return replace(node, state="interrupted", text="its result is not in the log")
     return replace(
@@ -231,6 +234,7 @@ def _with_result(node: NodeState, event: NodeFinished | NodeCached) -> NodeState
 
 
 def _reported(event: SubtaskUpdate, attempt: int) -> dict[SubtaskPath, Subtask]:
+    """Return the subtasks that an event reports, in the words of this version."""
     return {
         path: Subtask(OLD_SUBTASK_STATES.get(state, state), seconds, attempt) for path, state, seconds in event.subtasks
     }

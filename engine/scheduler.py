@@ -1,8 +1,8 @@
-"""Run a plan: start each node as soon as its inputs are ready, as many at once as the executor takes.
+"""Run a plan: start each node as soon as its inputs are ready and the executor is free.
 
-A failure skips the nodes below it and nothing else. A node whose result is in the store does not run.
-The scheduler decides and writes the log; the executor knows where and how a node runs, the store
-what a result is.
+A failure skips the nodes below it and nothing else. A node whose result is in the store does not
+run. The scheduler decides and writes the log; the executor knows where and how a node runs, the
+store what a result is.
 """
 
 from __future__ import annotations
@@ -67,10 +67,13 @@ class Scheduler:
         self.repairs: dict[str, int] = {}
         self.keys: dict[str, str] = {}
         self.running: set[str] = set()
+        # A node waits for the nodes above it, is ready, and is startable once it is known that it
+        # is not cached. A node that failed comes back later, at a time of the monotonic clock.
         self.waiting: dict[str, set[str]] = {}
         self.ready: deque[str] = deque()
         self.startable: deque[str] = deque()
         self.later: list[tuple[float, str]] = []
+        # Progress and subtasks in the log, to be replaced when the node ends.
         self.updates: dict[str, list[LogEntry]] = {}
         self.files = Files(self.store.workspace.root, self.request.allow_absolute)
         self.bytes_left = self._bytes_left()
@@ -107,6 +110,7 @@ class Scheduler:
     # Before a node runs: its cache key, and whether the store has its result already.
 
     def _check_cache(self) -> None:
+        """Complete the ready nodes that are cached and queue the others to start."""
         while self.ready:
             name = self.ready.popleft()
             node = self.plan.steps[name]
@@ -128,6 +132,7 @@ class Scheduler:
             )
 
     def _key(self, node: PlannedNode) -> str:
+        """Return the cache key of a node; raise ``BadInput`` if a file it reads is not there."""
         digests = {}
         for port, artifacts in self._inputs(node).items():
             digests[port] = [artifact.digest for artifact in artifacts]
@@ -138,6 +143,7 @@ class Scheduler:
         return cache_key(node.type, node.params, digests, _sources(node), fingerprint, branches)
 
     def _usable_result(self, node: PlannedNode) -> CacheEntry | None:
+        """Return the stored result of a node if it may be used instead of running it."""
         result = self.store.find(self.keys[node.id])
         if result is None or (node.force and result.run != self.run_id):
             return None
@@ -146,6 +152,7 @@ class Scheduler:
         return result if stored == promised else None
 
     def _inputs(self, node: PlannedNode) -> dict[str, list[Artifact]]:
+        """Return the artifacts at each input port; all nodes above have finished."""
         inputs = {}
         for port, sources in node.inputs.items():
             inputs[port] = [self.outputs[source.node][source.port] for source in sources]
@@ -154,6 +161,7 @@ class Scheduler:
     # Starting.
 
     def _start_startable(self) -> None:
+        """Submit as many tasks as the executor takes."""
         while self.startable and self.executor.free > 0:
             name = self.startable.popleft()
             self.attempts[name] = self.attempts.get(name, 0) + 1
@@ -161,6 +169,7 @@ class Scheduler:
             self.executor.submit(self._task(self.plan.steps[name]), self._upcoming())
 
     def _task(self, node: PlannedNode) -> NodeTask:
+        """Return the next attempt at a node; nodes that run at once share the processors."""
         settings, request = node.settings, self.request
         at_once = len(self.running) + min(len(self.startable), self.executor.free)
         return NodeTask(
@@ -221,6 +230,7 @@ class Scheduler:
         self.updates[event.node] = [*others, entry]
 
     def _finish(self, event: NodeFinished) -> None:
+        """Complete a node with its result in the store: only what is there counts."""
         result = self.store.find(self.keys[event.node])
         if result is None:
             missing = Failure("crashed", "finished, but its result is not in the store")
@@ -233,6 +243,7 @@ class Scheduler:
         self._complete(event.model_copy(update=facts), result)
 
     def _complete(self, event: NodeFinished | NodeCached, result: CacheEntry) -> None:
+        """Make the outputs of a node available to the nodes below it."""
         self._record(event)
         self.outputs[event.node] = result.outputs
         for child in self.plan.children(event.node):
@@ -240,7 +251,7 @@ class Scheduler:
                 self._queue(child)
 
     def _queue(self, node: str) -> None:
-        """Make a node ready if all its inputs are there, else let it wait for those that are not."""
+        """Make a node ready if all its inputs are there, else let it wait for the others."""
         self.waiting[node] = self.plan.parents(node) - set(self.outputs)
         if not self.waiting[node]:
             self.ready.append(node)
@@ -275,6 +286,7 @@ class Scheduler:
         self._queue(node)
 
     def _make_again(self, node: str, why: str) -> None:
+        """Queue a finished node again, and let the nodes below it wait that have not started."""
         del self.outputs[node]
         self._record(NodeReopened(node=node, why=why))
         for child in self.plan.children(node):
@@ -285,6 +297,7 @@ class Scheduler:
         self._queue(node)
 
     def _fail(self, node: str, failure: Failure) -> None:
+        """Let a node fail for good and skip all nodes below it."""
         self.failed.add(node)
         self._record(NodeFailed(node=node, error=failure))
         for below in self.plan.descendants(node):
@@ -293,13 +306,16 @@ class Scheduler:
                 self._record(NodeSkipped(node=below, why=f"needs '{node}', which failed"))
 
     def _requeue_due(self) -> None:
+        """Queue the nodes whose time to be tried again has come."""
         while self.later and self.later[0][0] <= time.monotonic():
             self._queue(heapq.heappop(self.later)[1])
 
     def _until_next_retry(self) -> float | None:
+        """Return the seconds until the next retry, None if no node waits for one."""
         return max(0.0, self.later[0][0] - time.monotonic()) if self.later else None
 
     def _bytes_left(self) -> int | None:
+        """Return the bytes that may be added to the store, None without a limit."""
         limit = self.request.store_limit
         return None if limit is None else limit - self.store.size()
 
@@ -316,6 +332,7 @@ class Scheduler:
 
 
 def _sources(node: PlannedNode) -> dict[str, list[str]]:
+    """Return the nodes that feed each input port."""
     nodes = {}
     for port, sources in node.inputs.items():
         nodes[port] = [source.node for source in sources]

@@ -1,7 +1,7 @@
 """Results on disk, named by the hash of their content.
 
-An artifact is a folder under ``objects/`` whose name is the hash of its files. It is written under a
-temporary name, synced and renamed, and only then a small record under ``results/`` says which
+An artifact is a folder under ``objects/`` whose name is the hash of its files. It is written under
+a temporary name, synced and renamed, and only then a small record under ``results/`` says which
 artifacts belong to a cache key. So a record always points at complete data: killed at any moment,
 the store holds a result or does not, never half of it.
 
@@ -38,7 +38,7 @@ LARGE = 1 << 20
 
 @dataclass(frozen=True)
 class StoredFile:
-    """One file of an artifact; its time and size show cheaply that it is unchanged since it was hashed."""
+    """One file of an artifact; time and size show cheaply that it was not changed."""
 
     size: int
     modified: int
@@ -80,7 +80,7 @@ class Artifact:
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """The result of a cache key: the artifacts by port, the run that made them and how long it took."""
+    """The result of a cache key: artifacts by port, the run that made them, the seconds."""
 
     key: str
     run: str
@@ -192,7 +192,7 @@ class Store:
         return before - self.size()
 
     def clear_temporary(self) -> int:
-        """Remove the temporary files of all runs and return the bytes freed; no run may be alive."""
+        """Remove temporary files of all runs, none of which is alive; return the bytes freed."""
         freed = _size_of(self.workspace.temporary)
         for path in self.workspace.temporary.iterdir():
             _remove(path)
@@ -271,7 +271,7 @@ def _size_of(folder: Path) -> int:
 
 
 def _hashed_and_synced(folder: Path) -> dict[str, StoredFile]:
-    """Hash and sync every file. Sync the folders too: else they could be empty after a power cut."""
+    """Hash and sync every file, and the folders: else a power cut could empty them."""
     files, folders = {}, {folder}
     for path in sorted(folder.rglob("*")):
         if path.is_dir():

@@ -14,9 +14,9 @@ stopped. So each thread of a Dask worker has a host, which runs nodes through a 
 with its preloaded libraries, limits and process groups. The kernel tells the host when its Dask
 worker dies; the host then ends its node and everything the node has started.
 
-Dask gives the task of a worker that died to another worker. Once a task is no longer wanted (the run
-was cancelled, or its supervisor died), Dask's scheduler drops it; ``run_node`` notices this and ends
-the node.
+Dask gives the task of a worker that died to another worker. Once a task is no longer wanted (the
+run was cancelled, or its supervisor died), Dask's scheduler drops it; ``run_node`` notices this
+and ends the node.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class DaskExecutor:
         self.patience = float(os.environ.get(PATIENCE, PATIENCE_SECONDS))
         self._inbox: SimpleQueue[Message] = SimpleQueue()
         self._client = _connect(address)
-        # Dask's scheduler drops the events of a topic named after a client together with the client.
+        # Dask's scheduler drops a topic named after a client together with the client.
         self._client.subscribe_topic(self._client.id, lambda event: self._inbox.put(event[1]))
         self._had_workers = time.monotonic()
         self._count_threads()

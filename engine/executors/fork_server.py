@@ -1,9 +1,9 @@
 """The process from which every worker is forked.
 
-It has one thread and nothing open but two sockets, so it is safe to fork, and it has loaded the slow
-libraries, so a forked worker starts at once. Workers and fork server send messages to the executor
-through one datagram socket: each message arrives whole, and the last event of a worker arrives
-before its exit code. A message names the node and the attempt and has one more key:
+It has one thread and nothing open but two sockets, so it is safe to fork, and it has loaded the
+slow libraries, so a forked worker starts at once. Workers and fork server send messages to the
+executor through one datagram socket: each message arrives whole, and the last event of a worker
+arrives before its exit code. A message names the node and the attempt and has one more key:
 
 - ``event``      a run event of the node
 - ``reading``    the file from outside that the node reads now, and the parameter that names it
@@ -51,7 +51,7 @@ def start_fork_server() -> tuple[int, socket.socket, socket.socket]:
         return pid, requests, messages
     try:
         die_with_parent(supervisor)
-        # A fork server that replaces a lost one starts amid a run: it must not hold the run's locks.
+        # One that replaces a lost fork server starts amid a run and must not hold its locks.
         _close_all_but(requests_end.fileno(), messages_end.fileno())
         _ForkServer(requests_end, messages_end).serve()
     finally:
@@ -88,6 +88,8 @@ def _close_all_but(*kept: int) -> None:
 
 
 class _ForkServer:
+    """The loop of the fork server, and what a forked worker does first."""
+
     def __init__(self, requests: socket.socket, messages: socket.socket) -> None:
         self.requests = requests
         self.messages = messages
@@ -120,6 +122,7 @@ class _ForkServer:
                 preload([soonest])
 
     def _read_requests(self) -> Iterator[dict[str, Any]]:
+        """Yield complete requests, one JSON object a line; exit when the executor has closed."""
         received = self.requests.recv(1 << 20)
         if not received:
             os._exit(0)
@@ -140,6 +143,8 @@ class _ForkServer:
         self.children[pid] = task
 
     def _become_worker(self, task: NodeTask, fork_server: int) -> None:
+        """Run a task in this forked process: own group, log and memory limit."""
+
         def send(event: RunEvent) -> None:
             self._send(task, event=event.to_dict())
 
@@ -161,6 +166,7 @@ class _ForkServer:
         execute(task, send, lambda subject, field: self._send(task, reading=[subject, field]))
 
     def _reap(self) -> None:
+        """Report the workers that have ended and kill what they left behind."""
         while self.children:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:

@@ -34,6 +34,8 @@ GRACE_SECONDS = 0.5
 
 @dataclass
 class _Running:
+    """A task that was submitted and has not ended."""
+
     task: NodeTask
     leader: int | None = None
     """The process of the node, which leads its process group."""
@@ -123,6 +125,7 @@ class LocalExecutor:
                 self._unsent = self._unsent[sent:]
 
     def _until_deadline(self, timeout: float | None) -> float | None:
+        """Return how long ``wait`` may sleep: until a node has used up its time, or ``timeout``."""
         deadlines = [each.deadline for each in self.running.values() if each.deadline]
         limits = [deadline - time.monotonic() for deadline in deadlines]
         if timeout is not None:
@@ -130,6 +133,7 @@ class LocalExecutor:
         return max(0.0, min(limits)) if limits else None
 
     def _read_messages(self) -> list[RunEvent]:
+        """Read all messages that have arrived; those of earlier attempts no longer count."""
         events: list[RunEvent] = []
         while select.select([self._messages], [], [], 0)[0]:
             message = json.loads(self._messages.recv(1 << 20))
@@ -162,6 +166,7 @@ class LocalExecutor:
         return [event]
 
     def _why_it_ended(self, running: _Running, code: int) -> Failure:
+        """Return why a process ended without a last event, from its exit code and its log."""
         task = running.task
         if code >= 0:
             why = f"its process ended without a result (exit code {code}); its log may say why"
@@ -179,6 +184,7 @@ class LocalExecutor:
         return Failure("crashed", why, traceback=trace)
 
     def _end_overdue(self) -> None:
+        """Kill the nodes that have used up their time; their exit codes follow."""
         now = time.monotonic()
         for running in self.running.values():
             if running.deadline and now >= running.deadline and running.leader:
@@ -188,13 +194,14 @@ class LocalExecutor:
                 kill_group(running.leader)
 
     def _replace_lost_fork_server(self) -> list[RunEvent]:
+        """If the fork server was killed, fail the nodes it ran and start another one."""
         pid, _ = os.waitpid(self._fork_server, os.WNOHANG)
         if not pid:
             return []
         events = self._read_messages()
         for running in self.running.values():
             if running.leader:
-                kill_group(running.leader)  # workers end with the fork server, their children do not
+                kill_group(running.leader)  # workers have ended, but not their children
         lost = Failure("crashed", "lost its process: the process that starts workers was killed")
         events += [NodeFailed(node=node, error=lost) for node in self.running]
         self.running.clear()
@@ -206,6 +213,7 @@ class LocalExecutor:
 
 
 def _tail(workspace: Workspace, task: NodeTask, size: int = 4000) -> str:
+    """Return the end of a node's log, where a crash leaves its trace."""
     try:
         return workspace.node_log(task.run, task.node).read_text(errors="replace")[-size:]
     except OSError:

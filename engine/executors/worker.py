@@ -69,6 +69,7 @@ def execute(task: NodeTask, send: Send, on_reading: OnReading) -> None:
 
 
 def _run(task: NodeTask, store: Store, folder: Path, send: Send, on_reading: OnReading) -> CacheEntry:
+    """Load the inputs, run the node, store its outputs and return the result to record."""
     node_type = load_catalog()[task.type]
     began = time.monotonic()
     crash_point("before-run", task.node)
@@ -89,6 +90,7 @@ def _run(task: NodeTask, store: Store, folder: Path, send: Send, on_reading: OnR
 
 
 def _check_ports(node_type: NodeType, values: dict[str, Any]) -> None:
+    """Raise ``SylvaError`` unless the outputs are those that the node type declares."""
     promised = {port.name for port in node_type.outputs}
     if set(values) != promised:
         raise SylvaError(
@@ -121,6 +123,7 @@ def _work_folder(folder: Path, node: str, send: Send) -> Iterator[Path]:
 
 
 def _context(task: NodeTask, store: Store, folder: Path, send: Send, on_reading: OnReading) -> NodeContext:
+    """Return what the node may use; a SIGTERM from now on asks it to stop."""
     node = task.node
     cancelled = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: cancelled.set())
@@ -204,6 +207,7 @@ def describe(error: BaseException, task: NodeTask) -> Failure:
 
 
 def _explain(error: BaseException, task: NodeTask) -> Failure:
+    """Return the kind of a failure and its message, by the class of the exception."""
     trace = "".join(traceback.format_exception(error))[-TRACEBACK_CHARACTERS:]
     match error:
         case BadInput():
