@@ -28,9 +28,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks._figures import Figure
-from engine.files import Files
 from engine.node_types import NodeContext, NodeParams
 from engine.values import Table
+from engine.workspace import Files
 from nodes.models.learners import DeepForest, Mart
 from nodes.models.model import load_model
 from nodes.models.training import train

@@ -30,14 +30,15 @@ os.environ["PYTHONPATH"] = str(PLUGIN)
 
 from benchmarks._bare_loop import sync  # noqa: E402
 from benchmarks._figures import Figure, median_seconds, seconds  # noqa: E402
-from engine.catalogue import load_catalog  # noqa: E402
 from engine.edits import set_params  # noqa: E402
 from engine.events import EventLog  # noqa: E402
-from engine.launch import Launcher, new_run  # noqa: E402
+from engine.node_types import load_catalog  # noqa: E402
 from engine.pipeline import Edge, Node, Pipeline  # noqa: E402
 from engine.pipeline_file import parse, write  # noqa: E402
 from engine.plan import RunOptions  # noqa: E402
 from engine.run_state import run_state  # noqa: E402
+from engine.runs import Runs  # noqa: E402
+from engine.supervisor_starter import SupervisorStarter  # noqa: E402
 from engine.validation import find_problems  # noqa: E402
 from engine.workspace import Workspace  # noqa: E402
 
@@ -134,20 +135,20 @@ def cold_start(folder: Path, repeats: int) -> Iterator[Figure]:
 
 
 def warm_start(folder: Path, repeats: int) -> Iterator[Figure]:
-    """From a request to a warm launcher to the node's process being there."""
+    """From a request to a process that is ready to the node's process being there."""
     workspace = Workspace(folder / "warm").create()
-    launcher = Launcher()
+    starter = SupervisorStarter(preload=True)
     times = []
     with EventLog(workspace) as log:
         for repeat in range(repeats + 1):
             document = Pipeline(name="one", nodes={"a": Node(type="probe", params={"value": repeat})})
-            run = new_run(log, document, RunOptions())
+            run = Runs(workspace).create(document, RunOptions())
             asked = time.time()
-            launcher.start(workspace, run)
+            starter.start(workspace, run).close()
             while not (state := run_state(log, log.run(run))).finished:
                 time.sleep(0.002)
             times.append((state.nodes["a"].started or 0) - asked)
-    launcher.close()
+    starter.close()
     yield Figure("warm studio: from the request to the node's start", statistics.median(times[1:]) * 1000, "ms", 100)
 
 

@@ -18,8 +18,8 @@ from playwright.sync_api import sync_playwright
 
 import ui.studio.session
 from benchmarks._figures import Figure
-from engine.catalogue import load_catalog
 from engine.events import EventLog, NodeStarted, RunFinished, RunStarted
+from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_file import dumps
 from engine.processes import identify
@@ -112,10 +112,12 @@ def edit_latency(studio: Studio, repeats: int) -> Figure:
     studio.page.wait_for_timeout(2000)
     took = []
     for at in range(repeats):
-        before = studio.library.stamp(studio.pipeline)
+        before = studio.library.version(studio.pipeline)
         x, y = studio.centre(studio.node("split-0").locator(".step-title"))
         studio.pull((x, y), (x + 32 + at, y + 32), let_go=False)
-        took.append(timed(studio.page.mouse.up, lambda before=before: studio.library.stamp(studio.pipeline) != before))
+        took.append(
+            timed(studio.page.mouse.up, lambda before=before: studio.library.version(studio.pipeline) != before)
+        )
         studio.page.wait_for_timeout(700)
     return median("an edit among 100 nodes reaches Python and the disk", took, 0.4)
 
@@ -197,7 +199,7 @@ def _cpu_seconds() -> float:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().split(b"\0")
-            if b"ui" in words or b"engine.launch" in words:
+            if b"ui" in words or b"engine.supervisor" in words:
                 fields = (path.parent / "stat").read_text().rpartition(")")[2].split()
                 total += int(fields[11]) + int(fields[12])
         except OSError:

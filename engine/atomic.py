@@ -1,9 +1,10 @@
 """Change files so that readers see the old or the new state, never a part; also after a power cut.
 
-- ``replacing``    write a file beside another, then put it in its place
-- ``swap_folder``  put a finished folder in the place of another
-- ``sync``         make a file or a folder durable
-- ``lock``         the one lock between processes: shared or exclusive, with or without patience
+- ``replacing``    write a file beside another, then replace that one
+- ``swap_folder``  replace a folder by a finished one
+- ``put_in_place``, ``sync``  put a finished file there; make a file or a folder durable
+- ``FileVersion``  which version of a file is on disk
+- ``lock``         the lock between processes: shared or exclusive, with or without patience
 - ``read_lock``, ``write_lock``  locks of a folder that is read, or replaced, as a whole
 """
 
@@ -12,10 +13,12 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 from engine.errors import SylvaError
@@ -32,6 +35,39 @@ class Busy(SylvaError):
 # Files and folders
 
 
+class FileVersion(NamedTuple):
+    """Which version of a file is on disk: two equal versions of a path have the same content."""
+
+    inode: int
+    size: int
+    modified: int
+    """Time of the last write, in nanoseconds. Programs can set it to an older date."""
+    changed: int
+    """Time of the last change of content, name or permissions, in nanoseconds.
+
+    Programs cannot set it.
+    """
+
+    @classmethod
+    def of(cls, path: Path) -> FileVersion | None:
+        """Return the version that is on disk now.
+
+        Return None unless it is a regular file: opening a pipe would block.
+        """
+        try:
+            status = path.stat()
+        except OSError:
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        return cls(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+    @property
+    def content(self) -> FileVersion:
+        """Return the version without ``changed``, which a new name, a link or chmod also alter."""
+        return self._replace(changed=0)
+
+
 def sync(path: Path) -> None:
     """Write a file's bytes, or a folder's names, to the disk."""
     handle = os.open(path, os.O_RDONLY)
@@ -45,7 +81,7 @@ def sync(path: Path) -> None:
 def replacing(path: Path, folder: Path | None = None) -> Iterator[Path]:
     """Yield a temporary file to fill; it then replaces ``path`` in one step.
 
-    The temporary file lies beside ``path``, or in ``folder``, which must be on the same disk.
+    The temporary file is beside ``path``, or in ``folder``, which must be on the same disk.
     """
     name = f".{path.name[:100]}.{uuid4().hex[:8]}.unfinished"
     temporary = (folder or path.parent) / name
@@ -67,7 +103,7 @@ def put_in_place(file: Path, path: Path) -> None:
 
 
 def swap_folder(new: Path, folder: Path, old: Path) -> None:
-    """Put ``new`` in the place of ``folder``, which moves to ``old`` if it exists."""
+    """Replace ``folder`` by ``new``; the old one moves to ``old``, if there was one."""
     for path in (*new.rglob("*"), new):
         sync(path)
     if folder.exists():
@@ -85,7 +121,7 @@ def lock(
     *,
     shared: bool = False,
     patience: float | None = None,
-    busy: str = "Another process is at work there; try again later.",
+    busy: str = "Another process uses it; try again later.",
     on_wait: Callable[[], None] | None = None,
     create_folder: bool = False,
 ) -> Iterator[int]:
@@ -114,7 +150,7 @@ def lock(
         if create_folder:
             path.parent.mkdir(exist_ok=True)
         try:
-            # For reading and writing: over NFS a shared lock needs the one, an exclusive lock the other.
+            # Over NFS a shared lock needs a file open for reading, an exclusive one for writing.
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except FileNotFoundError:
             if create_folder:
@@ -166,7 +202,10 @@ def _is_same(handle: int, path: Path) -> bool:
 
 @contextmanager
 def read_lock(folder: Path) -> Iterator[None]:
-    """Keep ``folder`` from being replaced meanwhile; without effect where no file may be written."""
+    """Keep ``folder`` from being replaced meanwhile.
+
+    Without effect where no file may be written.
+    """
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
             held.enter_context(lock(_lock_beside(folder), shared=True))
@@ -175,9 +214,9 @@ def read_lock(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def write_lock(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder beside ``folder`` to work in; other readers and writers of ``folder`` wait.
+    """Yield an empty folder beside ``folder`` to work in; other users of ``folder`` wait.
 
-    What a process that was killed left there is removed; a folder it had already moved away comes back.
+    What a killed process left there is removed; a folder that it had moved away comes back.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}.unfinished")

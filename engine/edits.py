@@ -13,70 +13,71 @@ from pydantic import JsonValue
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-from engine.node_types import NodeType
-from engine.pipeline import Node, NodeSettings, Pipeline, Sweep, changed
-from engine.problems import BadSweep
+from engine.errors import BadSweep
+from engine.node_types import NodeType, NodeTypes
+from engine.pipeline import Node, NodeSettings, Pipeline, Sweep
+from engine.pipeline_file import with_values
 from engine.sweeps import with_param_values
-from engine.validation import Types, unknown_node
+from engine.validation import unknown_node
 
 
-def set_name(document: Pipeline, name: str) -> Pipeline:
+def set_name(pipeline: Pipeline, name: str) -> Pipeline:
     """Name the pipeline."""
-    return changed(document, name=name)
+    return with_values(pipeline, name=name)
 
 
-def set_description(document: Pipeline, description: str) -> Pipeline:
+def set_description(pipeline: Pipeline, description: str) -> Pipeline:
     """Describe the pipeline."""
-    return changed(document, description=description)
+    return with_values(pipeline, description=description)
 
 
-def set_label(document: Pipeline, node_id: str, label: str) -> Pipeline:
+def set_label(pipeline: Pipeline, node_id: str, label: str) -> Pipeline:
     """Set the title that the canvas shows on a node."""
-    return _with_node(document, node_id, label=label)
+    return _with_node(pipeline, node_id, label=label)
 
 
-def set_params(document: Pipeline, catalogue: Types, node_id: str, params: Mapping[str, JsonValue]) -> Pipeline:
+def set_params(pipeline: Pipeline, catalog: NodeTypes, node_id: str, params: Mapping[str, JsonValue]) -> Pipeline:
     """Replace all parameters of a node; those that equal the default are left out."""
-    node_type = catalogue.get(_existing(document, node_id).type)
-    return _with_node(document, node_id, params=without_defaults(node_type, params))
+    node_type = catalog.get(_existing(pipeline, node_id).type)
+    return _with_node(pipeline, node_id, params=without_defaults(node_type, params))
 
 
 def revise_params(
-    document: Pipeline,
-    catalogue: Types,
+    pipeline: Pipeline,
+    catalog: NodeTypes,
     node_id: str,
     revise: Callable[[dict[str, Any]], Mapping[str, JsonValue]],
 ) -> Pipeline:
     """Change the parameters that a node has now."""
-    params = revise(dict(_existing(document, node_id).params))
-    return set_params(document, catalogue, node_id, params)
+    params = revise(dict(_existing(pipeline, node_id).params))
+    return set_params(pipeline, catalog, node_id, params)
 
 
-def set_settings(document: Pipeline, node_id: str, settings: NodeSettings) -> Pipeline:
+def set_settings(pipeline: Pipeline, node_id: str, settings: NodeSettings) -> Pipeline:
     """Set how the engine runs a node: retries, timeout and memory."""
-    return _with_node(document, node_id, settings=settings)
+    return _with_node(pipeline, node_id, settings=settings)
 
 
-def set_sweep(document: Pipeline, node_id: str, sweep: Sweep | None) -> Pipeline:
+def set_sweep(pipeline: Pipeline, node_id: str, sweep: Sweep | None) -> Pipeline:
     """Let a node try several parameter values; ``None`` ends that."""
-    return _with_node(document, node_id, sweep=sweep)
+    return _with_node(pipeline, node_id, sweep=sweep)
 
 
-def revise_sweep(document: Pipeline, node_id: str, revise: Callable[[Sweep | None], Sweep | None]) -> Pipeline:
+def revise_sweep(pipeline: Pipeline, node_id: str, revise: Callable[[Sweep | None], Sweep | None]) -> Pipeline:
     """Change the sweep that a node has now."""
-    return set_sweep(document, node_id, revise(_existing(document, node_id).sweep))
+    return set_sweep(pipeline, node_id, revise(_existing(pipeline, node_id).sweep))
 
 
-def apply_branch(document: Pipeline, catalogue: Types, values: Mapping[str, Mapping[str, JsonValue]]) -> Pipeline:
+def apply_branch(pipeline: Pipeline, catalog: NodeTypes, values: Mapping[str, Mapping[str, JsonValue]]) -> Pipeline:
     """Give nodes the values of one branch of their sweeps, and end these sweeps."""
-    for name, chosen in values.items():
+    for name, node_values in values.items():
         try:
-            params = with_param_values(_existing(document, name).params, dict(chosen))
+            params = with_param_values(_existing(pipeline, name).params, dict(node_values))
         except LookupError:
-            message = "the node has no such parameter any more; run the sweep again"
+            message = "the node no longer has this parameter; run the sweep again"
             raise BadSweep(message, node=name, field="sweep") from None
-        document = set_sweep(set_params(document, catalogue, name, params), name, None)
-    return document
+        pipeline = set_sweep(set_params(pipeline, catalog, name, params), name, None)
+    return pipeline
 
 
 def without_defaults(node_type: NodeType | None, params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -93,10 +94,10 @@ def without_defaults(node_type: NodeType | None, params: Mapping[str, JsonValue]
     }
 
 
-def _is_default(known: FieldInfo, value: JsonValue) -> bool:
-    if known.is_required() or known.default_factory_takes_validated_data:
+def _is_default(field: FieldInfo, value: JsonValue) -> bool:
+    if field.is_required() or field.default_factory_takes_validated_data:
         return False
-    return _same(to_jsonable_python(known.get_default(call_default_factory=True)), value)
+    return _same(to_jsonable_python(field.get_default(call_default_factory=True)), value)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -108,12 +109,12 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
-def _existing(document: Pipeline, node_id: str) -> Node:
-    if node_id not in document.nodes:
-        raise unknown_node(node_id, document)
-    return document.nodes[node_id]
+def _existing(pipeline: Pipeline, node_id: str) -> Node:
+    if node_id not in pipeline.nodes:
+        raise unknown_node(node_id, pipeline)
+    return pipeline.nodes[node_id]
 
 
-def _with_node(document: Pipeline, node_id: str, **values: object) -> Pipeline:
-    node = changed(_existing(document, node_id), ("nodes", node_id), **values)
-    return changed(document, nodes={**document.nodes, node_id: node})
+def _with_node(pipeline: Pipeline, node_id: str, **values: object) -> Pipeline:
+    node = with_values(_existing(pipeline, node_id), ("nodes", node_id), **values)
+    return with_values(pipeline, nodes={**pipeline.nodes, node_id: node})

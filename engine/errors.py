@@ -1,20 +1,30 @@
-"""Errors a person can act on: each says what is wrong and how to mend it.
+"""Errors that a user can fix: each message says what is wrong, where, and how to fix it.
 
-``SylvaError`` is the root of everything the command line shows as one plain sentence. ``BadInput`` is the
-one a node raises for data or settings that cannot work; the engine adds which node it was.
+- ``SylvaError``       base of all of them; the command line shows the message, not a traceback
+- ``BadInput``         a node cannot use its data or parameters; the engine adds the node
+- ``Problem``          one thing that is wrong with a pipeline; one subclass for each reason
+- ``InvalidPipeline``  all problems of a pipeline, raised together
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from engine.text import shown
+
 
 class SylvaError(Exception):
-    """Something the user can mend; shown as its message, never as a traceback."""
+    """An error that a user can fix; shown as its message, never as a traceback."""
 
     exit_code = 1
 
 
 class BadInput(SylvaError):
-    """A node's data or settings cannot work. ``field`` names the parameter to change, where there is one."""
+    """A node cannot use its data or parameters.
+
+    ``field`` names the parameter to change, if there is one.
+    """
 
     exit_code = 2
 
@@ -25,7 +35,10 @@ class BadInput(SylvaError):
 
 
 def reader_crashed(file: str, how: str, field: str | None = None) -> BadInput:
-    """Return the error for a file whose reader ended its own process; ``how`` is the signal or the exit code."""
+    """Return the error for a file whose reader crashed its process.
+
+    ``how`` is the signal or exit code.
+    """
     return BadInput(
         f"'{file}' cannot be read: the reader crashed ({how}), so the file is probably damaged; "
         "save it again or use another file",
@@ -34,12 +47,245 @@ def reader_crashed(file: str, how: str, field: str | None = None) -> BadInput:
 
 
 class Cancelled(SylvaError):
-    """The run was asked to stop while this node was at work."""
+    """The run was cancelled while this node was running."""
 
 
 class CorruptObject(SylvaError):
-    """A stored output no longer has the bytes its name promises."""
+    """A stored output no longer has the bytes that were written."""
 
     def __init__(self, digest: str, reason: str) -> None:
         super().__init__(f"Stored output {digest[:12]} is damaged: {reason}. It will be computed again.")
         self.digest = digest
+
+
+# Problems of a pipeline
+
+
+class Problem(SylvaError):
+    """One thing that is wrong with a pipeline; ``edge`` names both ends if it is a connection.
+
+    ``code`` identifies the reason in ``--json``; ``field_word`` is what ``field`` names: a field of
+    a form, a port or an input.
+    """
+
+    exit_code = 2
+    code: ClassVar[str] = "problem"
+    field_word: ClassVar[str] = "field"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        node: str | None = None,
+        field: str | None = None,
+        edge: tuple[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.node = node
+        self.field = field
+        self.edge = edge
+
+    @property
+    def location(self) -> str:
+        """Return where the problem is, as a sentence begins: ``Node 'split', field 'seed'``."""
+        if self.edge is not None:
+            return f"Edge {self.edge[0]} → {self.edge[1]}"
+        parts = []
+        if self.node is not None:
+            parts.append(f"node {shown(self.node)}")
+        if self.field is not None:
+            parts.append(f"{self.field_word} {shown(self.field)}")
+        return _capitalized(", ".join(parts))
+
+    def __str__(self) -> str:
+        location = self.location
+        text = f"{location}: {self.message}" if location else _capitalized(self.message)
+        return text if text.endswith((".", "?", "!")) else f"{text}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for ``--json`` and the canvas; ``text`` is the whole sentence."""
+        edge = {"from": self.edge[0], "to": self.edge[1]} if self.edge else None
+        return {
+            "code": self.code,
+            "node": self.node,
+            "field": self.field,
+            "edge": edge,
+            "message": self.message,
+            "text": str(self),
+        }
+
+
+def _capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+class Unreadable(Problem):
+    """The file does not exist or cannot be read."""
+
+    code = "unreadable"
+
+
+class NotJson(Problem):
+    """The text is not JSON, or not even UTF-8."""
+
+    code = "not-json"
+
+
+class TooLarge(Problem):
+    """The document has more bytes or more values than a pipeline may have."""
+
+    code = "too-large"
+
+
+class TooDeep(Problem):
+    """Lists and objects are nested deeper than a pipeline may have them."""
+
+    code = "too-deep"
+
+
+class DuplicateKey(Problem):
+    """An object has the same key twice; one of the values would be lost."""
+
+    code = "duplicate-key"
+
+
+class NotFinite(Problem):
+    """A number is NaN, infinite, or larger than any floating-point number."""
+
+    code = "not-finite"
+
+
+class BadText(Problem):
+    """A text has half a character (a lone surrogate) and cannot be written as UTF-8."""
+
+    code = "bad-text"
+
+
+class WrongFormat(Problem):
+    """The JSON is something other than a pipeline."""
+
+    code = "wrong-format"
+
+
+class NewerVersion(Problem):
+    """The document was written by a newer version of the program."""
+
+    code = "newer-version"
+
+
+class BadStructure(Problem):
+    """A part of the document is missing, unknown or of the wrong kind."""
+
+    code = "bad-structure"
+
+
+class BadName(Problem):
+    """A node's name cannot be used."""
+
+    code = "bad-name"
+
+
+class UnknownType(Problem):
+    """No installed package has a node type of that name."""
+
+    code = "unknown-type"
+
+
+class UnknownParam(Problem):
+    """The node type has no such parameter."""
+
+    code = "unknown-param"
+
+
+class MissingParam(Problem):
+    """A parameter without a default has no value."""
+
+    code = "missing-param"
+
+
+class BadParam(Problem):
+    """A parameter's value cannot be used."""
+
+    code = "bad-param"
+
+
+class UnknownNode(Problem):
+    """An edge or an edit names a node that does not exist."""
+
+    code = "unknown-node"
+
+
+class UnknownPort(Problem):
+    """An edge names a port that the node does not have."""
+
+    code = "unknown-port"
+    field_word = "port"
+
+
+class TypeMismatch(Problem):
+    """An edge leads from an output to an input of another type."""
+
+    code = "type-mismatch"
+
+
+class SelfEdge(Problem):
+    """An edge leads from a node to itself."""
+
+    code = "self-edge"
+
+
+class DuplicateEdge(Problem):
+    """The pipeline has the same edge twice."""
+
+    code = "duplicate-edge"
+
+
+class PortTaken(Problem):
+    """A second edge leads to an input that takes one only."""
+
+    code = "port-taken"
+
+
+class Cycle(Problem):
+    """Edges form a cycle, so that none of its nodes could start."""
+
+    code = "cycle"
+
+
+class MissingInput(Problem):
+    """A required input is not connected."""
+
+    code = "missing-input"
+    field_word = "input"
+
+
+class BadSweep(Problem):
+    """A sweep cannot be run, or leads to a node that must not run more than once."""
+
+    code = "bad-sweep"
+
+
+class BadSource(Problem):
+    """A file or model that a node reads does not exist or cannot be used."""
+
+    code = "bad-source"
+
+
+class BadColumns(Problem):
+    """A node cannot work with the columns that will arrive at it."""
+
+    code = "bad-columns"
+
+
+class InvalidPipeline(SylvaError):
+    """All problems of a pipeline; the message has one line for each."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = list(problems)
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))

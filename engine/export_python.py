@@ -1,14 +1,16 @@
-"""A pipeline as a Python script that a person can read, change and run without the engine.
+"""Write a pipeline as a Python script that a person can read, change and run without the engine.
 
-A node type says in ``NodeType.python`` how one of its nodes reads as code; this module knows no node. It puts the
-parts in order, gives every output a variable named after its node, and gathers the imports.
+A node type says in ``NodeType.python`` how one of its nodes reads as code; this module knows no
+node. It puts the snippets in order, gives every output a variable named after its node, and
+collects the imports.
 
-Nothing of a document becomes code: values are written by ``literal``, texts in comments by ``comment``, and variables
-are made of letters, digits and underscores only.
+No text of a document becomes code: values are written by ``literal``, texts in comments by
+``comment``, and variables consist of letters, digits and underscores only.
 
-- ``export_python``, ``check_exportable``  the script of a document, and whether there can be one
-- ``Code``, ``Names``  what a node gives, and the variables it is given for it
-- ``Raw``, ``literal``, ``assignment``, ``statement``, ``settings``  what code is made of
+- ``export_python``, ``check_exportable``  the script of a pipeline; whether it can be written
+- ``Snippet``, ``Variables``  what a node type returns, and the variables it may use
+- ``step_call``  the ready-made hook of nodes that are one call of a function
+- ``Expression``, ``literal``, ``assignment``, ``statement``, ``settings``  parts of code
 """
 
 from __future__ import annotations
@@ -26,8 +28,7 @@ from engine.errors import BadInput
 from engine.text import readable
 
 if TYPE_CHECKING:
-    from engine.node_types import Branch, NodeParams, NodeType
-    from engine.params import Types
+    from engine.node_types import Branch, NodeParams, NodeType, NodeTypes
     from engine.pipeline import Pipeline
     from engine.plan import Plan, PlannedNode
 
@@ -37,124 +38,137 @@ LONGEST_COMMENT = 300
 RESERVED = frozenset({*keyword.kwlist, *keyword.softkwlist, *dir(builtins)})
 
 
-class Raw(str):
-    """Code, where a value could stand as well: a variable, an expression."""
+class Expression(str):
+    """Code where a value could also stand: a variable, a call. ``literal`` does not quote it."""
 
 
 @dataclass(frozen=True)
-class Code:
-    """How one node reads: its lines, and the import statements they need."""
+class Snippet:
+    """Hold the code of one node: its lines, and the import statements that they need."""
 
     lines: Sequence[str]
     imports: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
-class Names:
-    """The variables of one node."""
+class Variables:
+    """Name the variables that the code of one node reads and assigns."""
 
-    inputs: Mapping[str, Raw]
-    """By port, what feeds an input that takes one edge."""
-    gathered: Mapping[str, Mapping[str, Raw]]
-    """By port, what feeds an input that takes many edges: the variables by the ids of the nodes they come from."""
-    outputs: Mapping[str, Raw]
+    inputs: Mapping[str, Expression]
+    """By port: the variable at an input that takes one edge."""
+    gathered: Mapping[str, Mapping[str, Expression]]
+    """By port: the variables at an input that takes many edges, by the ids of their nodes."""
+    outputs: Mapping[str, Expression]
+    """By port: the variable to assign."""
     branch: Branch | None
     """The branch of a sweep that the node evaluates."""
     branches: Mapping[str, list[Branch | None]]
-    """By port, the branches that a comparison is fed by, in the order of ``gathered``."""
-    local: Callable[[str], Raw]
-    """A variable for a thing in between, that no other node uses: ``local("rows")``."""
+    """By port: the branches that feed a comparison, in the order of ``gathered``."""
+    local: Callable[[str], Expression]
+    """Return a variable that no other node uses, for an intermediate value: ``local("rows")``."""
 
 
-Python = Callable[[Any, Names], Code]
-"""``python(params, names) -> code``."""
+Python = Callable[[Any, Variables], Snippet]
+"""``python(params, variables) -> snippet``: the hook of a node type."""
+
+# The earlier names, which the learners' node files still use.
+Raw = Expression
+Code = Snippet
+Names = Variables
 
 
-def export_python(document: Pipeline, catalogue: Types) -> str:
-    """The script of a valid document, its sweeps written out; ``BadInput`` names types that cannot be exported."""
+def export_python(document: Pipeline, catalogue: NodeTypes) -> str:
+    """Return the script of a valid pipeline, with every branch of its sweeps written out.
+
+    Raise ``BadInput`` if a node type does not say how its nodes read as Python.
+    """
     from engine.plan import RunOptions, make_plan
 
     check_exportable(document, catalogue)
     plan = make_plan(document, catalogue, RunOptions())
-    # Imported names must not be taken by a variable, and only the code says which they are: so it is made twice.
-    imports = _Imports(code.imports for code in _codes(plan, RESERVED).values())
-    codes = _codes(plan, RESERVED | imports.bound)
-    blocks = [_block(plan.steps[node], document, code) for node, code in codes.items()]
-    return "\n\n".join(["\n".join(_head(document)), imports.text, *blocks]) + "\n"
+    # A variable must not hide an imported name, and only the snippets say what they import.
+    # So they are written twice: the first pass collects the imports.
+    imports = _Imports(snippet.imports for snippet in _snippets(plan, RESERVED).values())
+    snippets = _snippets(plan, RESERVED | imports.bound)
+    blocks = [_block(plan.steps[node], document, snippet) for node, snippet in snippets.items()]
+    return "\n\n".join(["\n".join(_header(document)), imports.text, *blocks]) + "\n"
 
 
-def check_exportable(document: Pipeline, catalogue: Types) -> None:
-    """``BadInput`` names the nodes whose types do not say how they read as Python."""
-    unable = [
-        (name, node.type)
+def check_exportable(document: Pipeline, catalogue: NodeTypes) -> None:
+    """Raise ``BadInput`` with the nodes whose types do not say how they read as Python."""
+    unsupported = [
+        f"'{name}' ({node.type})"
         for name, node in document.nodes.items()
         if node.type in catalogue and catalogue[node.type].python is None
     ]
-    if unable:
-        named = ", ".join(f"'{node}' ({kind})" for node, kind in unable[:5])
+    if unsupported:
+        owners = "its type does" if len(unsupported) == 1 else "their types do"
         raise BadInput(
-            f"{named} cannot be written as Python, since {'its type does' if len(unable) == 1 else 'their types do'} "
+            f"{', '.join(unsupported[:5])} cannot be written as Python, since {owners} "
             "not say how; take it out of the pipeline, or add `python` to its NodeType."
         )
 
 
-def _codes(plan: Plan, taken: Iterable[str]) -> dict[str, Code]:
-    """The code of every node."""
-    names = _Variables(plan, taken)
-    codes = {}
+def _snippets(plan: Plan, reserved: Iterable[str]) -> dict[str, Snippet]:
+    """Return the code of every node by its id, in the order of the plan."""
+    names = _VariableNames(plan, reserved)
+    snippets = {}
     for node, step in plan.steps.items():
         assert step.type.python is not None
-        codes[node] = step.type.python(step.params, names.of(step))
-    return codes
+        snippets[node] = step.type.python(step.params, names.of(step))
+    return snippets
 
 
-class _Variables:
-    """Gives out variables, none of them twice."""
+class _VariableNames:
+    """Assign variable names, each of them once in the script."""
 
-    def __init__(self, plan: Plan, taken: Iterable[str]) -> None:
-        self._taken = set(taken)
-        self._outputs: dict[tuple[str, str], Raw] = {}
+    def __init__(self, plan: Plan, reserved: Iterable[str]) -> None:
+        self._used = set(reserved)
+        self._outputs: dict[tuple[str, str], Expression] = {}
         for node, step in plan.steps.items():
             self._name_outputs(node, step.type)
 
     def _name_outputs(self, node: str, node_type: NodeType) -> None:
         for port in node_type.outputs:
-            wanted = node if len(node_type.outputs) == 1 else f"{node}_{port.name}"
-            self._outputs[node, port.name] = self.free(wanted)
+            stem = node if len(node_type.outputs) == 1 else f"{node}_{port.name}"
+            self._outputs[node, port.name] = self.unused(stem)
 
-    def free(self, wanted: str) -> Raw:
-        """An identifier like ``wanted`` that is not taken yet."""
-        stem = re.sub(r"[^A-Za-z0-9_]", "_", wanted)
+    def unused(self, stem: str) -> Expression:
+        """Return an identifier like ``stem`` that is not used yet, and reserve it."""
+        stem = re.sub(r"[^A-Za-z0-9_]", "_", stem)
         name, number = stem, 1
-        while name in self._taken:
+        while name in self._used:
             number += 1
             name = f"{stem}_{number}"
-        self._taken.add(name)
-        return Raw(name)
+        self._used.add(name)
+        return Expression(name)
 
-    def of(self, step: PlannedNode) -> Names:
+    def of(self, step: PlannedNode) -> Variables:
+        """Return the variables of one node."""
         inputs, gathered = {}, {}
-        for port, sources in step.inputs.items():
-            entry = step.type.input(port)
-            if entry is not None and entry.many:
-                gathered[port] = {source.node: self._outputs[source] for source in sources}
-            else:
-                inputs[port] = self._outputs[sources[0]]
+        # In the order of the ports, which ``step_call`` writes as the order of the arguments.
+        for port in step.type.inputs:
+            sources = step.inputs.get(port.name, [])
+            if port.many:
+                gathered[port.name] = {source.node: self._outputs[source] for source in sources}
+            elif sources:
+                inputs[port.name] = self._outputs[sources[0]]
         outputs = {port.name: self._outputs[step.id, port.name] for port in step.type.outputs}
-        return Names(
+        return Variables(
             inputs,
             gathered,
             outputs,
             step.branch,
             step.branches,
-            lambda stem: self.free(f"{step.id}_{stem}"),
+            lambda stem: self.unused(f"{step.id}_{stem}"),
         )
 
 
-# The parts of the script
+# Parts of the script
 
 
-def _head(document: Pipeline) -> Iterator[str]:
+def _header(document: Pipeline) -> Iterator[str]:
+    """Yield the comment lines at the top: name, description, and where files are read from."""
     yield comment(document.name)
     if document.description:
         yield "#"
@@ -163,48 +177,92 @@ def _head(document: Pipeline) -> Iterator[str]:
     yield "# Files and models are those of the workspace: $SYLVA_WORKSPACE, else ~/.sylva."
 
 
-def _block(step: PlannedNode, document: Pipeline, code: Code) -> str:
+def _block(step: PlannedNode, document: Pipeline, snippet: Snippet) -> str:
+    """Return the code of a node below a comment with its id, title and label."""
+    words = [step.id, step.type.title]
     node = document.nodes.get(step.id)
-    label = node.label if node and node.label else ""
-    words = [step.id, step.type.title, *([label] if label and label != step.type.title else [])]
-    return "\n".join([comment(" · ".join(words)), *code.lines])
+    if node and node.label and node.label != step.type.title:
+        words.append(node.label)
+    return "\n".join([comment(" · ".join(words)), *snippet.lines])
 
 
 class _Imports:
-    """Import statements, each thing once, those of the standard library first."""
+    """Merge import statements: each name once, the standard library first."""
 
-    def __init__(self, wanted: Iterable[Iterable[str]]) -> None:
+    def __init__(self, statements: Iterable[Iterable[str]]) -> None:
+        lines = [line for group in statements for line in group]
         modules, members = set(), set()
-        for statement in ast.parse("\n".join(line for lines in wanted for line in lines)).body:
+        for statement in ast.parse("\n".join(lines)).body:
             if isinstance(statement, ast.ImportFrom):
                 members |= {(str(statement.module), alias.name) for alias in statement.names}
             elif isinstance(statement, ast.Import):
                 modules |= {(alias.name, alias.asname or "") for alias in statement.names}
-        self.bound = {asname or name.split(".")[0] for name, asname in modules} | {name for _, name in members}
-        self._lines = [(name, f"import {name}{f' as {asname}' if asname else ''}") for name, asname in modules]
+        # The names that a script can use after these statements.
+        self.bound = {asname or name.split(".")[0] for name, asname in modules}
+        self.bound |= {name for _, name in members}
+        self._lines = []
+        for name, asname in modules:
+            self._lines.append((name, f"import {name} as {asname}" if asname else f"import {name}"))
         for module in sorted({module for module, _ in members}):
-            names = ", ".join(sorted((name for owner, name in members if owner == module), key=_isort))
-            self._lines.append((module, f"from {module} import {names}"))
+            names = sorted((name for owner, name in members if owner == module), key=_import_order)
+            self._lines.append((module, f"from {module} import {', '.join(names)}"))
 
     @property
     def text(self) -> str:
-        """All of them, in two groups."""
-        own = [line for line in self._lines if line[0].split(".")[0] in sys.stdlib_module_names]
-        others = [line for line in self._lines if line not in own]
-        groups = [sorted(group, key=lambda line: (line[1].startswith("from"), line[0])) for group in (own, others)]
-        return "\n\n".join("\n".join(text for _, text in group) for group in groups if group)
+        """All statements, in two groups as import sorters write them."""
+        standard: list[tuple[bool, str, str]] = []
+        others: list[tuple[bool, str, str]] = []
+        for module, line in self._lines:
+            is_standard = module.split(".")[0] in sys.stdlib_module_names
+            # `import x` stands before `from x import y`.
+            order = (line.startswith("from"), module, line)
+            (standard if is_standard else others).append(order)
+        return "\n\n".join(_lines(group) for group in (standard, others) if group)
 
 
-def _isort(name: str) -> tuple[bool, str]:
-    """Classes before functions, as import sorters have them."""
+def _lines(group: Iterable[tuple[bool, str, str]]) -> str:
+    return "\n".join(line for _, _, line in sorted(group))
+
+
+def _import_order(name: str) -> tuple[bool, str]:
+    """Sort classes before functions, as import sorters do."""
     return not name[:1].isupper(), name
 
 
-# What code is made of
+# The ready-made hook
+
+
+def step_call(
+    function: str,
+    *,
+    positional: Sequence[str] = (),
+    always: Sequence[str] = (),
+) -> Python:
+    """Return the hook of a node that is one call: ``output = module.function(inputs, **params)``.
+
+    ``function`` is a dotted name, such as ``nodes.steps.predict``. Inputs come first, in the order
+    of the ports, then the parameters named in ``positional``. Of the other parameters, those in
+    ``always`` are written even when they have their default values.
+    """
+    package, module, name = function.rsplit(".", 2)
+
+    def python(params: NodeParams, variables: Variables) -> Snippet:
+        (output,) = variables.outputs.values()
+        values = [getattr(params, each) for each in positional]
+        named = {each: getattr(params, each) for each in always}
+        named |= settings(params, leave=positional)
+        call = f"{module}.{name}"
+        lines = statement(output, call, *variables.inputs.values(), *values, **named)
+        return Snippet(lines, [f"from {package} import {module}"])
+
+    return python
+
+
+# Parts of code
 
 
 def comment(text: str) -> str:
-    """One line of comment, whatever the text holds."""
+    """Return one line of comment. Line breaks and control characters of the text are removed."""
     flat = readable(" ".join(text.split()), LONGEST_COMMENT)
     return f"# {flat}" if flat else "#"
 
@@ -216,31 +274,37 @@ def _wrapped(text: str) -> list[str]:
 
 
 def settings(params: NodeParams, *, leave: Iterable[str] = ()) -> dict[str, Any]:
-    """The parameters that are not as the type has them by default."""
+    """Return the parameters that differ from their defaults, without those in ``leave``."""
     return params.model_dump(exclude_defaults=True, exclude=set(leave))
 
 
 def literal(value: Any) -> str:
-    """A plain value as code on one line; ``Raw`` stays as it is."""
+    """Return a plain value as code on one line; an ``Expression`` is returned unchanged.
+
+    Raise ``TypeError`` for a value that Python has no literal for.
+    """
     match value:
-        case Raw():
+        case Expression():
             return str(value)
         case str():
             return _quoted(value)
         case bool() | None | int() | float():
             return repr(value)
         case Mapping():
-            return "{" + ", ".join(f"{literal(key)}: {literal(each)}" for key, each in value.items()) + "}"
+            entries = [f"{literal(key)}: {literal(each)}" for key, each in value.items()]
+            return "{" + ", ".join(entries) + "}"
         case list():
             return "[" + ", ".join(map(literal, value)) + "]"
         case tuple():
-            return "(" + ", ".join(map(literal, value)) + ("," if len(value) == 1 else "") + ")"
+            comma = "," if len(value) == 1 else ""
+            return "(" + ", ".join(map(literal, value)) + comma + ")"
     raise TypeError(f"{type(value).__name__} cannot be written as a literal")
 
 
 def _quoted(text: str) -> str:
-    """As ``repr`` has it, in double quotes where that needs no escape."""
-    return f'"{text}"' if text.isprintable() and not set(text) & {'"', "'", "\\"} else repr(text)
+    """Return the text as ``repr`` writes it, in double quotes where that needs no escape."""
+    needs_escape = not text.isprintable() or set(text) & {'"', "'", "\\"}
+    return repr(text) if needs_escape else f'"{text}"'
 
 
 @dataclass(frozen=True)
@@ -256,7 +320,7 @@ class _Part:
         return self.begin + ", ".join(part.flat for part in self.inside) + self.end
 
     def lines(self, indent: str, after: str) -> Iterator[str]:
-        """On one line if it fits, else one line for each part inside."""
+        """Yield one line if the part fits, else one line for each part inside."""
         if len(indent + self.flat + after) <= WIDTH or not self.inside:
             yield indent + self.flat + after
             return
@@ -277,12 +341,16 @@ def _part(value: Any, before: str = "") -> _Part:
 
 
 def assignment(target: str, value: Any) -> list[str]:
-    """``target = value``, broken where it is too long."""
+    """Return the lines of ``target = value``, broken where they are too long."""
     return list(_part(value, f"{target} = ").lines("", ""))
 
 
-def statement(target: str, function: str, /, *given: Any, **named: Any) -> list[str]:
-    """``target = function(given, name=value)``, broken where it is too long; without a target only the call."""
-    arguments = [_part(each) for each in given] + [_part(each, f"{name}=") for name, each in named.items()]
+def statement(target: str, function: str, /, *args: Any, **named: Any) -> list[str]:
+    """Return the lines of ``target = function(args, name=value)``, broken where they are too long.
+
+    With an empty ``target`` the lines hold only the call.
+    """
+    arguments = [_part(each) for each in args]
+    arguments += [_part(each, f"{name}=") for name, each in named.items()]
     begin = f"{target} = {function}(" if target else f"{function}("
     return list(_Part(begin, arguments, ")").lines("", ""))

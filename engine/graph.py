@@ -24,7 +24,8 @@ class PipelineGraph:
     """The nodes of a pipeline and what leads from one to another.
 
     Edges of unknown nodes and edges from a node to itself are left out: these are problems of their
-    own, which ``engine.validation`` reports. A name that is not in the pipeline has nothing around it.
+    own, which ``engine.validation`` reports. A name that is not in the pipeline has nothing around
+    it.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
@@ -42,7 +43,7 @@ class PipelineGraph:
         import networkx as nx
 
         nodes: list[str] = []
-        with contextlib.suppress(nx.NetworkXUnfeasible):  # raised for the cycle, after all other nodes
+        with contextlib.suppress(nx.NetworkXUnfeasible):  # raised for a cycle, at the end
             for generation in nx.topological_generations(self.graph):
                 nodes += generation
         return nodes
@@ -52,7 +53,7 @@ class PipelineGraph:
         return set(chain.from_iterable(self.layers_above(nodes)))
 
     def layers_above(self, nodes: Iterable[str]) -> Iterator[list[str]]:
-        """Yield these nodes, then the nodes they read from, then those these read from, and so on."""
+        """Yield these nodes, then the nodes they read from, then those before them, and so on."""
         import networkx as nx
 
         return nx.bfs_layers(self.graph.reverse(copy=False), self._present(nodes))
@@ -67,7 +68,7 @@ class PipelineGraph:
         return [node for node in nodes if node in self.graph]
 
     def path(self, source: str, target: str) -> list[str] | None:
-        """Return the shortest way from one node to another; ``None`` if there is none."""
+        """Return the shortest path from one node to another, or ``None``."""
         import networkx as nx
 
         try:
@@ -93,14 +94,14 @@ class PipelineGraph:
         return [cycle for _, cycle in sorted(cycles)]
 
 
-def model_behind(pipeline: Pipeline, node_types: NodeTypes, node: str) -> str | None:
+def model_behind(pipeline: Pipeline, catalog: NodeTypes, node: str) -> str | None:
     """Return the node whose model made the predictions that ``node`` evaluates."""
     import networkx as nx
 
     upward: nx.DiGraph[str] = nx.DiGraph()
     upward.add_node(node)
     for edge in pipeline.edges:
-        port_type = _output_type(pipeline, node_types, edge.source)
+        port_type = _output_type(pipeline, catalog, edge.source)
         if port_type in ("model", "predictions"):
             upward.add_edge(edge.target.node, edge.source.node, type=port_type)
     for target, source in nx.bfs_edges(upward, node):
@@ -109,8 +110,8 @@ def model_behind(pipeline: Pipeline, node_types: NodeTypes, node: str) -> str | 
     return None
 
 
-def _output_type(pipeline: Pipeline, node_types: NodeTypes, output: PortRef) -> str | None:
+def _output_type(pipeline: Pipeline, catalog: NodeTypes, output: PortRef) -> str | None:
     node = pipeline.nodes.get(output.node)
-    node_type = node_types.get(node.type) if node else None
+    node_type = catalog.get(node.type) if node else None
     port = node_type.output(output.port) if node_type else None
     return port.type if port else None

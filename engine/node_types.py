@@ -1,14 +1,15 @@
-"""What a node type is, and what it is given when it runs.
+"""What a node type is, what it gets when it runs, and which ones are installed.
 
-A node type is one frozen description, ``NodeType``: its ports, its parameters (a pydantic model) and its
-``run`` function. Palette, form, validation, JSON schema and reference page all come from it.
+A node type is one frozen description, ``NodeType``: its ports, its parameters (a pydantic model) and
+its ``run`` function. Palette, form, validation, JSON schema and reference page all come from it.
 
-- ``Port``        a typed place where an edge ends or begins
-- ``NodeParams``  base of every node's parameters: strict, closed, finite
-- ``form_hint``   how a form should offer a parameter
-- ``Column``, ``Columns``  the columns a table will have, known before any run
-- ``NodeContext``     what ``run`` may use besides its inputs: progress, log, seed, files, checkpoints
-- ``NodeType``    the description itself
+- ``Port``         an input or output, with a type
+- ``NodeParams``   base of every node's parameters: strict, closed, finite
+- ``form_hint``    how a form should offer a parameter
+- ``Column``, ``Columns``  the columns that a table will have, known before any run
+- ``NodeContext``  what ``run`` may use besides its inputs: progress, log, seed, files, checkpoints
+- ``NodeType``     the description itself
+- ``NodeCatalog``, ``load_catalog``  node types by name; those of all installed packages
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from engine.errors import BadInput, Cancelled
-from engine.files import Files
+from engine.workspace import Files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,29 +46,35 @@ Category = Literal["Data", "Prepare", "Learn", "Apply", "Judge", "Save"]
 
 @dataclass(frozen=True)
 class Port:
-    """A typed place where an edge ends (input) or begins (output)."""
+    """An input, where an edge ends, or an output, where it begins."""
 
     name: str
     type: PortType
     title: str = ""
     required: bool = True
     many: bool = False
-    """An input that takes any number of edges; ``run`` gets a list, in the order of the edges."""
+    """For an input: it takes any number of edges.
+
+    ``run`` gets a list, in the order of the edges.
+    """
     accepts: tuple[PortType, ...] = ()
-    """Further types this input takes besides its own."""
+    """For an input: further types that it takes."""
     role: Literal["", "evaluation"] = ""
-    """``evaluation``: an output that says how good a model is, or an input that compares such outputs.
+    """``evaluation``: an output that rates a model, or an input that compares such outputs.
 
     The branches of a sweep are compared by these ports.
     """
 
     def takes(self, port_type: str) -> bool:
-        """Whether an output of ``port_type`` may be plugged in here."""
+        """Return whether an output of ``port_type`` may be connected to this input."""
         return port_type == self.type or port_type in self.accepts
 
 
 class NodeParams(BaseModel):
-    """Base of every node's parameters: no coercion, no unknown fields, no NaN or infinity."""
+    """Base of every node's parameters: values are not converted.
+
+    Unknown fields, NaN and infinity are refused.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
@@ -91,7 +99,7 @@ class Branch:
 
 
 FORM = "x-form"
-"""Where a field's JSON schema keeps its ``form_hint``."""
+"""The key of a ``form_hint`` in the JSON schema of a field."""
 
 Choose = Literal["column", "columns", "file", "model", "class"]
 
@@ -99,15 +107,25 @@ Choose = Literal["column", "columns", "file", "model", "class"]
 def form_hint(
     *, choose: Choose | None = None, when: Mapping[str, str | tuple[str, ...]] | None = None, folded: bool = False
 ) -> dict[str, Any]:
-    """How a form offers a parameter, as ``json_schema_extra`` of its field; it says nothing about what is allowed.
+    """Return how a form offers a parameter, as ``json_schema_extra`` of its field.
 
-    ``choose``: from the columns that arrive, the files or models of the workspace, or the classes. ``when``: of use
-    only while the text of each field named matches one of its patterns (``*`` for any text, ``!`` before a pattern
-    that must not match). ``folded``: rarely needed.
+    It has no effect on validation.
+
+    Parameters
+    ----------
+    choose:
+        Offer the columns of the input, the files or models of the workspace, or the classes.
+    when:
+        Show the parameter only while the text of each of these fields matches one of its patterns
+        (``*`` for any text, ``!`` before a pattern that must not match).
+    folded:
+        Whether the parameter is rarely needed.
     """
     hint: dict[str, Any] = {"choose": choose} if choose else {}
     if when:
-        hint["when"] = {name: [ways] if isinstance(ways, str) else list(ways) for name, ways in when.items()}
+        hint["when"] = {
+            name: [patterns] if isinstance(patterns, str) else list(patterns) for name, patterns in when.items()
+        }
     if folded:
         hint["folded"] = True
     return {FORM: hint}
@@ -124,8 +142,8 @@ class Column:
 
 Columns = tuple[Column, ...]
 
-OUTSIDE = "outside"
-"""The input name under which a ``columns`` rule finds what the node's ``source`` told."""
+SOURCE_COLUMNS = "source_columns"
+"""The input of a ``columns`` rule that holds what ``source_columns`` returned."""
 
 
 @dataclass(frozen=True)
@@ -136,14 +154,14 @@ class NodeContext:
     key: str
     files: Files
     checkpoint: Path
-    """A folder for this node that survives a crash and is removed when the node has finished."""
+    """A folder of this node that survives a crash and is removed when the node has finished."""
     threads: int = 1
     sources: Mapping[str, list[str]] = field(default_factory=dict)
-    """For each input port, the ids of the nodes that feed it."""
+    """For each input port, the ids of the nodes it reads from."""
     branch: Branch | None = None
     """The branch of a sweep that the node is in; given to nodes with an ``evaluation`` output."""
     branches: Mapping[str, list[Branch | None]] = field(default_factory=dict)
-    """For each ``evaluation`` input, the branches it is fed by, in the order of ``sources``."""
+    """For each ``evaluation`` input, the branches it reads from, in the order of ``sources``."""
     on_progress: Callable[[float, str], None] = lambda fraction, text: None
     on_log: Callable[[str], None] = lambda text: None
     on_subtask: Callable[[tuple[str, ...], SubtaskState, float | None], None] = lambda path, state, seconds: None
@@ -151,12 +169,12 @@ class NodeContext:
     on_reading: Callable[[str, str | None], None] = lambda subject, field: None
     cancelled: threading.Event = field(default_factory=threading.Event)
     run: str = ""
-    """The run the node is part of. A result must not depend on it; metadata may name it."""
+    """The id of the run. The result must not depend on it; a file beside the result may name it."""
 
     def progress(self, fraction: float, text: str = "") -> None:
-        """Report how far the node is (0 to 1) and what it does now.
+        """Report the progress (0 to 1) and what the node does now.
 
-        Raise ``Cancelled`` if the run was asked to stop.
+        Raise ``Cancelled`` if the run is cancelled.
         """
         self.check_cancelled()
         self.on_progress(min(max(fraction, 0.0), 1.0), text)
@@ -166,19 +184,22 @@ class NodeContext:
         self.on_log(text)
 
     def subtask(self, path: tuple[str, ...], state: SubtaskState, seconds: float | None = None) -> None:
-        """Report the state of a subtask; ``path`` identifies it: layer, learner, fold."""
+        """Report the state of a subtask.
+
+        ``path`` identifies it, for example layer, learner and fold.
+        """
         self.on_subtask(path, state, seconds)
 
     def publish(self, name: str, data: dict[str, Any]) -> None:
-        """Publish a part of the result while the node still runs: a few kilobytes of plain JSON.
+        """Publish a part of the result while the node is running: a few kilobytes of JSON.
 
-        It is shown at once. The next one of the same name replaces it.
+        It is shown at once to everyone who watches the run. A part of the same name is replaced.
         """
         self.on_publish(name, data)
 
     @contextmanager
     def reading(self, subject: str, field: str | None = None) -> Iterator[None]:
-        """Report which file from outside the node reads inside this block, and the parameter that names it.
+        """Report which file the node reads inside this block, and the parameter that names it.
 
         If the process crashes there, the failure is reported as a problem of that file.
         """
@@ -187,19 +208,19 @@ class NodeContext:
         self.on_reading("", None)
 
     def check_cancelled(self) -> None:
-        """Raise ``Cancelled`` if the run was asked to stop."""
+        """Raise ``Cancelled`` if the run is cancelled."""
         if self.cancelled.is_set():
-            raise Cancelled(f"Node '{self.node}' was stopped.")
+            raise Cancelled(f"Node '{self.node}' was cancelled.")
 
     def rng(self, seed: int | None = None) -> np.random.Generator:
-        """Return a generator seeded by ``seed``, or by the cache key: the same work, the same numbers."""
+        """Return a random generator, seeded by ``seed`` or else by the cache key of the node."""
         import numpy as np
 
         return np.random.default_rng(int(self.key[:16], 16) if seed is None else seed)
 
     @cached_property
     def executor(self) -> ThreadPoolExecutor:
-        """A pool for the subtasks of a node, with as many threads as the node has."""
+        """Return a pool for the subtasks of the node, with as many threads as the node may use."""
         return ThreadPoolExecutor(self.threads, thread_name_prefix=self.node)
 
 
@@ -207,54 +228,143 @@ Run = Callable[[NodeContext, dict[str, Any], Any], dict[str, Any]]
 """``run(ctx, inputs, params) -> outputs``; inputs and outputs by port name."""
 
 ColumnRule = Callable[[Mapping[str, Columns | None], Any], Mapping[str, Columns | None]]
-"""``columns(inputs, params)``: the columns of each output table, ``None`` where they cannot be known yet.
+"""``columns(inputs, params)``: the columns of each output, ``None`` where they are not known yet.
 
-Of predictions, the columns of the rows they are of. ``BadInput`` if the node cannot work with the columns that will
-arrive: then it is a problem of the pipeline, told before anything runs.
+The columns of predictions are those of the rows they were made for. A rule raises ``BadInput`` if
+the node cannot use the columns of its inputs: that is a problem of the pipeline, reported before
+anything runs.
 """
 
 
 @dataclass(frozen=True)
 class NodeType:
-    """Everything there is to know about a kind of node."""
+    """The description of a kind of node: its names, what it takes and gives, how it runs."""
 
     name: str
     title: str
     category: Category
     summary: str
     version: int
-    """Raise it whenever the same inputs and parameters give another result: stored results then no longer apply."""
+    """Increase it when the same inputs and parameters give another result; old ones are not reused."""
     params: type[NodeParams]
     run: Run
     inputs: tuple[Port, ...] = ()
     outputs: tuple[Port, ...] = ()
     columns: ColumnRule | None = None
-    source: Callable[[Any, Files], Columns | None] | None = None
-    """For a node that reads from outside: the columns there are to choose from, before its own settings about them."""
+    source_columns: Callable[[Any, Files], Columns | None] | None = None
+    """For a node that reads from outside: all columns of its source."""
     check: Callable[[Any, Files], Iterable[BadInput]] | None = None
-    """Problems that can be seen before a run, such as a file that is not there."""
+    """Problems that can be found before a run, such as a file that does not exist."""
     fingerprint: Callable[[Any, Files], str] | None = None
-    """Identity of what the node reads from outside the pipeline; part of its key."""
+    """Identity of what the node reads from outside the pipeline; part of its cache key."""
     imports: tuple[str, ...] = ()
-    """Slow modules ``run`` needs; loaded once and shared by every worker."""
+    """Slow modules that ``run`` needs; loaded once and shared by all workers."""
     cacheable: bool = True
-    """False for a node run for its effect: each run of the pipeline runs it afresh."""
+    """False for a node that runs for its effect: it runs again in every run of the pipeline."""
     python: Python | None = None
-    """How a node of this type reads in a Python script; without it, pipelines that have one cannot be exported."""
+    """How a node of this type is written in a Python script.
+
+    Without it, its pipelines cannot be exported.
+    """
 
     @property
     def evaluation_output(self) -> Port | None:
-        """The port at which the node says how good a model is."""
+        """Return the output that says how good a model is, if there is one."""
         return next((port for port in self.outputs if port.role == "evaluation"), None)
 
     def input(self, name: str) -> Port | None:
-        """The input port of that name."""
+        """Return the input port of that name."""
         return next((port for port in self.inputs if port.name == name), None)
 
     def output(self, name: str) -> Port | None:
-        """The output port of that name."""
+        """Return the output port of that name."""
         return next((port for port in self.outputs if port.name == name), None)
 
 
 NodeTypes = Mapping[str, NodeType]
 """Node types by name: a ``NodeCatalog``, or a plain dictionary."""
+
+
+# The installed node types
+
+GROUP = "sylva.nodes"
+OWN_DISTRIBUTION = "sylva-studio"
+
+
+class NodeCatalog(Mapping[str, NodeType]):
+    """Node types by name; ``failures`` has one sentence for each that could not be added."""
+
+    def __init__(self, node_types: Iterable[NodeType] = (), *, source: str = "this program") -> None:
+        self._types: dict[str, NodeType] = {}
+        self._sources: dict[str, str] = {}
+        self.failures: list[str] = []
+        self.add(node_types, source=source)
+
+    def add(self, node_types: Iterable[NodeType], *, source: str) -> None:
+        """Add node types from ``source``.
+
+        The first of a name stays, so that no package can replace another's.
+        """
+        for node_type in node_types:
+            if node_type.name in self._types:
+                self.failures.append(
+                    f"Node type '{node_type.name}' of {source} is left out: "
+                    f"{self._sources[node_type.name]} already has a node type of that name."
+                )
+            else:
+                self._types[node_type.name] = node_type
+                self._sources[node_type.name] = source
+
+    def __getitem__(self, name: str) -> NodeType:
+        return self._types[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+
+@cache
+def load_catalog() -> NodeCatalog:
+    """Return the node types of all installed packages, the built-in ones first.
+
+    A package offers node types through the entry point group ``sylva.nodes``: an entry point gives
+    one ``NodeType`` or several.
+    """
+    return catalog_of(sorted(entry_points(group=GROUP), key=_own_first))
+
+
+def catalog_of(entries: Iterable[EntryPoint]) -> NodeCatalog:
+    """Return the node types that these entry points give.
+
+    One that fails is left out and named in ``failures``.
+    """
+    catalog = NodeCatalog()
+    for entry in entries:
+        try:
+            catalog.add(_node_types(entry.load()), source=_source(entry))
+        # The import of a package may raise anything, even SystemExit; the program has to go on.
+        except (Exception, SystemExit) as error:
+            catalog.failures.append(
+                f"The node types of {_source(entry)} ({entry.value}) could not be loaded: "
+                f"{type(error).__name__}: {error}"
+            )
+    return catalog
+
+
+def _node_types(loaded: object) -> list[NodeType]:
+    offered: list[Any] = list(loaded) if isinstance(loaded, Iterable) else [loaded]
+    for each in offered:
+        if not isinstance(each, NodeType):
+            raise TypeError(f"it gives a {type(each).__name__} where a NodeType is expected")
+    return offered
+
+
+def _own_first(entry: EntryPoint) -> tuple[bool, str, str]:
+    source = _source(entry)
+    return source != f"package '{OWN_DISTRIBUTION}'", source, entry.name
+
+
+def _source(entry: EntryPoint) -> str:
+    return f"package '{entry.dist.name}'" if entry.dist else f"entry point '{entry.name}'"

@@ -1,141 +1,139 @@
-"""What differs between the pipelines of runs, in people's words.
+"""Find what differs between pipelines, in the words of the forms.
 
-- ``changes``  one row for each setting or input that is not the same in all, and for each node that some lack
+- ``changes``  one row for each parameter, input or setting that is not the same in all of them, and
+  for each node that some of them do not have
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from engine.catalogue import NodeCatalog
-from engine.node_types import NodeType
+from engine.node_types import NodeType, NodeTypes
 from engine.pipeline import Node, NodeSettings, Pipeline, Range, Sweep
 from engine.sweeps import param_label
 from engine.text import readable
 
-ABSENT, THERE, UNSET = "not there", "there", "–"
+ABSENT, PRESENT, UNSET = "missing", "present", "–"
 LONGEST_VALUE = 200
 
 Settings = dict[str, str]
+"""Everything that is set for a node, by name: type, inputs, parameters, limits, sweep."""
 
 
-def changes(documents: Mapping[str, Pipeline], catalogue: NodeCatalog) -> list[dict[str, str]]:
-    """One row a difference, one column for each key of ``documents``; places on the canvas and notes do not count."""
+def changes(pipelines: Mapping[str, Pipeline], catalog: NodeTypes) -> list[dict[str, str]]:
+    """Return one row for each difference, with one column for each key of ``pipelines``.
+
+    Positions on the canvas and notes do not count.
+    """
+    names = dict.fromkeys(name for pipeline in pipelines.values() for name in pipeline.nodes)
     rows = []
-    for name in dict.fromkeys(name for document in documents.values() for name in document.nodes):
-        nodes = {run: document.nodes.get(name) for run, document in documents.items()}
-        title = _title(name, [node for node in nodes.values() if node], catalogue)
+    for name in names:
+        nodes = {key: pipeline.nodes.get(name) for key, pipeline in pipelines.items()}
+        title = _title(name, next(node for node in nodes.values() if node), catalog)
         if not all(nodes.values()):
-            kinds = {run: THERE if node else ABSENT for run, node in nodes.items()}
-            rows.append({"Node": title, "Setting": "Node", **kinds})
-        rows += _differences(name, title, documents, catalogue)
+            presence = {key: PRESENT if node else ABSENT for key, node in nodes.items()}
+            rows.append({"Node": title, "Setting": "Node", **presence})
+        rows += _differences(name, title, pipelines, catalog)
     return rows
 
 
 def _differences(
-    name: str, title: str, documents: Mapping[str, Pipeline], catalogue: NodeCatalog
+    name: str, title: str, pipelines: Mapping[str, Pipeline], catalog: NodeTypes
 ) -> Iterator[dict[str, str]]:
-    """The settings of one node that are not the same in all pipelines that have it."""
-    having = {run: document for run, document in documents.items() if name in document.nodes}
-    told = {run: _settings(name, document, catalogue) for run, document in having.items()}
-    for setting in dict.fromkeys(each for values in told.values() for each in values):
-        shown = {run: _told_or_default(setting, values, having[run].nodes[name], catalogue)
-                 for run, values in told.items()}  # fmt: skip
-        if len(set(shown.values())) > 1:
-            nodes = (document.nodes[name] for document in having.values())
-            words = next((words for node in nodes if (words := _words(setting, node, catalogue)) != setting), setting)
-            yield {"Node": title, "Setting": words, **{run: shown.get(run, ABSENT) for run in documents}}
+    """Yield a row for each setting of a node that is not the same wherever the node is."""
+    having = {key: pipeline for key, pipeline in pipelines.items() if name in pipeline.nodes}
+    nodes = {key: pipeline.nodes[name] for key, pipeline in having.items()}
+    settings = {key: _settings(name, pipeline, catalog) for key, pipeline in having.items()}
+    for setting in dict.fromkeys(each for values in settings.values() for each in values):
+        values = {key: _value_or_default(setting, settings[key], nodes[key], catalog) for key in having}
+        if len(set(values.values())) > 1:
+            words = _setting_title(setting, nodes.values(), catalog)
+            yield {"Node": title, "Setting": words, **{key: values.get(key, ABSENT) for key in pipelines}}
 
 
-def _title(name: str, nodes: list[Node], catalogue: NodeCatalog) -> str:
-    """``Deep forest (forest)``."""
-    node = nodes[0]
-    title = node.label or (catalogue[node.type].title if node.type in catalogue else node.type)
+def _title(name: str, node: Node, catalog: NodeTypes) -> str:
+    """Return the title and the id of a node: ``Deep forest (forest)``."""
+    node_type = catalog.get(node.type)
+    title = node.label or (node_type.title if node_type else node.type)
     return f"{readable(title)} ({name})"
 
 
-def _settings(name: str, document: Pipeline, catalogue: NodeCatalog) -> Settings:
-    """Everything a node was told, flat: its type, where its inputs come from, its parameters, its limits."""
-    node = document.nodes[name]
+def _settings(name: str, pipeline: Pipeline, catalog: NodeTypes) -> Settings:
+    """Return everything that is set for a node."""
+    node = pipeline.nodes[name]
+    settings = {"type": node.type}
     inputs: dict[str, list[str]] = {}
-    for edge in document.edges:
+    for edge in pipeline.edges:
         if edge.target.node == name:
             inputs.setdefault(edge.target.port, []).append(str(edge.source))
-    limits = {name: _text(value) for name, value in node.settings.model_dump(exclude_defaults=True).items()}
-    others = {
-        name: _text(value)
-        for name, value in node.model_dump(exclude_defaults=True).items()
-        if name not in ("type", "params", "label", "settings", "sweep")
-    }
-    swept = {"sweep": _sweep_words(node.sweep, catalogue.get(node.type))} if node.sweep else {}
-    return (
-        {"type": node.type}
-        | {f"input {port}": ", ".join(sorted(sources)) for port, sources in inputs.items()}
-        | dict(_flat(node.params, ""))
-        | limits
-        | swept
-        | others
-    )
+    for port, sources in inputs.items():
+        settings[f"input {port}"] = ", ".join(sorted(sources))
+    settings |= dict(_flat(node.params, ""))
+    for limit, value in node.settings.model_dump(exclude_defaults=True).items():
+        settings[limit] = _text(value)
+    if node.sweep:
+        settings["sweep"] = _sweep_text(node.sweep, catalog.get(node.type))
+    return settings
 
 
-def _flat(values: Mapping[str, Any], before: str) -> Iterator[tuple[str, str]]:
+def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
     for name, value in values.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{name}.")
+            yield from _flat(value, f"{prefix}{name}.")
         elif isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
             for number, each in enumerate(value, start=1):
-                yield from _flat(each, f"{before}{name}.{number}.")
+                yield from _flat(each, f"{prefix}{name}.{number}.")
         else:
-            yield f"{before}{name}", _text(value)
+            yield f"{prefix}{name}", _text(value)
 
 
 def _text(value: object) -> str:
     return readable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), LONGEST_VALUE)
 
 
-def _sweep_words(sweep: Sweep, node_type: NodeType | None) -> str:
-    """``γ: 0.5, 0.9; μ: 1 to 4; 10 drawn``."""
-    tried = {**sweep.grid, **sweep.random}
-    parts = [f"{param_label(name, node_type)}: {_values_words(choice)}" for name, choice in tried.items()]
-    return readable("; ".join([*parts, *([f"{sweep.trials} drawn"] if sweep.random else [])]), LONGEST_VALUE)
+def _sweep_text(sweep: Sweep, node_type: NodeType | None) -> str:
+    """Return a sweep in a line: ``γ: 0.5, 0.9; μ: 1 to 4; 10 drawn``."""
+    choices = {**sweep.grid, **sweep.random}
+    parts = [f"{param_label(name, node_type)}: {_choice_text(choice)}" for name, choice in choices.items()]
+    if sweep.random:
+        parts.append(f"{sweep.trials} drawn")
+    return readable("; ".join(parts), LONGEST_VALUE)
 
 
-def _values_words(choice: list[Any] | Range) -> str:
+def _choice_text(choice: list[Any] | Range) -> str:
     if isinstance(choice, Range):
         return f"{choice.start:g} to {choice.end:g}"
     return ", ".join(map(_text, choice))
 
 
-def _told_or_default(setting: str, values: Settings, node: Node, catalogue: NodeCatalog) -> str:
-    if setting in values:
-        return values[setting]
-    field = _field(setting, node, catalogue)
+def _value_or_default(setting: str, settings: Settings, node: Node, catalog: NodeTypes) -> str:
+    if setting in settings:
+        return settings[setting]
+    field = _field(setting, node, catalog)
     default = UNSET if field is None else field.get_default(call_default_factory=True, validated_data={})
-    if default is None or default is PydanticUndefined or not isinstance(default, str | int | float | bool):
+    if default is PydanticUndefined or not isinstance(default, str | int | float | bool):
         return UNSET
     return _text(default)
 
 
-def _words(setting: str, node: Node, catalogue: NodeCatalog) -> str:
-    """The title that the form has for a setting."""
+def _setting_title(setting: str, nodes: Iterable[Node], catalog: NodeTypes) -> str:
+    """Return the title of a setting in the form; its name, if no form has it."""
     first, *rest = setting.split(".")
-    field = _field(first, node, catalogue)
-    if field is None or not field.title:
-        return (
-            setting.capitalize()
-            if setting in ("type", "sweep")
-            else setting[:1].upper() + setting[1:]
-            if " " in setting
-            else setting
-        )
-    return " · ".join([field.title, *rest])
+    for node in nodes:
+        field = _field(first, node, catalog)
+        if field is not None and field.title:
+            return " · ".join([field.title, *rest])
+    if " " in setting or setting in ("type", "sweep"):
+        return setting[:1].upper() + setting[1:]
+    return setting
 
 
-def _field(setting: str, node: Node, catalogue: NodeCatalog) -> FieldInfo | None:
-    params = catalogue[node.type].params.model_fields if node.type in catalogue else {}
+def _field(setting: str, node: Node, catalog: NodeTypes) -> FieldInfo | None:
+    node_type = catalog.get(node.type)
+    params = node_type.params.model_fields if node_type else {}
     return params.get(setting) or NodeSettings.model_fields.get(setting)

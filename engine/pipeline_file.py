@@ -1,7 +1,10 @@
-"""Pipeline documents as text and files.
+"""Read and write pipelines as JSON text, and report every problem in it at once.
 
-- ``parse``, ``read``   text or file → ``Pipeline``, or ``InvalidPipeline`` with every problem there is
+- ``parse``, ``read``   text or file → ``Pipeline``, or ``InvalidPipeline`` with all problems
 - ``dumps``, ``write``  ``Pipeline`` → text that diffs well, or a file that is never half written
+- ``to_json``           ``Pipeline`` → plain JSON data
+- ``with_values``       a model with other values, checked like one that is read
+- ``json_schema``       the JSON schema of pipeline files, for editors and checkers
 - ``MIGRATIONS``        how documents of older versions become current ones
 """
 
@@ -10,224 +13,486 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from engine.atomic import replacing
-from engine.errors import SylvaError
-from engine.pipeline import Pipeline, RepeatedKeys, too_deep, translated, value_problems
-from engine.problems import (
+from engine.errors import (
+    BadName,
     BadStructure,
+    BadText,
+    DuplicateKey,
     InvalidPipeline,
     NewerVersion,
+    NotFinite,
     NotJson,
     Problem,
+    SylvaError,
     TooDeep,
     TooLarge,
     Unreadable,
     WrongFormat,
 )
-from engine.text import shown
+from engine.pipeline import Node, NodeSettings, Note, Pipeline, Sweep, is_finite, is_utf8
+from engine.text import explain, shown, suggest
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+    from engine.node_types import NodeType, NodeTypes
 
 FORMAT = "sylva-pipeline"
 VERSION = 1
 
 MAX_BYTES = 8 * 1024 * 1024
+MAX_VALUES = 500_000
+MAX_DEPTH = 32
 MAX_DIGITS = 308
 MAX_PROBLEMS = 1_000
+ONE_LINE = 100
+
+NAME_RULE = "begin with a letter and use up to 64 letters, digits, '-' and '_'"
 
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
-"""For each older version n, what makes a document of version n + 1 out of it."""
+"""For each older version n, a function that makes a document of version n + 1 out of it."""
+
+JsonPath = tuple[str | int, ...]
+"""Where a value is in the JSON: keys and list indices from the top."""
 
 
 # Reading
 
 
 def parse(text: str | bytes) -> Pipeline:
-    """The document that ``text`` holds, or ``InvalidPipeline`` with all that is wrong with it."""
+    """Return the pipeline that ``text`` holds; raise ``InvalidPipeline`` with all problems.
+
+    Text of any size and content is safe: it is refused if it is too large, nested too deep or not
+    JSON. Only its shape is checked; ``engine.validation`` checks types, parameters and edges.
+
+    >>> parse('{"format": "sylva-pipeline", "version": 1, "name": "Iris", "nodes": {}}').name
+    'Iris'
+    """
     raw = _load_json(text)
-    by_place = list(islice(value_problems(raw), MAX_PROBLEMS))
-    problems = [problem for _, problem in by_place]
+    by_path = list(islice(value_problems(raw), MAX_PROBLEMS))
+    problems = [problem for _, problem in by_path]
     if any(isinstance(problem, TooLarge | TooDeep) for problem in problems):
         raise InvalidPipeline(problems)
     raw = _current(raw, problems)
     try:
-        document = Pipeline.model_validate(raw, by_alias=True, by_name=False)
+        pipeline = Pipeline.model_validate(raw, by_alias=True, by_name=False)
     except ValidationError as error:
-        already_said = {place for place, _ in by_place}
-        problems += islice(translated(error, already_said=already_said), MAX_PROBLEMS)
+        reported = {path for path, _ in by_path}
+        problems += islice(model_problems(error, reported=reported), MAX_PROBLEMS)
     if problems:
         raise InvalidPipeline(problems)
-    return document
+    return pipeline
 
 
 def read(path: Path) -> Pipeline:
-    """The document in the file ``path``, or ``InvalidPipeline``; reads no more than a document can have."""
+    """Return the pipeline in the file ``path``.
+
+    Raise ``InvalidPipeline`` if the file cannot be read, or with everything that is wrong with its
+    text.
+    """
     try:
         with path.open("rb") as file:
-            text = file.read(MAX_BYTES + 1)
+            text = file.read(MAX_BYTES + 1)  # one byte too many is refused by ``parse``
     except FileNotFoundError:
-        raise InvalidPipeline([Unreadable(f"there is no file {shown(str(path))}; check the path")]) from None
+        raise _unreadable(f"the file {shown(str(path))} does not exist; check the path") from None
     except IsADirectoryError:
-        raise InvalidPipeline([Unreadable(f"{shown(str(path))} is a folder; name a pipeline file")]) from None
+        raise _unreadable(f"{shown(str(path))} is a folder; name a pipeline file") from None
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL character
         reason = error.strerror if isinstance(error, OSError) else error
-        problem = Unreadable(f"{shown(str(path))} cannot be read ({reason}); check its path and permissions")
-        raise InvalidPipeline([problem]) from None
+        message = f"{shown(str(path))} cannot be read ({reason}); check its path and permissions"
+        raise _unreadable(message) from None
     return parse(text)
 
 
+def _unreadable(message: str) -> InvalidPipeline:
+    return InvalidPipeline([Unreadable(message)])
+
+
+class RepeatedKeys(dict[str, Any]):
+    """An object with keys that occur twice.
+
+    They are kept until the walk knows the path of the object.
+    """
+
+    repeated: tuple[str, ...] = ()
+
+
 def _load_json(text: str | bytes) -> Any:
+    """Return the JSON data in the text; objects with repeated keys are ``RepeatedKeys``."""
     try:
         return json.loads(_decoded(text), object_pairs_hook=_object, parse_int=_integer)
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise InvalidPipeline([NotJson(f"this is not JSON: {error.msg} at {place}; mend the text there")]) from None
+        where = f"line {error.lineno}, column {error.colno}"
+        message = f"this is not valid JSON: {error.msg} at {where}; fix the text there"
+        raise InvalidPipeline([NotJson(message)]) from None
     except RecursionError:
-        raise InvalidPipeline([too_deep()]) from None
+        raise InvalidPipeline([_too_deep()]) from None
 
 
 def _decoded(text: str | bytes) -> str:
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
     if size > MAX_BYTES:
-        raise InvalidPipeline(
-            [TooLarge(f"the document is larger than {MAX_BYTES // 1024**2} MB; keep data in files and name them")]
-        )
+        message = f"the document is larger than {MAX_BYTES // 1024**2} MB; keep data in files and name them"
+        raise InvalidPipeline([TooLarge(message)])
     try:
         # Editors on Windows put a byte order mark in front; it means nothing.
         return text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise InvalidPipeline(
-            [NotJson(f"this is not UTF-8 text (see byte {error.start + 1}); save the file in UTF-8")]
-        ) from None
+        message = f"this is not UTF-8 text (see byte {error.start + 1}); save the file in UTF-8"
+        raise InvalidPipeline([NotJson(message)]) from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     plain = dict(pairs)
     if len(plain) == len(pairs):
         return plain
-    found = RepeatedKeys(plain)
-    found.repeated = tuple(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-    return found
+    with_repeated = RepeatedKeys(plain)
+    counts = Counter(key for key, _ in pairs)
+    with_repeated.repeated = tuple(key for key, count in counts.items() if count > 1)
+    return with_repeated
 
 
 def _integer(digits: str) -> float:
-    # Python refuses to read integers of more than 4300 digits, and a float holds none of more than 308.
+    # Python refuses integers of more than 4300 digits, and no float has more than 308.
     return int(digits) if len(digits) <= MAX_DIGITS else math.inf
 
 
 def _current(raw: Any, problems: list[Problem]) -> dict[str, Any]:
-    """The document in the current version; stops where nothing more can be said about it."""
+    """Return the document in the current version; raise where nothing more can be said about it."""
     if not isinstance(raw, dict):
-        found = BadStructure(f"the document is {shown(raw)}; a pipeline is an object in curly brackets")
-        raise InvalidPipeline([*problems, found])
+        message = f"the document is {shown(raw)}; a pipeline is an object in curly brackets"
+        raise InvalidPipeline([*problems, BadStructure(message)])
     header = list(_header_problems(raw))
     problems += header
     if any(isinstance(problem, NewerVersion) for problem in header) or raw.get("format", FORMAT) != FORMAT:
         raise InvalidPipeline(problems)
     if not header:
         raw = _migrated(raw)
-    # A wrong header is reported already; the rest is looked at as if it were right.
+    # A wrong header is reported already; the rest is checked as if it were right.
     return {**raw, "format": FORMAT, "version": VERSION}
 
 
 def _header_problems(raw: dict[str, Any]) -> Iterator[Problem]:
-    if raw.get("format") != FORMAT:
-        what = f"{shown(raw['format'])} is not a pipeline" if "format" in raw else "it is missing"
-        yield WrongFormat(f'{what}; a pipeline begins with "format": "{FORMAT}"', field="format")
-        if "format" in raw:
-            return
+    """Yield what is wrong with ``format`` and ``version``."""
+    begins_with = f'a pipeline begins with "format": "{FORMAT}"'
+    if "format" not in raw:
+        yield WrongFormat(f"it is missing; {begins_with}", field="format")
+    elif raw["format"] != FORMAT:
+        yield WrongFormat(f"{shown(raw['format'])} is not a pipeline; {begins_with}", field="format")
+        return
     version = raw.get("version")
     if "version" not in raw:
         yield BadStructure(f'it is missing; add "version": {VERSION}', field="version")
     elif not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        yield BadStructure(f"{shown(version)} is not a version; give a whole number from 1 on", field="version")
+        yield BadStructure(f"{shown(version)} is not a version; give a whole number from 1", field="version")
     elif version > VERSION:
-        message = f"the document has version {shown(version)}, this program reads up to {VERSION}; update Sylva"
-        yield NewerVersion(message, field="version")
+        message = f"version {shown(version)} is newer than version {VERSION}, the last that this program reads"
+        yield NewerVersion(f"{message}; update Sylva", field="version")
 
 
 def _migrated(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a document of an older version as one of the current version, step by step."""
     for version in range(raw["version"], VERSION):
         try:
             raw = {**MIGRATIONS[version](raw), "version": version + 1}
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            message = f"the document does not have the shape of version {version} ({error!r}); mend it or build it anew"
+            message = f"the document is not a valid version {version} ({error!r}); fix it or build it again"
             raise InvalidPipeline([BadStructure(message)]) from None
     return raw
+
+
+# Problems of single values
+
+
+def value_problems(value: Any, start: JsonPath = ()) -> Iterator[tuple[JsonPath, Problem]]:
+    """Yield what is wrong with single values, and their paths.
+
+    These are numbers that are not finite, text that is not UTF-8 and keys that occur twice: what
+    JSON libraries let pass and a pipeline file cannot hold. ``start`` is the path of ``value``. The
+    search ends where there are too many values, or where they are nested too deep.
+    """
+    for count, (path, inner) in enumerate(_walk(value, start), start=1):
+        if count > MAX_VALUES:
+            yield path, TooLarge(f"the document has more than {MAX_VALUES:,} values; make it smaller")
+            return
+        if len(path) + isinstance(inner, dict | list) > MAX_DEPTH:
+            yield path, _too_deep()
+            return
+        if isinstance(inner, dict):
+            yield from _key_problems(inner, path)
+        elif isinstance(inner, str) and not is_utf8(inner):
+            yield path, _problem_at(path, BadText, "the text has half a character (a lone surrogate); remove it")
+        elif isinstance(inner, int | float) and not is_finite(inner):
+            yield path, _problem_at(path, NotFinite, "the number is not finite or is too large; give another number")
+
+
+def _walk(value: Any, path: JsonPath) -> Iterator[tuple[JsonPath, Any]]:
+    """Yield every value inside ``value`` with its path, the outer before the inner.
+
+    Without recursion and without a list of all values: a hostile document must not exhaust the
+    memory.
+    """
+    pending: list[Iterator[tuple[JsonPath, Any]]] = [iter([(path, value)])]
+    while pending:
+        for path, value in pending[-1]:
+            yield path, value
+            if isinstance(value, dict | list) and value:
+                pending.append(_children(path, value))
+                break
+        else:
+            pending.pop()
+
+
+def _children(path: JsonPath, value: dict[str, Any] | list[Any]) -> Iterator[tuple[JsonPath, Any]]:
+    items: Iterable[tuple[str | int, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
+    return (((*path, key), inner) for key, inner in items)
+
+
+def _key_problems(value: dict[str, Any], path: JsonPath) -> Iterator[tuple[JsonPath, Problem]]:
+    """Yield what is wrong with the keys of an object."""
+    if isinstance(value, RepeatedKeys):
+        for key in value.repeated:
+            # With the path of the object, not of the value: the value may be wrong besides.
+            yield path, _problem_at((*path, key), DuplicateKey, "it occurs more than once; keep one")
+    for key in value:
+        if not is_utf8(key):
+            message = "the name has half a character (a lone surrogate); remove it"
+            yield path, _problem_at((*path, key), BadText, message)
+
+
+def _too_deep() -> Problem:
+    return TooDeep(f"lists and objects are nested more than {MAX_DEPTH} deep; make the document flatter")
+
+
+# Problems of models
+
+ModelType = TypeVar("ModelType", bound=BaseModel)
+
+
+def with_values(model: ModelType, path: JsonPath = (), /, **values: object) -> ModelType:
+    """Return the same model with other values; raise the first ``Problem`` if they do not fit.
+
+    ``path`` is where the model is in its document, so that the problem names node and field:
+
+    >>> with_values(node, ("nodes", "forest"), label="Deep forest")  # doctest: +SKIP
+    """
+    for _, problem in value_problems(values, path):
+        raise problem
+    try:
+        return type(model).model_validate({**dict(model), **values}, by_name=True)
+    except ValidationError as error:
+        raise next(model_problems(error, path)) from None
+
+
+def model_problems(
+    error: ValidationError, path: JsonPath = (), *, reported: Set[JsonPath] = frozenset()
+) -> Iterator[Problem]:
+    """Yield the errors of pydantic as problems that name node and field.
+
+    ``path`` is where the model is in its document. ``reported`` are the paths that
+    ``value_problems`` has reported already: pydantic's word on them would be the second.
+    """
+    for details in error.errors(include_url=False):
+        known = details["loc"] in reported or (reported and details["type"] == "unstorable")
+        if not known:
+            yield _model_problem((*path, *details["loc"]), details)
+
+
+def _model_problem(path: JsonPath, details: ErrorDetails) -> Problem:
+    match path:
+        case ("nodes", _, "[key]"):
+            return BadName(f"this name cannot be used; {NAME_RULE}", node=str(details["input"]))
+        case ("layout", _, *_):
+            return _problem_at(path, BadStructure, "this is not a position; give two numbers, such as [0, 0]")
+    if details["type"] == "extra_forbidden":
+        near = suggest(str(path[-1]), _fields_at(path), "remove it")
+        return _problem_at(path, BadStructure, f"this field does not exist; {near}")
+    return _problem_at(path, BadStructure, _TEXTS.get(details["type"]) or explain([details]))
+
+
+_NOT_JSON = "this cannot be written as JSON; use text, numbers, true, false, null, lists and objects"
+_TEXTS = {
+    "port": "this is not a port; write it as 'node.port'",
+    "invalid-json-value": _NOT_JSON,
+    "unstorable": _NOT_JSON,
+}
+
+
+def _problem_at(path: JsonPath, kind: type[Problem], message: str) -> Problem:
+    node, field = _node_and_field(path)
+    return kind(message, node=node, field=field)
+
+
+def _node_and_field(path: JsonPath) -> tuple[str | None, str | None]:
+    """Return node and field of a path: ``nodes.a.params.seed`` is field ``seed`` of node ``a``."""
+    match path:
+        case ("nodes", str() as node, "params", _, *_):
+            return node, _joined(path[3:])
+        case ("nodes", str() as node, "sweep", "random", name, "values" | "range", *rest):
+            # pydantic adds which kind of value it took it for.
+            return node, _joined(("sweep", "random", name, *rest))
+        case ("nodes", str() as node, *rest):
+            return node, _joined(rest)
+        case ("layout", str() as node, *_):
+            return node, "layout"
+    return None, _joined(path)
+
+
+def _joined(path: Iterable[str | int]) -> str | None:
+    return ".".join(map(str, path)) or None
+
+
+def _fields_at(path: JsonPath) -> list[str]:
+    """Return the fields that are allowed where ``path`` ends."""
+    match path:
+        case ("nodes", _, "settings", _):
+            return list(NodeSettings.model_fields)
+        case ("nodes", _, "sweep", _):
+            return list(Sweep.model_fields)
+        case ("nodes", _, "sweep", "random", _, "range", _):
+            return ["from", "to", "log"]
+        case ("nodes", _, _):
+            return list(Node.model_fields)
+        case ("edges", _, _):
+            return ["from", "to"]
+        case ("notes", _, _):
+            return list(Note.model_fields)
+    return list(Pipeline.model_fields)
 
 
 # Writing
 
 
-def dumps(document: Pipeline) -> str:
-    """The document as text: keys in a fixed order, defaults left out, one line for each small thing."""
-    return _formatted(to_json(document), "", open_up=True) + "\n"
+def dumps(pipeline: Pipeline) -> str:
+    """Return the pipeline as text that diffs well.
+
+    Keys have a fixed order, defaults are left out, and each small object takes one line. The same
+    pipeline always gives the same text, and ``parse`` gives the same pipeline again.
+    """
+    return _formatted(to_json(pipeline), "", open_up=True) + "\n"
 
 
-def to_json(document: Pipeline) -> dict[str, Any]:
-    """The document as plain JSON data, in the order it is written in."""
-    layout = {node: list(map(_number, document.layout[node])) for node in document.nodes if node in document.layout}
-    optional = {"layout": layout, "notes": [_plain(note) for note in document.notes]}
-    return {
-        "format": document.format,
-        "version": document.version,
-        "name": document.name,
-        **({"description": document.description} if document.description else {}),
-        "nodes": {name: _plain(node) for name, node in document.nodes.items()},
-        "edges": [{"from": str(edge.source), "to": str(edge.target)} for edge in document.edges],
-        **{key: value for key, value in optional.items() if value},
-    }
+def to_json(pipeline: Pipeline) -> dict[str, Any]:
+    """Return the pipeline as plain JSON data, in the order in which ``dumps`` writes it."""
+    data: dict[str, Any] = {"format": pipeline.format, "version": pipeline.version, "name": pipeline.name}
+    if pipeline.description:
+        data["description"] = pipeline.description
+    data["nodes"] = {name: _without_defaults(node) for name, node in pipeline.nodes.items()}
+    data["edges"] = [{"from": str(edge.source), "to": str(edge.target)} for edge in pipeline.edges]
+    layout = {}
+    for node in pipeline.nodes:
+        if node in pipeline.layout:
+            x, y = pipeline.layout[node]
+            layout[node] = [_number(x), _number(y)]
+    if layout:
+        data["layout"] = layout
+    if pipeline.notes:
+        data["notes"] = [_without_defaults(note) for note in pipeline.notes]
+    return data
 
 
-def write(path: Path, document: Pipeline) -> None:
-    """Put the document into the file ``path``; a reader sees the old text or the new, never a part."""
+def write(path: Path, pipeline: Pipeline) -> None:
+    """Write the pipeline to the file ``path``; raise ``SylvaError`` if that fails.
+
+    A reader sees the old text or the new, never a part. A link stays a link: its target is
+    replaced.
+    """
     try:
-        with replacing(path.resolve()) as temporary:  # a link stays a link
-            temporary.write_text(dumps(document), encoding="utf-8", newline="\n")
+        with replacing(path.resolve()) as temporary:
+            temporary.write_text(dumps(pipeline), encoding="utf-8", newline="\n")
     except OSError as error:
-        raise SylvaError(f"The pipeline could not be saved to {shown(str(path))}: {error.strerror or error}.") from None
+        reason = error.strerror or error
+        raise SylvaError(f"The pipeline could not be saved to {shown(str(path))}: {reason}.") from None
 
 
-def _plain(model: BaseModel) -> dict[str, Any]:
-    """What differs from the defaults, with 30.0 written as 30."""
+def _without_defaults(model: BaseModel) -> dict[str, Any]:
+    """Return the fields that differ from their defaults, with 30.0 written as 30."""
     fields = type(model).model_fields
     return {
-        fields[name].serialization_alias or name: _written(value)
+        fields[name].serialization_alias or name: _plain(value)
         for name, value in model
         if value != fields[name].default
     }
 
 
-def _written(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     match value:
         case BaseModel():
-            return _plain(value)
+            return _without_defaults(value)
         case dict():
             return {name: _plain(one) if isinstance(one, BaseModel) else one for name, one in value.items()}
     return _number(value)
 
 
 def _number(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
-
-
-ONE_LINE = 100
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return int(value)
+    return value
 
 
 def _formatted(value: Any, indent: str, *, open_up: bool = False) -> str:
-    """JSON in which an object or list without further ones inside takes one line, if it is short."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    """Return JSON in which a short object or list takes one line, if it has no others inside.
+
+    ``open_up`` gives each item of the outermost one a line of its own.
+    """
+    deeper = f"{indent}  "
+    match value:
+        case dict():
+            parts = [
+                f"{json.dumps(key, ensure_ascii=False)}: {_formatted(item, deeper)}" for key, item in value.items()
+            ]
+            inner, opening, closing = list(value.values()), "{", "}"
+        case list():
+            parts = [_formatted(item, deeper) for item in value]
+            inner, opening, closing = value, "[", "]"
+        case _:
+            return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    line = opening + ", ".join(parts) + closing
     flat = not any(isinstance(item, dict | list) and item for item in inner)
-    line = json.dumps(value, ensure_ascii=False, allow_nan=False) if flat else ""
     if not inner or (flat and not open_up and len(indent) + len(line) <= ONE_LINE):
         return line
-    deeper = f"{indent}  "
-    if isinstance(value, dict):
-        parts = [f"{json.dumps(key, ensure_ascii=False)}: {_formatted(item, deeper)}" for key, item in value.items()]
-        return "{\n" + ",\n".join(deeper + part for part in parts) + f"\n{indent}}}"
-    return "[\n" + ",\n".join(deeper + _formatted(item, deeper) for item in value) + f"\n{indent}]"
+    lines = ",\n".join(deeper + part for part in parts)
+    return f"{opening}\n{lines}\n{indent}{closing}"
+
+
+# The schema
+
+
+def json_schema(catalog: NodeTypes) -> dict[str, Any]:
+    """Return the JSON schema (draft 2020-12) of pipeline files.
+
+    The ``params`` of each node must be those of its type, so editors can complete and check them.
+    Edges are checked by their form only: JSON schema cannot compare them with the nodes.
+    """
+    from pydantic.json_schema import JsonSchemaMode, models_json_schema
+
+    schema = Pipeline.model_json_schema(by_alias=True)
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "Sylva pipeline"
+    schema["required"] = ["format", "version", "name", "nodes"]
+    models: list[tuple[type[BaseModel], JsonSchemaMode]] = [
+        (node_type.params, "validation") for node_type in catalog.values()
+    ]
+    params, definitions = models_json_schema(models, ref_template="#/$defs/params.{model}")
+    schema["$defs"] |= {f"params.{name}": model for name, model in definitions.get("$defs", {}).items()}
+    schema["properties"]["nodes"]["additionalProperties"] = False
+    node = schema["$defs"]["Node"]
+    node["properties"]["type"]["enum"] = sorted(catalog)
+    if catalog:  # a schema may not have an empty allOf
+        node["allOf"] = [_params_rule(each, params[each.params, "validation"]) for each in catalog.values()]
+    return schema
+
+
+def _params_rule(node_type: NodeType, params: Mapping[str, Any]) -> dict[str, Any]:
+    rule: dict[str, Any] = {"properties": {"params": params}}
+    if any(field.is_required() for field in node_type.params.model_fields.values()):
+        rule["required"] = ["params"]
+    return {"if": {"properties": {"type": {"const": node_type.name}}, "required": ["type"]}, "then": rule}

@@ -1,32 +1,29 @@
-"""The pipelines of a workspace: one document each, in a file of its ``pipelines`` folder.
+"""The pipelines saved in a workspace: each in a file of the ``pipelines`` folder.
 
 - ``Library``  lists, opens, saves, creates and deletes them
 - ``Entry``    a pipeline in the list
-- ``FileVersion``    which version of a file someone has; saving over another's version is refused with ``Outdated``
 
-The name of a file is the pipeline's id and stays; its title is the document's own name.
+A save over another version of the file than the one that was opened raises ``Outdated``.
+The name of the file is the pipeline's id and never changes; its title is the name inside the file.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import stat
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.atomic import lock
-from engine.errors import SylvaError
+from engine.atomic import FileVersion, lock
+from engine.errors import InvalidPipeline, SylvaError, Unreadable
 from engine.events import EventLog
 from engine.pipeline import Pipeline
 from engine.pipeline_file import read, write
-from engine.problems import InvalidPipeline, Unreadable
 from engine.text import shown
 from engine.workspace import Workspace
 
@@ -34,39 +31,31 @@ ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 
 class UnknownPipeline(SylvaError):
-    """There is no pipeline of that id."""
+    """No pipeline has that id."""
 
     exit_code = 2
 
 
 class Outdated(SylvaError):
-    """Someone else has saved the pipeline since it was opened."""
-
-
-class FileVersion(NamedTuple):
-    """Which version of a file it is."""
-
-    file: int
-    size: int
-    modified: int
+    """Another process has saved the pipeline since it was opened."""
 
 
 class Opened(NamedTuple):
-    """A document and the version of the file it was read from, or written to."""
+    """A pipeline, and the version of the file it was read from."""
 
-    document: Pipeline
-    stamp: FileVersion
+    pipeline: Pipeline
+    version: FileVersion
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A pipeline in the list; ``fault`` says why it cannot be opened."""
+    """A pipeline in the list; ``problem`` is the reason if it cannot be opened."""
 
     id: str
     title: str
     modified: float
     nodes: int = 0
-    fault: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,71 +66,89 @@ class Library:
 
     @property
     def folder(self) -> Path:
-        """Where they lie."""
+        """Return the folder of the pipeline files."""
         return self.workspace.pipelines
 
     def entries(self) -> list[Entry]:
-        """All pipelines, the last changed first."""
-        found = []
-        for path in self.folder.glob("*.json") if self.folder.is_dir() else ():
-            about = _about(path)
-            if about and ID.fullmatch(path.stem):
-                found.append(_entry(path, _stamp_of(about), about.st_ctime_ns))
-        return sorted(found, key=lambda entry: -entry.modified)
+        """Return all pipelines, the last changed first."""
+        entries = []
+        for path in self.folder.glob("*.json"):
+            version = FileVersion.of(path)
+            if version and ID.fullmatch(path.stem):
+                entries.append(_entry(path, version))
+        return sorted(entries, key=lambda entry: entry.modified, reverse=True)
 
-    def stamp(self, pipeline: str) -> FileVersion | None:
-        """The present version of a pipeline's file; ``None`` if there is none."""
-        return _stamp(self._path(pipeline))
+    def version(self, pipeline_id: str) -> FileVersion | None:
+        """Return the present version of a pipeline's file; ``None`` if it does not exist."""
+        return _version(self._path(pipeline_id))
 
-    def open(self, pipeline: str) -> Opened:
-        """The document and its version; ``InvalidPipeline`` if the file cannot be read as one."""
-        path = self._path(pipeline)
-        stamp = _stamp(path)
-        if stamp is None:
+    def open(self, pipeline_id: str) -> Opened:
+        """Read a pipeline; raise ``InvalidPipeline`` if its file does not hold one."""
+        path = self._path(pipeline_id)
+        # Before reading: if the file changes in between, the next save is refused instead of losing
+        # data.
+        version = _version(path)
+        if version is None:
             if os.path.lexists(path):
-                raise InvalidPipeline([Unreadable(f"{shown(str(path))} is not a file; remove it, or put one there")])
-            raise UnknownPipeline(f"There is no pipeline '{pipeline}' in {self.folder}; it may have been deleted.")
-        return Opened(read(path), stamp)
+                problem = Unreadable(f"{shown(str(path))} is not a regular file; remove it, or replace it by a file")
+                raise InvalidPipeline([problem])
+            raise UnknownPipeline(f"{self.folder} has no pipeline '{pipeline_id}'; it may have been deleted.")
+        return Opened(read(path), version)
 
-    def save(self, pipeline: str, document: Pipeline, over: FileVersion) -> FileVersion:
-        """Write the document over the version ``over``; its new version. ``Outdated`` if there is another by now."""
-        path = self._path(pipeline)
+    def save(self, pipeline_id: str, pipeline: Pipeline, over: FileVersion) -> FileVersion:
+        """Replace the version ``over`` and return the new one.
+
+        Raise ``Outdated`` if the file has another.
+        """
+        path = self._path(pipeline_id)
         with self._changing():
-            if _stamp(path) != over:
-                raise Outdated(f"The pipeline '{pipeline}' was changed or deleted elsewhere meanwhile.")
+            if _version(path) != over:
+                raise Outdated(f"The pipeline '{pipeline_id}' was changed or deleted elsewhere since it was opened.")
             self._refuse_outside(path)
-            write(path, document)
-            return _known_stamp(path)
+            write(path, pipeline)
+            version = _version(path)
+        if version is None:
+            raise SylvaError(f"{path} was removed right after it was written.")
+        return version
 
-    def create(self, document: Pipeline) -> str:
-        """Keep a new pipeline; its id, made from its name. Runs of one that was deleted are not taken for its own."""
+    def create(self, pipeline: Pipeline) -> str:
+        """Save a new pipeline and return its id, made from its name.
+
+        No run has used the id before.
+        """
         with self._changing():
-            pipeline = self._free_id(document.name)
-            write(self._path(pipeline), document)
-        return pipeline
+            pipeline_id = self._free_id(pipeline.name)
+            write(self._path(pipeline_id), pipeline)
+        return pipeline_id
 
-    def delete(self, pipeline: str) -> None:
+    def delete(self, pipeline_id: str) -> None:
         """Remove a pipeline; its runs stay."""
         with self._changing():
             try:
-                self._path(pipeline).unlink(missing_ok=True)
+                self._path(pipeline_id).unlink(missing_ok=True)
             except OSError as error:
                 raise SylvaError(f"The pipeline could not be deleted: {error.strerror}.") from error
 
-    def _path(self, pipeline: str) -> Path:
-        if not ID.fullmatch(pipeline):
-            raise UnknownPipeline("That cannot be the id of a pipeline.")
-        return self.folder / f"{pipeline}.json"
+    def _path(self, pipeline_id: str) -> Path:
+        if not ID.fullmatch(pipeline_id):
+            raise UnknownPipeline(f"{shown(pipeline_id)} is not the id of a pipeline; open one from the list.")
+        return self.folder / f"{pipeline_id}.json"
 
     def _free_id(self, name: str) -> str:
         plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-        wanted = re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")[:80] or "pipeline"
-        ids = (wanted if number == 1 else f"{wanted}_{number}" for number in count(1))
-        known = self._known_to_runs()
-        return next(each for each in ids if each not in known and not os.path.lexists(self._path(each)))
+        stem = re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")[:80] or "pipeline"
+        used = self._used_by_runs()
+        pipeline_id, number = stem, 1
+        while pipeline_id in used or os.path.lexists(self._path(pipeline_id)):
+            number += 1
+            pipeline_id = f"{stem}_{number}"
+        return pipeline_id
 
-    def _known_to_runs(self) -> set[str]:
-        """The pipelines that have runs, also those that were deleted; none if the run log cannot be read."""
+    def _used_by_runs(self) -> set[str]:
+        """Return the ids of pipelines that have runs, also of deleted ones.
+
+        None if the log cannot be read.
+        """
         if not self.workspace.database.exists():
             return set()
         try:
@@ -151,16 +158,16 @@ class Library:
             return set()
 
     def _refuse_outside(self, path: Path) -> None:
-        """A link must not make a save overwrite what is no pipeline of this workspace."""
+        """Raise if a link would make a save overwrite a file outside of this workspace."""
         if not path.resolve().is_relative_to(self.folder.resolve()):
             raise SylvaError(
-                f"{shown(str(path))} is a link to a file elsewhere, which is not written. "
-                "Put the file itself there, or duplicate the pipeline."
+                f"{shown(str(path))} is a link to a file outside of the workspace, which is not changed. "
+                "Replace the link by the file, or duplicate the pipeline."
             )
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """One change at a time, whichever process makes it."""
+        """Hold the lock that lets one process at a time change the folder."""
         self.workspace.create()
         try:
             with lock(self.folder / ".lock"):
@@ -169,37 +176,21 @@ class Library:
             raise SylvaError(f"The folder {self.folder} cannot be written: {error.strerror}.") from error
 
 
-def _about(path: Path) -> os.stat_result | None:
-    """What is known of a file; nothing if it is none: who opens a pipe waits for ever."""
-    try:
-        about = path.stat()
-    except OSError:
-        return None
-    return about if stat.S_ISREG(about.st_mode) else None
+def _version(path: Path) -> FileVersion | None:
+    """Return the version of a pipeline's file.
 
-
-def _stamp_of(about: os.stat_result) -> FileVersion:
-    return FileVersion(about.st_ino, about.st_size, about.st_mtime_ns)
-
-
-def _stamp(path: Path) -> FileVersion | None:
-    about = _about(path)
-    return _stamp_of(about) if about else None
-
-
-def _known_stamp(path: Path) -> FileVersion:
-    stamp = _stamp(path)
-    if stamp is None:
-        raise SylvaError(f"{path} is gone right after it was written.")
-    return stamp
+    A backup that links to it does not make another one of it.
+    """
+    version = FileVersion.of(path)
+    return version.content if version else None
 
 
 @lru_cache(maxsize=1000)
-def _entry(path: Path, stamp: FileVersion, touched: int) -> Entry:
-    """What the list shows; read once for each version of the file, and again when its permissions change."""
-    modified = stamp.modified / 1e9
+def _entry(path: Path, version: FileVersion) -> Entry:
+    """Return what the list shows; read once for each version of the file."""
+    modified = version.modified / 1e9
     try:
-        document = read(path)
+        pipeline = read(path)
     except InvalidPipeline as error:
-        return Entry(path.stem, path.stem, modified, fault=str(error))
-    return Entry(path.stem, document.name, modified, len(document.nodes))
+        return Entry(path.stem, path.stem, modified, problem=str(error))
+    return Entry(path.stem, pipeline.name, modified, len(pipeline.nodes))

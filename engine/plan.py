@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
 from engine.graph import PipelineGraph
-from engine.node_types import Branch, NodeParams, NodeType
-from engine.params import Types, params_of
+from engine.node_types import Branch, NodeParams, NodeType, NodeTypes
 from engine.pipeline import NodeSettings, Pipeline, PortRef
-from engine.sweeps import expand
+from engine.sweeps import ExpandedPipeline, expand
+from engine.validation import params_of
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -122,7 +122,7 @@ class Plan:
         return todo
 
 
-def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan:
+def make_plan(document: Pipeline, catalogue: NodeTypes, request: RunOptions) -> Plan:
     """Return the plan for a valid pipeline, its sweeps expanded.
 
     In the options, a node with a sweep stands for all its branches. Raise ``BadInput`` if they
@@ -131,16 +131,8 @@ def make_plan(document: Pipeline, catalogue: Types, request: RunOptions) -> Plan
     import networkx as nx
 
     expanded = expand(document, catalogue)
+    graph, wanted, force = _select(expanded, request)
     document = expanded.pipeline
-    to, start = expanded.up_to(request.to), expanded.copies_of(request.force_from)
-    nodes = PipelineGraph(document)
-    graph = nodes.graph
-    _must_exist(graph, to, "--to")
-    _must_exist(graph, start, "--from")
-    force = nodes.downstream(start)
-    wanted = nodes.upstream(to or force or graph)
-    if unreached := set(start) - wanted:
-        raise BadInput(f"--from {', '.join(sorted(unreached))}: --to {', '.join(request.to)} does not depend on it.")
     inputs = _inputs(document)
     position = {node: index for index, node in enumerate(document.nodes)}
     steps = {}
@@ -199,6 +191,25 @@ def cache_key(
     if any(branches):
         content["branches"] = [branch and asdict(branch) for branch in branches]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def check_requested_nodes(document: Pipeline, catalogue: NodeTypes, request: RunOptions) -> None:
+    """Raise ``BadInput`` if a valid document lacks a node that the request names."""
+    if request.to or request.force_from:
+        _select(expand(document, catalogue), request)
+
+
+def _select(expanded: ExpandedPipeline, request: RunOptions) -> tuple[nx.DiGraph[str], set[str], set[str]]:
+    """Return the graph of all nodes, the nodes to run, and those of them to run whatever is stored."""
+    to, start = expanded.up_to(request.to), expanded.copies_of(request.force_from)
+    nodes = PipelineGraph(expanded.pipeline)
+    _must_exist(nodes.graph, to, "--to")
+    _must_exist(nodes.graph, start, "--from")
+    force = nodes.downstream(start)
+    wanted = nodes.upstream(to or force or nodes.graph)
+    if unreached := set(start) - wanted:
+        raise BadInput(f"--from {', '.join(sorted(unreached))}: --to {', '.join(request.to)} does not depend on it.")
+    return nodes.graph, wanted, force
 
 
 def _must_exist(graph: nx.DiGraph[str], nodes: Collection[str], option: str) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
+PR_SET_NAME = 15
 MEMORY_SHARE = 0.9
 """Share of the machine's memory that one node may use, unless a limit is set."""
 
@@ -63,6 +64,11 @@ def die_with_parent(parent: int, kill_signal: int = signal.SIGKILL) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, kill_signal)
     if os.getppid() != parent:  # it ended before the kernel knew
         os._exit(1)
+
+
+def name_process(name: str) -> None:
+    """Set the name under which ``ps`` and ``top`` list this process and what it forks; 15 letters at most."""
+    ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode())
 
 
 def kill_group(leader: int) -> None:

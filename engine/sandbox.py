@@ -1,15 +1,17 @@
 """Call a function in a child process with limits, because the file it reads may come from anyone.
 
-A damaged Parquet file can make Arrow's C++ code end the whole process, and a small gzip file can hold terabytes. In a
-child process this costs one call: the caller gets ``BadInput`` with a clear message and goes on.
+A damaged Parquet file can make Arrow's C++ code end the whole process, and a small gzip file can
+hold terabytes. In a child process this costs one call: the caller gets ``BadInput`` with a clear
+message and continues.
 
 - ``call``    calls a function and returns its result
-- ``stream``  calls a generator function and yields its results, until a file ends the process
-- ``warm``    starts the server process early, so that the first call is quick too
+- ``stream``  calls a generator function and yields its results as they come
+- ``warm``    starts the server process early, so that the first call is fast too
 
-A server process loads the slow modules once and forks a child for each call, so that a call costs milliseconds. Child
-and caller talk through one socket in lines of JSON; an Arrow table travels as a memory file, which the caller maps.
-Nothing is unpickled. This protects from accidents and damaged files. It does not take away the child's rights.
+A server process loads the slow modules once and forks a child for each call, so that a call takes
+milliseconds. Child and caller exchange lines of JSON through one socket; an Arrow table is passed
+as a memory file, which the caller maps. Nothing is unpickled. This protects from accidents and
+damaged files. It does not restrict what the child may do: it has the rights of its user.
 """
 
 from __future__ import annotations
@@ -40,16 +42,18 @@ if TYPE_CHECKING:
 MEGABYTES = 2_000
 SECONDS = 60.0
 GRACE_SECONDS = 60.0
-"""The kernel ends a child after its time. A server that does not say so within this time is taken for lost."""
+"""The kernel ends a child when its time is over. A server that has not reported this after so many
+more seconds is considered lost."""
 STOP_SECONDS = 5.0
 """How long a caller that stops early waits for the child to clean up."""
+KILLED = "the process that read it was killed, perhaps because the machine ran out of memory"
 RESULT_BYTES = 1 << 30
 """Largest table that a call returns."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """What to call, for which file, and within which limits."""
+    """Describe what to call, for which file, and within which limits."""
 
     function: str
     """``module:function``. It returns JSON, or a pair of JSON and an Arrow table."""
@@ -66,21 +70,27 @@ class Call:
 
 
 def call(request: Call) -> Any:
-    """Return the function's result: JSON, or JSON and a table. ``BadInput`` if it refuses or does not survive."""
+    """Return the function's result: JSON, or a pair of JSON and a table.
+
+    Raise ``BadInput`` if the function refuses the file, exceeds a limit or crashes.
+    """
     results = list(stream(request))
     return results[-1]
 
 
 def stream(request: Call) -> Generator[Any, None, None]:
-    """Yield each result as it comes. ``BadInput`` if the function refuses or does not survive.
+    """Yield each result as it comes.
 
-    A caller that stops early stops the function as well: it gets ``Cancelled`` where it would give its next result.
+    Raise ``BadInput`` if the function refuses the file, exceeds a limit or crashes. A caller that
+    stops early also stops the function, which gets ``Cancelled`` at its next result.
     """
+    # The server may end between two calls, for example when memory runs out: try once more. Not
+    # after a first result, since the caller has already used it.
     for last_try in (False, True):
         try:
-            yield from _server.ask(request)
+            yield from _server.call(request)
             return
-        except _Lost as lost:
+        except _ServerLost as lost:
             if last_try or lost.answered:
                 raise SylvaError(
                     f"'{request.subject}' could not be read: the process that reads files ended."
@@ -97,7 +107,7 @@ def warm(imports: Sequence[str]) -> None:
 # The caller's side
 
 
-class _Lost(Exception):
+class _ServerLost(Exception):
     """The server ended before it reported the end of the child."""
 
     def __init__(self, *, answered: bool) -> None:
@@ -106,7 +116,7 @@ class _Lost(Exception):
 
 
 class _Server:
-    """The server process as its callers see it. Several threads may call at once."""
+    """Start the server process and send it requests. Several threads may call at the same time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -114,7 +124,10 @@ class _Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     def connect(self, request: Mapping[str, Any]) -> tuple[socket.socket, int]:
-        """Send a request to the server, started if need be; the socket of its answers and the child's error output."""
+        """Send a request to the server, which is started if necessary.
+
+        Return the socket of the answers, and the file descriptor of the child's error output.
+        """
         ours, theirs = socket.socketpair()
         errors = os.memfd_create("sylva-errors")
         with theirs:
@@ -131,15 +144,18 @@ class _Server:
         os.close(errors)
         raise SylvaError("The process that reads files could not be started.")
 
-    def ask(self, request: Call) -> Generator[Any, None, None]:
-        """Yield what the child answers; raise what became of it."""
-        asked = {
-            "function": request.function, "arguments": dict(request.arguments), "imports": list(request.imports),
-            "megabytes": request.megabytes, "seconds": request.seconds,
-        }  # fmt: skip
-        connection, errors = self.connect(asked)
+    def call(self, request: Call) -> Generator[Any, None, None]:
+        """Yield the results of the child. Raise ``BadInput`` or ``_ServerLost`` if it fails."""
+        message = {
+            "function": request.function,
+            "arguments": dict(request.arguments),
+            "imports": list(request.imports),
+            "megabytes": request.megabytes,
+            "seconds": request.seconds,
+        }
+        connection, errors = self.connect(message)
         answered = False
-        with connection, os.fdopen(errors, "rb") as error_output, _stopped_at_the_end(connection):
+        with connection, os.fdopen(errors, "rb") as error_output, _stop_child(connection):
             connection.settimeout(request.seconds + GRACE_SECONDS)
             for kind, value in _messages(connection):
                 match kind:
@@ -154,8 +170,8 @@ class _Server:
                         return
                     case "ended":
                         error_output.seek(0)
-                        raise _why_it_ended(request, value, error_output.read()[-10_000:])
-        raise _Lost(answered=answered)
+                        raise _error_of_exit(request, value, error_output.read()[-10_000:])
+        raise _ServerLost(answered=answered)
 
     def _running(self) -> socket.socket:
         if self._process is None or self._control is None or self._process.poll() is not None:
@@ -167,7 +183,8 @@ class _Server:
         self._stop()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            # -P: modules of the current folder must not be loaded. A session of its own: Ctrl-C is not for the server.
+            # -P: modules of the current folder must not be loaded. A new session: Ctrl-C in the
+            # terminal must not reach the server.
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "engine.sandbox", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -188,8 +205,8 @@ _server = _Server()
 
 
 @contextlib.contextmanager
-def _stopped_at_the_end(connection: socket.socket) -> Iterator[None]:
-    """Make the child stop when its caller leaves early, and give it a moment to clean up."""
+def _stop_child(connection: socket.socket) -> Iterator[None]:
+    """Stop the child when its caller leaves early, and give it a moment to clean up."""
     try:
         yield
     except BaseException:
@@ -202,7 +219,10 @@ def _stopped_at_the_end(connection: socket.socket) -> Iterator[None]:
 
 
 def _messages(connection: socket.socket) -> Iterator[tuple[str, Any]]:
-    """Yield kind and value of each line, until the other side has closed. A table is mapped, not copied."""
+    """Yield kind and value of each line until the other side closes the socket.
+
+    A table is mapped, not copied.
+    """
     unread, files = b"", []
     try:
         while True:
@@ -215,6 +235,7 @@ def _messages(connection: socket.socket) -> Iterator[tuple[str, Any]]:
                 message = json.loads(line)
                 value = message["value"]
                 if message.get("table"):
+                    # A file descriptor arrives before or with the line that it belongs to.
                     value = (value, _mapped(files.pop(0)))
                 yield message["kind"], value
     except (TimeoutError, ConnectionResetError):
@@ -225,6 +246,7 @@ def _messages(connection: socket.socket) -> Iterator[tuple[str, Any]]:
 
 
 def _mapped(handle: int) -> pa.Table:
+    """Map the table of a memory file, and close the descriptor: the mapping keeps the memory."""
     import pyarrow as pa
 
     try:
@@ -237,29 +259,36 @@ def _unreadable(request: Call, reason: str) -> BadInput:
     return BadInput(f"'{request.subject}' cannot be read: {reason}", field=request.field)
 
 
-def _why_it_ended(request: Call, code: int, error_output: bytes) -> BadInput:
+def _error_of_exit(request: Call, code: int, error_output: bytes) -> BadInput:
+    """Return the error for a child that ended without a message, by its exit code."""
     if code == -signal.SIGALRM:
         reason = f"it took longer than {request.seconds:g} seconds, so the file is probably damaged"
         return _unreadable(request, reason)
+    # C++ code ends the process when it gets no memory; Python never sees the exception.
     if b"bad_alloc" in error_output:
         return _unreadable(request, _too_large(request.megabytes))
     if code == -signal.SIGKILL:
-        reason = "the process that read it was killed, perhaps because the machine ran out of memory"
-        return _unreadable(request, reason)
+        return _unreadable(request, KILLED)
     return reader_crashed(request.subject, exit_text(code), request.field)
 
 
 def _too_large(megabytes: int) -> str:
-    return f"it needs more than {megabytes:,} MB of memory; use a smaller file, or one that is not damaged"
+    limit = f"{megabytes:,} MB of memory"
+    return f"it needs more than {limit}; use a smaller file, or one that is not damaged"
 
 
 # The server
 
 
 def _serve(control: socket.socket) -> None:
-    """Fork a child for each request; report to its caller how the child ended."""
+    """Fork a child for each request, and report to its caller how the child ended.
+
+    Return when the caller's process closes ``control``, which also happens when it ends.
+    """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a process with threads must not fork
     wait_passively()
+    # A child that ends writes into this pipe, so that one ``select`` waits for both: children and
+    # requests.
     wake, wake_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -280,8 +309,12 @@ def _serve(control: socket.socket) -> None:
 
 
 def _take_request(
-    connection: socket.socket, errors: int, control: socket.socket, children: dict[int, socket.socket]
+    connection: socket.socket,
+    errors: int,
+    control: socket.socket,
+    children: dict[int, socket.socket],
 ) -> None:
+    """Load the modules of one request and fork its child; without a function, only load them."""
     connection.settimeout(GRACE_SECONDS)
     request = json.loads(_read_line(connection))
     preload(request["imports"])
@@ -315,11 +348,13 @@ def _read_line(connection: socket.socket) -> bytes:
 
 
 def _report_ended(children: dict[int, socket.socket]) -> None:
+    """Send the exit code of every child that has ended to its caller."""
     while children:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
             return
-        with children.pop(pid) as connection, contextlib.suppress(OSError):  # the caller may be gone
+        # The caller may have closed its end.
+        with children.pop(pid) as connection, contextlib.suppress(OSError):
             _send(connection, "ended", os.waitstatus_to_exitcode(status))
 
 
@@ -337,7 +372,8 @@ def _answer(connection: socket.socket, request: dict[str, Any], errors: int) -> 
     module, _, name = request["function"].partition(":")
     try:
         result = getattr(import_module(module), name)(**request["arguments"])
-        with contextlib.closing(result if isinstance(result, Generator) else _single(result)) as results:
+        results = result if isinstance(result, Generator) else _single(result)
+        with contextlib.closing(results):
             for each in results:
                 _check_not_stopped(connection)
                 _send_result(connection, each)
@@ -349,10 +385,11 @@ def _answer(connection: socket.socket, request: dict[str, Any], errors: int) -> 
         _send(connection, "refused", {"message": error.message, "field": error.field})
     except MemoryError:
         _send(connection, "failed", _too_large(request["megabytes"]))
-    except Exception as error:  # a file from elsewhere may break a reader in any way
+    except Exception as error:  # a damaged file may break a reader in any way
         reason = (str(error) or type(error).__name__).splitlines()[0]
         is_memory = "bad_alloc" in reason or "malloc of size" in reason
-        _send(connection, "failed", _too_large(request["megabytes"]) if is_memory else reason[:300])
+        message = _too_large(request["megabytes"]) if is_memory else reason[:300]
+        _send(connection, "failed", message)
 
 
 def _single(result: Any) -> Generator[Any, None, None]:
@@ -360,16 +397,19 @@ def _single(result: Any) -> Generator[Any, None, None]:
 
 
 def _start_clock(request: dict[str, Any]) -> None:
-    """Have the kernel end this process if the next result takes too long, also while C code runs."""
+    """Have the kernel end this process if the next result takes too long, even in C code."""
     signal.setitimer(signal.ITIMER_REAL, request["seconds"])
 
 
 def _check_not_stopped(connection: socket.socket) -> None:
-    if select.select([connection], [], [], 0)[0]:  # the caller sends nothing more: only its end can be read
+    """Raise ``Cancelled`` if the caller has closed its end of the socket."""
+    # The caller sends nothing after the request, so that only the end of the stream can be read.
+    if select.select([connection], [], [], 0)[0]:
         raise Cancelled("The caller has stopped.")
 
 
 def _send_result(connection: socket.socket, result: Any) -> None:
+    """Send JSON, or JSON and a table: the table is written into a memory file for the caller."""
     if not isinstance(result, tuple):
         _send(connection, "result", result)
         return
@@ -379,7 +419,10 @@ def _send_result(connection: socket.socket, result: Any) -> None:
     if table.nbytes > RESULT_BYTES:
         raise MemoryError
     handle = os.memfd_create("sylva-table")
-    with pa.OSFile(f"/proc/self/fd/{handle}", "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+    with (
+        pa.OSFile(f"/proc/self/fd/{handle}", "wb") as sink,
+        pa.ipc.new_file(sink, table.schema) as writer,
+    ):
         writer.write_table(table.unify_dictionaries())
     line = json.dumps({"kind": "result", "value": value, "table": True}).encode() + b"\n"
     sent = socket.send_fds(connection, [line], [handle])

@@ -34,10 +34,10 @@ from engine.events import (
     SubtaskUpdate,
 )
 from engine.executors import Executor, NodeTask
-from engine.files import Files
 from engine.plan import Plan, PlannedNode, RunOptions, cache_key
 from engine.run_state import last_subtasks
 from engine.store import Artifact, CacheEntry, Store
+from engine.workspace import Files
 
 BACK_OFF_SECONDS = 1.0
 LONGEST_BACK_OFF = 60.0

@@ -1,70 +1,145 @@
-"""The process that owns a run, from its plan to its last word.
+"""The process that owns a run, from its plan to its last event.
 
-It is started by the command line or the app and lives on without them. It is given the run's locks;
-the kernel gives them back the moment it dies, so a run can be resumed at once and never has two supervisors.
+``python -m engine.supervisor`` is the process from which supervisors are forked; see
+``engine.supervisor_starter`` for how it is asked. A supervisor lives on without the process that
+asked for it. It holds the locks of its run: the kernel releases them the moment it dies, so a run
+can be resumed at once and never has two supervisors.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
-from engine.catalogue import load_catalog
 from engine.crash_points import SUPERVISOR, crash_point
 from engine.errors import SylvaError
 from engine.events import EventLog, LogEntry, RunFinished, RunRow, RunStarted, SubtaskUpdate
 from engine.executors import Executor
+from engine.executors.fork_server import preload
 from engine.executors.local import LocalExecutor
-from engine.handover import Order, receive_order
+from engine.node_types import load_catalog
 from engine.pipeline_file import parse
 from engine.plan import Plan, RunOptions, make_plan
-from engine.processes import ProcessId, end_leftover, identify, usable_memory, wait_passively
+from engine.processes import ProcessId, end_leftover, identify, name_process, usable_memory, wait_passively
 from engine.run_state import RunState, apply_events, last_subtasks, updates_left_behind
+from engine.run_summaries import RunPipelines, save_summary
 from engine.scheduler import Scheduler
 from engine.store import Artifact, Store
-from engine.summaries import summarise
+from engine.supervisor_starter import PRELOAD, SupervisorRequest, receive_request
 from engine.workspace import Workspace
 
+PROCESS_NAME = "sylva-run"
 UNBOUNDED_MEMORY = 1_000_000_000
 """Megabytes."""
 
 
-def supervise(workspace: Workspace, run: str, locks: Sequence[int]) -> str:
-    """Carry a run as far as it goes; how it ended. ``locks`` are given back then."""
-    # Node code must not find this process's threads multiplied by every library's own.
+def main() -> None:
+    """Fork a supervisor for each request that arrives on standard input, until it is closed."""
+    # Libraries read these when they are loaded. Node code must not find this process's threads
+    # multiplied by every library's own.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     wait_passively()
+    # Every supervisor needs these, so load them while there is no request yet.
+    node_types = load_catalog().values()
+    preload(["networkx"])
+    upcoming: list[str] = []
+    if PRELOAD in sys.argv[1:]:
+        upcoming = sorted({name for node_type in node_types for name in node_type.imports})
+    # The kernel collects supervisors that have ended.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(fileno=os.dup(sys.stdin.fileno())) as requests:
+        while True:
+            if upcoming and not select.select([requests], [], [], 0)[0]:
+                preload([upcoming.pop(0)])  # a request need not wait for all of them
+                continue
+            request = receive_request(requests)
+            if request is None:
+                return
+            if not os.fork():
+                requests.close()
+                _become_supervisor(request)
+            request.close()  # from here on the locks are the supervisor's alone
+
+
+def _become_supervisor(request: SupervisorRequest) -> NoReturn:
+    exit_code = 1
+    try:
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        name_process(PROCESS_NAME)
+        exit_code = supervise_from_request(request)
+    finally:
+        os._exit(exit_code)
+
+
+def supervise_from_request(request: SupervisorRequest) -> int:
+    """Supervise a run and return an exit code. Errors outside the nodes are written to its log."""
+    request.report(process=identify().to_dict())
+    try:
+        _redirect_streams(request.workspace.supervisor_log(request.run_id))
+        crash_point("run-received", "run")
+        return 0 if supervise(request.workspace, request.run_id, request.locks) == "done" else 1
+    except SylvaError as error:
+        print(error, file=sys.stderr, flush=True)
+    except Exception:
+        traceback.print_exc()
+    request.report(failed=True)
+    return 1
+
+
+def _redirect_streams(log: Path) -> None:
+    """Read nothing, and write to the log."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream, handle in ((0, nothing), (1, output), (2, output)):
+        os.dup2(handle, stream)
+    os.close(nothing)
+    os.close(output)
+
+
+def supervise(workspace: Workspace, run_id: str, locks: Sequence[int]) -> str:
+    """Take a run as far as it goes, release its locks, and return the state it ended in."""
     os.environ[SUPERVISOR] = str(os.getpid())
     with EventLog(workspace) as log:
-        row = log.run(run)
-    request = RunOptions.from_dict(row.request)
-    plan = make_plan(parse(row.document), load_catalog(), request)
+        row = log.run(run_id)
+    options = RunOptions.from_dict(row.request)
+    pipeline, pipelines = parse(row.document), RunPipelines()
+    pipelines.add(row.document, pipeline)
+    plan = make_plan(pipeline, load_catalog(), options)
     # Forked before anything is opened that a child should not share.
-    executor = _executor(workspace, request)
+    executor = _executor(workspace, options)
     try:
         with EventLog(workspace) as log:
-            return _carry_out(log, row, plan, request, executor, Store(workspace, run))
+            state = run_plan(log, row, plan, options, executor)
+            with contextlib.suppress(SylvaError):  # it is made when runs are listed
+                save_summary(log, pipelines, row.id)
+            return state
     finally:
         for lock in locks:
             os.close(lock)
         executor.close()
 
 
-def _executor(workspace: Workspace, request: RunOptions) -> Executor:
-    if request.executor is None:
-        return LocalExecutor(workspace, request.workers or len(os.sched_getaffinity(0)))
+def _executor(workspace: Workspace, options: RunOptions) -> Executor:
+    if options.executor is None:
+        return LocalExecutor(workspace, options.workers or len(os.sched_getaffinity(0)))
     from engine.executors.dask import DaskExecutor
 
-    return DaskExecutor(request.executor, request.workers)
+    return DaskExecutor(options.executor, options.workers)
 
 
-def _carry_out(log: EventLog, row: RunRow, plan: Plan, request: RunOptions, executor: Executor, store: Store) -> str:
+def run_plan(log: EventLog, row: RunRow, plan: Plan, options: RunOptions, executor: Executor) -> str:
+    """Run what earlier attempts have left of a plan; return the state it ended in."""
+    store = Store(log.workspace, row.id)
     events = log.events(row.id)
     before = apply_events(RunState(row.id, row.name, row.created), events)
     _end_leftovers(before)
@@ -74,16 +149,15 @@ def _carry_out(log: EventLog, row: RunRow, plan: Plan, request: RunOptions, exec
     outputs = {node: ports for node, ports in finished.items() if node not in todo}
     with log.together():
         _condense(log, row.id, events)
-        log.append(row.id, RunStarted(supervisor=identify(), todo=tuple(node for node in plan.steps if node in todo)))
+        left = tuple(node for node in plan.steps if node in todo)
+        log.append(row.id, RunStarted(supervisor=identify(), todo=left))
     # On a cluster only the worker that gets a node knows how much memory there is.
-    memory = usable_memory() if request.executor is None else UNBOUNDED_MEMORY
-    scheduler = Scheduler(plan, request, row.id, store, log, executor, outputs, memory)
-    _obey_signals(scheduler, executor)
+    memory = usable_memory() if options.executor is None else UNBOUNDED_MEMORY
+    scheduler = Scheduler(plan, options, row.id, store, log, executor, outputs, memory)
+    _handle_signals(scheduler, executor)
     state = scheduler.run()
     store.clear_scratch()
     log.append(row.id, RunFinished(state=state))
-    with contextlib.suppress(SylvaError):  # who lists the runs summarises it then
-        summarise(log, row.id)
     return state
 
 
@@ -97,7 +171,7 @@ def _condense(log: EventLog, run: str, events: Sequence[LogEntry]) -> None:
 
 
 def _end_leftovers(before: RunState) -> None:
-    """Workers die with their supervisor, but what they started might not have; nothing may run twice."""
+    """End what workers have started: the workers died with their supervisor, their children may not have."""
     for node in before.nodes.values():
         if node.state == "running" and node.process:
             end_leftover(ProcessId(**node.process))
@@ -111,37 +185,12 @@ def _finished(before: RunState, plan: Plan) -> dict[str, dict[str, Artifact]]:
     }
 
 
-def _obey_signals(scheduler: Scheduler, executor: Executor) -> None:
+def _handle_signals(scheduler: Scheduler, executor: Executor) -> None:
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: scheduler.cancel())
     # The end of the fork server must be noticed while waiting.
     signal.signal(signal.SIGCHLD, lambda *_: executor.wake())
 
 
-def obey(order: Order) -> int:
-    """Supervise a run; an exit code. What goes wrong outside the nodes is in its log."""
-    _speak_to(order.workspace.supervisor_log(order.run))
-    crash_point("run-received", "run")
-    try:
-        return 0 if supervise(order.workspace, order.run, order.locks) == "done" else 1
-    except SylvaError as error:
-        print(error, file=sys.stderr, flush=True)
-    except Exception:
-        traceback.print_exc()
-    return 1
-
-
-def _speak_to(log: Path) -> None:
-    log.parent.mkdir(parents=True, exist_ok=True)
-    handles = (os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-    for stream, handle in enumerate((handles[0], handles[1], handles[1])):
-        os.dup2(handle, stream)
-    for handle in handles:
-        os.close(handle)
-
-
 if __name__ == "__main__":
-    with socket.socket(fileno=os.dup(sys.stdin.fileno())) as line:
-        received = receive_order(line)
-    if received:
-        sys.exit(obey(received))
+    main()

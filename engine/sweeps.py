@@ -33,23 +33,13 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
+from engine.errors import BadSweep, InvalidPipeline, Problem
 from engine.graph import PipelineGraph
-from engine.node_types import MAX_LABEL, Branch, NodeType
-from engine.params import Types, node_problems, place_of, type_problem
-from engine.pipeline import (
-    MAX_BRANCHES,
-    MAX_EDGES,
-    MAX_NODES,
-    Edge,
-    Node,
-    Pipeline,
-    PortRef,
-    Range,
-    Sweep,
-    changed,
-)
-from engine.problems import BadSweep, InvalidPipeline, Problem
+from engine.node_types import MAX_LABEL, Branch, NodeType, NodeTypes
+from engine.pipeline import MAX_BRANCHES, MAX_EDGES, MAX_NODES, Edge, Node, Pipeline, PortRef, Range, Sweep
+from engine.pipeline_file import with_values
 from engine.text import shown
+from engine.validation import node_problems, path_of, type_problem
 
 LEADERBOARD = "leaderboard"
 MAX_PROBLEMS = 50
@@ -110,7 +100,7 @@ class ExpandedPipeline:
         return (*copies, self.leaderboard) if compared <= set(copies) else copies
 
 
-def expand(pipeline: Pipeline, catalog: Types) -> ExpandedPipeline:
+def expand(pipeline: Pipeline, catalog: NodeTypes) -> ExpandedPipeline:
     """Write out every branch, with a leaderboard behind them; raise ``InvalidPipeline`` if a sweep is wrong."""
     if not has_sweep(pipeline):
         return _as_it_is(pipeline)
@@ -121,7 +111,7 @@ def expand(pipeline: Pipeline, catalog: Types) -> ExpandedPipeline:
     return _Expander(compared, catalog, all_axes).expand(added)
 
 
-def expand_past(pipeline: Pipeline, catalog: Types) -> ExpandedPipeline:
+def expand_past(pipeline: Pipeline, catalog: NodeTypes) -> ExpandedPipeline:
     """Expand the pipeline of an old run; return it as it is where this version cannot expand it."""
     try:
         return expand(pipeline, catalog)
@@ -138,7 +128,7 @@ def has_sweep(pipeline: Pipeline) -> bool:
     return any(node.sweep is not None for node in pipeline.nodes.values())
 
 
-def axes_of(pipeline: Pipeline, catalog: Types) -> dict[str, tuple[str, ...]]:
+def axes_of(pipeline: Pipeline, catalog: NodeTypes) -> dict[str, tuple[str, ...]]:
     """Return the axes of each node, first ones first; nodes on a cycle are left out."""
     order = PipelineGraph(pipeline).order()
     position = {name: index for index, name in enumerate(order)}
@@ -155,13 +145,13 @@ def axes_of(pipeline: Pipeline, catalog: Types) -> dict[str, tuple[str, ...]]:
     return axes
 
 
-def has_evaluation(pipeline: Pipeline, catalog: Types, name: str) -> bool:
+def has_evaluation(pipeline: Pipeline, catalog: NodeTypes, name: str) -> bool:
     """Return whether a node below ``name`` evaluates its branches, so that they can be compared."""
     axes = axes_of(pipeline, catalog)
     return any(name in axes.get(ref.node, ()) for ref in _evaluations(pipeline, catalog))
 
 
-def _takes_many(pipeline: Pipeline, catalog: Types, ref: PortRef) -> bool:
+def _takes_many(pipeline: Pipeline, catalog: NodeTypes, ref: PortRef) -> bool:
     """Return whether the input takes many edges, so that branches meet there."""
     node_type = catalog.get(pipeline.nodes[ref.node].type) if ref.node in pipeline.nodes else None
     port = node_type.input(ref.port) if node_type else None
@@ -171,7 +161,7 @@ def _takes_many(pipeline: Pipeline, catalog: Types, ref: PortRef) -> bool:
 # The leaderboard
 
 
-def _with_leaderboard(pipeline: Pipeline, catalog: Types, axes: Axes) -> Pipeline:
+def _with_leaderboard(pipeline: Pipeline, catalog: NodeTypes, axes: Axes) -> Pipeline:
     """Add a node that compares those evaluations of branches that do not meet anywhere."""
     met = {edge.source for edge in pipeline.edges if _takes_many(pipeline, catalog, edge.target)}
     evaluations = [ref for ref in _evaluations(pipeline, catalog) if axes.get(ref.node)]
@@ -183,10 +173,10 @@ def _with_leaderboard(pipeline: Pipeline, catalog: Types, axes: Axes) -> Pipelin
     name = _free_name(LEADERBOARD, set(pipeline.nodes))
     edges = [Edge(source=ref, target=PortRef(name, port)) for ref in loose]
     nodes = {**pipeline.nodes, name: Node(type=node_type, label="Leaderboard")}
-    return changed(pipeline, nodes=nodes, edges=[*pipeline.edges, *edges])
+    return with_values(pipeline, nodes=nodes, edges=[*pipeline.edges, *edges])
 
 
-def _evaluations(pipeline: Pipeline, catalog: Types) -> Iterator[PortRef]:
+def _evaluations(pipeline: Pipeline, catalog: NodeTypes) -> Iterator[PortRef]:
     for name, node in pipeline.nodes.items():
         node_type = catalog.get(node.type)
         port = node_type.evaluation_output if node_type else None
@@ -194,7 +184,7 @@ def _evaluations(pipeline: Pipeline, catalog: Types) -> Iterator[PortRef]:
             yield PortRef(name, port.name)
 
 
-def _comparison_type(catalog: Types) -> tuple[str, str] | None:
+def _comparison_type(catalog: NodeTypes) -> tuple[str, str] | None:
     """Return a node type that compares many evaluations, and its input for them."""
     for node_type in catalog.values():
         for port in node_type.inputs:
@@ -209,7 +199,7 @@ def _comparison_type(catalog: Types) -> tuple[str, str] | None:
 class _Expander:
     """Copies the nodes of a pipeline along their axes, and connects the copies."""
 
-    def __init__(self, pipeline: Pipeline, catalog: Types, axes: Axes) -> None:
+    def __init__(self, pipeline: Pipeline, catalog: NodeTypes, axes: Axes) -> None:
         self.pipeline, self.catalog, self.axes = pipeline, catalog, axes
         swept = [name for name, node in pipeline.nodes.items() if node.sweep]
         self.values = {name: combinations(name, pipeline.nodes[name], catalog) for name in swept}
@@ -229,7 +219,7 @@ class _Expander:
                 if point:
                     values[copy] = self._values_at(name, point)
                     branches[copy] = self._branch(name, point)
-        pipeline = changed(self.pipeline, nodes=nodes, edges=list(self._edges()), layout={}, notes=())
+        pipeline = with_values(self.pipeline, nodes=nodes, edges=list(self._edges()), layout={}, notes=())
         copies = {name: tuple(ids.values()) for name, ids in self.ids.items()}
         return ExpandedPipeline(pipeline, copies, values, branches, leaderboard)
 
@@ -256,7 +246,7 @@ class _Expander:
         if own is not None:
             params = with_param_values(params, own)
         label = _one_line(f"{self._title(name)} {self._label(name, point)}")
-        return changed(node, ("nodes", name), params=params, label=label, sweep=None)
+        return with_values(node, ("nodes", name), params=params, label=label, sweep=None)
 
     def _values_at(self, name: str, point: Point) -> dict[str, Values]:
         """Return the values of each axis of a node at a point."""
@@ -328,7 +318,7 @@ def with_choices(sweep: Sweep | None, param: str, choice: Choice) -> Sweep:
     """Return the sweep with these values for a parameter; a new sweep is a grid."""
     sweep = sweep or Sweep()
     part = "random" if sweep.random else "grid"
-    return changed(sweep, **{part: {**getattr(sweep, part), param: choice}})
+    return with_values(sweep, **{part: {**getattr(sweep, part), param: choice}})
 
 
 def without_choices(sweep: Sweep | None, param: str) -> Sweep | None:
@@ -338,10 +328,10 @@ def without_choices(sweep: Sweep | None, param: str) -> Sweep | None:
     part, inside = "random" if sweep.random else "grid", f"{param}."
     choices = choices_of(sweep).items()
     rest = {name: choice for name, choice in choices if name != param and not name.startswith(inside)}
-    return changed(sweep, **{part: rest}) if rest else None
+    return with_values(sweep, **{part: rest}) if rest else None
 
 
-def combinations(name: str, node: Node, catalog: Types) -> list[Values]:
+def combinations(name: str, node: Node, catalog: NodeTypes) -> list[Values]:
     """Return the values of each branch, the last parameter changing fastest.
 
     Raise ``InvalidPipeline`` if the branches cannot be listed.
@@ -448,7 +438,7 @@ def _is_integer(node: Node, node_type: NodeType, name: str) -> bool:
         node_type.params.model_validate_json(json.dumps(params))
     except ValidationError as error:
         refused = [each for each in error.errors(include_url=False) if each["type"] in NOT_AN_INTEGER]
-        return any(".".join(map(str, place_of(each, params))) == name for each in refused)
+        return any(".".join(map(str, path_of(each, params))) == name for each in refused)
     except Exception:  # a validator is the code of another package
         return False
     return False
@@ -464,7 +454,7 @@ def _trial_value(choice: Choice) -> JsonValue:
 # Problems
 
 
-def sweep_problems(pipeline: Pipeline, catalog: Types) -> Iterator[Problem]:
+def sweep_problems(pipeline: Pipeline, catalog: NodeTypes) -> Iterator[Problem]:
     """Yield what is wrong with all sweeps together: too many branches, or nodes that must not run in a branch."""
     if not has_sweep(pipeline):
         return
@@ -478,7 +468,7 @@ def sweep_problems(pipeline: Pipeline, catalog: Types) -> Iterator[Problem]:
     yield from _size_problems(pipeline, axes, sizes)
 
 
-def _effect_problems(pipeline: Pipeline, catalog: Types, axes: Axes) -> Iterator[Problem]:
+def _effect_problems(pipeline: Pipeline, catalog: NodeTypes, axes: Axes) -> Iterator[Problem]:
     """Yield the nodes that write something: each branch would overwrite what the branch before wrote."""
     for name, own in axes.items():
         node_type = catalog.get(pipeline.nodes[name].type)
@@ -512,7 +502,7 @@ def _size_problems(pipeline: Pipeline, axes: Axes, sizes: Mapping[str, int]) -> 
             yield BadSweep(f"{message}. Give fewer values", node=next(iter(sizes)), field="sweep")
 
 
-def node_sweep_problems(name: str, node: Node, catalog: Types) -> Iterator[Problem]:
+def node_sweep_problems(name: str, node: Node, catalog: NodeTypes) -> Iterator[Problem]:
     """Yield what is wrong with the sweep of a node, else with the parameters of its branches."""
     try:
         branches = combinations(name, node, catalog)
@@ -521,7 +511,7 @@ def node_sweep_problems(name: str, node: Node, catalog: Types) -> Iterator[Probl
         return
     problems: dict[tuple[str | None, str], Problem] = {}
     for values in branches:
-        branch = changed(node, ("nodes", name), params=with_param_values(node.params, values), sweep=None)
+        branch = with_values(node, ("nodes", name), params=with_param_values(node.params, values), sweep=None)
         for problem in node_problems(name, branch, catalog):
             problem.field = _field_in_sweep(node, problem.field)
             problems.setdefault((problem.field, problem.message), problem)
@@ -541,7 +531,7 @@ def _field(sweep: Sweep, name: str) -> str:
     return f"sweep.{'random' if sweep.random else 'grid'}.{name}"
 
 
-def _shape_problems(name: str, node: Node, catalog: Types) -> Iterator[Problem]:
+def _shape_problems(name: str, node: Node, catalog: NodeTypes) -> Iterator[Problem]:
     """Yield what prevents listing the branches."""
     unknown, sweep = type_problem(name, node, catalog), node.sweep
     if unknown:

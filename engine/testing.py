@@ -1,7 +1,7 @@
-"""``check_node``: what every node type must satisfy, built in or a user's own.
+"""Check a node type, built in or of another package: the suite that every node type must pass.
 
-Without examples it checks the description; with ``inputs`` it also runs the node twice and checks what comes
-out: the promised ports and columns, values that survive the store, and the same bytes both times.
+def test_my_node(tmp_path):
+    check_node(NODE, tmp_path, {"table": table}, Params(columns=["age"]))
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from engine.files import Files
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port
 from engine.store import Artifact, Store
+from engine.text import listed
 from engine.values import VALUES, Table
-from engine.workspace import Workspace
+from engine.workspace import Files, Workspace
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 PORT_NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -26,50 +26,55 @@ PORT_NAME = re.compile(r"[a-z][a-z0-9_]*")
 def check_node(
     node_type: NodeType, folder: Path, inputs: Mapping[str, Any] | None = None, params: NodeParams | None = None
 ) -> None:
-    """Raise ``AssertionError`` with all that is wrong; ``folder`` is an empty place to run in."""
-    faults = [*_description_faults(node_type), *_param_faults(node_type.params)]
-    if inputs is not None and not faults:
-        faults = list(_run_faults(node_type, folder, inputs, params or node_type.params()))
-    assert not faults, f"Node type '{node_type.name}': " + "; ".join(faults)
+    """Raise ``AssertionError`` with everything that is wrong with a node type.
+
+    Without ``inputs`` only its description is checked. With them the node runs twice in ``folder``,
+    an empty folder. It must give the ports and columns that it promises, values that can be stored
+    and read back, and the same bytes both times.
+    """
+    problems = [*_description_problems(node_type), *_param_problems(node_type.params)]
+    if inputs is not None and not problems:
+        problems = list(_run_problems(node_type, folder, inputs, params or node_type.params()))
+    assert not problems, f"Node type '{node_type.name}': " + "; ".join(problems)
 
 
-def _description_faults(node_type: NodeType) -> Iterator[str]:
+def _description_problems(node_type: NodeType) -> Iterator[str]:
     if not NAME.fullmatch(node_type.name):
         yield f"the name '{node_type.name}' is not lower-case-with-dashes"
     if not node_type.title or not node_type.summary.endswith("."):
         yield "it needs a title, and a summary that is a sentence"
     if node_type.version < 1:
-        yield "its version begins at 1"
-    yield from _port_faults("input", node_type.inputs)
-    yield from _port_faults("output", node_type.outputs)
+        yield "its version must be 1 or more"
+    yield from _port_problems("input", node_type.inputs)
+    yield from _port_problems("output", node_type.outputs)
     for module in node_type.imports:
         if find_spec(module.partition(".")[0]) is None:
-            yield f"it wants the module '{module}', which is not installed"
+            yield f"it needs the module '{module}', which is not installed"
 
 
-def _port_faults(side: str, ports: tuple[Port, ...]) -> Iterator[str]:
+def _port_problems(side: str, ports: tuple[Port, ...]) -> Iterator[str]:
     names = [port.name for port in ports]
     if len(set(names)) != len(names):
         yield f"two {side} ports have the same name"
     for port in ports:
         if not PORT_NAME.fullmatch(port.name):
-            yield f"the {side} port name '{port.name}' is not a plain word"
+            yield f"the {side} port name '{port.name}' has other characters than lower-case letters, digits and '_'"
         if unknown := {port.type, *port.accepts} - set(VALUES):
-            yield f"the {side} port '{port.name}' has the unknown type {unknown}"
+            yield f"the {side} port '{port.name}' has an unknown type: {listed(sorted(unknown))}"
 
 
-def _param_faults(params: type[NodeParams]) -> Iterator[str]:
+def _param_problems(params: type[NodeParams]) -> Iterator[str]:
     for name, field in params.model_fields.items():
         if not field.title or not field.description:
-            yield f"the setting '{name}' needs a title and a description"
+            yield f"the parameter '{name}' needs a title and a description"
     json.dumps(params.model_json_schema())
     if not any(field.is_required() for field in params.model_fields.values()):
-        given = params()
-        if params.model_validate_json(given.model_dump_json()) != given:
-            yield "its default settings do not survive JSON"
+        defaults = params()
+        if params.model_validate_json(defaults.model_dump_json()) != defaults:
+            yield "its default parameters change when they are written to JSON and read back"
 
 
-def _run_faults(node_type: NodeType, folder: Path, inputs: Mapping[str, Any], params: NodeParams) -> Iterator[str]:
+def _run_problems(node_type: NodeType, folder: Path, inputs: Mapping[str, Any], params: NodeParams) -> Iterator[str]:
     first, values = _run(node_type, folder / "first", inputs, params)
     promised = {port.name for port in node_type.outputs}
     if set(values) != promised:
@@ -80,10 +85,10 @@ def _run_faults(node_type: NodeType, folder: Path, inputs: Mapping[str, Any], pa
         if output.digest != second[port].digest:
             yield f"its output '{port}' differs between two runs with the same inputs"
     if node_type.columns:
-        told = node_type.columns({port.name: _columns(inputs.get(port.name)) for port in node_type.inputs}, params)
-        for port in promised & set(told):
-            if isinstance(values[port], Table) and told[port] not in (None, values[port].columns):
-                yield f"the columns it foretells for '{port}' are not those it gave"
+        columns = node_type.columns({port.name: _columns(inputs.get(port.name)) for port in node_type.inputs}, params)
+        for port in promised & set(columns):
+            if isinstance(values[port], Table) and columns[port] not in (None, values[port].columns):
+                yield f"the columns it promises for '{port}' are not those it gave"
 
 
 def _columns(value: Any) -> Columns | None:
@@ -96,8 +101,10 @@ def _run(
     workspace = Workspace(folder).create()
     checkpoint = folder / "checkpoint"
     checkpoint.mkdir()
-    many = {port: given for port, given in inputs.items() if isinstance(given, list)}
-    sources = {port: [f"{port}{index}" for index in range(len(given))] for port, given in many.items()}
+    sources = {}
+    for port, value in inputs.items():
+        if isinstance(value, list):
+            sources[port] = [f"{port}{index}" for index in range(len(value))]
     context = NodeContext(
         node=node_type.name, key="0" * 64, files=Files(folder), checkpoint=checkpoint, sources=sources
     )

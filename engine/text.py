@@ -1,9 +1,10 @@
 """Turn values into the text of messages, tables and screens.
 
 - ``duration``, ``clock``, ``size``, ``counted``  a time span, a moment, bytes, ``3 rows``
-- ``shown``, ``listed``, ``suggest``  a value in a message, a list of names, ``did you mean 'table'?``
+- ``cell``          a value in a table
+- ``shown``, ``listed``, ``suggest``  a value, a list of names, ``did you mean 'table'?``
 - ``readable``      text from outside with control characters spelled out
-- ``explain``       what pydantic found, as a sentence
+- ``explain``       an error of pydantic as a sentence
 - ``failure_line``  which node failed, in which field, and why
 """
 
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import shutil
 import time
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,9 +20,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-    from engine.workspace import Workspace
-
-LITTLE_SPACE = 100_000
 LONGEST_SHOWN = 80
 HIDDEN = ("Cc", "Cf", "Cs")
 """Unicode categories that are spelled out: control characters, which a terminal obeys; format
@@ -67,11 +64,20 @@ def counted(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {noun}"
 
 
+def cell(value: Any) -> str:
+    """Return a value as a table shows it."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.0f}"
+    return str(value)
+
+
 # Values and names inside a message
 
 
 def shown(value: object) -> str:
-    """Return a value as a message shows it: short, quoted if it is text, control characters escaped."""
+    """Return a value for a message: short, text in quotes, control characters escaped."""
     match value:
         case str():
             return repr(value if len(value) <= LONGEST_SHOWN else f"{value[:LONGEST_SHOWN]}…")
@@ -107,9 +113,9 @@ def listed(names: Iterable[object], most: int = 5) -> str:
 
 
 def readable(text: str, longest: int | None = None) -> str:
-    """Return ``text`` with every character that cannot be seen spelled out, but for spaces, tabs and new lines.
+    """Return ``text`` with every invisible character spelled out, such as ``\\x1b``.
 
-    Text longer than ``longest`` is cut.
+    Spaces, tabs and new lines stay. Text longer than ``longest`` is cut.
     """
     if longest is not None and len(text) > longest:
         text = text[:longest] + " …"
@@ -124,7 +130,7 @@ def _visible(character: str) -> str:
     return ascii(character)[1:-1]
 
 
-# What pydantic found
+# Errors of pydantic
 
 
 _WHOLE_NUMBER = ("{value} is not a whole number", "give a whole number")
@@ -136,10 +142,11 @@ _CHOICE = ("{value} is not one of the choices", "give {expected}")
 _NOT_FINITE = ("the number is not finite", "give an ordinary number")
 
 _EXPLANATIONS: Mapping[str, tuple[str, str]] = {
+    # For each error type of pydantic what is wrong and how to fix it, with values of the error.
     "missing": ("it is missing", "add it"),
-    "extra_forbidden": ("there is no such field", "remove it"),
+    "extra_forbidden": ("this field does not exist", "remove it"),
     "string_type": ("{value} is not text", "give text in quotes"),
-    "string_unicode": ("the text holds half a character", "remove it"),
+    "string_unicode": ("the text has half a character", "remove it"),
     "string_too_long": ("the text is too long", "give at most {max_length} characters"),
     "string_too_short": ("the text is too short", "give {min_length} or more characters"),
     "string_pattern_mismatch": ("{value} does not have the right form", "give text that matches {pattern}"),
@@ -173,26 +180,31 @@ _EXPLANATIONS: Mapping[str, tuple[str, str]] = {
 
 
 def explain(errors: Sequence[ErrorDetails]) -> str:
-    """What pydantic found at one place, in plain words; several errors are the branches of a union."""
-    said = list(dict.fromkeys(_what_and_how(error) for error in errors))
-    if len(said) == 1:
-        return "; ".join(part for part in said[0] if part)
-    return f"{shown(errors[0]['input'])} does not fit; " + ", or ".join(how or what for what, how in said)
+    """Return what is wrong with one value, and how to fix it: ``0 is too small; give 1 or more``.
+
+    Several errors come from a union: each says what one of its members would need.
+    """
+    reasons = list(dict.fromkeys(_what_and_how(error) for error in errors))
+    if len(reasons) == 1:
+        return "; ".join(part for part in reasons[0] if part)
+    return f"{shown(errors[0]['input'])} does not fit; " + ", or ".join(how or what for what, how in reasons)
 
 
 def _what_and_how(error: ErrorDetails) -> tuple[str, str]:
-    value, facts = shown(error["input"]), error.get("ctx", {})
+    """Return what is wrong, and how to fix it."""
+    value, context = shown(error["input"]), error.get("ctx", {})
     if error["type"] in _EXPLANATIONS:
         what, how = _EXPLANATIONS[error["type"]]
-        numbers = {name: _plain(fact) for name, fact in facts.items()}
+        numbers = {name: _plain(number) for name, number in context.items()}
         return what.format(value=value, **numbers), how.format(**numbers)
     if error["type"] in ("value_error", "assertion_error"):
-        return str(facts["error"]), ""
+        return str(context["error"]), ""
     return f"{value} does not fit", error["msg"].replace("Input should be", "give").removesuffix(".")
 
 
-def _plain(fact: object) -> object:
-    return int(fact) if isinstance(fact, float) and fact.is_integer() else fact
+def _plain(number: object) -> object:
+    """Return 30.0 as 30."""
+    return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
 # Failures
@@ -202,12 +214,3 @@ def failure_line(node: str, error: Mapping[str, Any]) -> str:
     """Return which node failed, in which field, and why."""
     where = f"Node '{node}', field '{error['field']}'" if error.get("field") else f"Node '{node}'"
     return f"{where}: {error['message']}"
-
-
-def last_words(workspace: Workspace, run: str) -> str:
-    """Return the last line a supervisor wrote about itself; empty if nothing went wrong."""
-    if shutil.disk_usage(workspace.root).free < LITTLE_SPACE:  # then it could not write any
-        return f"the disk is full; free some space at {workspace.root}."
-    log = workspace.supervisor_log(run)
-    lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
-    return next((line for line in reversed(lines) if line.strip()), "")

@@ -1,199 +1,331 @@
-"""Whether a document's types, parameters and edges fit together: one set of rules for canvas, forms and command line.
+"""Find the problems of a pipeline: one set of rules for the canvas, the forms and the command line.
 
-- ``find_problems``         everything that is wrong with a document, at once
-- ``find_source_problems``  what is wrong outside of it: files that are not there, columns that nodes below them lack
-- ``params_of``             a node's parameters as its type's model (from ``params``)
-- ``check_connect``, ``can_connect``  whether one more edge may be drawn
-- ``connection_rules``      the rules for edges as plain data, for a canvas
-- ``columns_at``            the columns each output will have, as far as they are known before a run
+- ``find_problems``         everything that is wrong with the pipeline itself, at once
+- ``find_source_problems``  files that cannot be read, and columns that nodes further down miss
+- ``params_of``, ``load_params``  a node's parameters, checked by its type's model
+- ``check_connect``, ``can_connect``  whether an edge may be added
+- ``connection_rules``      the rules for edges as plain data, for the canvas
+- ``columns_at``            the columns of each output, as far as they are known before a run
+- ``columns_for``           the columns that the form of a node offers
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
-from engine.errors import BadInput
-from engine.files import Files
-from engine.graph import PipelineGraph
-from engine.node_types import OUTSIDE, Column, Columns, NodeParams, NodeType, Port
-from engine.params import Types, load_params, node_problems, params_of, type_problem, unknown_node
-from engine.pipeline import Edge, Node, Pipeline, PortRef, changed
-from engine.problems import (
+from pydantic import ValidationError
+
+from engine.errors import (
     BadColumns,
+    BadInput,
+    BadParam,
     BadSource,
     Cycle,
     DuplicateEdge,
     InvalidPipeline,
     MissingInput,
+    MissingParam,
     PortTaken,
     Problem,
     SelfEdge,
     TypeMismatch,
+    UnknownNode,
+    UnknownParam,
     UnknownPort,
+    UnknownType,
 )
-from engine.sweeps import combinations, node_sweep_problems, sweep_problems, with_param_values
-from engine.text import listed, suggest
+from engine.graph import PipelineGraph
+from engine.node_types import SOURCE_COLUMNS, Column, Columns, NodeParams, NodeType, NodeTypes, Port
+from engine.pipeline import Edge, Node, Pipeline, PortRef
+from engine.pipeline_file import with_values
+from engine.text import explain, listed, shown, suggest
 
-__all__ = [
-    "Types",
-    "can_connect",
-    "check_connect",
-    "columns_at",
-    "connection_rules",
-    "find_problems",
-    "find_source_problems",
-    "params_of",
-    "unknown_node",
-]
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
+    from engine.workspace import Files
 
-def find_problems(document: Pipeline, catalogue: Types) -> list[Problem]:
-    """Everything that is wrong with the document itself; an empty list means that it can run."""
-    problems = [problem for name, node in document.nodes.items() for problem in _node_problems(name, node, catalogue)]
-    wiring = _Wiring(document, catalogue)
-    for edge in document.edges:
-        problems += wiring.faults(edge)
-        wiring.add(edge)
-    return [
-        *problems,
-        *_missing_inputs(document, catalogue),
-        *_cycles(document),
-        *sweep_problems(document, catalogue),
-    ]
+REMEMBERED_PARAMS = 2048
+"""How many valid parameters are remembered; they never change."""
+MAX_LISTED = 12
+"""How many fields, ports or nodes a message lists."""
+
+Skip = Callable[[NodeType, NodeParams], bool]
+"""Returns whether the source of a node need not be checked."""
 
 
-def _node_problems(name: str, node: Node, catalogue: Types) -> Iterator[Problem]:
-    """What is wrong with a node by itself; one with a sweep is judged by each of its branches."""
-    return node_sweep_problems(name, node, catalogue) if node.sweep else node_problems(name, node, catalogue)
+def find_problems(pipeline: Pipeline, catalog: NodeTypes) -> list[Problem]:
+    """Return everything that is wrong with the pipeline itself; it can run if that is nothing.
+
+    Checked are the type and the parameters of each node, the edges, inputs that are not connected,
+    cycles and sweeps. Nothing outside of the pipeline is read: see ``find_source_problems``.
+    """
+    # Imported here: ``engine.sweeps`` checks the parameters of each branch by this module.
+    from engine.sweeps import node_sweep_problems, sweep_problems
+
+    problems: list[Problem] = []
+    for name, node in pipeline.nodes.items():
+        # A node with a sweep is checked in each of its branches.
+        rule = node_sweep_problems if node.sweep else node_problems
+        problems += rule(name, node, catalog)
+    edges = EdgeChecker(pipeline, catalog)
+    for edge in pipeline.edges:
+        problems += edges.problems_of(edge)
+        edges.add(edge)
+    problems += _missing_inputs(pipeline, catalog)
+    problems += _cycles(pipeline)
+    problems += sweep_problems(pipeline, catalog)
+    return problems
 
 
-AnyParams = Callable[[NodeType, NodeParams], bool]
+# Parameters
 
 
-def _none(node_type: NodeType, params: NodeParams) -> bool:
+def params_of(pipeline: Pipeline, catalog: NodeTypes, node_id: str) -> NodeParams:
+    """Return the parameters of a node, with the defaults of those that are not set.
+
+    Raise ``InvalidPipeline`` if the node does not exist, its type is not installed or a value does
+    not fit.
+    """
+    node = pipeline.nodes.get(node_id)
+    if node is None:
+        raise InvalidPipeline([unknown_node(node_id, pipeline)])
+    return load_params(node_id, node, catalog)
+
+
+def load_params(name: str, node: Node, catalog: NodeTypes) -> NodeParams:
+    """Return the parameters of a node, whether or not it is part of a pipeline.
+
+    Raise ``InvalidPipeline`` with one problem for each field that is wrong; ``name`` is the node
+    they name.
+    """
+    unknown_type = type_problem(name, node, catalog)
+    if unknown_type:
+        raise InvalidPipeline([unknown_type])
+    node_type = catalog[node.type]
+    problems: list[Problem]
+    try:
+        # From JSON: only from there strict parameters take a list for a tuple, or text for a date.
+        return _validated(node_type.params, json.dumps(node.params))
+    except ValidationError as error:
+        problems = _params_problems(name, node, node_type, error.errors(include_url=False))
+    except BadInput as error:
+        problems = [BadParam(error.message, node=name, field=error.field)]
+    except Exception as error:  # the validators are code of the package that has the node type
+        problems = [BadParam(f"its fields could not be checked ({type(error).__name__}: {error})", node=name)]
+    raise InvalidPipeline(problems)
+
+
+@lru_cache(REMEMBERED_PARAMS)
+def _validated(model: type[NodeParams], text: str) -> NodeParams:
+    """Validate parameters once for each process: checks and plans ask for the same again."""
+    return model.model_validate_json(text)
+
+
+def node_problems(name: str, node: Node, catalog: NodeTypes) -> Iterator[Problem]:
+    """Yield what is wrong with a node's type and parameters, without its sweep."""
+    try:
+        load_params(name, node, catalog)
+    except InvalidPipeline as error:
+        yield from error.problems
+
+
+def type_problem(name: str, node: Node, catalog: NodeTypes) -> UnknownType | None:
+    """Return the problem of a node type that is not installed, or ``None``."""
+    if node.type in catalog:
+        return None
+    near = suggest(node.type, catalog, "`sylva nodes` lists those that are installed")
+    return UnknownType(f"the node type {shown(node.type)} is not installed; {near}", node=name, field="type")
+
+
+def unknown_node(name: str, pipeline: Pipeline, edge: tuple[str, str] | None = None) -> UnknownNode:
+    """Return the problem of naming a node that does not exist."""
+    near = suggest(name, pipeline.nodes, "add it, or name a node that exists")
+    return UnknownNode(f"the node {shown(name)} does not exist; {near}", node=name if edge else None, edge=edge)
+
+
+def _params_problems(name: str, node: Node, node_type: NodeType, errors: list[ErrorDetails]) -> list[Problem]:
+    """Return one problem for each path in the parameters.
+
+    A union gives several errors for the same path.
+    """
+    by_path: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
+    for error in errors:
+        by_path.setdefault(path_of(error, node.params), []).append(error)
+    return [_param_problem(name, node_type, path, at_path) for path, at_path in by_path.items()]
+
+
+def path_of(error: ErrorDetails, params: Any) -> tuple[str | int, ...]:
+    """Return where in ``params`` an error of pydantic is.
+
+    The location that pydantic gives has also the names of the union members it tried; they are left
+    out.
+    """
+    path: list[str | int] = []
+    for step in error["loc"]:
+        try:
+            params = params[step]
+        except (LookupError, TypeError):
+            continue  # the name of a union member
+        path.append(step)
+    return (*path, error["loc"][-1]) if error["type"] == "missing" else tuple(path)
+
+
+def _param_problem(name: str, node_type: NodeType, path: tuple[str | int, ...], errors: list[ErrorDetails]) -> Problem:
+    field = ".".join(map(str, path)) or None
+    match errors[0]["type"]:
+        case "missing":
+            return MissingParam("it needs a value; add one", node=name, field=field)
+        case "extra_forbidden":
+            known = list(node_type.params.model_fields) if len(path) == 1 else []
+            otherwise = f"its fields are {listed(known, MAX_LISTED)}" if known else "remove it"
+            near = suggest(str(path[-1]), known, otherwise)
+            return UnknownParam(f"'{node_type.name}' has no such field; {near}", node=name, field=field)
+    return BadParam(explain(errors), node=name, field=field)
+
+
+# What nodes read from outside
+
+
+def _skip_none(node_type: NodeType, params: NodeParams) -> bool:
     return False
 
 
-def find_source_problems(document: Pipeline, catalogue: Types, files: Files, skip: AnyParams = _none) -> list[Problem]:
-    """What is wrong with the things that nodes read from outside, and with the columns that come of them.
+def find_source_problems(
+    pipeline: Pipeline, catalog: NodeTypes, files: Files, skip: Skip = _skip_none
+) -> list[Problem]:
+    """Return what is wrong with files and models that nodes read, and with their columns.
 
-    Each branch of a sweep is looked at. Nodes with other problems are passed over; of those of which ``skip``
-    says that they need not be looked at, nothing is learned.
+    Every branch of a sweep is checked. Nodes with other problems are left out. The source of a node
+    for which ``skip`` returns true is not read, so its columns stay unknown.
     """
-    flow = _Flow(document, catalogue, files, skip, every_branch=True)
-    problems = [*_outside_problems(document, catalogue, files, skip), *flow.problems]
-    return list({(one.node, one.field, one.message): one for one in problems}.values())
+    columns = ColumnPropagation(pipeline, catalog, files, skip, every_branch=True)
+    problems = [*_source_problems(pipeline, catalog, files, skip), *columns.problems]
+    # Branches of a sweep often have the same problem.
+    return list({(problem.node, problem.field, problem.message): problem for problem in problems}.values())
 
 
-def _outside_problems(document: Pipeline, catalogue: Types, files: Files, skip: AnyParams) -> Iterator[Problem]:
-    for name, node in document.nodes.items():
-        if node.type not in catalogue or catalogue[node.type].check is None:
+def _source_problems(pipeline: Pipeline, catalog: NodeTypes, files: Files, skip: Skip) -> Iterator[Problem]:
+    for name, node in pipeline.nodes.items():
+        node_type = catalog.get(node.type)
+        if node_type is None or node_type.check is None:
             continue
-        for params in _all_params(name, node, catalogue):
-            if not skip(catalogue[node.type], params):
-                for fault in _source_faults(catalogue[node.type], params, files):
-                    yield BadSource(fault.message, node=name, field=fault.field)
+        for params in _params_of_branches(name, node, catalog):
+            if not skip(node_type, params):
+                for error in _check_source(node_type, params, files):
+                    yield BadSource(error.message, node=name, field=error.field)
 
 
-def _all_params(name: str, node: Node, catalogue: Types) -> list[NodeParams]:
-    """The node's parameters in each of its branches; none if they cannot be used."""
+def _params_of_branches(name: str, node: Node, catalog: NodeTypes) -> list[NodeParams]:
+    """Return the node's parameters in each of its branches; nothing if they have problems."""
+    from engine.sweeps import combinations, with_param_values
+
     try:
         if node.sweep is None:
-            return [load_params(name, node, catalogue)]
-        values = combinations(name, node, catalogue)
-        params = [with_param_values(node.params, each) for each in values]
-        return [load_params(name, changed(node, params=each, sweep=None), catalogue) for each in params]
+            return [load_params(name, node, catalog)]
+        params = [with_param_values(node.params, values) for values in combinations(name, node, catalog)]
+        return [load_params(name, with_values(node, params=each, sweep=None), catalog) for each in params]
     except InvalidPipeline:
         return []
 
 
-def _source_faults(node_type: NodeType, params: NodeParams, files: Files) -> list[BadInput]:
+def _check_source(node_type: NodeType, params: NodeParams, files: Files) -> list[BadInput]:
     try:
         return list(node_type.check(params, files)) if node_type.check else []
     except BadInput as error:
         return [error]
-    except Exception as error:  # a check is a package's own code; its failure is a finding like any other
-        return [BadInput(f"its source could not be looked at ({type(error).__name__}: {error}); check it")]
+    except Exception as error:  # the check is code of the package that has the node type
+        return [BadInput(f"its source could not be checked ({type(error).__name__}: {error})")]
 
 
 # Edges
 
 
-def check_connect(document: Pipeline, catalogue: Types, edge: Edge) -> None:
-    """Raise the ``Problem`` that speaks against adding ``edge``, if there is one."""
+def check_connect(pipeline: Pipeline, catalog: NodeTypes, edge: Edge) -> None:
+    """Raise the ``Problem`` that adding ``edge`` to the pipeline would cause, if there is one.
+
+    The rules are those of ``find_problems``, so an edge that may be added never makes a pipeline
+    invalid.
+    """
     for end in (edge.source, edge.target):
-        node = document.nodes.get(end.node)
-        unknown_type = type_problem(end.node, node, catalogue) if node else None
+        node = pipeline.nodes.get(end.node)
+        unknown_type = type_problem(end.node, node, catalog) if node else None
         if unknown_type:
             raise unknown_type
-    wiring = _Wiring(document, catalogue)
-    for present in document.edges:
-        wiring.add(present)
-    for problem in wiring.faults(edge):
+    edges = EdgeChecker(pipeline, catalog)
+    for present in pipeline.edges:
+        edges.add(present)
+    for problem in edges.problems_of(edge):
         raise problem
-    _check_stays_acyclic(document, edge)
+    _check_stays_acyclic(pipeline, edge)
 
 
-def can_connect(document: Pipeline, catalogue: Types, edge: Edge) -> bool:
-    """Whether ``edge`` may be added."""
+def can_connect(pipeline: Pipeline, catalog: NodeTypes, edge: Edge) -> bool:
+    """Return whether ``edge`` may be added."""
     try:
-        check_connect(document, catalogue, edge)
+        check_connect(pipeline, catalog, edge)
     except Problem:
         return False
     return True
 
 
-def connection_rules(catalogue: Types) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """For each node type its ports: an output may be plugged into an input that ``accepts`` its type."""
-    return {
-        node_type.name: {
-            "inputs": [
-                {
-                    "name": port.name,
-                    "title": port.title or port.name,
-                    "type": port.type,
-                    "accepts": [port.type, *port.accepts],
-                    "many": port.many,
-                    "required": port.required,
-                }
-                for port in node_type.inputs
-            ],
-            "outputs": [
-                {"name": port.name, "title": port.title or port.name, "type": port.type} for port in node_type.outputs
-            ],
+def connection_rules(catalog: NodeTypes) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Return the ports of each node type as plain data.
+
+    An output may be connected to an input that ``accepts`` its type. The canvas needs these rules
+    to refuse an edge while it is drawn; ``check_connect`` applies the same ones.
+    """
+    rules: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for node_type in catalog.values():
+        rules[node_type.name] = {
+            "inputs": [_input_rule(port) for port in node_type.inputs],
+            "outputs": [_port_rule(port) for port in node_type.outputs],
         }
-        for node_type in catalogue.values()
-    }
+    return rules
 
 
-class _Wiring:
-    """A document's edges taken up one by one, and the rules for the next."""
+def _port_rule(port: Port) -> dict[str, Any]:
+    return {"name": port.name, "title": port.title or port.name, "type": port.type}
 
-    def __init__(self, document: Pipeline, catalogue: Types) -> None:
-        self.document = document
-        self.types = {name: catalogue.get(node.type) for name, node in document.nodes.items()}
+
+def _input_rule(port: Port) -> dict[str, Any]:
+    accepts = [port.type, *port.accepts]
+    return {**_port_rule(port), "accepts": accepts, "many": port.many, "required": port.required}
+
+
+class EdgeChecker:
+    """Checks one edge after the other, each against those that were added before it.
+
+    An edge must connect an output of one node to an input of another. The input must exist, accept
+    the type of the output, and be free unless it takes many edges.
+    """
+
+    def __init__(self, pipeline: Pipeline, catalog: NodeTypes) -> None:
+        self.pipeline = pipeline
+        self.types = {name: catalog.get(node.type) for name, node in pipeline.nodes.items()}
         self.sources: dict[PortRef, list[PortRef]] = {}
 
     def add(self, edge: Edge) -> None:
-        """Take the edge up, whether or not it fits."""
+        """Add the edge, whether or not it has problems."""
         self.sources.setdefault(edge.target, []).append(edge.source)
 
-    def faults(self, edge: Edge) -> Iterator[Problem]:
-        """What speaks against the edge, given those taken up before it."""
-        strangers = [end.node for end in (edge.source, edge.target) if end.node not in self.document.nodes]
-        for name in dict.fromkeys(strangers):
-            yield unknown_node(name, self.document, edge.names)
-        if strangers:
-            return
-        if edge.source.node == edge.target.node:
+    def problems_of(self, edge: Edge) -> Iterator[Problem]:
+        """Yield what is wrong with the edge, next to those added so far."""
+        unknown = [end.node for end in (edge.source, edge.target) if end.node not in self.pipeline.nodes]
+        if unknown:
+            for name in dict.fromkeys(unknown):
+                yield unknown_node(name, self.pipeline, edge.names)
+        elif edge.source.node == edge.target.node:
             message = f"it leads from node '{edge.source.node}' to itself; connect two different nodes"
             yield SelfEdge(message, node=edge.source.node, edge=edge.names)
-            return
-        yield from self._port_faults(edge)
-        yield from self._occupied(edge)
+        else:
+            yield from self._port_problems(edge)
+            yield from self._occupied(edge)
 
-    def _port_faults(self, edge: Edge) -> Iterator[Problem]:
+    def _port_problems(self, edge: Edge) -> Iterator[Problem]:
         source_type, target_type = self.types[edge.source.node], self.types[edge.target.node]
         output = source_type.output(edge.source.port) if source_type else None
         entry = target_type.input(edge.target.port) if target_type else None
@@ -208,152 +340,201 @@ class _Wiring:
         present = self.sources.get(edge.target, [])
         target_type = self.types[edge.target.node]
         entry = target_type.input(edge.target.port) if target_type else None
-        node, field = edge.target
+        node, port = edge.target
         if edge.source in present:
-            yield DuplicateEdge("it is there already; remove one of the two", node=node, field=field, edge=edge.names)
+            message = "this edge exists already; remove one of the two"
+            yield DuplicateEdge(message, node=node, field=port, edge=edge.names)
         elif present and entry and not entry.many:
-            message = (
-                f"the input '{field}' of '{node}' takes one edge and has {present[0]} already; remove that one first"
-            )
-            yield PortTaken(message, node=node, field=field, edge=edge.names)
+            message = f"the input '{port}' of '{node}' takes one edge and has {present[0]}; remove that edge first"
+            yield PortTaken(message, node=node, field=port, edge=edge.names)
 
 
 def _unknown_port(edge: Edge, end: PortRef, side: str, ports: Iterable[Port], others: Iterable[Port]) -> Problem:
+    """Return the problem of a port that the node does not have, or only on the other side."""
     names = [port.name for port in ports]
-    choice = f"its {side}s are {listed(names, most=12)}" if names else f"it has no {side}s at all"
+    choice = f"its {side}s are {listed(names, MAX_LISTED)}" if names else f"it has no {side}s"
     if end.port in (port.name for port in others):
         other = "input" if side == "output" else "output"
-        message = f"'{end.port}' is an {other} of '{end.node}', and an {side} is needed here; {choice}"
+        message = f"'{end.port}' is an {other} of '{end.node}', but an {side} is needed here; {choice}"
     else:
         message = f"node '{end.node}' has no {side} '{end.port}'; {suggest(end.port, names, choice)}"
     return UnknownPort(message, node=end.node, field=end.port, edge=edge.names)
 
 
 def _mismatch(edge: Edge, output: Port, entry: Port, target_type: NodeType) -> Problem:
+    """Return the problem of an input that does not take the type of the output."""
     fitting = [port.name for port in target_type.inputs if port.takes(output.type)]
-    taken = " or ".join((entry.type, *entry.accepts))
-    how = f"use its input {' or '.join(fitting)}" if fitting else f"connect an output of type {taken}"
-    message = f"{edge.source} is of type {output.type}, but {edge.target} takes {taken}; {how}"
+    hint = f"use its input {' or '.join(fitting)}" if fitting else f"connect an output of type {_types_of(entry)}"
+    message = f"{edge.source} is of type {output.type}, but {edge.target} takes {_types_of(entry)}; {hint}"
     return TypeMismatch(message, node=edge.target.node, field=edge.target.port, edge=edge.names)
 
 
-def _missing_inputs(document: Pipeline, catalogue: Types) -> Iterator[Problem]:
-    connected = {edge.target for edge in document.edges}
-    for name, node in document.nodes.items():
-        for port in catalogue[node.type].inputs if node.type in catalogue else ():
+def _missing_inputs(pipeline: Pipeline, catalog: NodeTypes) -> Iterator[Problem]:
+    """Yield a problem for each required input that is not connected."""
+    connected = {edge.target for edge in pipeline.edges}
+    for name, node in pipeline.nodes.items():
+        for port in catalog[node.type].inputs if node.type in catalog else ():
             if port.required and (name, port.name) not in connected:
-                message = (
-                    f"nothing is connected to it; connect an output of type {' or '.join((port.type, *port.accepts))}"
-                )
+                message = f"it is not connected; connect an output of type {_types_of(port)}"
                 yield MissingInput(message, node=name, field=port.name)
+
+
+def _types_of(port: Port) -> str:
+    return " or ".join((port.type, *port.accepts))
 
 
 # Cycles
 
 
-def _cycles(document: Pipeline) -> Iterator[Problem]:
+def _cycles(pipeline: Pipeline) -> Iterator[Problem]:
     """Yield one problem for each group of nodes that wait for each other."""
-    for cycle in PipelineGraph(document).cycles():
-        yield Cycle(f"{_around(cycle)} is a circle; remove one of these edges", node=cycle[0])
+    for cycle in PipelineGraph(pipeline).cycles():
+        yield Cycle(f"{_around(cycle)} is a cycle; remove one of these edges", node=cycle[0])
 
 
-def _check_stays_acyclic(document: Pipeline, edge: Edge) -> None:
-    back = PipelineGraph(document).path(edge.target.node, edge.source.node)
+def _check_stays_acyclic(pipeline: Pipeline, edge: Edge) -> None:
+    back = PipelineGraph(pipeline).path(edge.target.node, edge.source.node)
     if back is not None:
-        message = f"it would close the circle {_around(back)}; data can flow one way only"
+        message = f"it would close the cycle {_around(back)}; data can flow one way only"
         raise Cycle(message, node=edge.target.node, edge=edge.names)
 
 
 def _around(names: list[str]) -> str:
-    shortened = names if len(names) <= 12 else [*names[:11], "…"]
-    return " → ".join([*shortened, names[0]])
+    """Return a cycle in a line: ``a → b → c → a``."""
+    if len(names) > MAX_LISTED:
+        return " → ".join([*names[: MAX_LISTED - 1], "…", names[0]])
+    return " → ".join([*names, names[0]])
 
 
 # Columns
 
 
 def columns_at(
-    document: Pipeline, catalogue: Types, files: Files | None = None
+    pipeline: Pipeline, catalog: NodeTypes, files: Files | None = None
 ) -> dict[str, dict[str, Columns | None]]:
-    """For each node and output the columns it will have; ``None`` where they cannot be known before a run.
+    """Return the columns by node and output, ``None`` where they are not known before a run.
 
-    With ``files``, nodes that read from outside are asked what is there; never raises.
+    With ``files``, the sources of nodes that read from outside are read: of a large file, the
+    beginning. Nodes with problems have unknown columns; this function does not raise.
     """
-    return _Flow(document, catalogue, files).columns
+    return ColumnPropagation(pipeline, catalog, files).columns
 
 
-class _Flow:
-    """The columns along the edges, and what nodes have against those that will arrive at them.
+def columns_for(pipeline: Pipeline, catalog: NodeTypes, node_id: str, files: Files) -> Columns | None:
+    """Return the columns that the form of a node offers, ``None`` if they are not known.
 
-    Of a node with a sweep it goes by the parameters without it, to know something; with ``every_branch`` by all its
-    branches, to know it for certain.
+    These are the columns of its source, for a node that reads from outside, or of its first table
+    input.
+    """
+    node = pipeline.nodes.get(node_id)
+    node_type = catalog.get(node.type) if node else None
+    if node is None or node_type is None:
+        return None
+    if node_type.source_columns is not None:
+        return _columns_of_source(node_type, node.params, files)
+    port = next((port.name for port in node_type.inputs if port.type == "table"), None)
+    sources = [edge.source for edge in pipeline.edges if edge.target == (node_id, port)]
+    if len(sources) != 1:
+        return None
+    [source] = sources
+    return columns_at(pipeline, catalog, files).get(source.node, {}).get(source.port)
+
+
+def _columns_of_source(node_type: NodeType, params: Mapping[str, Any], files: Files) -> Columns | None:
+    """Return the columns of a source.
+
+    Wrong parameters take their defaults, since columns help to fix them.
+    """
+    assert node_type.source_columns is not None
+    for _ in range(2):
+        try:
+            loaded = node_type.params.model_validate_json(json.dumps(params))
+            return node_type.source_columns(loaded, files)
+        except ValidationError as error:
+            wrong = {details["loc"][0] for details in error.errors() if details["loc"]}
+            params = {name: value for name, value in params.items() if name not in wrong}
+        except Exception:  # code of another package; the form works without columns
+            return None
+    return None
+
+
+class ColumnPropagation:
+    """Follows the columns along the edges, and collects the problems that nodes have with them.
+
+    ``columns`` has the columns of each node's outputs, ``problems`` what is wrong. A node with a
+    sweep counts with its parameters outside the sweep; with ``every_branch``, its columns are known
+    only if they are the same in all branches.
     """
 
     def __init__(
         self,
-        document: Pipeline,
-        catalogue: Types,
+        pipeline: Pipeline,
+        catalog: NodeTypes,
         files: Files | None,
-        skip: AnyParams = _none,
+        skip: Skip = _skip_none,
         *,
         every_branch: bool = False,
     ) -> None:
-        self.document, self.catalogue, self.files = document, catalogue, files
+        self.pipeline, self.catalog, self.files = pipeline, catalog, files
         self.skip, self.every_branch = skip, every_branch
-        self.feeds: dict[PortRef, list[PortRef]] = {}
-        for edge in document.edges:
-            self.feeds.setdefault(edge.target, []).append(edge.source)
+        self.sources: dict[PortRef, list[PortRef]] = {}
+        for edge in pipeline.edges:
+            self.sources.setdefault(edge.target, []).append(edge.source)
         self.problems: list[Problem] = []
-        self.columns = {name: _unknown(catalogue.get(node.type)) for name, node in document.nodes.items()}
-        for name in PipelineGraph(document).order():
-            node_type = catalogue.get(document.nodes[name].type)
+        self.columns = {name: _unknown_columns(catalog.get(node.type)) for name, node in pipeline.nodes.items()}
+        for name in PipelineGraph(pipeline).order():
+            node_type = catalog.get(pipeline.nodes[name].type)
             if node_type and node_type.columns:
-                self.columns[name] = self._columns_out(name, node_type)
+                self.columns[name] = self._output_columns(name, node_type)
 
-    def _columns_out(self, name: str, node_type: NodeType) -> dict[str, Columns | None]:
-        inputs = {port.name: self._arriving(name, port) for port in node_type.inputs}
-        told = [self._told(name, node_type, inputs, params) for params in self._params(name)]
-        return told[0] if told and all(one == told[0] for one in told) else _unknown(node_type)
+    def _output_columns(self, name: str, node_type: NodeType) -> dict[str, Columns | None]:
+        """Return the columns of a node's outputs, if they are the same in all branches."""
+        inputs = {port.name: self._input_columns(name, port) for port in node_type.inputs}
+        by_branch = [self._apply_rule(name, node_type, inputs, params) for params in self._params(name)]
+        if by_branch and all(columns == by_branch[0] for columns in by_branch):
+            return by_branch[0]
+        return _unknown_columns(node_type)
 
-    def _arriving(self, name: str, port: Port) -> Columns | None:
-        sources = self.feeds.get(PortRef(name, port.name), [])
+    def _input_columns(self, name: str, port: Port) -> Columns | None:
+        sources = self.sources.get(PortRef(name, port.name), [])
         if port.many or len(sources) != 1:
             return None
         return self.columns.get(sources[0].node, {}).get(sources[0].port)
 
     def _params(self, name: str) -> list[NodeParams]:
         if self.every_branch:
-            return _all_params(name, self.document.nodes[name], self.catalogue)
+            return _params_of_branches(name, self.pipeline.nodes[name], self.catalog)
         try:
-            return [params_of(self.document, self.catalogue, name)]
+            return [params_of(self.pipeline, self.catalog, name)]
         except InvalidPipeline:
             return []
 
-    def _told(
+    def _apply_rule(
         self, name: str, node_type: NodeType, inputs: Mapping[str, Columns | None], params: NodeParams
     ) -> dict[str, Columns | None]:
         assert node_type.columns is not None
         try:
-            told = node_type.columns({**inputs, **self._outside(node_type, params)}, params)
-            return {port.name: _as_columns(told.get(port.name)) for port in node_type.outputs}
-        except BadInput as fault:
-            self.problems.append(BadColumns(fault.message, node=name, field=fault.field))
-        except Exception:  # a rule is a package's own code; the run will say what it stumbles over
+            outputs = node_type.columns({**inputs, **self._source(node_type, params)}, params)
+            return {port.name: _as_columns(outputs.get(port.name)) for port in node_type.outputs}
+        except BadInput as error:
+            self.problems.append(BadColumns(error.message, node=name, field=error.field))
+        except Exception:  # the rule may be code of another package; the run reports its error
             pass
-        return _unknown(node_type)
+        return _unknown_columns(node_type)
 
-    def _outside(self, node_type: NodeType, params: NodeParams) -> dict[str, Columns | None]:
-        if node_type.source is None or self.files is None or self.skip(node_type, params):
+    def _source(self, node_type: NodeType, params: NodeParams) -> dict[str, Columns | None]:
+        """Return the columns of a node's source, as the input of its rule that holds them."""
+        if node_type.source_columns is None or self.files is None or self.skip(node_type, params):
             return {}
         try:
-            return {OUTSIDE: node_type.source(params, self.files)}
-        except Exception:  # the node's own check says what is wrong with it
+            return {SOURCE_COLUMNS: node_type.source_columns(params, self.files)}
+        except Exception:  # the node's own check reports what is wrong with the source
             return {}
 
 
-def _as_columns(told: Iterable[Column] | None) -> Columns | None:
-    return None if told is None else tuple(told)
+def _as_columns(columns: Iterable[Column] | None) -> Columns | None:
+    return None if columns is None else tuple(columns)
 
 
-def _unknown(node_type: NodeType | None) -> dict[str, Columns | None]:
+def _unknown_columns(node_type: NodeType | None) -> dict[str, Columns | None]:
     return {port.name: None for port in node_type.outputs} if node_type else {}

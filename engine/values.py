@@ -1,12 +1,12 @@
-"""The things that flow along edges, and how each is kept in a folder.
+"""Define the values that flow along edges, and how each is stored in a folder.
 
-- ``Table``        Arrow columns with a target and roles; read back by memory map, nothing copied
-- ``Predictions``  class probabilities per row, with the truth where it is known
-- ``Report``       plain JSON with a headline, so that anything can show it
-- ``Folder``       a model or a set of layers: files written by whoever made them, opened by whoever knows them
+- ``Table``        Arrow columns with a target and roles; read by memory map, without a copy
+- ``Predictions``  class probabilities per row, with the true class where it is known
+- ``Report``       plain JSON with a headline, so that every interface can show it
+- ``Folder``       a model or a set of layers: files that only the nodes which use them can read
 
-Each has ``save(folder)`` and ``load(folder)``. A node may return for a ``model`` or ``layers`` port any object
-with a ``save(folder)`` of its own; the node that reads it is given the ``Folder``.
+Each has ``save(folder)`` and ``load(folder)``. A node may return for a ``model`` or ``layers`` port
+any object that has its own ``save(folder)``; the node that reads it gets a ``Folder``.
 """
 
 from __future__ import annotations
@@ -26,118 +26,123 @@ if TYPE_CHECKING:
 
 
 class Savable(Protocol):
-    """What a node may return for a port."""
+    """A value that a node may return for a port."""
 
     def save(self, folder: Path) -> None:
-        """Write everything into an empty folder."""
+        """Write the value into an empty folder."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows and columns, which of them is the target, and roles of the columns that are not plain features."""
+    """Hold rows and columns, the name of the target, and the roles of other special columns."""
 
     data: pa.Table
     target: str | None = None
     roles: Mapping[str, Role] = field(default_factory=dict)
+    """Roles by column; a column that is not here and not the target is a feature."""
 
     FILE: ClassVar = "table.arrow"
 
     def role(self, column: str) -> Role:
-        """What the column is for."""
-        return "target" if column == self.target else self.roles.get(column, "feature")
+        """Return the role of a column."""
+        if column == self.target:
+            return "target"
+        return self.roles.get(column, "feature")
 
     @property
     def features(self) -> list[str]:
-        """The columns a model learns from, in order."""
+        """The columns that a model is trained on, in order."""
         return [name for name in self.data.column_names if self.role(name) == "feature"]
 
     @property
     def columns(self) -> Columns:
         """Name, kind and role of every column."""
-        return tuple(Column(f.name, kind_of(f.type), self.role(f.name)) for f in self.data.schema)
+        fields = list(self.data.schema)
+        return tuple(Column(each.name, kind_of(each.type), self.role(each.name)) for each in fields)
 
     def with_data(self, data: pa.Table) -> Table:
-        """The same target and roles over other rows or columns."""
-        kept = set(data.column_names)
-        roles = {name: role for name, role in self.roles.items() if name in kept}
-        return Table(data, self.target if self.target in kept else None, roles)
+        """Return a table of other rows or columns, with the target and roles of this one."""
+        names = set(data.column_names)
+        roles = {name: role for name, role in self.roles.items() if name in names}
+        return Table(data, self.target if self.target in names else None, roles)
 
     def labels(self) -> pa.ChunkedArray:
-        """The target column; ``BadInput`` if there is none."""
+        """Return the target column. Raise ``BadInput`` if the table has no target."""
         if self.target is None:
             raise BadInput("the table has no target; choose one where it is loaded")
         return self.data.column(self.target)
 
     def save(self, folder: Path) -> None:
         """Write one Arrow file."""
-        _write_arrow(self.data, folder / self.FILE, {"target": self.target, "roles": dict(self.roles)})
+        metadata = {"target": self.target, "roles": dict(self.roles)}
+        _write_arrow(self.data, folder / self.FILE, metadata)
 
     @classmethod
     def load(cls, folder: Path) -> Table:
         """Map the Arrow file into memory."""
-        data, about = _read_arrow(folder / cls.FILE)
-        return cls(data, about["target"], about["roles"])
+        data, metadata = _read_arrow(folder / cls.FILE)
+        return cls(data, metadata["target"], metadata["roles"])
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Class probabilities (rows × classes), the columns carried along for the reader, and the truth if known."""
+    """Hold class probabilities (rows × classes), and the true classes where they are known."""
 
     probabilities: np.ndarray
     classes: list[str]
     model: str
-    """Title of the model, as a report and a leaderboard show it."""
+    """Title of the model for reports and leaderboards."""
     truth: pa.Array | None = None
     carried: pa.Table | None = None
-    """Id and time columns of the scored table."""
+    """Columns of the scored table that stand beside the predictions: ids, times, chosen ones."""
 
     FILE: ClassVar = "predictions.arrow"
     TRUTH: ClassVar = "truth"
 
     def to_arrow(self) -> pa.Table:
-        """The table a reader expects: carried columns, prediction, one probability a class, truth."""
+        """Return one table: carried columns, prediction, one probability per class, truth."""
         import pyarrow as pa
 
         best = pa.array(self.probabilities.argmax(axis=1), pa.int32())
-        columns = {"prediction": pa.DictionaryArray.from_arrays(best, pa.array(self.classes, pa.string()))}
-        columns |= {f"p({name})": pa.array(self.probabilities[:, i]) for i, name in enumerate(self.classes)}
+        classes = pa.array(self.classes, pa.string())
+        columns = {"prediction": pa.DictionaryArray.from_arrays(best, classes)}
+        for index, name in enumerate(self.classes):
+            columns[f"p({name})"] = pa.array(self.probabilities[:, index])
         if self.truth is not None:
             columns[self.TRUTH] = self.truth
-        carried = [] if self.carried is None else self.carried.columns
-        names = [] if self.carried is None else _apart_from(columns, self.carried.column_names)
-        return pa.table([*carried, *columns.values()], names=[*names, *columns])
+        if self.carried is None:
+            return pa.table(columns)
+        names = _unique_names(self.carried.column_names, columns)
+        return pa.table([*self.carried.columns, *columns.values()], names=[*names, *columns])
 
     def save(self, folder: Path) -> None:
         """Write one Arrow file."""
         carried = self.carried.num_columns if self.carried is not None else 0
-        about = {"classes": self.classes, "model": self.model, "carried": carried}
-        _write_arrow(self.to_arrow(), folder / self.FILE, about)
+        metadata = {"classes": self.classes, "model": self.model, "carried": carried}
+        _write_arrow(self.to_arrow(), folder / self.FILE, metadata)
 
     @classmethod
     def load(cls, folder: Path) -> Predictions:
-        """Read the Arrow file back; the probabilities become one matrix."""
+        """Read the Arrow file; the columns of probabilities become one matrix."""
         import numpy as np
 
-        data, about = _read_arrow(folder / cls.FILE)
-        classes, carried = about["classes"], about["carried"]
+        data, metadata = _read_arrow(folder / cls.FILE)
+        classes, carried = metadata["classes"], metadata["carried"]
+        # The order of ``to_arrow``: carried columns, prediction, probabilities, perhaps truth.
         start = carried + 1
-        probabilities = np.column_stack([data.column(start + i).to_numpy() for i in range(len(classes))])
-        truth = data.column(start + len(classes)) if data.num_columns > start + len(classes) else None
-        return cls(
-            probabilities,
-            classes,
-            about["model"],
-            truth.combine_chunks() if truth is not None else None,
-            data.select(range(carried)) if carried else None,
-        )
+        end = start + len(classes)
+        probabilities = np.column_stack([data.column(at).to_numpy() for at in range(start, end)])
+        truth = data.column(end).combine_chunks() if data.num_columns > end else None
+        carried_columns = data.select(range(carried)) if carried else None
+        return cls(probabilities, classes, metadata["model"], truth, carried_columns)
 
 
 @dataclass(frozen=True)
 class Report:
-    """A result to be read: a few headline numbers, perhaps a table, and whatever plots need."""
+    """Hold a result for people: a few headline numbers, perhaps a table, and data for plots."""
 
     kind: str
-    """``evaluation``, ``comparison`` …: tells a reader what ``data`` holds."""
+    """``evaluation``, ``comparison`` …: says what ``data`` holds."""
     title: str
     headline: Mapping[str, float | int | str | None]
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -147,37 +152,37 @@ class Report:
     FILE: ClassVar = "report.json"
 
     def save(self, folder: Path) -> None:
-        """Write strict JSON: a NaN is a mistake of the node that made it."""
-        about = {
+        """Write strict JSON. Raise ``ValueError`` for a NaN: the node that made it has a bug."""
+        data = {
             "kind": self.kind,
             "title": self.title,
             "headline": dict(self.headline),
             "rows": self.rows,
             "data": dict(self.data),
         }
-        (folder / self.FILE).write_text(json.dumps(about, allow_nan=False), encoding="utf-8")
+        (folder / self.FILE).write_text(json.dumps(data, allow_nan=False), encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> Report:
-        """Read the JSON back."""
+        """Read the JSON file."""
         return cls(**json.loads((folder / cls.FILE).read_text(encoding="utf-8")))
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A model or layers as they lie on disk."""
+    """Point to a model or to layers on disk."""
 
     path: Path
 
     def save(self, folder: Path) -> None:
-        """Copy, for a node that passes on what it was given."""
+        """Copy the files, for a node that passes its input on."""
         import shutil
 
         shutil.copytree(self.path, folder, dirs_exist_ok=True)
 
     @classmethod
     def load(cls, folder: Path) -> Folder:
-        """Nothing is read until someone who knows the files does."""
+        """Return the folder. No file is read: only the node that uses them knows their format."""
         return cls(folder)
 
 
@@ -190,19 +195,19 @@ VALUES: Mapping[str, type[Table | Predictions | Report | Folder]] = {
 }
 
 
-def _apart_from(taken: Iterable[str], names: Iterable[str]) -> list[str]:
-    """The names, those that are taken with a mark that tells them apart."""
-    used, apart = {*taken}, []
+def _unique_names(names: Iterable[str], taken: Iterable[str]) -> list[str]:
+    """Return the names; one that is taken or occurs twice gets `` (input)`` at its end."""
+    used, unique = {*taken}, []
     for name in names:
         while name in used:
             name += " (input)"
         used.add(name)
-        apart.append(name)
-    return apart
+        unique.append(name)
+    return unique
 
 
 def kind_of(arrow_type: pa.DataType) -> Kind:
-    """The kind of column that people think in, for a type that Arrow thinks in."""
+    """Return the kind of column for an Arrow type."""
     import pyarrow.types as types
 
     if types.is_boolean(arrow_type):
@@ -211,20 +216,23 @@ def kind_of(arrow_type: pa.DataType) -> Kind:
         return "category"
     if types.is_temporal(arrow_type):
         return "time"
-    if types.is_integer(arrow_type) or types.is_floating(arrow_type) or types.is_decimal(arrow_type):
+    is_number = types.is_integer, types.is_floating, types.is_decimal
+    if any(test(arrow_type) for test in is_number):
         return "number"
     return "text"
 
 
-def _write_arrow(data: pa.Table, path: Path, about: Mapping[str, Any]) -> None:
+def _write_arrow(data: pa.Table, path: Path, metadata: Mapping[str, Any]) -> None:
+    """Write a table and our metadata, as JSON in the metadata of its schema, into one file."""
     import pyarrow as pa
 
-    data = data.replace_schema_metadata({"sylva": json.dumps(about, sort_keys=True)})
+    data = data.replace_schema_metadata({"sylva": json.dumps(metadata, sort_keys=True)})
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, data.schema) as writer:
         writer.write_table(data)
 
 
 def _read_arrow(path: Path) -> tuple[pa.Table, dict[str, Any]]:
+    """Map a file that ``_write_arrow`` wrote; return the table and our metadata."""
     import pyarrow as pa
 
     data = pa.ipc.open_file(pa.memory_map(str(path))).read_all()

@@ -1,19 +1,20 @@
-"""Where everything of a user lives on disk.
+"""The folders of a workspace, the locks that guard them, and the files that a pipeline may read.
 
 ::
 
     workspace/
-      data/         files pipelines may read         exports/, models/  what save nodes wrote
-      pipelines/    documents built in the studio
-      objects/      stored outputs, by content       results/           which outputs a node's key stands for
+      data/         files that pipelines may read    exports/, models/  written by Save nodes
+      pipelines/    pipelines built in the studio
+      objects/      stored outputs, by content       results/           cache entries: key → outputs
       tmp/          being written                    checkpoints/       half-done nodes, by key
-      runs/ID/      lock, logs of one run            sylva.db           runs and events
+      runs/ID/      lock and logs of one run         sylva.db           runs and events
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,9 +28,11 @@ ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 """How an address such as ``s3://bucket`` begins; a ``Path`` made of it has one slash only."""
 
 CLEANING_SECONDS = 60.0
-"""How long a run that is to start waits for `sylva gc` to end."""
+"""How long a run waits for `sylva gc` to end before it starts."""
 LEAVING_SECONDS = 5.0
 """How long a supervisor may take to leave a run after its last event."""
+LITTLE_SPACE = 100_000
+"""Bytes of free disk space below which a supervisor could not write its log."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,10 @@ class Workspace:
 
     @classmethod
     def at(cls, root: Path | str | None = None) -> Workspace:
-        """The workspace at ``root``, else at ``$SYLVA_WORKSPACE``, else at ``~/.sylva``. Nothing is created."""
+        """Return the workspace at ``root``, else at ``$SYLVA_WORKSPACE``, else at ``~/.sylva``.
+
+        Create nothing.
+        """
         chosen = str(root or os.environ.get("SYLVA_WORKSPACE") or DEFAULT_ROOT)
         if ADDRESS.match(chosen):
             raise BadInput(
@@ -50,65 +56,73 @@ class Workspace:
         try:
             chosen.encode()
             return cls(Path(chosen).expanduser().absolute())
-        except (RuntimeError, UnicodeEncodeError) as error:  # no home, or bytes that are no text
-            raise SylvaError(f"There can be no workspace at {chosen!a}; choose one with --workspace.") from error
+        except (RuntimeError, UnicodeEncodeError) as error:  # no home folder, or bytes that are not text
+            raise SylvaError(f"A workspace cannot be at {chosen!a}; choose another path with --workspace.") from error
 
     @property
     def data(self) -> Path:
-        """Files a pipeline may read."""
+        """Return the folder of files that a pipeline may read."""
         return self.root / "data"
 
     @property
     def pipelines(self) -> Path:
-        """Documents built in the studio."""
+        """Return the folder of pipelines built in the studio."""
         return self.root / "pipelines"
 
     @property
     def objects(self) -> Path:
-        """Stored outputs, one folder each, named by content."""
+        """Return the folder of stored outputs; each has a folder, named by its content."""
         return self.root / "objects"
 
     @property
     def results(self) -> Path:
-        """One small file per key: which outputs it stands for."""
+        """Return the folder of cache entries: for each key a small file that lists its outputs."""
         return self.root / "results"
 
     @property
     def temporary(self) -> Path:
-        """Outputs being written; nothing here counts."""
+        """Return the folder of outputs that are being written."""
         return self.root / "tmp"
 
     @property
     def checkpoints(self) -> Path:
-        """Folders in which nodes keep finished parts of unfinished work."""
+        """Return the folder in which nodes save finished parts of unfinished work."""
         return self.root / "checkpoints"
 
     @property
     def database(self) -> Path:
-        """Runs and their events."""
+        """Return the file of runs and their events."""
         return self.root / "sylva.db"
 
     def run_folder(self, run: str) -> Path:
-        """Lock and logs of one run."""
+        """Return the folder with the lock and the logs of a run."""
         if run in ("", "..") or Path(run).name != run:
-            raise SylvaError(f"'{run}' cannot be the id of a run.")
+            raise SylvaError(f"'{run}' is not the id of a run; `sylva runs` lists them.")
         return self.root / "runs" / run
 
     def node_log(self, run: str, node: str) -> Path:
-        """What a node printed, over all its attempts."""
+        """Return the file with what a node printed, over all its attempts."""
         return self.run_folder(run) / f"{node}.log"
 
     def supervisor_log(self, run: str) -> Path:
-        """What the supervisor itself had to say, if anything went wrong outside the nodes."""
+        """Return the file with the errors of the supervisor itself."""
         return self.run_folder(run) / "supervisor.txt"
 
+    def supervisor_error(self, run: str) -> str:
+        """Return the last line of the supervisor's log; empty if nothing went wrong."""
+        if shutil.disk_usage(self.root).free < LITTLE_SPACE:  # then it could not write its log
+            return f"the disk is full; free some space at {self.root}."
+        log = self.supervisor_log(run)
+        lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
+        return next((line for line in reversed(lines) if line.strip()), "")
+
     def create(self) -> Workspace:
-        """Make the folders that are missing."""
+        """Create the folders that are missing."""
+        folders = (self.data, self.pipelines, self.objects, self.results, self.temporary, self.checkpoints)
         try:
-            # What people analyse is nobody else's business.
+            # Readable by the user only: the data may be confidential.
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            kept = (self.data, self.pipelines, self.objects, self.results, self.temporary, self.checkpoints)
-            for folder in (*kept, self.root / "runs"):
+            for folder in (*folders, self.root / "runs"):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SylvaError(
@@ -118,10 +132,10 @@ class Workspace:
 
     @contextmanager
     def in_use(self, patience: float = 0.0) -> Iterator[int]:
-        """Hold the lock that keeps `sylva gc` away; yield the open file, which can be handed over.
+        """Hold the lock that keeps `sylva gc` away; yield its handle, which may be passed on.
 
-        Every run holds it, from before its id exists until it has ended. ``patience`` is how many seconds to wait
-        for a cleaning that is under way.
+        Every run holds it, from before its id exists until it has ended. ``patience`` is how many
+        seconds to wait for a cleaning that has begun.
         """
         message = "The store is being cleaned; try again shortly."
         with lock(self.root / "in-use.lock", shared=True, busy=message, patience=patience) as handle:
@@ -129,19 +143,86 @@ class Workspace:
 
     @contextmanager
     def idle(self) -> Iterator[None]:
-        """Hold off all runs while the store is cleaned; refused while a run is starting or running."""
+        """Hold the lock that keeps runs away while the store is cleaned.
+
+        Raise ``Busy`` if one has begun.
+        """
         message = "A run is in progress, or another `sylva gc`; wait for it, or cancel the run."
         with lock(self.root / "in-use.lock", busy=message, patience=0.0):
             yield
 
     @contextmanager
     def claim(self, run: str, patience: float = 0.0) -> Iterator[int]:
-        """Hold the right to supervise ``run``; yield the open file, which can be handed over.
+        """Hold the right to supervise ``run``; yield the handle of its lock, which may be passed on.
 
-        The kernel gives it back the moment its last holder dies, however it dies. Claim a run only while the
-        workspace is ``in_use``: otherwise `sylva gc` may remove the run meanwhile.
+        Claim a run only while the workspace is ``in_use``: otherwise `sylva gc` may remove it
+        meanwhile.
         """
         self.run_folder(run).mkdir(parents=True, exist_ok=True)
-        path, message = self.run_folder(run) / "lock", f"Run {run} is already being supervised."
+        path, message = self.run_folder(run) / "lock", f"Run {run} already has a supervisor."
         with lock(path, busy=message, patience=patience) as handle:
             yield handle
+
+
+@dataclass(frozen=True)
+class Files:
+    """What a pipeline may read (``data``), and where it may write (``exports``, ``models``).
+
+    This is the only way from a path in a pipeline to a file on disk. A relative path means a file
+    in the ``data`` folder and may not leave it, neither by ``..`` nor by a link. An absolute path
+    is allowed only if the user started the command line: a pipeline opened in the studio cannot
+    name a file outside.
+    """
+
+    workspace: Path
+    allow_absolute: bool = False
+
+    @property
+    def data(self) -> Path:
+        """Return the folder where relative paths begin."""
+        return Workspace(self.workspace).data
+
+    @property
+    def exports(self) -> Path:
+        """Return the folder of saved tables."""
+        return self.workspace / "exports"
+
+    @property
+    def models(self) -> Path:
+        """Return the folder of saved models."""
+        return self.workspace / "models"
+
+    def readable(self, path: str, *, field: str) -> Path:
+        """Return the file that ``path`` means.
+
+        Raise ``BadInput`` for ``field`` if it cannot be read.
+        """
+        if "\0" in path:
+            raise BadInput("the path has a NUL character; remove it", field=field)
+        try:
+            file = self._absolute(Path(path), field) if Path(path).is_absolute() else self._inside(path, field)
+            if file.is_dir():
+                raise BadInput(f"'{path}' is a folder; name a file", field=field)
+            if file.is_file():
+                return file
+        except (OSError, RuntimeError) as error:  # a link to itself, a long name, a folder without permission
+            raise BadInput(f"'{path[:200]}' cannot be opened: {error.args[-1]}", field=field) from error
+        message = f"the file '{path}' does not exist"
+        if not Path(path).is_absolute():
+            message += f" in {self.data}; copy it there, or give an absolute path on the command line"
+        raise BadInput(message, field=field)
+
+    def _absolute(self, path: Path, field: str) -> Path:
+        if not self.allow_absolute:
+            raise BadInput(
+                f"'{path}' is an absolute path, which only the command line may use; "
+                f"copy the file into {self.data} and give its name",
+                field=field,
+            )
+        return path
+
+    def _inside(self, path: str, field: str) -> Path:
+        file = (self.data / path).resolve()
+        if not file.is_relative_to(self.data.resolve()):
+            raise BadInput(f"'{path}' is outside of the workspace; use a file in {self.data}", field=field)
+        return file

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from engine.errors import BadInput
-from engine.export_python import Code, Names, settings, statement
+from engine.export_python import Snippet, Variables, settings, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Report
 
@@ -166,7 +166,7 @@ def _leaderboard(ranked: list[tuple[str, dict[str, Any], Report]]) -> list[dict[
     ]
 
 
-def python(params: Params, names: Names) -> Code:
+def python(params: Params, names: Variables) -> Snippet:
     """Write the node as Python."""
     report = names.outputs["report"]
     arguments: dict[str, Any] = {"metric": params.metric, **settings(params)}
@@ -175,7 +175,7 @@ def python(params: Params, names: Names) -> Code:
     if values:
         arguments["values"] = values
         arguments["titles"] = dict(ChainMap(*(dict(branch.titles) for branch in branches.values() if branch)))
-    return Code(
+    return Snippet(
         [
             *statement(report, "steps.compare", names.gathered["reports"], **arguments),
             *statement("", "steps.tell", str(report), report),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from engine.errors import BadInput
-from engine.export_python import Code, Names, settings, statement
+from engine.export_python import Snippet, Variables, settings, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.text import listed
 from engine.values import Predictions, Report
@@ -231,13 +231,13 @@ def _points(curve: Curve | None, x: str, y: str) -> dict[str, list[float | None]
     return {x: curve.x.tolist(), y: curve.y.tolist(), "threshold": thresholds}
 
 
-def python(params: Params, names: Names) -> Code:
+def python(params: Params, names: Variables) -> Snippet:
     """Write the node as Python."""
     report = names.outputs["report"]
     arguments = settings(params)
     if names.branch:
         arguments["name"] = names.branch.title(params.name)
-    return Code(
+    return Snippet(
         [
             *statement(report, "steps.evaluate", names.inputs["predictions"], **arguments),
             *statement("", "steps.tell", str(report), report),

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from engine.export_python import Code, Names, Raw, statement
+from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Report, Table
 from nodes.data.columns import check_learnable
@@ -75,19 +75,25 @@ def report(names: list[str], gains: list[float], kept: set[str]) -> Report:
     return Report("feature-selection", "Feature selection", headline, rows=rows)
 
 
-def python(params: Params, names: Names) -> Code:
+def python(params: Params, names: Variables) -> Snippet:
     """How the node reads in a script."""
     table, rows, selector = names.inputs["table"], names.local("rows"), names.local("selector")
     how_many = {"n_features": params.columns} if params.columns else {"share": params.share}
-    others = {"target": "classes", "categorical_features": Raw(f"{rows}.categorical"), "random_state": params.seed}
-    support = Raw(f"{selector}.get_support()")
-    return Code(
+    others = {
+        "target": "classes",
+        "categorical_features": Expression(f"{rows}.categorical"),
+        "random_state": params.seed,
+    }
+    support = Expression(f"{selector}.get_support()")
+    return Snippet(
         [
             *statement(rows, "steps.training_rows", table),
             *statement(selector, "MartSelector", **how_many, trees=params.trees, **others),
             f"{selector}.fit({rows}.matrix, {rows}.codes)",
             *statement(names.outputs["table"], "steps.keep_features", table, rows, support),
-            *statement(names.outputs["report"], "steps.importances", rows, Raw(f"{selector}.importances_"), support),
+            *statement(
+                names.outputs["report"], "steps.importances", rows, Expression(f"{selector}.importances_"), support
+            ),
         ],
         ["from deepforest import MartSelector", "from nodes import steps"],
     )

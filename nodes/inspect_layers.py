@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from engine.errors import BadInput
-from engine.export_python import Code, Names, settings, statement
+from engine.export_python import step_call
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
 from nodes.inspection.layer_statistics import LayerStatistics, cascade_of, choose_rows, survey
@@ -241,15 +241,6 @@ def _flow(layer: int, seen: LayerStatistics) -> Mapping[str, Any]:
     }
 
 
-def python(params: Params, names: Names) -> Code:
-    """How the node reads in a script."""
-    inputs = names.inputs
-    lines = statement(
-        names.outputs["layers"], "steps.inspect_layers", inputs["model"], inputs["table"], **settings(params)
-    )
-    return Code(lines, ["from nodes import steps"])
-
-
 NODE = NodeType(
     name="inspect-layers",
     title="Inspect layers",
@@ -258,7 +249,7 @@ NODE = NodeType(
     version=1,
     params=Params,
     run=run,
-    python=python,
+    python=step_call("nodes.steps.inspect_layers"),
     inputs=(Port("model", "model", "Deep forest"), Port("table", "table", "Rows to look at")),
     outputs=(Port("layers", "layers", "Layers"),),
     imports=("numpy", "pyarrow.compute", "lightgbm", "deepforest.presets", "openTSNE"),

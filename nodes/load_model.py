@@ -15,10 +15,9 @@ from pydantic import Field
 
 from engine.atomic import read_lock
 from engine.errors import BadInput
-from engine.export_python import Code, Names, statement
-from engine.files import Files
+from engine.export_python import step_call
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
-from engine.workspace import Workspace
+from engine.workspace import Files, Workspace
 from nodes.models.model import CARD, FILE, describe_model, is_plain, load_model, model_files
 from nodes.models.registry import Registry
 from nodes.save_model import NAME
@@ -86,11 +85,6 @@ def _folder(params: Params, files: Files) -> Path:
     return Registry(Workspace(files.workspace)).place(params.name)
 
 
-def python(params: Params, names: Names) -> Code:
-    """How the node reads in a script."""
-    return Code(statement(names.outputs["model"], "steps.load_model", params.name), ["from nodes import steps"])
-
-
 NODE = NodeType(
     name="load-model",
     title="Load model",
@@ -99,7 +93,7 @@ NODE = NodeType(
     version=1,
     params=Params,
     run=run,
-    python=python,
+    python=step_call("nodes.steps.load_model", positional=["name"]),
     outputs=(Port("model", "model", "Model"),),
     check=check,
     fingerprint=fingerprint,

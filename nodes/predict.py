@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from engine.export_python import Code, Names, settings, statement
+from engine.export_python import step_call
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Predictions, Table
 from nodes.data.columns import require_column
@@ -60,15 +60,6 @@ def columns(inputs: Mapping[str, Columns | None], params: Params) -> dict[str, C
     return {"predictions": table}
 
 
-def python(params: Params, names: Names) -> Code:
-    """How the node reads in a script."""
-    inputs = names.inputs
-    lines = statement(
-        names.outputs["predictions"], "steps.predict", inputs["model"], inputs["table"], **settings(params)
-    )
-    return Code(lines, ["from nodes import steps"])
-
-
 def _check_kept(keep: Sequence[str], names: Sequence[str]) -> None:
     for name in keep:
         require_column(name, names, field="keep")
@@ -97,7 +88,7 @@ NODE = NodeType(
     version=1,
     params=Params,
     run=run,
-    python=python,
+    python=step_call("nodes.steps.predict"),
     inputs=(Port("model", "model", "Model"), Port("table", "table", "Rows to score")),
     outputs=(Port("predictions", "predictions", "Predictions"),),
     columns=columns,

@@ -1,4 +1,4 @@
-"""Draw some of a table's rows, to try things out quickly."""
+"""Draw some rows of a table, to try a pipeline quickly."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from pydantic import Field
 
 from engine.errors import BadInput
-from engine.export_python import Code, Names, settings, statement
+from engine.export_python import Snippet, Variables, settings, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
 from nodes.data.sampling import pick
 
 
 class SampleParams(NodeParams):
-    """How many rows are drawn, and how."""
+    """How many rows to draw, and how."""
 
     share: float = Field(
         0.1,
@@ -35,8 +35,8 @@ class SampleParams(NodeParams):
     stratified: bool = Field(
         True,
         title="Stratified",
-        description="Every class keeps its share, and none is lost while there is room for it. "
-        "Without a target, rows are drawn regardless.",
+        description="Every class keeps its share, and at least one row if there are enough rows. "
+        "Has no effect on a table without a target.",
     )
     seed: int = Field(
         0,
@@ -69,22 +69,23 @@ def _count(rows: int, params: SampleParams) -> int:
 
 
 def columns(inputs: Mapping[str, Columns | None], params: SampleParams) -> Mapping[str, Columns | None]:
-    """The columns of the table."""
+    """Return the columns of the table."""
     return {"table": inputs.get("table")}
 
 
-def python(params: SampleParams, names: Names) -> Code:
-    """How the node reads in a script."""
-    shown = ({} if params.rows else {"share": params.share}) | {"seed": params.seed} | settings(params)
+def python(params: SampleParams, names: Variables) -> Snippet:
+    """Return the node as a statement of a script."""
+    shown: dict[str, Any] = {} if params.rows else {"share": params.share}
+    shown |= {"seed": params.seed} | settings(params)
     lines = statement(names.outputs["table"], "steps.sample", names.inputs["table"], **shown)
-    return Code(lines, ["from nodes import steps"])
+    return Snippet(lines, ["from nodes import steps"])
 
 
 NODE = NodeType(
     name="sample",
     title="Sample",
     category="Prepare",
-    summary="Draws some of the rows, to try a pipeline out quickly.",
+    summary="Draws some of the rows, to try a pipeline quickly.",
     version=1,
     params=SampleParams,
     run=run,

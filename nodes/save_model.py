@@ -15,7 +15,7 @@ from pydantic import Field
 
 from engine.atomic import OLD, swap_folder, write_lock
 from engine.errors import BadInput
-from engine.export_python import Code, Names, settings, statement
+from engine.export_python import step_call
 from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from engine.values import Report
 from nodes.models.model import CARD, describe_model, model_files
@@ -77,12 +77,6 @@ def _put(source: Path, folder: Path, temporary: Path, card: str | None) -> None:
     swap_folder(new, folder, temporary / OLD)
 
 
-def python(params: Params, names: Names) -> Code:
-    """How the node reads in a script."""
-    lines = statement(names.outputs["report"], "steps.save_model", names.inputs["model"], **settings(params))
-    return Code(lines, ["from nodes import steps"])
-
-
 NODE = NodeType(
     name="save-model",
     title="Save model",
@@ -91,7 +85,7 @@ NODE = NodeType(
     version=1,
     params=Params,
     run=run,
-    python=python,
+    python=step_call("nodes.steps.save_model"),
     inputs=(Port("model", "model", "Model"),),
     outputs=(Port("report", "report", "What was saved"),),
     cacheable=False,

@@ -1,6 +1,7 @@
 """Save a table or predictions as a file in the workspace's exports folder.
 
-The file appears under its name all at once: it is written under another name, brought to disk, then renamed.
+The file is written under a temporary name, synced to disk and then renamed. So readers see the old
+file or the new one, never a part.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pydantic import Field
 
 from engine.atomic import replacing
 from engine.errors import SylvaError
-from engine.export_python import Code, Names, statement
+from engine.export_python import step_call
 from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from engine.values import Predictions, Report, Table
 
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class SaveTableParams(NodeParams):
-    """What the file is called and how it is written."""
+    """Name and format of the file."""
 
     name: str = Field(
         "table",
         title="Name",
         description="Name of the file, without a folder; the ending is added. A file of that name is replaced.",
-        # Letters, digits and a few signs, none of which leads to another folder or is special to a file system.
+        # No character leads to another folder or is special to a file system.
         pattern=r"^[A-Za-z0-9]([A-Za-z0-9 _.\-]*[A-Za-z0-9_\-])?$",
         max_length=100,
     )
@@ -39,7 +40,7 @@ class SaveTableParams(NodeParams):
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: SaveTableParams) -> dict[str, Any]:
-    """Write the file and report where it is."""
+    """Write the file and report its path."""
     value: Table | Predictions = inputs["table"]
     data = value.to_arrow() if isinstance(value, Predictions) else value.data
     ending = f".{params.format}"
@@ -77,25 +78,18 @@ WRITERS = {"csv": _write_csv, "parquet": _write_parquet, "arrow": _write_arrow}
 
 
 def _report(path: Path, data: pa.Table, file_format: str) -> Report:
-    place = f"{path.parent.name}/{path.name}"  # from the workspace on: the same wherever that is
+    relative = f"{path.parent.name}/{path.name}"  # to the workspace, so that the report is the same everywhere
     return Report(
         kind="saved",
         title=f"Saved {path.name}",
         headline={
-            "File": place,
+            "File": relative,
             "Rows": data.num_rows,
             "Columns": data.num_columns,
             "Bytes": path.stat().st_size,
         },
-        data={"path": place, "format": file_format, "columns": data.column_names},
+        data={"path": relative, "format": file_format, "columns": data.column_names},
     )
-
-
-def python(params: SaveTableParams, names: Names) -> Code:
-    """How the node reads in a script."""
-    shown = {"name": params.name, "format": params.format}
-    lines = statement(names.outputs["report"], "steps.save_table", names.inputs["table"], **shown)
-    return Code(lines, ["from nodes import steps"])
 
 
 NODE = NodeType(
@@ -106,9 +100,9 @@ NODE = NodeType(
     version=1,
     params=SaveTableParams,
     run=run,
-    python=python,
+    python=step_call("nodes.steps.save_table", always=["name", "format"]),
     inputs=(Port("table", "table", "Table or predictions", accepts=("predictions",)),),
-    outputs=(Port("report", "report", "What was written"),),
+    outputs=(Port("report", "report", "Saved file"),),
     imports=("pyarrow", "pyarrow.csv", "pyarrow.parquet"),
     cacheable=False,
 )

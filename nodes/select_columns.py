@@ -9,20 +9,20 @@ from typing import Any, Literal
 from pydantic import Field
 
 from engine.errors import BadInput
-from engine.export_python import Code, Names, settings, statement
+from engine.export_python import step_call
 from engine.node_types import Column, Columns, Kind, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
 from nodes.data.columns import require_column
 
 
 class SelectColumnsParams(NodeParams):
-    """Which columns, and whether they stay or go."""
+    """Which columns, and whether to keep or drop them."""
 
     mode: Literal["keep", "drop"] = Field(
         "drop",
         title="Keep or drop",
         description="Keep only the features chosen below, or drop them. "
-        "The target and columns with a role stay, unless they are dropped by name.",
+        "The target and columns with a role are kept, unless they are dropped by name.",
     )
     columns: list[str] = Field(
         default_factory=list,
@@ -40,28 +40,32 @@ class SelectColumnsParams(NodeParams):
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: SelectColumnsParams) -> dict[str, Any]:
-    """The same columns in memory, fewer of them."""
+    """Select the columns; nothing is copied."""
     table: Table = inputs["table"]
-    names = [column.name for column in chosen(table.columns, params)]
+    names = [column.name for column in selected(table.columns, params)]
     ctx.log(f"{len(names):,} of {table.data.num_columns:,} columns kept")
     return {"table": table.with_data(table.data.select(names))}
 
 
-def chosen(columns: Columns, params: SelectColumnsParams) -> Columns:
-    """The columns that stay, in the order they had; ``BadInput`` if a name means none or no feature stays."""
+def selected(columns: Columns, params: SelectColumnsParams) -> Columns:
+    """Return the columns that are kept, in their order.
+
+    Raise ``BadInput`` if a name matches no column, or if no feature is kept.
+    """
     named = _named(columns, params.columns)
-    if params.mode == "drop":
-        kept = [column for column in columns if column.name not in named and not _of_kind(column, params.kinds)]
-    else:
-        kept = [c for c in columns if c.name in named or _of_kind(c, params.kinds) or c.role != "feature"]
+    kept = [column for column in columns if _is_kept(column, named, params)]
     if not any(column.role == "feature" for column in kept):
         what = "keep none" if params.mode == "keep" else "drop all"
         raise BadInput(f"these settings {what} of the features; choose other columns", field="columns")
     return tuple(kept)
 
 
-def _of_kind(column: Column, kinds: list[Kind]) -> bool:
-    return column.role == "feature" and column.kind in kinds
+def _is_kept(column: Column, named: set[str], params: SelectColumnsParams) -> bool:
+    is_feature = column.role == "feature"
+    is_chosen = column.name in named or (is_feature and column.kind in params.kinds)
+    if params.mode == "drop":
+        return not is_chosen
+    return is_chosen or not is_feature
 
 
 def _named(columns: Columns, patterns: list[str]) -> set[str]:
@@ -79,23 +83,16 @@ def _named(columns: Columns, patterns: list[str]) -> set[str]:
 
 def _matching(pattern: str, names: list[str]) -> list[str]:
     expression = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
-    found = [name for name in names if expression.fullmatch(name)]
-    if not found:
+    matching = [name for name in names if expression.fullmatch(name)]
+    if not matching:
         raise BadInput(f"no column matches '{pattern}'; the first is '{names[0]}'", field="columns")
-    return found
+    return matching
 
 
 def columns(inputs: Mapping[str, Columns | None], params: SelectColumnsParams) -> Mapping[str, Columns | None]:
-    """The columns that stay, as soon as those of the table are known."""
+    """Return the columns that are kept, if those of the table are known."""
     known = inputs.get("table")
-    return {"table": None if known is None else chosen(known, params)}
-
-
-def python(params: SelectColumnsParams, names: Names) -> Code:
-    """How the node reads in a script."""
-    shown = {"mode": params.mode} | settings(params)
-    lines = statement(names.outputs["table"], "steps.select_columns", names.inputs["table"], **shown)
-    return Code(lines, ["from nodes import steps"])
+    return {"table": None if known is None else selected(known, params)}
 
 
 NODE = NodeType(
@@ -106,7 +103,7 @@ NODE = NodeType(
     version=1,
     params=SelectColumnsParams,
     run=run,
-    python=python,
+    python=step_call("nodes.steps.select_columns", always=["mode"]),
     inputs=(Port("table", "table", "Table"),),
     outputs=(Port("table", "table", "Table"),),
     columns=columns,

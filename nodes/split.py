@@ -1,4 +1,4 @@
-"""Split a table into rows to learn from and rows to judge by."""
+"""Split a table into training rows and test rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from engine.errors import BadInput
-from engine.export_python import Code, Names, settings, statement
+from engine.export_python import Snippet, Variables, settings, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table, kind_of
 from nodes.data.columns import require_column
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class SplitParams(NodeParams):
-    """How many rows are held out, and which."""
+    """How many rows are held out for the test, and which."""
 
     test_share: float = Field(
         0.3,
         title="Share of test rows",
-        description="Share of the rows that are held out to judge the model by.",
+        description="Share of the rows that are held out to evaluate the model on.",
         gt=0,
         lt=1,
         json_schema_extra=form_hint(when={"test_rows": ""}),
@@ -39,15 +39,15 @@ class SplitParams(NodeParams):
     stratified: bool = Field(
         True,
         title="Stratified",
-        description="Every class has the same share in both parts; a class with one row is in train. "
-        "Without a target, rows are drawn regardless.",
+        description="Every class has the same share in both parts; a class with one row is a training row. "
+        "Has no effect on a table without a target.",
         json_schema_extra=form_hint(when={"time_column": ""}),
     )
     time_column: str | None = Field(
         None,
         title="Time column",
         description="Hold out the latest rows by this column, such as the one with the role time, instead of "
-        "rows drawn at random; stratified and seed then have no effect.",
+        "random rows; stratified and seed then have no effect.",
         min_length=1,
         json_schema_extra=form_hint(choose="column"),
     )
@@ -62,7 +62,7 @@ class SplitParams(NodeParams):
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: SplitParams) -> dict[str, Any]:
-    """Cut the table in two; rows keep their order."""
+    """Split the table; rows keep their order."""
     table: Table = inputs["table"]
     count = _test_rows(table.data.num_rows, params)
     if params.time_column is not None:
@@ -70,7 +70,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: SplitParams) -> dict[s
     else:
         field = "test_share" if params.test_rows is None else "test_rows"
         is_test = pick(table, count, params.seed, stratified=params.stratified, spare=1, field=field)
-    ctx.log(f"{len(is_test) - count:,} rows to learn from, {count:,} to judge by")
+    ctx.log(f"{len(is_test) - count:,} training rows, {count:,} test rows")
     return {"train": _part(table, ~is_test), "test": _part(table, is_test)}
 
 
@@ -89,7 +89,7 @@ def _test_rows(rows: int, params: SplitParams) -> int:
 
 
 def _latest(table: Table, column: str, count: int) -> np.ndarray:
-    """A mask of the ``count`` rows with the latest times; of equal times, those further down the table."""
+    """Return a mask of the ``count`` latest rows; of equal times, those further down the table."""
     import numpy as np
 
     require_column(column, table.data.column_names, field="time_column")
@@ -99,7 +99,7 @@ def _latest(table: Table, column: str, count: int) -> np.ndarray:
         raise BadInput(f"'{column}' is a {kind}; choose a column of times or numbers", field="time_column")
     if times.null_count:
         raise BadInput(
-            f"'{column}' is missing in {times.null_count:,} rows, so they have no place in time; choose another column",
+            f"'{column}' is missing in {times.null_count:,} rows, so they cannot be ordered; choose another column",
             field="time_column",
         )
     mask = np.zeros(len(times), bool)
@@ -114,33 +114,35 @@ def _part(table: Table, mask: np.ndarray) -> Table:
 
 
 def columns(inputs: Mapping[str, Columns | None], params: SplitParams) -> Mapping[str, Columns | None]:
-    """Both parts have the columns of the table."""
+    """Return the columns of both parts: those of the table."""
     known = inputs.get("table")
     if known is not None and params.time_column is not None:
         require_column(params.time_column, [column.name for column in known], field="time_column")
     return {"train": known, "test": known}
 
 
-def python(params: SplitParams, names: Names) -> Code:
-    """How the node reads in a script."""
+def python(params: SplitParams, names: Variables) -> Snippet:
+    """Return the node as a statement of a script."""
     both = f"{names.outputs['train']}, {names.outputs['test']}"
     shown = {"test_share": params.test_share, "seed": params.seed} | settings(params)
-    unused = ["test_share"] * (params.test_rows is not None) + ["seed"] * (params.time_column is not None)
-    shown = {name: value for name, value in shown.items() if name not in unused}
-    return Code(statement(both, "steps.split", names.inputs["table"], **shown), ["from nodes import steps"])
+    if params.test_rows is not None:
+        shown.pop("test_share", None)
+    if params.time_column is not None:
+        shown.pop("seed", None)
+    return Snippet(statement(both, "steps.split", names.inputs["table"], **shown), ["from nodes import steps"])
 
 
 NODE = NodeType(
     name="split",
     title="Split",
     category="Prepare",
-    summary="Holds out rows to judge a model by: at random, in proportion to the classes, or the latest.",
+    summary="Holds out rows to evaluate a model on: random rows with the share of each class, or the latest.",
     version=1,
     params=SplitParams,
     run=run,
     python=python,
     inputs=(Port("table", "table", "Table"),),
-    outputs=(Port("train", "table", "To learn from"), Port("test", "table", "To judge by")),
+    outputs=(Port("train", "table", "Training rows"), Port("test", "table", "Test rows")),
     columns=columns,
     imports=("numpy", "pyarrow"),
 )

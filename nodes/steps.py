@@ -25,10 +25,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.files import Files
 from engine.node_types import Branch, NodeContext, NodeType
 from engine.values import Folder, Predictions, Report, Table
-from engine.workspace import Workspace
+from engine.workspace import Files, Workspace
 from nodes.models.kinds import learner_of
 from nodes.models.model import CARD, FittedModel
 from nodes.models.model import load_model as read_model

@@ -102,7 +102,7 @@ class Cluster:
 
     def supervisors(self) -> list[int]:
         """The processes that own a run."""
-        return [pid for pid, line in self.lab.processes().items() if "engine.supervisor" in line]
+        return self.lab.supervisors()
 
     def _workers(self) -> set[int]:
         children = [each for nanny in self.nannies for each in psutil.Process(nanny.pid).children()]

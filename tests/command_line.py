@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import load_catalog
+from engine.node_types import load_catalog
 from ui.cli import main
 
 ROOT = Path(__file__).parents[1]

@@ -15,8 +15,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from engine.errors import BadInput
-from engine.problems import Problem
+from engine.errors import BadInput, Problem
 
 ANY = "any field"
 """The value of ``field`` that accepts every field, and an error that has none."""

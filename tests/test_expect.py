@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.errors import BadInput, SylvaError
-from engine.problems import BadParam, MissingInput, Problem, UnknownParam
+from engine.errors import BadInput, BadParam, MissingInput, Problem, SylvaError, UnknownParam
 from tests.expect import problems, refused
 
 EMPTY = BadInput("the file 'sales.csv' has 0 rows", field="source")

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from pyarrow.parquet import read_table
 
-from engine.catalogue import NodeCatalog, load_catalog
 from engine.errors import BadInput
 from engine.events import EventLog
-from engine.export_python import Raw, comment, export_python, literal, statement
+from engine.export_python import Expression, comment, export_python, literal, statement
+from engine.node_types import NodeCatalog, load_catalog
 from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_file import dumps, parse, read
 from engine.run_state import run_state
@@ -323,7 +323,7 @@ def test_texts_become_literals_and_comments_only(text: str) -> None:
     assert ast.literal_eval(literal(text)) == text
     assert ast.literal_eval(literal({text: [text, (text,)]})) == {text: [text, (text,)]}
     assert ast.parse(comment(text)).body == []
-    (call,) = ast.parse("\n".join(statement("x", "f", Raw("y"), name=text, others={text: text}))).body
+    (call,) = ast.parse("\n".join(statement("x", "f", Expression("y"), name=text, others={text: text}))).body
     assert isinstance(call, ast.Assign)
 
 
@@ -369,7 +369,7 @@ def test_what_is_no_plain_value_is_refused() -> None:
 
 
 def test_long_calls_are_broken_at_their_brackets() -> None:
-    lines = statement("x", "f", Raw("y"), settings={"name": "a" * 60, "others": list(range(30))}, z=1)
+    lines = statement("x", "f", Expression("y"), settings={"name": "a" * 60, "others": list(range(30))}, z=1)
     assert max(map(len, lines)) <= 104
     (call,) = ast.parse("\n".join(lines)).body
     assert isinstance(call, ast.Assign) and isinstance(call.value, ast.Call)

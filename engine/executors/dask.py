@@ -40,7 +40,6 @@ from queue import Empty, SimpleQueue
 from typing import Any
 from uuid import uuid4
 
-from engine.catalogue import load_catalog
 from engine.errors import SylvaError
 from engine.events import (
     Failure,
@@ -52,6 +51,7 @@ from engine.events import (
 )
 from engine.executors import NodeTask
 from engine.executors.local import GRACE_SECONDS, LocalExecutor
+from engine.node_types import load_catalog
 from engine.processes import die_with_parent, usable_memory, wait_passively
 from engine.workspace import Workspace
 

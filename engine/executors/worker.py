@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from engine.atomic import lock
-from engine.catalogue import load_catalog
 from engine.crash_points import crash_point
 from engine.errors import BadInput, Cancelled, CorruptObject, SylvaError
 from engine.events import (
@@ -33,11 +32,10 @@ from engine.events import (
     SubtaskUpdate,
 )
 from engine.executors import NodeTask
-from engine.files import Files
-from engine.node_types import NodeContext, NodeType
+from engine.node_types import NodeContext, NodeType, load_catalog
 from engine.store import CacheEntry, Store
 from engine.text import readable
-from engine.workspace import Workspace
+from engine.workspace import Files, Workspace
 
 Send = Callable[[RunEvent], None]
 OnReading = Callable[[str, str | None], None]

@@ -1,10 +1,10 @@
-"""What is in the columns of a table: figures and bars, made quickly from memory-mapped Arrow data.
+"""Statistics and histograms of the columns of a table, computed quickly from memory-mapped Arrow data.
 
-Missing means null or NaN. What one pass over a column tells (missing, least, greatest, mean, spread, categories) is
-exact. What would need sorting or hashing all values (quartiles, bars, distinct texts) comes from rows evenly spread
-over the table once it has more than ``SAMPLE_ROWS``, and the result says so.
+Missing means null or NaN. What one pass over a column gives (missing, minimum, maximum, mean, standard
+deviation, categories) is exact. What needs all values sorted or hashed (quartiles, bars, distinct texts)
+comes from rows evenly spread over the table if it has more than ``SAMPLE_ROWS``; the result says so.
 
-- ``column_statistics``, ``table_statistics``  the figures of one column, of all
+- ``column_statistics``, ``table_statistics``  the statistics of one column, of all
 - ``Bars``            counts to draw: of equal intervals, or of single values
 - ``column_bars``     the bars of one column
 - ``bars_by_class``   the same, split by the classes of another column
@@ -32,10 +32,10 @@ PLOTTED_ROWS = 2_000_000
 MOST_BARS = 30
 MOST_FREQUENT = 5
 MOST_CLASSES = 6
-"""Classes told apart in a split; the rarer ones are put together."""
+"""Classes shown in a split; the rarer ones are one class together."""
 LONGEST_VALUE = 200
 THREADS = 4
-"""Columns looked at together; Arrow computes beside Python."""
+"""Columns computed at the same time; Arrow releases the interpreter lock."""
 
 Scale = Literal["number", "time", "values"]
 
@@ -56,7 +56,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """One column. What does not apply to its kind, or is not known, is none."""
+    """Statistics of one column. What does not apply to its kind, or is not known, is None."""
 
     name: str
     kind: Kind
@@ -81,12 +81,12 @@ class ColumnStatistics:
 
     @property
     def missing_share(self) -> float:
-        """Between 0 and 1; 0 for an empty table."""
+        """Return the share of missing values, 0 for an empty table."""
         return self.missing / self.rows if self.rows else 0.0
 
 
 def table_statistics(table: Table) -> list[ColumnStatistics]:
-    """The figures of every column, in order."""
+    """Return the statistics of every column, in order."""
     columns = table.columns
     with ThreadPoolExecutor(THREADS) as pool:
         return list(
@@ -100,7 +100,7 @@ def table_statistics(table: Table) -> list[ColumnStatistics]:
 
 
 def column_statistics(name: str, column: pa.ChunkedArray, role: Role = "feature") -> ColumnStatistics:
-    """The figures of one column."""
+    """Return the statistics of one column."""
     import pyarrow as pa
 
     kind = kind_of(column.type)
@@ -113,7 +113,7 @@ def column_statistics(name: str, column: pa.ChunkedArray, role: Role = "feature"
 
 
 def column_bars(column: pa.ChunkedArray) -> Bars:
-    """The bars of one column, exact up to ``PLOTTED_ROWS``."""
+    """Return the bars of one column, exact up to ``PLOTTED_ROWS``."""
     import pyarrow as pa
 
     rows, sampled = spread_rows(column, _most_plotted(column))
@@ -126,7 +126,7 @@ def column_bars(column: pa.ChunkedArray) -> Bars:
 
 
 def bars_by_class(column: pa.ChunkedArray, classes: pa.ChunkedArray) -> tuple[Bars, dict[str, list[int]]]:
-    """The bars of a column, and the counts of each under the classes of another: frequent ones first, then the rest."""
+    """Return the bars of a column, and their counts for each class of another: frequent ones first, then the rest."""
     import numpy as np
 
     bars = column_bars(column)
@@ -140,7 +140,7 @@ def bars_by_class(column: pa.ChunkedArray, classes: pa.ChunkedArray) -> tuple[Ba
 
 
 def spread_rows(column: pa.ChunkedArray, most: int | None = None) -> tuple[pa.ChunkedArray, bool]:
-    """At most ``most`` rows (``SAMPLE_ROWS``) evenly spread from first to last, and whether that left some out."""
+    """Return at most ``most`` rows (``SAMPLE_ROWS``), evenly spread, and whether some are left out."""
     import numpy as np
     import pyarrow as pa
 
@@ -151,7 +151,7 @@ def spread_rows(column: pa.ChunkedArray, most: int | None = None) -> tuple[pa.Ch
 
 
 def moment(seconds: float, *, with_clock: bool = True) -> str:
-    """A time as a column's figures show it."""
+    """Return a time as the statistics of a column show it."""
     try:
         when = datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
@@ -169,8 +169,10 @@ def _of_numbers(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> C
     values = _as_numbers(column)
     finite = _finite(values)
     sample, sampled = spread_rows(finite)
-    infinite = pc.sum(pc.is_inf(values)).as_py() or 0 if len(finite) < len(values) else 0
-    about: dict[str, Any] = {
+    infinite = 0
+    if len(finite) < len(values):
+        infinite = pc.sum(pc.is_inf(values)).as_py() or 0
+    statistics: dict[str, Any] = {
         "missing": len(values) - len(finite) - infinite,
         "infinite": infinite,
         "counted": len(finite),
@@ -178,11 +180,12 @@ def _of_numbers(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> C
     if len(finite):
         ends = pc.min_max(finite)
         quartiles = pc.quantile(sample, [0.25, 0.5, 0.75]).to_pylist()
-        about |= dict(zip(("lower_quartile", "median", "upper_quartile"), quartiles, strict=True))
-        about |= {"minimum": ends["min"].as_py(), "maximum": ends["max"].as_py()}
-        about |= {"mean": pc.mean(finite).as_py(), "std": pc.stddev(finite).as_py()}
-        about["bars"] = _bars_of_numbers(sample, _scale(column.type), sampled, (about["minimum"], about["maximum"]))
-    return ColumnStatistics(name, kind, role, len(column), sampled=sampled, **about)
+        statistics |= dict(zip(("lower_quartile", "median", "upper_quartile"), quartiles, strict=True))
+        minimum, maximum = ends["min"].as_py(), ends["max"].as_py()
+        statistics |= {"minimum": minimum, "maximum": maximum}
+        statistics |= {"mean": pc.mean(finite).as_py(), "std": pc.stddev(finite).as_py()}
+        statistics["bars"] = _bars_of_numbers(sample, _scale(column.type), sampled, (minimum, maximum))
+    return ColumnStatistics(name, kind, role, len(column), sampled=sampled, **statistics)
 
 
 def _of_values(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> ColumnStatistics:
@@ -203,14 +206,14 @@ def _of_values(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> Co
 
 
 def _scale(arrow_type: pa.DataType) -> Scale:
-    """Durations and times of day are seconds like any number."""
+    """Return the scale: durations and times of day are seconds like any number."""
     import pyarrow.types as types
 
     return "time" if types.is_timestamp(arrow_type) or types.is_date(arrow_type) else "number"
 
 
 def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Integers as they are, other numbers as 64-bit floats, times and time spans in seconds."""
+    """Return integers as they are, other numbers as 64-bit floats, times and durations in seconds."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as types
@@ -233,7 +236,7 @@ def _seconds_per_unit(kind: pa.DataType) -> float:
 
 
 def _finite(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values without null, NaN and infinity; nothing is copied where there are none."""
+    """Return the values without null, NaN and infinity; nothing is copied if there are none."""
     import pyarrow.compute as pc
 
     usable = pc.is_finite(values)
@@ -248,7 +251,7 @@ class _Counted:
 
 
 def _count_values(column: pa.ChunkedArray) -> _Counted:
-    """The most frequent values as texts with their rows; only those become Python objects."""
+    """Return the most frequent values as texts with their rows; only those become Python objects."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as types
@@ -268,8 +271,10 @@ def _count_values(column: pa.ChunkedArray) -> _Counted:
 
 
 def as_text(value: object) -> str:
-    """A value as a bar or a figure names it."""
-    text = str(value) if not isinstance(value, bool) else "true" if value else "false"
+    """Return a value as bars and statistics show it."""
+    text = str(value)
+    if isinstance(value, bool):
+        text = text.lower()
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
 
 
@@ -282,7 +287,7 @@ def _bars_of_values(found: _Counted, sampled: bool) -> Bars:
 def _bars_of_numbers(
     values: pa.ChunkedArray, scale: Scale, sampled: bool, ends: tuple[float, float] | None = None
 ) -> Bars:
-    """One bar a value where whole numbers are few, else equal intervals; of whole numbers, with as many in each."""
+    """Return a bar for each value if there are few whole numbers, else equal intervals."""
     import numpy as np
 
     if not len(values):
@@ -291,7 +296,7 @@ def _bars_of_numbers(
     if array.dtype.kind in "iu" and (few := _few_values(array)) is not None:
         return Bars("values", few[1].tolist(), labels=[str(value) for value in few[0].tolist()], sampled=sampled)
     low, high = (float(end) for end in (ends or (array.min(), array.max())))
-    if not np.isfinite(high - low):  # the ends are too far apart for a computer number
+    if not np.isfinite(high - low):  # the difference of the ends overflows
         return Bars(scale, [len(array)], [low, high], sampled=sampled)
     if not _divisible(low, high):
         counts, edges = _one_bar(array, low)
@@ -303,13 +308,13 @@ def _bars_of_numbers(
 
 
 def _whole_edges(low: int, high: int) -> list[float]:
-    """Bars that hold as many whole numbers each; where some hold one more, an even column looks like a comb."""
+    """Return edges with equally many whole numbers in each bar, so that an even column looks even."""
     step = (high - low) // MOST_BARS + 1
     return [float(low + step * place) for place in range((high - low) // step + 2)]
 
 
 def _divisible(low: float, high: float) -> bool:
-    """Whether there are numbers enough between the ends for all bars."""
+    """Return whether there are enough floating-point numbers between the ends for all bars."""
     import numpy as np
 
     return bool((np.diff(np.linspace(low, high, MOST_BARS + 1)) > 0).all())
@@ -323,7 +328,7 @@ def _one_bar(array: np.ndarray, value: float) -> tuple[Any, Any]:
 
 
 def _few_values(array: np.ndarray) -> tuple[Any, Any] | None:
-    """The whole numbers that occur and how often; none if they are too many for a bar each."""
+    """Return the whole numbers that occur and how often; None if they are too many for a bar each."""
     import numpy as np
 
     if len(np.unique(array[:1000])) > MOST_BARS:
@@ -339,7 +344,7 @@ def _to_numpy(values: pa.ChunkedArray) -> np.ndarray:
 
 
 def _places(column: pa.ChunkedArray, bars: Bars) -> np.ndarray:
-    """The number of the bar that each row is in; -1 for none."""
+    """Return the number of the bar that each row is in; -1 for none."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -356,7 +361,7 @@ def _places(column: pa.ChunkedArray, bars: Bars) -> np.ndarray:
 
 
 def _class_codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
-    """The class number of each row and the names; the rarer classes are one, the last."""
+    """Return the class number of each row and the names; the rarer classes are one, the last."""
     code, names = _codes(column)
     found = _count_values(column)
     frequent = [name for name, _ in found.frequent]
@@ -368,7 +373,7 @@ def _class_codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str | None]]:
-    """A number for each row and the text each number stands for; -1 where the value is missing."""
+    """Return a number for each row and the text of each number; -1 where the value is missing."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -384,7 +389,7 @@ def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str | None]]:
 
 
 def _looked_up(table: Iterable[int], code: np.ndarray) -> np.ndarray:
-    """``table[code]``, and -1 where the code is."""
+    """Return ``table[code]``, and -1 where the code is -1."""
     import numpy as np
 
     return np.take(np.array([*table, -1], dtype=np.int64), code)

@@ -1,4 +1,4 @@
-"""Every column becomes one of a few Arrow types, whatever the file held.
+"""Turn every column of a file into one of a few Arrow types.
 
 ========  ==========================================================================================
 kind      Arrow type
@@ -10,12 +10,13 @@ category  dictionary<int32, string>, values in natural order
 text      string
 ========  ==========================================================================================
 
-Strings are a category, unless there are more than ``MANY_TEXTS`` different ones and more than half of the
-values differ from one another: then they are text.
+Strings are a category. They are text if there are more than ``MANY_TEXTS`` different ones and more
+than half of the values differ from one another.
 
-- ``infer_type``      infers the kind of a column
-- ``cast_column``     makes it the kind that was asked for, or says which value stands in the way
-- ``to_category``  distinct values in natural order, as categories and class labels have them
+- ``infer_type``   the column in the type that it looks like
+- ``cast_column``  the column in the type that was chosen
+- ``to_category``  distinct values in natural order, as categories and class labels
+- ``parse_texts``  texts as numbers, bools or times
 """
 
 from __future__ import annotations
@@ -46,50 +47,50 @@ EXAMPLES = {"number": "3 or 2.5", "bool": "true or false", "time": "2024-01-31 o
 
 
 def infer_type(column: pa.ChunkedArray, name: str, missing: Collection[str]) -> pa.ChunkedArray:
-    """The column in the type of its kind, the kind inferred from what the file says it is."""
+    """Return the column in the type of its kind; the kind follows from its type in the file."""
     import pyarrow as pa
     import pyarrow.types as types
 
-    column = _unwrapped(column)
+    column = _storage(column)
     kind = column.type
     if types.is_dictionary(kind):
         return pa.chunked_array([to_category(column, missing)])
     if _is_text(kind):
-        return _category_or_text(_readable(column, name), missing)
+        return _category_or_text(_as_strings(column, name), missing)
     if types.is_null(kind):
         return column.cast(pa.string())
     if types.is_boolean(kind):
         return column
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return _number(column)
+        return _to_number(column)
     if types.is_temporal(kind) and not types.is_interval(kind):
-        return _time(column)
+        return _to_time(column)
     raise BadInput(f"column '{name}' holds {kind}, not plain values; leave it out of the file", field="source")
 
 
 def cast_column(column: pa.ChunkedArray, kind: Kind, name: str, missing: Collection[str]) -> pa.ChunkedArray:
-    """The column as ``kind``; ``BadInput`` names the first value that cannot be one."""
+    """Return the column as ``kind``. Raise ``BadInput`` that names the first value which cannot be one."""
     import pyarrow as pa
 
-    # Texts are taken as they are written; what a file has as something else is brought into its own type first.
-    plain = _readable(column, name) if _is_text(column.type) else infer_type(column, name, missing)
+    # Texts are used as written; other values are first brought into the type of their kind.
+    plain = _as_strings(column, name) if _is_text(column.type) else infer_type(column, name, missing)
     if kind == "category":
         return pa.chunked_array([to_category(plain, missing)])
     if kind == "text":
-        return _texts(plain, missing)
+        return clean_texts(plain, missing)
     if kind_of(plain.type) == kind:
         return plain
     if kind == "number" and pa.types.is_boolean(plain.type):
         return plain.cast(pa.int32())
-    return _parsed(_texts(plain, missing), kind, name)
+    return _parse_or_refuse(clean_texts(plain, missing), kind, name)
 
 
 def to_category(column: pa.ChunkedArray, missing: Collection[str] = ()) -> pa.DictionaryArray:
-    """Each value as a text, kept once, in natural order; whole numbers print without a decimal point."""
+    """Return the values as categories in natural order; whole numbers have no decimal point."""
     import numpy as np
     import pyarrow as pa
 
-    encoded = _encoded(column)
+    encoded = _as_dictionary(column)
     texts = _tidy(encoded.dictionary.cast(pa.string()).to_pylist(), missing)
     values = natural_order({text for text in texts if text is not None})
     position = {text: index for index, text in enumerate(values)}
@@ -98,8 +99,8 @@ def to_category(column: pa.ChunkedArray, missing: Collection[str] = ()) -> pa.Di
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(values, pa.string()))
 
 
-def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Each value once, and its number in every row; what is already so is never written out."""
+def _as_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Return the column as a dictionary. One that is a dictionary is never expanded: that may take gigabytes."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
@@ -109,7 +110,7 @@ def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
 
 
 def natural_order(texts: Iterable[str]) -> list[str]:
-    """Sorted as a person would: numbers by value (2 before 10), also inside texts (``x2`` before ``x10``)."""
+    """Sort texts with numbers by value: 2 before 10, and ``x2`` before ``x10``."""
     texts = list(texts)
     if all(NUMBER.fullmatch(text) for text in texts):
         return sorted(texts, key=lambda text: (float(text), text))
@@ -123,24 +124,25 @@ def _words_and_numbers(text: str) -> list[str | int]:
 
 def _tidy(texts: list[str | None], missing: Collection[str]) -> list[str | None]:
     stripped = [None if text is None else text.strip() for text in texts]
-    kept = [None if text is None or text in missing else text for text in stripped]
-    if all(text is None or NUMBER.fullmatch(text) for text in kept):
-        return [None if text is None else _whole(text) for text in kept]
-    return kept
+    present = [None if text in missing else text for text in stripped]
+    if all(text is None or NUMBER.fullmatch(text) for text in present):
+        return [None if text is None else tidy_number(text) for text in present]
+    return present
 
 
-def _whole(number: str) -> str:
-    """``1.0``, ``+1`` and ``1e0`` as ``1``; a code such as ``007`` stays as it is."""
+def tidy_number(number: str) -> str:
+    """Return ``1.0``, ``+1`` and ``1e0`` as ``1``; a code such as ``007`` stays as it is."""
     if number.isdigit():
         return number
-    if written := WHOLE.fullmatch(number):  # digit by digit: as floats, large ones would become the same
-        sign, digits = written[1], written[2]
+    whole = WHOLE.fullmatch(number)
+    if whole:  # digit by digit: as floats, large numbers would become the same
+        sign, digits = whole[1], whole[2]
         return f"-{digits}" if sign == "-" and digits != "0" else digits
     value = float(number)
     return str(int(value)) if value.is_integer() else number
 
 
-def _unwrapped(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow as pa
 
     if not isinstance(column.type, pa.BaseExtensionType):
@@ -162,15 +164,15 @@ def _is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _readable(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """The column as strings; Parquet files of some writers hold texts as bytes."""
+def _as_strings(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """Return the column as strings; some programs write texts as bytes into Parquet files."""
     import pyarrow as pa
 
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
         raise BadInput(
-            f"column '{name}' holds bytes that are no text; leave it out of the file", field="source"
+            f"column '{name}' holds bytes that are not text; leave it out of the file", field="source"
         ) from None
 
 
@@ -178,38 +180,31 @@ def _category_or_text(column: pa.ChunkedArray, missing: Collection[str]) -> pa.C
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    texts = _texts(column, missing)
+    texts = clean_texts(column, missing)
     different = pc.count_distinct(texts).as_py()
     if different > MANY_TEXTS and different > (len(texts) - texts.null_count) / 2:
         return texts
     return pa.chunked_array([to_category(texts)])
 
 
-def _texts(column: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    texts = pc.utf8_trim_whitespace(column.cast(pa.string()))
-    is_missing = pc.is_in(texts, pa.array(list(missing), pa.string()))
-    return pc.if_else(is_missing, pa.scalar(None, pa.string()), texts)
-
-
-def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _to_number(column: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as types
 
     if types.is_integer(column.type):
-        return _narrowed(column) if column.type == pa.int64() else column
+        return _narrow_integers(column) if column.type == pa.int64() else column
     if types.is_decimal(column.type):
         return column.cast(pa.string()).cast(pa.float64())  # a direct cast is off in the last digit
     if types.is_float16(column.type):
         column = column.cast(pa.float32())
     is_nan = pc.is_nan(column)
-    return pc.if_else(is_nan, pa.scalar(None, column.type), column) if pc.any(is_nan).as_py() else column
+    if not pc.any(is_nan).as_py():
+        return column
+    return pc.if_else(is_nan, pa.scalar(None, column.type), column)
 
 
-def _narrowed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _narrow_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -219,7 +214,7 @@ def _narrowed(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column
 
 
-def _time(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _to_time(column: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.types as types
 
@@ -230,66 +225,75 @@ def _time(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.compute.divide(whole.cast(pa.float64()), float(per_second))
 
 
-def _parsed(texts: pa.ChunkedArray, kind: Kind, name: str) -> pa.ChunkedArray:
+# Text to values
+
+
+def clean_texts(column: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:
+    """Return a column as texts without space around them; those of ``missing`` are missing values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    is_missing = pc.is_in(texts, pa.array(list(missing), pa.string()))
+    return pc.if_else(is_missing, pa.scalar(None, pa.string()), texts)
+
+
+def parse_texts(texts: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
+    """Return clean texts as numbers, bools or times. Raise ``pa.ArrowInvalid`` if one of them is not.
+
+    Times have all a time zone or all none: what a mixture means cannot be known.
+    """
+    import pyarrow as pa
+
+    if kind == "bool":
+        return _parse_bools(texts)
+    if kind == "time":
+        try:
+            return texts.cast(pa.timestamp("us"))
+        except pa.ArrowInvalid:
+            return texts.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
+    try:
+        return _narrow_integers(texts.cast(pa.int64()))
+    except pa.ArrowInvalid:
+        return _to_number(texts.cast(pa.float64()))
+
+
+def first_unparsed(texts: pa.ChunkedArray, parse: Callable[[pa.ChunkedArray], object]) -> int | None:
+    """Return the position of the first text that ``parse`` refuses beside those before it."""
+    import pyarrow as pa
+
+    good, bad = 0, len(texts) + 1
+    while bad - good > 1:
+        # The first attempt takes all texts, the next ones halve what is left.
+        middle = len(texts) if bad > len(texts) else (good + bad) // 2
+        try:
+            parse(texts.slice(0, middle))
+            good = middle
+        except pa.ArrowInvalid:
+            bad = middle
+    return None if bad > len(texts) else bad - 1
+
+
+def _parse_or_refuse(texts: pa.ChunkedArray, kind: Kind, name: str) -> pa.ChunkedArray:
     import pyarrow as pa
 
     try:
-        return _parse(texts, kind)
+        return parse_texts(texts, kind)
     except pa.ArrowInvalid:
-        row, value = _first_bad(texts, kind)
+        position = first_unparsed(texts, lambda some: parse_texts(some, kind))
+        assert position is not None  # all of them together were refused
         raise BadInput(
-            f"column '{name}' cannot be read as {kind}: data row {row:,} holds '{value}', not {EXAMPLES[kind]}; "
-            "correct it, add it to the missing texts or choose another type",
+            f"column '{name}' cannot be read as {kind}: data row {position + 1:,} holds '{texts[position]}', "
+            f"not {EXAMPLES[kind]}; correct it, add it to the missing texts or choose another type",
             field="types",
         ) from None
 
 
-def _parse(texts: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
-    import pyarrow as pa
-
-    if kind == "bool":
-        return _parse_bool(texts)
-    if kind == "time":
-        return _parse_time(texts)
-    try:
-        return _narrowed(texts.cast(pa.int64()))
-    except pa.ArrowInvalid:
-        return _number(texts.cast(pa.float64()))
-
-
-def _parse_time(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """All of them with a time zone or all without: what a mixture means cannot be known."""
-    import pyarrow as pa
-
-    try:
-        return texts.cast(pa.timestamp("us"))
-    except pa.ArrowInvalid:
-        return texts.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
-
-
-def _parse_bool(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+def _parse_bools(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    lower = pc.utf8_lower(texts)
-    index = pc.index_in(lower, pa.array(list(BOOLS)))
+    index = pc.index_in(pc.utf8_lower(texts), pa.array(list(BOOLS)))
     if index.null_count > texts.null_count:
         raise pa.ArrowInvalid("not a bool")
     return pc.take(pa.array(list(BOOLS.values())), index)
-
-
-def _first_bad(texts: pa.ChunkedArray, kind: Kind) -> tuple[int, str]:
-    """Tried together with the first value, since times with and without a zone are only bad beside each other."""
-    import pyarrow as pa
-
-    first = texts.drop_null()[0].as_py()
-    good: set[str | None] = {None}
-    for row, text in enumerate(texts.to_pylist(), start=1):
-        if text in good:
-            continue
-        try:
-            _parse(pa.chunked_array([[first, text]]), kind)
-        except pa.ArrowInvalid:
-            return row, text
-        good.add(text)
-    raise AssertionError("no value is bad by itself")

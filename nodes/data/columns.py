@@ -1,38 +1,103 @@
-"""Talking about columns: finding the one a setting names, and the words for it when it is not there.
+"""Check the columns that settings name: whether they exist, and whether they suit their role.
 
-- ``require_column``   the column that a setting names
-- ``check_learnable``  whether a node that learns can do with the columns that will arrive: its ``columns`` rule
+- ``require_column``          a setting names a column that exists
+- ``check_learnable``         a node that trains a model gets a target and features: its ``columns`` rule
+- ``drop_missing_target``     the rows that have a class
+- ``check_classes``           the target has classes to learn
+- ``check_roles``             weights can weigh, times have an order
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
-from engine.node_types import Columns
+from engine.node_types import Columns, Role
 from engine.text import listed, suggest
+from engine.values import kind_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 HOW_TO_TARGET = "set Target in the Load data node, and keep that column"
+MAX_CLASSES = 1_000
+FEW_CLASSES = 10
+"""Up to this many classes, a class may have a single row."""
 
 
 def require_column(name: str, names: Collection[str], *, field: str) -> None:
-    """Raise ``BadInput``, with the nearest name there is, unless ``name`` is one of ``names``."""
+    """Raise ``BadInput``, with the most similar name, unless ``name`` is one of ``names``."""
     if name not in names:
         nearest = suggest(name, names, f"the columns are {listed(names)}")
         raise BadInput(f"there is no column '{name}'; {nearest}", field=field)
 
 
 def check_learnable(inputs: Mapping[str, Columns | None], params: Any) -> dict[str, Columns | None]:
-    """Raise ``BadInput`` if it is known that the table will have no target, or nothing to tell it by."""
+    """Raise ``BadInput`` if it is known that the input table will have no target or no feature."""
     table = inputs.get("table")
     if table is not None:
         roles = {column.role for column in table}
         if "target" not in roles:
-            raise BadInput(f"the table that arrives has no target to learn; {HOW_TO_TARGET}")
+            raise BadInput(f"the input table has no target to learn; {HOW_TO_TARGET}")
         if "feature" not in roles:
             raise BadInput(
-                "the table that arrives has no column to learn from besides its target; "
+                "the input table has no column to learn from besides its target; "
                 "load more columns, or give one of them the role feature in the Load data node"
             )
     return {}
+
+
+def drop_missing_target(data: pa.Table, target: str, missing_target: str) -> pa.Table:
+    """Return the rows that have a class.
+
+    Raise ``BadInput`` if some have none, unless ``missing_target`` says to drop them.
+    """
+    labels = data.column(target)
+    if not labels.null_count:
+        return data
+    if missing_target == "drop":
+        return data.filter(labels.is_valid())
+    raise BadInput(
+        f"the target '{target}' is missing in {labels.null_count:,} of {len(labels):,} rows; "
+        "set 'Rows without a target' to drop, or choose another target",
+        field="missing_target",
+    )
+
+
+def check_classes(labels: pa.ChunkedArray, target: str) -> None:
+    """Raise ``BadInput`` unless there are two classes or more, but not as many as of a measurement."""
+    rows, classes = len(labels), labels.combine_chunks().dictionary.to_pylist()
+    if rows == 0:
+        raise BadInput(f"the target '{target}' has no value in any row; choose another column", field="target")
+    if len(classes) == 1:
+        raise BadInput(
+            f"the target '{target}' has a single class, '{classes[0]}'; a classifier needs at least two. "
+            "If the file is only to be scored, leave the target empty",
+            field="target",
+        )
+    if len(classes) > MAX_CLASSES or (len(classes) > FEW_CLASSES and len(classes) > rows / 2):
+        raise BadInput(
+            f"the target '{target}' has {len(classes):,} different values in {rows:,} rows, "
+            "which looks like a measurement or an id; "
+            f"choose a column with classes (at most {MAX_CLASSES:,}, each in several rows)",
+            field="target",
+        )
+
+
+def check_roles(data: pa.Table, roles: Mapping[str, Role]) -> None:
+    """Raise ``BadInput`` if there are several weights, or a column cannot be a weight or a time."""
+    import pyarrow.compute as pc
+
+    weights = [name for name, role in roles.items() if role == "weight"]
+    if len(weights) > 1:
+        raise BadInput(f"there are several weight columns: {listed(weights)}; choose one", field="roles")
+    for name, role in roles.items():
+        column = data.column(name)
+        kind = kind_of(column.type)
+        if role == "time" and kind not in ("time", "number"):
+            raise BadInput(f"'{name}' has the role time but is a {kind}; set its type to time or number", field="roles")
+        if role == "weight" and kind != "number":
+            raise BadInput(f"'{name}' has the role weight but is a {kind}; a weight is a number", field="roles")
+        if role == "weight" and (column.null_count or pc.min(column).as_py() < 0):
+            raise BadInput(f"weights in '{name}' are missing or below zero; correct them", field="roles")

@@ -1,22 +1,31 @@
-"""From a file to an Arrow table: which format it is, who reads it, and whether its columns have usable names.
+"""Read tables from files: CSV, TSV, Parquet, Arrow and Feather, LibSVM.
 
-``read`` gives the whole table, ``names`` the columns as far as the beginning of the file tells. Whatever is wrong
-with the file comes out as ``BadInput`` that says how to mend it.
+- ``FileFormat``   how a file is written
+- ``read``         the whole table
+- ``read_start``   the whole table if it is small, or else its first rows
+- ``open_blocks``  the file as blocks of rows; memory is bounded by the block, not by the file
+
+Whatever is wrong with a file is raised as ``BadInput`` that says how to fix it.
 """
 
 from __future__ import annotations
 
+import codecs
+import io
+import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
 from engine.text import listed
-from nodes.data.csv_reader import Dialect, csv_names, read_csv
-from nodes.data.libsvm import read_libsvm, too_many_columns
+from nodes.data.csv_reader import BLOCK, CsvFile, TextFile
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 SUFFIXES = {
@@ -35,118 +44,515 @@ SUFFIXES = {
     ".svmlight": "libsvm",
 }
 COMPRESSED = (".gz", ".bz2", ".zst")
+TITLES = {"parquet": "Parquet", "arrow": "Arrow"}
+MISSING_TEXTS = frozenset(["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"])
+"""Texts that mean a missing value, unless the settings say otherwise."""
+MAX_COLUMNS = 100_000
+BATCH_ROWS = 1_000
+SAMPLE_BYTES = 1 << 20
+"""Bytes by which the number of rows of a text file is estimated."""
+VALUE_BYTES = 8
+"""Bytes that a value is assumed to need at least."""
+IMPORTS = ("numpy", "pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet")
+"""Slow modules that reading a file needs."""
+
+LIBSVM_COLUMN = re.compile(r"f([1-9][0-9]{0,8})", re.ASCII)
+LIBSVM_TARGET = "target"
+MAX_LIBSVM_VALUES = 1_000_000_000
+"""A LibSVM file with more values than this (8 GB), those that are left out included, is refused."""
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """How a file is written. The fields have the names of the *Load data* node's settings."""
+
+    format: str = "auto"
+    """``auto`` goes by the ending of the file's name."""
+    delimiter: str = "auto"
+    """A key of ``csv_reader.DELIMITERS``, or ``auto``: the one that fits the first lines."""
+    encoding: str = "utf-8"
+    header: bool = True
+    missing: frozenset[str] = MISSING_TEXTS
+
+    def for_file(self, path: Path) -> FileFormat:
+        """Return the format with ``auto`` replaced by what the name of the file says.
+
+        Raise ``BadInput`` if the name does not say it, or the file is empty.
+        """
+        if path.stat().st_size == 0:
+            raise BadInput(f"'{path.name}' is empty", field="source")
+        file_format = self.format
+        if file_format == "auto":
+            file_format = SUFFIXES.get(_suffix(path), "auto")
+        if file_format == "auto":
+            raise BadInput(
+                f"'{path.name}' does not end in {', '.join(sorted(SUFFIXES))}; choose the format of the file",
+                field="format",
+            )
+        if file_format == "tsv" and self.delimiter == "auto":
+            return replace(self, format="csv", delimiter="tab")
+        return replace(self, format="csv" if file_format == "tsv" else file_format)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of *Load data* that differ from their defaults."""
+        defaults = FileFormat().to_json()
+        return {name: value for name, value in self.to_json().items() if value != defaults[name]}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the format as plain JSON, for another process."""
+        return {**self.__dict__, "missing": sorted(self.missing)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> FileFormat:
+        """Return the format that ``to_json`` wrote."""
+        return cls(**{**data, "missing": frozenset(data["missing"])})
 
 
 def is_compressed(path: Path) -> bool:
-    """Whether the bytes on disk say little about the size of what they hold."""
+    """Return whether the file's name says that it is compressed."""
     return path.suffix.lower() in COMPRESSED
 
 
-def read(path: Path, file_format: str, dialect: Dialect, as_text: Collection[str], max_columns: int) -> pa.Table:
-    """The table in the file, with names that are sound; ``as_text`` columns of a CSV are left as written."""
-    found = format_of(path, file_format)
-    if found == "libsvm":
-        return read_libsvm(path, max_columns)
-    check_names(path, names(path, found, dialect) or [], max_columns)
-    if found in ("csv", "tsv"):
-        return read_csv(path, _dialect_for(found, dialect), as_text)
-    data = _read_binary(path, found)
-    if data.num_rows == 0:
-        raise BadInput(f"'{path.name}' has no rows", field="source")
+def is_text_format(name: str) -> bool:
+    """Return whether a file of this name is CSV or TSV, to which encoding, delimiter and header apply."""
+    return SUFFIXES.get(_suffix(Path(name))) in ("csv", "tsv")
+
+
+def is_encoding(name: str) -> bool:
+    """Return whether files can be written in this encoding."""
+    try:
+        "a".encode(name)
+        return codecs.lookup(name).name not in ("idna", "punycode")  # for host names, and endless on a file
+    except (LookupError, ValueError):
+        return False
+
+
+def is_libsvm(path: Path, file_format: FileFormat) -> bool:
+    """Return whether a file is LibSVM text, by its name or because the format says so."""
+    if file_format.format != "auto":
+        return file_format.format == "libsvm"
+    return SUFFIXES.get(_suffix(path)) == "libsvm"
+
+
+def imports_for(path: Path, file_format: FileFormat) -> tuple[str, ...]:
+    """Return the slow modules that reading this file needs."""
+    return (*IMPORTS, "sklearn.datasets") if is_libsvm(path, file_format) else IMPORTS
+
+
+def _suffix(path: Path) -> str:
+    if is_compressed(path):
+        path = path.with_suffix("")
+    return path.suffix.lower()
+
+
+# A whole table
+
+
+def read(path: Path, file_format: FileFormat, as_text: Collection[str], max_columns: int) -> pa.Table:
+    """Return the table of the file. Columns of ``as_text`` are left as written in a CSV file."""
+    file_format = file_format.for_file(path)
+    if file_format.format == "libsvm":
+        labels, matrix = _read_libsvm(TextFile(path), max_columns)
+        return _dense_table(path.name, labels, matrix)
+    if file_format.format == "csv":
+        return _read_csv(TextFile(path), file_format, as_text, max_columns)
+    file = open_blocks(path, file_format, max_columns)
+    data = _read_binary(path, file_format.format)
+    _check_has_rows(file, data)
     return data
 
 
-def names(path: Path, file_format: str, dialect: Dialect) -> list[str] | None:
-    """The column names, or ``None`` for a format that tells them only at its end."""
-    found = format_of(path, file_format)
-    if found == "libsvm":
-        return None
-    if found in ("csv", "tsv"):
-        return csv_names(path, _dialect_for(found, dialect))
-    try:
-        return list(parquet_file(path).schema_arrow.names if found == "parquet" else arrow_reader(path).schema.names)
-    except UnicodeDecodeError as error:
-        raise damaged(path, found.capitalize(), error) from None
+@dataclass(frozen=True)
+class Start:
+    """The beginning of a table, or all of it."""
+
+    data: pa.Table
+    complete: bool
+    rows: int | None
+    """Rows of the whole table, where that is known."""
 
 
-def format_of(path: Path, file_format: str) -> str:
-    """The format chosen, or else the one the file's name tells; ``BadInput`` for an empty file."""
-    if path.stat().st_size == 0:
-        raise BadInput(f"'{path.name}' is empty", field="source")
-    if file_format != "auto":
-        return file_format
-    suffix = path.with_suffix("").suffix if is_compressed(path) else path.suffix
-    if suffix.lower() not in SUFFIXES:
-        raise BadInput(
-            f"'{path.name}' does not end in {', '.join(sorted(SUFFIXES))}; choose the format of the file",
-            field="format",
-        )
-    return SUFFIXES[suffix.lower()]
+def read_start(
+    path: Path,
+    file_format: FileFormat,
+    as_text: Collection[str],
+    max_columns: int,
+    *,
+    max_bytes: int,
+    start_bytes: int,
+    start_rows: int,
+) -> Start:
+    """Return the whole table if it takes at most ``max_bytes``, or else its first rows.
 
-
-def check_names(path: Path, found: list[str], max_columns: int) -> None:
-    """Not too many, none empty, none twice."""
-    if len(found) > max_columns:
-        raise too_many_columns(path.name, len(found), max_columns)
-    if "" in found:
-        raise BadInput(f"column {found.index('') + 1:,} of '{path.name}' has no name; give it one", field="source")
-    twice = [name for name, count in Counter(found).items() if count > 1]
-    if twice:
-        raise BadInput(
-            f"'{path.name}' has several columns named {listed(twice)}; rename them, "
-            "or say that the file has no header if its first row is data",
-            field="source",
-        )
-
-
-def _dialect_for(file_format: str, dialect: Dialect) -> Dialect:
-    if file_format == "tsv" and dialect.delimiter == "auto":
-        return Dialect("tab", dialect.encoding, dialect.header, dialect.missing)
-    return dialect
-
-
-def parquet_file(path: Path, *, by_block: bool = False) -> Any:
-    """The file, opened; ``BadInput`` if it is no Parquet file.
-
-    ``by_block``: nothing is read ahead, which would be kept in memory until the end of the file.
+    These are as many as ``start_bytes`` of text hold, or ``start_rows`` of another format. The file
+    is read only as far as necessary: a small file may hold a table larger than any memory.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    file_format = file_format.for_file(path)
+    if file_format.format not in ("csv", "libsvm"):
+        return _start_of_blocks(open_blocks(path, file_format, max_columns), max_bytes, start_rows)
+    text, complete = _start_of_text(path, file_format, max_bytes, start_bytes)
+    if file_format.format == "csv":
+        data = _read_csv(text, file_format, as_text, max_columns)
+    else:
+        labels, matrix = _read_libsvm(text, max_columns)
+        rows = min(len(labels), max_bytes // (VALUE_BYTES * matrix.shape[1]) + 1)
+        complete = complete and rows == len(labels)
+        data = _dense_table(path.name, labels[:rows], matrix[:rows])
+    return Start(data, complete, data.num_rows if complete else None)
 
-    try:
-        return pq.ParquetFile(path, pre_buffer=not by_block, buffer_size=1 << 20 if by_block else 0)
-    except (pa.ArrowException, OSError) as error:
-        raise damaged(path, "Parquet", error) from None
+
+def _start_of_text(path: Path, file_format: FileFormat, max_bytes: int, start_bytes: int) -> tuple[TextFile, bool]:
+    """Return the text if it is small enough, or else its first whole rows; and whether it is all of it."""
+    content = TextFile(path).start(max_bytes + 1)
+    if len(content) <= max_bytes:
+        return TextFile(path, content), True
+    start = content[:start_bytes]
+    if file_format.encoding not in ("utf-8", "latin-1", "cp1252"):
+        # In other encodings, a byte that looks like a newline may be part of another character.
+        lines, newline, _ = start.decode(file_format.encoding, "ignore").rpartition("\n")
+        return TextFile(path, (lines + newline).encode(file_format.encoding)), False
+    end = start.rfind(b"\n")
+    while end > 0 and start.count(b'"', 0, end) % 2:  # a newline inside quotes is part of a value
+        end = start.rfind(b"\n", 0, end)
+    return TextFile(path, start[: end + 1] if end > 0 else start), False
 
 
-def arrow_reader(path: Path, *, mapped: bool = False) -> Any:
-    """Reader of the file format, which Feather is too, or else of the stream format.
-
-    ``mapped``: the file is not read but mapped into memory, so that a batch takes none until it is looked at.
-    """
+def _start_of_blocks(file: BlockFile, max_bytes: int, start_rows: int) -> Start:
     import pyarrow as pa
 
-    try:
-        source = pa.memory_map(str(path)) if mapped else pa.OSFile(str(path))
-        is_file = source.read(6) == b"ARROW1"
-        source.seek(0)
-        return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
-    except (pa.ArrowException, OSError) as error:
-        raise damaged(path, "Arrow", error) from None
+    tables: list[pa.Table] = []
+    size = 0
+    for table in file.read(file.names or [], BATCH_ROWS):
+        tables.append(table)
+        size += max(_own_bytes(table), table.num_rows * table.num_columns * VALUE_BYTES)
+        if size >= max_bytes:
+            return Start(pa.concat_tables(tables).slice(0, start_rows), False, file.total)
+    data = pa.concat_tables(tables) if tables else None
+    _check_has_rows(file, data)
+    assert data is not None
+    return Start(data, True, data.num_rows)
+
+
+def _own_bytes(table: pa.Table) -> int:
+    """Return the size of a table without its dictionaries, which several tables of a file share."""
+    import pyarrow.types as types
+
+    chunks = [chunk for column in table.columns for chunk in column.chunks]
+    return sum(chunk.indices.nbytes if types.is_dictionary(chunk.type) else chunk.nbytes for chunk in chunks)
+
+
+def _read_csv(text: TextFile, file_format: FileFormat, as_text: Collection[str], max_columns: int) -> pa.Table:
+    file = CsvFile.open(text, file_format)
+    _check_names(text.path, file.names, max_columns)
+    return file.read(as_text)
 
 
 def _read_binary(path: Path, file_format: str) -> pa.Table:
     import pyarrow as pa
 
     try:
-        data = parquet_file(path).read() if file_format == "parquet" else arrow_reader(path).read_all()
-        data.validate(full=True)  # offsets that point nowhere would crash whoever reads the table
-        return data
+        data = _parquet_file(path).read() if file_format == "parquet" else _arrow_reader(path).read_all()
+        data.validate(full=True)  # a wrong offset would crash the code that uses the table
     except (pa.ArrowException, OSError) as error:
-        raise damaged(path, file_format.capitalize(), error) from None
+        raise _damaged(path, TITLES[file_format], error) from None
+    return data
 
 
-def damaged(path: Path, title: str, error: Exception) -> BadInput:
-    """What to say of a file that its reader cannot make sense of."""
+def _check_names(path: Path, names: list[str], max_columns: int) -> None:
+    """Raise ``BadInput`` if there are too many names, or if one is empty or used twice."""
+    if len(names) > max_columns:
+        raise _too_many_columns(path.name, len(names), max_columns)
+    if "" in names:
+        raise BadInput(f"column {names.index('') + 1:,} of '{path.name}' has no name; give it one", field="source")
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise BadInput(
+            f"'{path.name}' has several columns named {listed(repeated)}; rename them, "
+            "or turn off 'First row is the header' if the first row is data",
+            field="source",
+        )
+
+
+def _check_has_rows(file: BlockFile, data: pa.Table | None) -> None:
+    if data is None or data.num_rows == 0:
+        raise BadInput(f"'{file.path.name}' has no rows", field="source")
+
+
+def _too_many_columns(name: str, columns: int, max_columns: int) -> BadInput:
+    return BadInput(
+        f"'{name}' has {columns:,} columns, more than the {max_columns:,} allowed; raise max_columns or use fewer",
+        field="max_columns",
+    )
+
+
+def _damaged(path: Path, title: str, error: Exception) -> BadInput:
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return BadInput(f"'{path.name}' is no {title} file, or damaged ({reason}); choose its format", field="source")
+    return BadInput(
+        f"'{path.name}' is not a {title} file, or it is damaged ({reason}); choose its format", field="source"
+    )
+
+
+# Blocks of rows
+
+
+@dataclass(frozen=True)
+class BlockFile:
+    """A file that is read block by block."""
+
+    path: Path
+    names: list[str] | None
+    """The columns; ``None`` for LibSVM, where any column may be left out."""
+    total: int | None
+    """The number of rows if it is known: exact for Parquet, an estimate for text."""
+    read: Callable[[Sequence[str], int], Iterator[pa.Table]]
+    as_written: bool = False
+    """Whether all values come as text, and none of them is missing."""
+
+    def blocks(self, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        """Yield these columns, ``rows`` rows at a time; the last block may have fewer."""
+        return regroup(self.read(columns, rows), rows)
+
+
+def open_blocks(path: Path, file_format: FileFormat | None = None, max_columns: int = MAX_COLUMNS) -> BlockFile:
+    """Open a file to read it block by block.
+
+    All values of a CSV file come as written, also those that may mean a missing one.
+    """
+    if not path.exists():
+        raise BadInput(f"there is no file '{path}'")
+    if not path.is_file():
+        raise BadInput(f"'{path}' is not a file")
+    file_format = (file_format or FileFormat()).for_file(path)
+    match file_format.format:
+        case "csv":
+            file = _open_csv(path, file_format)
+        case "libsvm":
+            file = _open_libsvm(path)
+        case "parquet":
+            file = _open_parquet(path)
+        case _:
+            file = _open_arrow(path)
+    _check_names(path, file.names or [], max_columns)
+    return file
+
+
+def regroup(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """Yield the same rows in tables of ``rows`` rows; nothing is copied."""
+    import pyarrow as pa
+
+    waiting: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        while count + table.num_rows >= rows:
+            taken = rows - count
+            yield pa.concat_tables([*waiting, table.slice(0, taken)])
+            waiting, count, table = [], 0, table.slice(taken)
+        if table.num_rows:
+            waiting.append(table)
+            count += table.num_rows
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def _open_csv(path: Path, file_format: FileFormat) -> BlockFile:
+    file = CsvFile.open(TextFile(path), replace(file_format, missing=frozenset()))
+
+    def read(columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        return file.iter_tables(columns)
+
+    return BlockFile(path, file.names, _estimate_rows(path), read, as_written=True)
+
+
+def _estimate_rows(path: Path) -> int | None:
+    """Return the rows of a text file as its beginning suggests; None if it is compressed."""
+    if is_compressed(path):
+        return None
+    with path.open("rb") as file:
+        sample = file.read(SAMPLE_BYTES)
+    lines = sample.count(b"\n")
+    return round(lines * path.stat().st_size / len(sample)) if lines else None
+
+
+def _open_parquet(path: Path) -> BlockFile:
+    file = _parquet_file(path, read_ahead=False)
+
+    def read(columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        batches = file.iter_batches(batch_size=rows, columns=list(columns))
+        yield from _checked_tables(path, "Parquet", batches, columns)
+
+    return BlockFile(path, _schema_names(path, "Parquet", file.schema_arrow), file.metadata.num_rows, read)
+
+
+def _open_arrow(path: Path) -> BlockFile:
+    # A mapped batch takes no memory before its values are used.
+    reader = _arrow_reader(path, mapped=True)
+
+    def read(columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        yield from _checked_tables(path, "Arrow", _arrow_batches(reader), columns)
+
+    return BlockFile(path, _schema_names(path, "Arrow", reader.schema), None, read)
+
+
+def _arrow_batches(reader: Any) -> Iterator[Any]:
+    if not hasattr(reader, "num_record_batches"):  # the stream format
+        return iter(reader)
+    return map(reader.get_batch, range(reader.num_record_batches))
+
+
+def _schema_names(path: Path, title: str, schema: pa.Schema) -> list[str]:
+    try:
+        return list(schema.names)
+    except UnicodeDecodeError as error:
+        raise _damaged(path, title, error) from None
+
+
+def _checked_tables(path: Path, title: str, batches: Iterator[Any], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield a table for each batch. Raise ``BadInput`` if the file is damaged."""
+    import pyarrow as pa
+
+    while True:
+        try:
+            batch = next(batches, None)
+            if batch is None:
+                return
+            table = pa.Table.from_batches([batch]).select(list(columns))
+            table.validate(full=True)  # a wrong offset would crash the code that uses the table
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(path, title, error) from None
+        yield table
+
+
+def _parquet_file(path: Path, *, read_ahead: bool = True) -> Any:
+    """Open a Parquet file. What is read ahead stays in memory until the end of the file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path, pre_buffer=read_ahead, buffer_size=0 if read_ahead else 1 << 20)
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(path, "Parquet", error) from None
+
+
+def _arrow_reader(path: Path, *, mapped: bool = False) -> Any:
+    """Open a file of Arrow's file format, which Feather is too, or of its stream format."""
+    import pyarrow as pa
+
+    try:
+        source = pa.memory_map(str(path)) if mapped else pa.OSFile(str(path))
+        is_file_format = source.read(6) == b"ARROW1"
+        source.seek(0)
+        return pa.ipc.open_file(source) if is_file_format else pa.ipc.open_stream(source)
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(path, "Arrow", error) from None
+
+
+# LibSVM
+
+
+class LibsvmLines(io.RawIOBase):
+    """Feed the lines of a LibSVM text (``label index:value …``) to scikit-learn's reader.
+
+    It takes the labels out, because scikit-learn reads only numbers there, and knows at which line
+    the reader stopped.
+    """
+
+    def __init__(self, text: TextFile) -> None:
+        self._text = text
+        self._lines = enumerate(io.BufferedReader(text.open(), BLOCK), start=1)
+        self._number, self._line = 0, b""
+        self._labels: list[str] = []
+        self._rows = self._without_labels()
+        self._max_rows: int | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        return islice(self._rows, self._max_rows)
+
+    def read_rows(self, max_rows: int | None = None) -> tuple[list[str], Any]:
+        """Return the labels and the sparse matrix of the next rows, or of all that are left."""
+        from sklearn.datasets import load_svmlight_file
+
+        self._labels, self._max_rows = [], max_rows
+        try:
+            matrix, _ = load_svmlight_file(self, zero_based=False)
+        except OSError:
+            raise BadInput(
+                f"'{self._text.name}' cannot be decompressed; it is damaged or has the wrong ending", field="source"
+            ) from None
+        except (ValueError, OverflowError):
+            line = self._line.decode("utf-8", "replace").strip()
+            raise BadInput(
+                f"line {self._number:,} of '{self._text.name}' is not LibSVM text: {line[:60]!r}; a line is a label "
+                "and then index:value pairs, the indices ascending and counted from 1",
+                field="source",
+            ) from None
+        return self._labels, matrix
+
+    def _without_labels(self) -> Iterator[bytes]:
+        for number, line in self._lines:
+            self._number, self._line = number, line
+            label, *values = line.partition(b"#")[0].split(maxsplit=1) or [b""]
+            if not label:
+                continue
+            if b":" in label:
+                raise ValueError("the label is missing")
+            self._labels.append(label.decode())
+            yield b" ".join([b"0", *values])
+
+
+def _read_libsvm(text: TextFile, max_columns: int) -> tuple[list[str], Any]:
+    """Return the labels and the sparse matrix of all rows."""
+    labels, matrix = LibsvmLines(text).read_rows()
+    if not labels:
+        raise BadInput(f"'{text.name}' has no rows", field="source")
+    if not matrix.indices.size:
+        raise BadInput(
+            f"'{text.name}' is not LibSVM text, because no line has index:value pairs; choose its format",
+            field="source",
+        )
+    if matrix.shape[1] > max_columns:
+        raise _too_many_columns(text.name, matrix.shape[1], max_columns)
+    return labels, matrix
+
+
+def _dense_table(name: str, labels: list[str], matrix: Any) -> pa.Table:
+    """Return columns ``f1`` … ``fn`` and ``target``; an index that a row leaves out is zero."""
+    import pyarrow as pa
+
+    rows, width = matrix.shape
+    if rows * width > MAX_LIBSVM_VALUES:
+        raise BadInput(
+            f"'{name}' has {rows:,} rows of {width:,} columns, too many to store with their zeros; use fewer",
+            field="source",
+        )
+    values: np.ndarray = matrix.toarray(order="F")
+    columns = {f"f{index + 1}": pa.array(values[:, index]) for index in range(width)}
+    return pa.table(columns | {LIBSVM_TARGET: pa.array(labels, pa.string())})
+
+
+def _open_libsvm(path: Path) -> BlockFile:
+    def read(columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        lines = LibsvmLines(TextFile(path))
+        labels, matrix = lines.read_rows(rows)
+        if not labels:
+            raise BadInput(f"'{path.name}' has no rows", field="source")
+        while labels:
+            yield _some_columns(labels, matrix, columns)
+            labels, matrix = lines.read_rows(rows)
+
+    return BlockFile(path, None, _estimate_rows(path), read)
+
+
+def _some_columns(labels: list[str], matrix: Any, columns: Collection[str]) -> pa.Table:
+    """Return the named columns; one that no row has is zero."""
+    import numpy as np
+    import pyarrow as pa
+
+    numbers = {name: int(name[1:]) for name in columns if LIBSVM_COLUMN.fullmatch(name)}
+    known = [name for name, number in numbers.items() if number <= matrix.shape[1]]
+    values: np.ndarray = matrix[:, [numbers[name] - 1 for name in known]].toarray(order="F")
+    data = {name: pa.array(np.zeros(len(labels))) for name in numbers}
+    data |= {name: pa.array(values[:, index]) for index, name in enumerate(known)}
+    if LIBSVM_TARGET in columns:
+        data[LIBSVM_TARGET] = pa.array(labels, pa.string())
+    return pa.table(data)

@@ -1,8 +1,8 @@
-"""A made-up year of card payments, a few of them fraud: every kind of column, missing values, real structure.
+"""Generate a year of card payments, a few of them fraud, with every kind of column and missing values.
 
-Fraud comes in four patterns, each a combination of values that are harmless one by one and partly opposite from
-pattern to pattern, so that a model has to find interactions; a linear model sees little of it. Some fraud looks
-like any other payment, so nobody can find all of it.
+Fraud comes in four patterns. Each is a combination of values that are harmless one by one, and partly
+opposite from pattern to pattern. So a model has to find interactions; a linear model finds little.
+Some fraud looks like any other payment, so no model can find all of it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ DEVICES = (["android", "ios", "windows", "mac", "linux"], [0.4, 0.33, 0.17, 0.08
 
 
 def payments(rows: int, share: float, seed: int) -> pa.Table:
-    """``rows`` payments, in order of time, of which ``share`` (at least two) are fraud."""
+    """Return ``rows`` payments in order of time, of which ``share`` (at least two) are fraud."""
     import numpy as np
     import pyarrow as pa
 
@@ -89,11 +89,13 @@ def payments(rows: int, share: float, seed: int) -> pa.Table:
 
 
 def _gaps(rng: np.random.Generator, name: str, rows: int) -> np.ndarray | None:
-    return rng.random(rows) < MISSING[name] if name in MISSING else None
+    if name not in MISSING:
+        return None
+    return rng.random(rows) < MISSING[name]
 
 
 def _everyday(rng: np.random.Generator, rows: int) -> dict[str, np.ndarray]:
-    """Columns as honest customers fill them, each with a habit of its own."""
+    """Return the columns of honest payments; every customer has a usual amount."""
     import numpy as np
 
     hours = np.array([2, 1, 1, 1, 1, 2, 3, 5, 6, 6, 6, 7, 8, 7, 6, 6, 7, 8, 8, 7, 6, 5, 4, 3])

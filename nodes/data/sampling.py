@@ -1,7 +1,4 @@
-"""Choosing rows at random: how many, and which, in proportion to the classes where that is asked for.
-
-``pick`` gives a mask with exactly the number of rows asked for; the same seed picks the same rows.
-"""
+"""Choose random rows, stratified by the classes if requested. The same seed chooses the same rows."""
 
 from __future__ import annotations
 
@@ -16,7 +13,11 @@ if TYPE_CHECKING:
 
 
 def pick(table: Table, count: int, seed: int, *, stratified: bool, spare: int, field: str) -> np.ndarray:
-    """A mask of ``count`` rows. Stratified, each class gives its share of them and keeps at least ``spare`` rows."""
+    """Return a mask of exactly ``count`` rows.
+
+    If stratified, each class gives its share of them and keeps at least ``spare`` rows. ``field`` names
+    the setting to change if that is not possible.
+    """
     import numpy as np
 
     rng = np.random.default_rng(seed)
@@ -26,13 +27,13 @@ def pick(table: Table, count: int, seed: int, *, stratified: bool, spare: int, f
         return mask
     codes = _class_codes(table)
     sizes = np.bincount(codes)
-    for code, wanted in enumerate(_shares(sizes, count, spare, field)):
-        mask[rng.permutation(np.flatnonzero(codes == code))[:wanted]] = True
+    for code, rows in enumerate(_rows_per_class(sizes, count, spare, field)):
+        mask[rng.permutation(np.flatnonzero(codes == code))[:rows]] = True
     return mask
 
 
 def _class_codes(table: Table) -> np.ndarray:
-    """The class of each row as a small number; rows without a label are a class of their own."""
+    """Return the class of each row as a number; rows without a label are a class of their own."""
     import numpy as np
 
     labels = table.labels().combine_chunks().dictionary_encode().indices
@@ -40,22 +41,25 @@ def _class_codes(table: Table) -> np.ndarray:
     return codes
 
 
-def _shares(sizes: np.ndarray, count: int, spare: int, field: str) -> np.ndarray:
-    """How many rows each class gives: in proportion, one at least if there is room, and never the spare ones."""
+def _rows_per_class(sizes: np.ndarray, count: int, spare: int, field: str) -> np.ndarray:
+    """Return how many rows each class gives: its share, at least one if ``count`` allows, never the spare ones."""
     import numpy as np
 
     most = np.maximum(sizes - spare, 0)
     if count > most.sum():
         raise BadInput(
-            f"{count:,} of {sizes.sum():,} rows are wanted, but then not every one of the {len(sizes):,} classes keeps "
-            f"a row; ask for at most {most.sum():,} rows, or turn off stratified",
+            f"{count:,} of {sizes.sum():,} rows are too many: not every one of the {len(sizes):,} classes would keep "
+            f"a row; choose at most {most.sum():,} rows, or turn off stratified",
             field=field,
         )
-    least = np.minimum(most, 1) if np.minimum(most, 1).sum() <= count else np.zeros_like(most)
+    least = np.minimum(most, 1)
+    if least.sum() > count:
+        least = np.zeros_like(most)
     exact = sizes * count / sizes.sum()
-    shares: np.ndarray = np.clip(np.floor(exact).astype(int), least, most)
-    while shares.sum() < count:
-        shares[np.argmax(np.where(shares < most, exact - shares, -np.inf))] += 1
-    while shares.sum() > count:
-        shares[np.argmax(np.where(shares > least, shares - exact, -np.inf))] -= 1
-    return shares
+    rows: np.ndarray = np.clip(np.floor(exact).astype(int), least, most)
+    # Rounding leaves a few rows over or under: the classes furthest from their exact share adjust.
+    while rows.sum() < count:
+        rows[np.argmax(np.where(rows < most, exact - rows, -np.inf))] += 1
+    while rows.sum() > count:
+        rows[np.argmax(np.where(rows > least, rows - exact, -np.inf))] -= 1
+    return rows

@@ -1,223 +1,354 @@
-"""A look into a file, bounded whatever its size: small tables are read as they are, of large ones the first rows.
+"""Load tables as the settings of *Load data* describe them.
 
-- ``Reading``  how a text file is written, where that is not the usual way
-- ``Look``     the table that was read, and whether it is all there is
-- ``look``     reads it, just as the node *Load data* would; ``BadInput`` says what stands in the way
-- ``classes``  how many rows each class of the target has
+- ``load``       the whole table
+- ``preview``    the whole table if it is small, or else its first rows; remembered while the file
+                 stays the same
+- ``Preview``    what was read, before target and roles are applied
+- ``count_classes``  how many rows each class of the target has
+
+Both give every column its type in the same way, and both make a ``Table`` of the columns with
+``make_table``. So a preview meets the problems that a run would meet.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine import sandbox
+from engine.atomic import FileVersion
 from engine.errors import BadInput
-from engine.files import Files
-from engine.values import Table
-from nodes.data import formats
-from nodes.data.csv_reader import Dialect
-from nodes.data.decoded_size import is_within
-from nodes.data.samples import sample_name
-from nodes.load_data import IMPORTS, LoadDataParams, load
+from engine.node_types import Columns, Kind, Role
+from engine.text import listed
+from engine.values import Table, kind_of
+from engine.workspace import Files
+from nodes.data import formats, fraud_sample
+from nodes.data.column_types import cast_column, infer_type
+from nodes.data.columns import check_classes, check_roles, drop_missing_target, require_column
+from nodes.data.samples import sample_columns, sample_name, sample_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-WHOLE_BYTES = 64 << 20
-"""Tables up to this size, once decoded, are read as a whole."""
-HEAD_BYTES = 16 << 20
-HEAD_ROWS = 50_000
-BATCH_ROWS = 1_000
+    from nodes.load_data import LoadDataParams
+
+MAX_BYTES = 64 << 20
+"""A preview holds all of a table that takes at most this many bytes."""
+START_BYTES = 16 << 20
+"""Bytes that a preview reads of a larger text."""
+START_ROWS = 50_000
+"""Rows that a preview holds of a larger table of another format."""
+REMEMBERED_BYTES = 256 << 20
+"""Bytes of previews that are remembered."""
+
+Progress = Callable[[float, str], None]
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How a text file is written; the names are those of *Load data*."""
-
-    encoding: str = "utf-8"
-    delimiter: str = "auto"
-    header: bool = True
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Only what differs from the usual."""
-        usual = asdict(Reading())
-        return {name: value for name, value in asdict(self).items() if value != usual[name]}
-
-
-@dataclass(frozen=True)
-class Look:
-    """What was read of a source."""
-
-    table: Table
-    whole: bool
-    """Whether it is the whole table, or only its first rows."""
-    rows: int | None
-    """Rows of the whole table, where they are known."""
-    empty: tuple[str, ...] = ()
-    """Columns that hold no value in the rows that were read."""
-    without_target: int = 0
-    """Rows that have no value in the target; they are left out of ``table``."""
-
-
-def look(source: str, files: Files, reading: Reading | None = None, target: str | None = None) -> Look:
-    """Return the table of a file or a sample, with a target if one is chosen.
-
-    A file is read in a child process: it may come from anyone, and be damaged.
-    """
-    params = params_for(source, reading or Reading(), target)
-    if sample_name(source) is not None:
-        table = load(params, files)
-        return Look(table, True, table.data.num_rows)
-    facts, data = sandbox.call(
-        sandbox.Call(
-            "nodes.data.tables:read_file",
-            source,
-            {
-                "workspace": str(files.workspace),
-                "params_json": params.model_dump_json(),
-                "whole_bytes": WHOLE_BYTES,
-                "head_bytes": HEAD_BYTES,
-                "head_rows": HEAD_ROWS,
-            },
-            IMPORTS,
-        )
-    )
-    table = Table(data, facts["target"], facts["roles"])
-    return Look(table, facts["whole"], facts["rows"], tuple(facts["empty"]), facts["without_target"])
-
-
-def read_file(
-    workspace: str, params_json: str, whole_bytes: int, head_bytes: int, head_rows: int
-) -> tuple[dict[str, Any], pa.Table]:
-    """Read a file or its first rows, in a child process; what there is to know of them, and the rows."""
-    params, files = LoadDataParams.model_validate_json(params_json), Files(Path(workspace))
-    path = files.readable(params.source, field="source")
-    kind = formats.format_of(path, "auto")
-    if is_within(path, kind, whole_bytes, params.max_columns):
-        found = _looked(params, files, path, kind, whole=True)
+def load(params: LoadDataParams, files: Files, progress: Progress = lambda fraction, text: None) -> Table:
+    """Return the table that the settings describe. Raise ``BadInput`` if that is not possible."""
+    progress(0.0, f"reading {params.source}")
+    if sample_name(params.source) == "fraud":
+        data = fraud_sample.payments(params.rows, params.fraud_share, params.seed)
     else:
-        with _head(path, kind, params.encoding, head_bytes, head_rows) as (beside, name, head_kind):
-            head = params.model_copy(update={"source": name, "format": head_kind})
-            found = _looked(head, beside, path, kind, whole=False)
-    table = found.table
-    facts = {
-        "target": table.target, "roles": dict(table.roles), "whole": found.whole, "rows": found.rows,
-        "empty": found.empty, "without_target": found.without_target,
-    }  # fmt: skip
-    return facts, table.data
+        path = _path_of(params, files)
+        data = formats.read(path, params.file_format, _as_text(params), params.max_columns)
+    progress(0.5, "finding the types of the columns")
+    names = data.column_names
+    data = _with_types(data, params)
+    progress(0.9, "checking target and roles")
+    return make_table(data, names, params)
 
 
-def params_for(source: str, reading: Reading, target: str | None) -> LoadDataParams:
-    """The settings of *Load data* under which a file is looked at: nothing that could be dropped stands in the way."""
-    try:
-        return LoadDataParams.model_validate(
-            {"source": source, "target": target, "missing_target": "drop", "empty_columns": "drop", **reading.settings}
+def _path_of(params: LoadDataParams, files: Files) -> Path:
+    sample = sample_name(params.source)
+    if sample is not None:
+        return sample_path(sample)
+    return files.readable(params.source, field="source")
+
+
+def _as_text(params: LoadDataParams) -> set[str]:
+    """Return the columns of a CSV file that are read as written: "1" and "01" are two labels, but one number."""
+    target, _ = target_and_roles(params)
+    return {*params.types, *_ids(params), *([target] if target else [])}
+
+
+def _ids(params: LoadDataParams) -> list[str]:
+    """Return the ids of a file; those of a sample are numbers where they look like numbers."""
+    if sample_name(params.source) is not None:
+        return []
+    return [name for name, role in params.roles.items() if role == "id"]
+
+
+def target_and_roles(params: LoadDataParams) -> tuple[str | None, dict[str, Role]]:
+    """Return the target and the roles that are not feature: the chosen ones over those of a sample."""
+    sample = sample_name(params.source)
+    own: Columns = () if sample is None else sample_columns(sample)
+    target = params.target or next((column.name for column in own if column.role == "target"), None)
+    roles: dict[str, Role] = {column.name: column.role for column in own if column.role != "target"}
+    roles.update(params.roles)
+    return target, {name: role for name, role in roles.items() if role != "feature" and name != target}
+
+
+def chosen_types(params: LoadDataParams, target: str | None) -> dict[str, Kind]:
+    """Return the types of the columns that are not inferred: the target is always a category."""
+    types: dict[str, Kind] = dict(params.types)
+    if target:
+        types[target] = "category"
+    return types
+
+
+def _with_types(data: pa.Table, params: LoadDataParams) -> pa.Table:
+    """Return the columns in their types, without those that hold no value."""
+    import pyarrow as pa
+
+    target, roles = target_and_roles(params)
+    # An id that was read as written stays text: as a category, 1.0 and +1 would become 1.
+    types: dict[str, Kind] = dict.fromkeys(_ids(params), "text")
+    types = {name: kind for name, kind in types.items() if _is_text(data, name)} | chosen_types(params, target)
+    missing = frozenset(params.missing)
+    columns = {}
+    for name in data.column_names:
+        column = _typed(data.column(name), name, types.get(name), missing)
+        is_empty = column.null_count == len(column)
+        if not is_empty or name == target or roles.get(name) == "ignore":
+            columns[name] = column
+    return pa.table(columns).combine_chunks()
+
+
+def _typed(column: pa.ChunkedArray, name: str, kind: Kind | None, missing: Collection[str]) -> pa.ChunkedArray:
+    if kind is None:
+        return infer_type(column, name, missing)
+    return cast_column(column, kind, name, missing)
+
+
+def _is_text(data: pa.Table, name: str) -> bool:
+    return name in data.column_names and kind_of(data.schema.field(name).type) == "text"
+
+
+def check_columns(params: LoadDataParams, names: Iterable[str]) -> None:
+    """Raise ``BadInput`` if a setting names an unknown column, or gives the target another role or type."""
+    known = dict.fromkeys(names)
+    target, _ = target_and_roles(params)
+    if target is not None:
+        require_column(target, known, field="target")
+    for column in params.roles:
+        require_column(column, known, field="roles")
+    for column in params.types:
+        require_column(column, known, field="types")
+    if target in params.roles:
+        raise BadInput(f"'{target}' is the target and cannot be {params.roles[target]} as well", field="roles")
+    if params.types.get(target or "", "category") != "category":
+        raise BadInput(f"'{target}' is the target, which is always a category; remove it from types", field="types")
+
+
+def make_table(data: pa.Table, names: Collection[str], params: LoadDataParams) -> Table:
+    """Return the table with its target and roles. Raise ``BadInput`` if the columns do not suit them.
+
+    ``data`` are the columns in their types, ``names`` all columns of the file.
+    """
+    check_columns(params, names)
+    target, roles = target_and_roles(params)
+    empty = _without_values(data, names)
+    if empty and params.empty_columns == "error":
+        raise BadInput(
+            f"no value at all in {listed(empty)}; set 'Columns without values' to drop, or give the role ignore",
+            field="empty_columns",
         )
-    except ValueError:
-        raise BadInput("the name cannot be that of a file", field="source") from None
+    if not data.num_columns:
+        raise BadInput(f"no column of '{params.source}' holds a value; use another file", field="source")
+    if target is not None:
+        data = drop_missing_target(data, target, params.missing_target)
+        check_classes(data.column(target), target)
+    roles = {name: role for name, role in roles.items() if name in data.column_names}
+    check_roles(data, roles)
+    return Table(data, target, roles)
 
 
-def classes(table: Table) -> list[tuple[str, int]]:
-    """The classes of the target and their rows, in the order that a model knows them."""
+def _without_values(data: pa.Table, names: Collection[str]) -> list[str]:
+    """Return the columns of the file that hold no value, so that ``data`` does not have them."""
+    present = set(data.column_names)
+    return [name for name in names if name not in present]
+
+
+def count_classes(table: Table) -> list[tuple[str, int]]:
+    """Return the classes of the target and their rows, in the order of the classes."""
     import pyarrow.compute as pc
 
     labels = table.labels().combine_chunks()
-    counted = {each["values"]: each["counts"] for each in pc.value_counts(labels.indices).to_pylist()}
-    return [(name, counted.get(place, 0)) for place, name in enumerate(labels.dictionary.to_pylist())]
+    counts = {each["values"]: each["counts"] for each in pc.value_counts(labels.indices).to_pylist()}
+    return [(name, counts.get(code, 0)) for code, name in enumerate(labels.dictionary.to_pylist())]
 
 
-def _looked(params: LoadDataParams, files: Files, path: Path, kind: str, *, whole: bool) -> Look:
-    table = load(params, files)
-    names = formats.names(path, kind, params.dialect) or table.data.column_names
-    empty = tuple(name for name in names if name not in table.data.column_names)
-    if params.target is None:
-        return Look(table, whole, table.data.num_rows if whole else _known_rows(path, kind), empty)
-    plain = load(params.model_copy(update={"target": None}), files).data.num_rows
-    rows = plain if whole else _known_rows(path, kind)
-    return Look(table, whole, rows, empty, plain - table.data.num_rows)
+# Previews
 
 
-def _known_rows(path: Path, kind: str) -> int | None:
-    return int(formats.parquet_file(path).metadata.num_rows) if kind == "parquet" else None
+@dataclass(frozen=True)
+class Preview:
+    """What was read of a source: columns in their types, without those that hold no value."""
+
+    data: pa.Table
+    names: tuple[str, ...]
+    """All columns of the source."""
+    complete: bool
+    """Whether it is the whole table, or only its first rows."""
+    rows: int | None
+    """Rows of the whole table, where that is known."""
+
+    @property
+    def empty(self) -> list[str]:
+        """Return the columns that hold no value in the rows that were read."""
+        return _without_values(self.data, self.names)
+
+    def rows_without(self, target: str) -> int:
+        """Return how many of the rows have no value in the target."""
+        return int(self.data.column(target).null_count)
+
+    def table(self, params: LoadDataParams) -> Table:
+        """Return the table with its target and roles. Raise ``BadInput`` if the columns do not suit them."""
+        return make_table(self.data, self.names, params)
 
 
-# The beginning of a large file
+def preview(params: LoadDataParams, files: Files) -> Preview:
+    """Return what the settings read of a source. Raise ``BadInput`` if it cannot be read.
+
+    A file is read in a child process, because it may be damaged, and only once for each version.
+    """
+    reading = _settings_of_reading(params)
+    target = params.target
+    if target is not None:
+        # Without a target, the file may have been read before. A category is the same with and without it.
+        try:
+            seen = _remembered(reading.model_copy(update={"target": None}), files)
+        except BadInput:
+            return _remembered(reading, files)
+        if target in seen.data.column_names and kind_of(seen.data.schema.field(target).type) == "category":
+            return seen
+    return _remembered(reading, files)
 
 
-@contextmanager
-def _head(path: Path, kind: str, encoding: str, most_bytes: int, most_rows: int) -> Iterator[tuple[Files, str, str]]:
-    """A small file with the first rows, in a folder laid out like a workspace; its name and format."""
-    with tempfile.TemporaryDirectory(prefix="sylva-") as folder:
-        files = Files(Path(folder))
-        files.data.mkdir()
-        name = path.name
-        if kind in ("parquet", "arrow"):
-            _write_head_of_batches(path, kind, files.data / name, most_bytes, most_rows)
-            yield files, name, "arrow"
-        else:
-            name = path.stem if formats.is_compressed(path) else name
-            (files.data / name).write_bytes(_first_lines(path, encoding, most_bytes))
-            yield files, name, kind
+def move_preview(old: Path, new: Path) -> None:
+    """Remember the previews of a file that was renamed under its new name."""
+    _previews.move(old, new)
 
 
-def _first_lines(path: Path, encoding: str, most_bytes: int) -> bytes:
-    """Whole rows from the beginning of a text: cut at the end of a line that lies in no quotes."""
-    import pyarrow as pa
-
-    try:
-        with pa.input_stream(str(path), compression="detect") as stream:
-            head = bytes(stream.read(most_bytes))
-    except OSError:
-        raise BadInput(f"'{path.name}' cannot be decompressed; it is damaged or misnamed", field="source") from None
-    if encoding not in ("utf-8", "latin-1", "cp1252"):  # where a newline may be part of another character
-        return head.decode(encoding, "ignore").rpartition("\n")[0].encode(encoding)
-    end = head.rfind(b"\n")
-    while end > 0 and head.count(b'"', 0, end) % 2:
-        end = head.rfind(b"\n", 0, end)
-    return head[: end + 1] if end > 0 else head
+def _settings_of_reading(params: LoadDataParams) -> LoadDataParams:
+    """Return the settings without those that ``make_table`` applies."""
+    roles = {name: role for name, role in params.roles.items() if role in ("id", "ignore")}
+    return params.model_copy(update={"roles": roles, "missing_target": "drop", "empty_columns": "drop"})
 
 
-def _write_head_of_batches(path: Path, kind: str, target: Path, most_bytes: int, most_rows: int) -> None:
-    import pyarrow as pa
-
-    try:
-        batches = list(_first_batches(path, kind, most_bytes, most_rows))
-    except (pa.ArrowException, OSError) as error:
-        raise formats.damaged(path, kind.capitalize(), error) from None
-    if not batches:
-        raise BadInput(f"'{path.name}' has no rows", field="source")
-    data = pa.Table.from_batches(batches).unify_dictionaries()
-    with pa.OSFile(str(target), "wb") as sink, pa.ipc.new_file(sink, data.schema) as writer:
-        writer.write_table(data)
-
-
-def _first_batches(path: Path, kind: str, most_bytes: int, most_rows: int) -> Iterator[pa.RecordBatch]:
-    rows = held = 0
-    for batch in _batches(path, kind):
-        yield batch.slice(0, most_rows - rows)
-        rows, held = rows + batch.num_rows, held + batch.nbytes
-        if rows >= most_rows or held >= most_bytes:
-            return
+def _remembered(params: LoadDataParams, files: Files) -> Preview:
+    path = _path_of(params, files).resolve()
+    settings = params.model_dump_json(exclude={"source"})
+    key = _PreviewKey(path, FileVersion.of(path), settings)
+    seen = _previews.get(key)
+    if seen is None:
+        try:
+            seen = _read_preview(params, path)
+        except BadInput as problem:
+            # A new error: the first one holds on to everything that its traceback refers to.
+            seen = BadInput(problem.message, field=problem.field)
+        _previews.put(key, seen)
+    if isinstance(seen, BadInput):
+        raise BadInput(seen.message, field=seen.field)
+    return seen
 
 
-def _batches(path: Path, kind: str) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    formats.check_names(path, formats.names(path, kind, Dialect()) or [], 8192)
-    if kind == "parquet":
-        # Texts that are repeated stay repeated: written out, a small file may be larger than any memory.
-        texts = [field.name for field in pq.ParquetFile(path).schema_arrow if pa.types.is_string(field.type)]
-        yield from pq.ParquetFile(path, read_dictionary=texts).iter_batches(BATCH_ROWS)
-        return
-    reader: Any = formats.arrow_reader(path)
-    if hasattr(reader, "num_record_batches"):
-        yield from (reader.get_batch(at) for at in range(reader.num_record_batches))
+def _read_preview(params: LoadDataParams, path: Path) -> Preview:
+    arguments: dict[str, Any] = {
+        "params_json": params.model_dump_json(),
+        "path": str(path),
+        "max_bytes": MAX_BYTES,
+        "start_bytes": START_BYTES,
+        "start_rows": START_ROWS,
+    }
+    if sample_name(params.source) is not None:
+        facts, data = read_in_child(**arguments)  # our own file
     else:
-        yield from reader
+        imports = formats.imports_for(path, params.file_format)
+        call = sandbox.Call("nodes.data.tables:read_in_child", params.source, arguments, imports)
+        facts, data = sandbox.call(call)
+    return Preview(data, tuple(facts["names"]), facts["complete"], facts["rows"])
+
+
+def read_in_child(
+    params_json: str, path: str, max_bytes: int, start_bytes: int, start_rows: int
+) -> tuple[dict[str, Any], pa.Table]:
+    """Read a file for a preview: what is known of the table, and its columns in their types."""
+    from nodes.load_data import LoadDataParams  # it imports this module
+
+    params = LoadDataParams.model_validate_json(params_json)
+    if sample_name(params.source) == "fraud":
+        data = fraud_sample.payments(params.rows, params.fraud_share, params.seed)
+        start = formats.Start(data, True, data.num_rows)
+    else:
+        start = formats.read_start(
+            Path(path),
+            params.file_format,
+            _as_text(params),
+            params.max_columns,
+            max_bytes=max_bytes,
+            start_bytes=start_bytes,
+            start_rows=start_rows,
+        )
+    facts = {"names": start.data.column_names, "complete": start.complete, "rows": start.rows}
+    return facts, _with_types(start.data, params)
+
+
+@dataclass(frozen=True)
+class _PreviewKey:
+    path: Path
+    version: FileVersion | None
+    settings: str
+
+
+class _Previews:
+    """The previews that were read last, and why files could not be read. Several threads use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[_PreviewKey, Preview | BadInput] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: _PreviewKey) -> Preview | BadInput | None:
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+            return self._known.get(key)
+
+    def put(self, key: _PreviewKey, seen: Preview | BadInput) -> None:
+        with self._lock:
+            self._remove(key)
+            self._known[key] = seen
+            self._bytes += self._cost(seen)
+            while self._bytes > REMEMBERED_BYTES and len(self._known) > 1:
+                self._remove(next(iter(self._known)))
+
+    def move(self, old: Path, new: Path) -> None:
+        old, new = old.resolve(), new.resolve()
+        version = FileVersion.of(new)
+        with self._lock:
+            moved = {key: seen for key, seen in self._known.items() if key.path == old}
+            for key in moved:
+                self._remove(key)
+        for key, seen in moved.items():
+            # The content may have been replaced in the meantime.
+            if version and key.version and key.version.content == version.content:
+                self.put(_PreviewKey(new, version, key.settings), seen)
+
+    def _remove(self, key: _PreviewKey) -> None:
+        seen = self._known.pop(key, None)
+        if seen is not None:
+            self._bytes -= self._cost(seen)
+
+    @staticmethod
+    def _cost(seen: Preview | BadInput) -> int:
+        # At least a megabyte, so that the number of previews is limited too: each maps a file.
+        return max(1 << 20, seen.data.nbytes) if isinstance(seen, Preview) else 1 << 20
+
+
+_previews = _Previews()

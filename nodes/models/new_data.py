@@ -20,15 +20,14 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import BadInput
 from engine.text import listed
 from engine.values import kind_of
-from nodes.data.column_types import BOOLS, EXAMPLES, NUMBER, _whole, infer_type
+from nodes.data.column_types import BOOLS, EXAMPLES, NUMBER, infer_type, tidy_number
+from nodes.data.formats import MISSING_TEXTS
 from nodes.models.categories import as_text
 from nodes.models.encoder import LevelColumn, NumberColumn, TableEncoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MISSING_TEXTS = frozenset(["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"])
-"""What means a missing value where nothing else is said; as in load-data. Never where it is a level of a category."""
 TOLD = 20
 """Columns that a message names."""
 
@@ -260,7 +259,7 @@ class Levels:
             return None
         text = text.strip()
         if text not in self.known and NUMBER.fullmatch(text):
-            text = _whole(text)
+            text = tidy_number(text)
         return text if text in self.known else None
 
     def fitted(self, values: pa.ChunkedArray, missing: Collection[str], *, check: bool) -> pa.ChunkedArray:

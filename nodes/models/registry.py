@@ -245,20 +245,19 @@ class _Reader:
         return Card(script=told.get("script") is True)
 
     def _from_run(self, folder: Path, told: dict[str, Any], run: str, node: str, kept: Card | None) -> Card:
-        from engine.events import EventLog
-        from engine.pipeline_file import parse
-        from engine.run_state import run_state
+        from engine.runs import Runs
 
         if not self.workspace.database.is_file():
             return kept or Card(run, node=node)
-        with EventLog(self.workspace) as log:
-            row = log.run(run)
-            if row.id != run:
-                return kept or Card(run, node=node)
-            if kept:
-                return replace(kept, run_exists=True)
-            state = run_state(log, row)
-        document, pipeline_id = parse(row.document), row.request.get("pipeline")
+        runs = Runs(self.workspace)
+        row = runs.find(run)
+        if row.id != run:
+            return kept or Card(run, node=node)
+        if kept:
+            return replace(kept, run_exists=True)
+        state, document, pipeline_id = runs.results(row), runs.written_pipeline(row), row.request.get("pipeline")
+        if document is None:
+            return Card(run, node=node)
         card = Card(
             run=run,
             run_exists=True,

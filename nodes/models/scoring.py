@@ -25,9 +25,8 @@ from engine.errors import BadInput, Cancelled, SylvaError
 from engine.processes import usable_memory
 from engine.text import listed
 from engine.values import Predictions
-from nodes.data.batches import BlockFile, Writing, open_blocks
 from nodes.data.columns import require_column
-from nodes.data.libsvm import COLUMN, TARGET
+from nodes.data.formats import LIBSVM_COLUMN, LIBSVM_TARGET, BlockFile, FileFormat, open_blocks
 from nodes.models.model import FittedModel
 from nodes.models.new_data import InputChecker, describe
 
@@ -73,7 +72,7 @@ def score_file(
     threads: int | None = None,
     progress: Progress = lambda rows, total: None,
     cancelled: Callable[[], bool] = lambda: False,
-    writing: Writing | None = None,
+    file_format: FileFormat | None = None,
 ) -> Scored:
     """Score every row of ``source`` and write the predictions to ``target``, as its ending says.
 
@@ -82,7 +81,7 @@ def score_file(
     not fit, before anything is written; ``Cancelled`` once ``cancelled`` says so. The probabilities are those of
     ``FittedModel.predict_proba`` to the last bit.
     """
-    with closing(score_blocks(model, source, target, keep=keep, threads=threads, writing=writing)) as steps:
+    with closing(score_blocks(model, source, target, keep=keep, threads=threads, file_format=file_format)) as steps:
         for done in steps:
             if isinstance(done, Scored):
                 return done
@@ -99,7 +98,7 @@ def score_blocks(
     *,
     keep: Keep = (),
     threads: int | None = None,
-    writing: Writing | None = None,
+    file_format: FileFormat | None = None,
 ) -> Generator[Scored | tuple[int, int | None], None, None]:
     """Do the work of ``score_file`` block by block.
 
@@ -110,22 +109,22 @@ def score_blocks(
     import pyarrow.parquet  # noqa: F401  (loaded before the clock starts)
 
     began = time.monotonic()
-    file_format = target_format(target)
-    file = open_blocks(source, writing)
+    written_as = target_format(target)
+    file = open_blocks(source, file_format)
     if target.is_dir():
         raise BadInput(f"'{target}' is a folder; give the name of a file")
     if target.exists() and target.samefile(source):
         raise BadInput(f"'{target.name}' would replace the file it is made from; choose another name")
     kept = _kept_names(file, keep)
-    fitting = InputChecker(model.encoder, (writing or Writing()).dialect.missing)
+    fitting = InputChecker(model.encoder, (file_format or FileFormat()).missing)
     check_names(file, fitting)
     threads, done = threads or _cores(), 0
     with _Ahead(_encoded(file, fitting, model, kept)) as blocks:
         first = next(blocks)  # whatever does not fit is told before the target is there
         if first.kept is not None:
-            _check_kept(first.kept, file_format)
+            _check_kept(first.kept, written_as)
         _clear_old(target)
-        with _replacing(target) as temporary, _Writer(temporary, file_format, model) as writer:
+        with _replacing(target) as temporary, _Writer(temporary, written_as, model) as writer:
             block: _Block | None = first
             del first  # so that no block outlives its turn
             yield 0, file.total
@@ -146,14 +145,14 @@ def score_guarded(
     *,
     keep: Keep = (),
     threads: int | None = None,
-    writing: Writing | None = None,
+    file_format: FileFormat | None = None,
     progress: Progress = lambda rows, total: None,
 ) -> Scored:
     """Open a model and score a file like ``score_file``, in a child process: either may be damaged or hostile."""
     arguments = {
         "model": str(model.absolute()), "source": str(source.absolute()), "target": str(target.absolute()),
         "keep": keep, "threads": threads,
-        "writing": None if writing is None else writing.to_json(),
+        "file_format": None if file_format is None else file_format.to_json(),
     }  # fmt: skip
     call = sandbox.Call(
         "nodes.models.scoring:score_in_child", source.name, arguments, IMPORTS,
@@ -168,14 +167,16 @@ def score_guarded(
 
 
 def score_in_child(
-    model: str, source: str, target: str, keep: Keep, threads: int | None, writing: dict[str, Any] | None
+    model: str, source: str, target: str, keep: Keep, threads: int | None, file_format: dict[str, Any] | None
 ) -> Generator[dict[str, Any], None, None]:
     """Score a file; each step as JSON."""
     from nodes.models.registry import open_model
 
-    how = None if writing is None else Writing.from_json(writing)
-    opened = open_model(Path(model))
-    with closing(score_blocks(opened, Path(source), Path(target), keep=keep, threads=threads, writing=how)) as steps:
+    source_format = None if file_format is None else FileFormat.from_json(file_format)
+    steps = score_blocks(
+        open_model(Path(model)), Path(source), Path(target), keep=keep, threads=threads, file_format=source_format
+    )
+    with closing(steps):
         for step in steps:
             if isinstance(step, Scored):
                 yield asdict(step)
@@ -200,19 +201,21 @@ def _cores() -> int:
 
 def _kept_names(file: BlockFile, keep: Keep) -> list[str]:
     if keep == "all":
-        return [TARGET] if file.names is None else file.names
+        return [LIBSVM_TARGET] if file.names is None else file.names
     for name in keep:
         if file.names is not None:
             require_column(name, file.names, field="keep")
-        elif name != TARGET and not COLUMN.fullmatch(name):
-            raise BadInput(f"there is no column '{name}'; the columns of LibSVM are f1, f2 … and '{TARGET}'")
+        elif name != LIBSVM_TARGET and not LIBSVM_COLUMN.fullmatch(name):
+            raise BadInput(f"there is no column '{name}'; the columns of LibSVM are f1, f2 … and '{LIBSVM_TARGET}'")
     return list(dict.fromkeys(keep))
 
 
 def check_names(file: BlockFile, fitting: InputChecker) -> None:
     """A LibSVM file has every column that is named as its columns are; of other files a first block tells more."""
     if file.names is None:
-        lacking = [name for name in fitting.encoder.names if name != TARGET and not COLUMN.fullmatch(name)]
+        lacking = [
+            name for name in fitting.encoder.names if name != LIBSVM_TARGET and not LIBSVM_COLUMN.fullmatch(name)
+        ]
         if lacking:
             raise BadInput(describe(lacking, []))
     elif not set(fitting.encoder.names) & set(file.names):

@@ -47,7 +47,7 @@ class Studio(Tab):
 
     @property
     def document(self) -> Pipeline:
-        return self.library.open(self.pipeline).document
+        return self.library.open(self.pipeline).pipeline
 
     def saved(self, holds: Callable[[Pipeline], Any], seconds: float = PATIENCE) -> Pipeline:
         """The document in the file, once it is as expected."""

@@ -9,12 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.catalogue import load_catalog
-from engine.files import Files
-from engine.node_types import NodeContext
+from engine.node_types import NodeContext, load_catalog
 from engine.pipeline import Node, Pipeline
 from engine.values import Predictions, Report
-from engine.workspace import Workspace
+from engine.workspace import Files, Workspace
 from nodes import evaluate
 from tests.e2e.studio import Studio
 from tests.ui.studio.compare.lab import judged_run, pipeline

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import load_catalog
+from engine.node_types import load_catalog
 from engine.workspace import Workspace
 from tests.e2e.studio import Studio
 from tests.e2e.tab import until

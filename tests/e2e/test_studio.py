@@ -251,7 +251,7 @@ def test_pipelines_are_renamed_duplicated_exported_imported_and_deleted(studio: 
     # For a moment there may be two: the field of the pipeline before is about to go.
     until(lambda: name.evaluate_all("fields => fields.map(field => field.value)") == [title])
     studio.delete_pipeline()
-    assert studio.library.stamp(copy) is None and studio.library.stamp(first) is not None
+    assert studio.library.version(copy) is None and studio.library.version(first) is not None
 
     unknown = {"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": {"a": {"type": "<b>none</b>"}}}
     before = {entry.id for entry in studio.library.entries()}
@@ -266,4 +266,4 @@ def test_pipelines_are_renamed_duplicated_exported_imported_and_deleted(studio: 
     studio.page.locator(".st-key-take-in button").click()
     studio.page.wait_for_selector(".react-flow__node")
     assert studio.pipeline not in before
-    assert studio.document.nodes == studio.library.open(first).document.nodes
+    assert studio.document.nodes == studio.library.open(first).pipeline.nodes

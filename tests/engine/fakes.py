@@ -7,11 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from engine.catalogue import NodeCatalog
 from engine.errors import BadInput
-from engine.files import Files
-from engine.node_types import Column, NodeParams, NodeType, Port
+from engine.node_types import Column, NodeCatalog, NodeParams, NodeType, Port
 from engine.pipeline import Edge, Node, Pipeline
+from engine.workspace import Files
 
 
 class ReadParams(NodeParams):

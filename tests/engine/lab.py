@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from engine.catalogue import NodeCatalog
 from engine.events import EventLog, Failure, NodeFailed, NodeFinished, NodeStarted, RunEvent, RunFinished, RunStarted
 from engine.executors import NodeTask
+from engine.node_types import NodeCatalog
 from engine.pipeline import Edge, Node, NodeSettings, Pipeline
 from engine.plan import Plan, RunOptions, make_plan
 from engine.processes import identify

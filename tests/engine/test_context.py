@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from engine.errors import Cancelled
-from engine.files import Files
 from engine.node_types import NodeContext
+from engine.workspace import Files
 from tests.expect import refused
 
 

@@ -13,8 +13,8 @@ from engine.edits import (
     set_settings,
     without_defaults,
 )
+from engine.errors import BadStructure, NotFinite, Problem, UnknownNode
 from engine.pipeline import Node, NodeSettings, Pipeline
-from engine.problems import BadStructure, NotFinite, Problem, UnknownNode
 from tests.engine import fakes
 from tests.engine.fakes import CATALOGUE, make, whole
 from tests.expect import problems, refused

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from engine.catalogue import load_catalog
 from engine.graph import PipelineGraph, model_behind
+from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline
 
 

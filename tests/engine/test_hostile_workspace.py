@@ -12,7 +12,6 @@ from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.run_state import run_state
 from engine.store import Store
-from engine.text import readable
 from engine.workspace import Workspace
 from tests.expect import refused
 from tests.run_events import append_stored
@@ -22,23 +21,6 @@ from ui.cli import ReadableStream
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     return Workspace(tmp_path / "workspace").create()
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain", "plain"),
-        ("naïve ✓", "naïve ✓"),
-        ("two\n\tlines", "two\n\tlines"),
-        ("\x1b[2J", "\\x1b[2J"),
-        ("\x9b2J", "\\x9b2J"),
-        ("\x07\x00", "\\x07\\x00"),
-        ("abc\u202edef", "abc\\u202edef"),
-        ("half \ud800", "half \\ud800"),
-    ],
-)
-def test_what_a_terminal_would_obey_is_spelled_out(text: str, shown: str) -> None:
-    assert readable(text) == shown
 
 
 def test_whatever_is_printed_is_readable_and_never_fails(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import load_catalog
+from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, NodeSettings, Pipeline, Sweep
 from engine.pipeline_diff import changes
 from tests.ui.studio.compare.lab import pipeline
@@ -34,7 +34,7 @@ def forest(**params: Any) -> Pipeline:
             [("Learners of a layer · 2 · kind", "mart", "–"), ("Learners of a layer · 2 · trees", "5", "–")],
         ),
         (mart(odd={"low": 1}), mart(odd={"low": 2}), [("odd.low", "1", "2")]),
-        (mart(), Pipeline(name="y", nodes={}), [("Node", "there", "not there")]),
+        (mart(), Pipeline(name="y", nodes={}), [("Node", "present", "missing")]),
         (mart(trees=5), Pipeline(name="y", nodes={"m": Node(type="mlp")}), [("Type", "mart", "mlp")]),
         (
             Pipeline(name="x", nodes={"m": Node(type="mart", settings=NodeSettings(retries=3))}),

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import SylvaError
+from engine.errors import InvalidPipeline, SylvaError, Unreadable
 from engine.events import EventLog
-from engine.pipeline import Node, Pipeline, changed
-from engine.pipeline_file import read, write
+from engine.pipeline import Node, Pipeline
+from engine.pipeline_file import read, with_values, write
 from engine.pipeline_library import Library, Outdated, UnknownPipeline
-from engine.problems import InvalidPipeline, Unreadable
 from engine.workspace import Workspace
 from tests.expect import problems, refused
 
@@ -43,7 +42,7 @@ def test_the_id_of_a_new_pipeline_comes_from_its_name_and_can_leave_no_folder(
     library: Library, name: str, expected: str
 ):
     assert library.create(document(name)) == expected
-    assert library.open(expected).document.name == name
+    assert library.open(expected).pipeline.name == name
     assert [path.parent for path in library.folder.glob("**/*.json")] == [library.folder]
 
 
@@ -54,7 +53,7 @@ def test_two_pipelines_of_one_name_are_two(library: Library):
 def test_a_saved_document_is_read_back_and_its_file_keeps_its_name(library: Library):
     pipeline = library.create(document())
     opened = library.open(pipeline)
-    stamp = library.save(pipeline, changed(opened.document, name="Letters"), opened.stamp)
+    stamp = library.save(pipeline, with_values(opened.pipeline, name="Letters"), opened.version)
     assert library.open(pipeline) == (document("Letters"), stamp)
     assert [entry.title for entry in library.entries()] == ["Letters"]
 
@@ -62,15 +61,15 @@ def test_a_saved_document_is_read_back_and_its_file_keeps_its_name(library: Libr
 def test_what_another_saved_meanwhile_is_not_overwritten(library: Library):
     pipeline = library.create(document())
     mine, theirs = library.open(pipeline), library.open(pipeline)
-    library.save(pipeline, document("Theirs"), theirs.stamp)
+    library.save(pipeline, document("Theirs"), theirs.version)
     with pytest.raises(Outdated):
-        library.save(pipeline, document("Mine"), mine.stamp)
-    assert library.open(pipeline).document.name == "Theirs"
+        library.save(pipeline, document("Mine"), mine.version)
+    assert library.open(pipeline).pipeline.name == "Theirs"
 
 
 def test_of_many_who_save_over_the_same_version_one_succeeds(library: Library):
     pipeline = library.create(document())
-    stamp = library.open(pipeline).stamp
+    stamp = library.open(pipeline).version
     saved = []
 
     def save(number: int) -> None:
@@ -85,7 +84,7 @@ def test_of_many_who_save_over_the_same_version_one_succeeds(library: Library):
         thread.start()
     for thread in threads:
         thread.join()
-    assert [f"Number {number}" for number in saved] == [library.open(pipeline).document.name]
+    assert [f"Number {number}" for number in saved] == [library.open(pipeline).pipeline.name]
 
 
 def test_a_deleted_pipeline_cannot_be_opened_or_brought_back_by_a_save(library: Library):
@@ -93,7 +92,7 @@ def test_a_deleted_pipeline_cannot_be_opened_or_brought_back_by_a_save(library: 
     opened = library.open(pipeline)
     library.delete(pipeline)
     with pytest.raises(Outdated):
-        library.save(pipeline, opened.document, opened.stamp)
+        library.save(pipeline, opened.pipeline, opened.version)
     with refused(UnknownPipeline, naming=[f"'{pipeline}'"]):
         library.open(pipeline)
     assert library.entries() == []
@@ -110,13 +109,13 @@ def test_a_broken_file_is_listed_with_its_fault_and_hides_no_other(library: Libr
     library.create(document())
     (library.folder / "broken.json").write_text("{")
     (library.folder / "foreign.json").write_text(json.dumps({"format": "other"}))
-    faults = {entry.id: bool(entry.fault) for entry in library.entries()}
+    faults = {entry.id: bool(entry.problem) for entry in library.entries()}
     assert faults == {"digits": False, "broken": True, "foreign": True}
 
 
 def test_the_last_changed_comes_first(library: Library):
     first, second = library.create(document("First")), library.create(document("Second"))
-    library.save(first, document("First again"), library.open(first).stamp)
+    library.save(first, document("First again"), library.open(first).version)
     assert [entry.id for entry in library.entries()] == [first, second]
 
 
@@ -126,8 +125,8 @@ def test_a_folder_that_cannot_be_written_is_named(library: Library):
     (library.folder / ".lock").unlink()
     (library.folder / ".lock").mkdir()
     with refused(SylvaError, naming=[library.folder]):
-        library.save(pipeline, document("Other"), opened.stamp)
-    assert library.open(pipeline).document.name == "Digits"
+        library.save(pipeline, document("Other"), opened.version)
+    assert library.open(pipeline).pipeline.name == "Digits"
 
 
 def test_only_files_are_pipelines_and_a_pipe_keeps_nobody_waiting(library: Library):
@@ -146,7 +145,7 @@ def test_a_save_does_not_follow_a_link_out_of_the_library(library: Library, tmp_
     write(outside, document("Outside"))
     before = outside.read_bytes()
     (library.folder / "linked.json").symlink_to(outside)
-    stamp = library.open("linked").stamp
+    stamp = library.open("linked").version
     with refused(SylvaError) as caught:
         library.save("linked", document("Inside"), stamp)
     assert not isinstance(caught.value, Outdated)
@@ -163,9 +162,9 @@ def test_a_new_pipeline_does_not_follow_a_link_to_nowhere(library: Library, tmp_
 def test_a_file_that_may_be_read_again_is_listed_without_a_fault(library: Library):
     path = library.folder / f"{library.create(document())}.json"
     path.chmod(0)
-    assert library.entries()[0].fault
+    assert library.entries()[0].problem
     path.chmod(0o600)
-    assert not library.entries()[0].fault
+    assert not library.entries()[0].problem
 
 
 def test_an_entry_is_read_again_when_the_permissions_of_its_file_changed(

@@ -39,9 +39,10 @@ from engine.pipeline_file import parse
 from engine.plan import RunOptions
 from engine.processes import ProcessId, identify
 from engine.run_state import RunState, Subtask, apply_events, mark_interrupted_if_dead, run_state, updates_left_behind
+from engine.run_summaries import RunSummary
+from engine.runs import Runs
 from engine.scheduler import Scheduler
 from engine.store import Store
-from engine.summaries import summaries, summarise
 from engine.supervisor import _condense
 from engine.values import Report as ReportValue
 from engine.workspace import Workspace
@@ -290,6 +291,10 @@ def test_an_event_survives_the_way_between_processes_and_into_the_log(log: Event
 # Summaries
 
 
+def summaries(log: EventLog) -> list[RunSummary]:
+    return Runs(log.workspace).list()
+
+
 def ended(log: EventLog, state: str = "done", report: dict[str, Any] | None = None) -> str:
     run = log.create_run("test", json.dumps(pipeline(a={})), {"settings": ["a.value=3"]})
     log.append(run, RunStarted(supervisor=GONE, todo=("a",)))
@@ -330,13 +335,13 @@ def test_a_summary_does_not_hide_that_a_supervisor_died(log: EventLog) -> None:
 
 def test_a_summary_has_the_headline_of_the_report_and_reads_it_once(log: EventLog) -> None:
     run = ended(log, report=stored_report(log))
-    summary = summarise(log, run)
+    summary = Runs(log.workspace).summary(run)
     assert summary and summary.report
     assert (summary.report.headline, summary.report.rows) == ({"accuracy": 0.5}, [])
     assert summary.settings == ("a.value=3",)
     for folder in log.workspace.objects.iterdir():
         (folder / ReportValue.FILE).unlink()
-    assert list(summaries(log, reports=True)) == [summary]
+    assert list(summaries(log)) == [summary]
 
 
 def test_a_report_that_cannot_be_read_is_looked_for_again(log: EventLog) -> None:
@@ -345,9 +350,9 @@ def test_a_report_that_cannot_be_read_is_looked_for_again(log: EventLog) -> None
     file = log.workspace.objects / report["digest"] / ReportValue.FILE
     text = file.read_text()
     file.write_text("damaged")
-    assert [each.report for each in summaries(log, reports=True)] == [None]
+    assert [each.report for each in summaries(log)] == [None]
     file.write_text(text)
-    assert [each.report is not None for each in summaries(log, reports=True)] == [True]
+    assert [each.report is not None for each in summaries(log)] == [True]
 
 
 @pytest.mark.parametrize("facts", ["{", "[]", '{"state": 7}', '{"state": "done"}'])

@@ -12,9 +12,9 @@ import pytest
 
 from engine.errors import SylvaError
 from engine.events import EventLog, NodeStarted, RunFinished, RunStarted, UnknownRun
-from engine.launch import request_cancel
 from engine.processes import ProcessId, identify
 from engine.run_state import RunState, Subtask, run_state
+from engine.runs import Runs
 from engine.workspace import Workspace
 from tests.expect import refused
 from tests.run_events import append_stored
@@ -124,7 +124,7 @@ def test_a_run_that_cannot_be_told_is_refused(log: EventLog) -> None:
 
 def test_only_a_run_at_work_can_be_cancelled(log: EventLog) -> None:
     with refused(SylvaError, naming=["interrupted"]):
-        request_cancel(state_after(log, supervisor=GONE))
+        Runs(log.workspace).cancel(state_after(log, supervisor=GONE).id)
 
 
 def test_a_dead_process_has_no_beginning() -> None:

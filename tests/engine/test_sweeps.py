@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from engine.catalogue import NodeCatalog
 from engine.edits import apply_branch, revise_sweep, set_sweep
-from engine.node_types import Branch, NodeParams, NodeType, Port
+from engine.errors import BadParam, BadSweep, InvalidPipeline, Problem, UnknownParam, UnknownType
+from engine.node_types import Branch, NodeCatalog, NodeParams, NodeType, Port
 from engine.pipeline import Node, Pipeline, Sweep
 from engine.pipeline_file import dumps, parse
 from engine.plan import RunOptions, cache_key, make_plan
-from engine.problems import BadParam, BadSweep, InvalidPipeline, Problem, UnknownParam, UnknownType
 from engine.sweeps import (
     axes_of,
     branch_count,

@@ -37,8 +37,45 @@ def test_only_the_first_names_of_a_long_list_are_written() -> None:
 def test_the_nearest_name_is_suggested_whatever_its_case() -> None:
     assert text.suggest("INCOM", ["age", "Income"], "none is near") == "did you mean 'Income'?"
     assert text.suggest("zzz", ["age", "Income"], "none is near") == "none is near"
+    assert text.suggest("t" * 1_000_000, ["table"], "none is near") == "none is near"
 
 
-def test_characters_that_cannot_be_seen_are_spelled_out() -> None:
-    assert text.readable("a\x1b[2J\u202eb\n\tc") == "a\\x1b[2J\\u202eb\n\tc"
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("plain", "plain"),
+        ("naïve ✓", "naïve ✓"),
+        ("two\n\tlines", "two\n\tlines"),
+        ("\x1b[2J", "\\x1b[2J"),
+        ("\x9b2J", "\\x9b2J"),
+        ("\x07\x00", "\\x07\\x00"),
+        ("abc\u202edef", "abc\\u202edef"),
+        ("half \ud800", "half \\ud800"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_spelled_out(written: str, shown: str) -> None:
+    assert text.readable(written) == shown
+
+
+def test_long_text_is_cut() -> None:
     assert text.readable("x" * 20, longest=5) == "xxxxx …"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("a", "'a'"),
+        ("\x1b[31m\ud800", r"'\x1b[31m\ud800'"),
+        ("x" * 200, "'" + "x" * 80 + "…'"),
+        (None, "null"),
+        (True, "true"),
+        (1.5, "1.5"),
+        (float("nan"), "the number"),
+        (10**400, "the number"),
+        ([1], "a list"),
+        ({}, "an object"),
+        (object(), "a object"),
+    ],
+)
+def test_values_are_shown_short_and_harmless(value: object, words: str) -> None:
+    assert text.shown(value) == words

@@ -8,12 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from engine.errors import BadInput
-from engine.files import Files
-from engine.node_types import OUTSIDE, Column
-from engine.pipeline import Node, Pipeline, Sweep
-from engine.problems import (
+from engine.errors import (
     BadColumns,
+    BadInput,
     BadParam,
     BadSource,
     Cycle,
@@ -30,6 +27,8 @@ from engine.problems import (
     UnknownPort,
     UnknownType,
 )
+from engine.node_types import SOURCE_COLUMNS, Column
+from engine.pipeline import Node, Pipeline, Sweep
 from engine.validation import (
     can_connect,
     check_connect,
@@ -39,6 +38,7 @@ from engine.validation import (
     find_source_problems,
     params_of,
 )
+from engine.workspace import Files
 from tests.engine import fakes
 from tests.engine.fakes import CATALOGUE, edge_of, make, node_of, whole
 from tests.expect import problems, refused
@@ -347,9 +347,9 @@ def test_a_source_that_need_not_be_looked_at_is_not_asked_for_columns(tmp_path):
         raise AssertionError("it was looked at")
 
     def rule(inputs, params):
-        return {"table": inputs.get(OUTSIDE)}
+        return {"table": inputs.get(SOURCE_COLUMNS)}
 
-    catalogue = {**picky("height"), "read": replace(fakes.READ, source=source, columns=rule)}
+    catalogue = {**picky("height"), "read": replace(fakes.READ, source_columns=source, columns=rule)}
     document = make({"load": "read", "split": "split"}, "load.table > split.table")
     assert find_source_problems(document, catalogue, Files(tmp_path), lambda *_: True) == []
 
@@ -410,9 +410,9 @@ def test_what_is_outside_reaches_the_rule_of_its_node_and_flows_on(tmp_path):
         return (Column(f"{params.source} in {files.workspace.name}", "number"),)
 
     def rule(inputs, params):
-        return {"table": inputs.get(OUTSIDE)}
+        return {"table": inputs.get(SOURCE_COLUMNS)}
 
-    catalogue = {**CATALOGUE, "read": replace(fakes.READ, source=source, columns=rule)}
+    catalogue = {**CATALOGUE, "read": replace(fakes.READ, source_columns=source, columns=rule)}
     document = make(
         {"load": node_of("read", source="x"), "split": "split", "bad": node_of("read", source="broken")},
         "load.table > split.table",

@@ -1,4 +1,4 @@
-"""A workspace is a folder of this machine."""
+"""A workspace is a folder of this machine; paths in a pipeline stay inside of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import BadInput
-from engine.workspace import Workspace
+from engine.workspace import Files, Workspace
+from tests.expect import refused
 
 
 @pytest.mark.parametrize("address", ["s3://bucket/place", "file:///tmp/place", "gs://b", Path("s3://bucket/place")])
@@ -51,3 +52,47 @@ def test_every_program_refuses_an_address(tmp_path: Path, command: list[str]) ->
     assert done.returncode == 2, done
     assert "is an address" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    data = tmp_path / "data"
+    (data / "sub").mkdir(parents=True)
+    (data / "inside.csv").write_text("a\n1\n")
+    (data / "out.csv").symlink_to(tmp_path / "secret.csv")
+    (data / "outdir").symlink_to(tmp_path)
+    (data / "loop").symlink_to(data / "loop")
+    return Files(tmp_path)
+
+
+@pytest.mark.parametrize("path", ["inside.csv", "./inside.csv", "sub/../inside.csv"])
+def test_a_file_in_the_workspace_is_found(files: Files, path: str) -> None:
+    assert files.readable(path, field="source").name == "inside.csv"
+
+
+@pytest.mark.parametrize(
+    ("path", "naming"),
+    [
+        ("../secret.csv", ["'../secret.csv'", "DATA"]),
+        ("sub/../../secret.csv", ["'sub/../../secret.csv'", "DATA"]),
+        ("out.csv", ["'out.csv'", "DATA"]),
+        ("outdir/secret.csv", ["'outdir/secret.csv'", "DATA"]),
+        ("/etc/passwd", ["'/etc/passwd'", "DATA"]),
+        ("missing.csv", ["'missing.csv'", "DATA"]),
+        ("sub", ["'sub'"]),
+        ("", ["''"]),
+        ("loop", ["'loop'"]),
+        ("a\0b", ["NUL"]),
+        ("x" * 5000, ["xxx"]),
+    ],
+)
+def test_everything_else_is_refused_with_the_field_named(files: Files, path: str, naming: list[str]) -> None:
+    values = [value.replace("DATA", str(files.data)) for value in naming]
+    with refused(BadInput, field="source", naming=values):
+        files.readable(path, field="source")
+
+
+def test_the_command_line_may_name_any_file(files: Files, tmp_path: Path) -> None:
+    outside = tmp_path / "secret.csv"
+    assert Files(tmp_path, allow_absolute=True).readable(str(outside), field="source") == outside

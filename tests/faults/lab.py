@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
+from engine.supervisor import PROCESS_NAME
 from tests.command_line import COMMAND, PLUGIN, ROOT
 
 MARK = "SYLVA_TEST_MARK"
@@ -200,7 +201,8 @@ class Lab:
         return {pid: line for pid in _all_processes() if (line := _command(pid, self.mark))}
 
     def supervisors(self) -> list[int]:
-        found = [pid for pid, line in self.processes().items() if "engine.supervisor" in line]
+        # What a supervisor forks has its name too.
+        found = [pid for pid in self.processes() if _name(pid) == PROCESS_NAME]
         return [pid for pid in found if _parent(pid) not in found]
 
     def fork_servers(self) -> list[int]:
@@ -277,6 +279,12 @@ def _holds_files(pid: int) -> bool:
 
 def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def _name(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
 
 
 def _parent(pid: int) -> int:

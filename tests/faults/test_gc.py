@@ -12,18 +12,18 @@ from contextlib import contextmanager
 import pytest
 
 from engine.atomic import Busy
-from engine.cleaning import clean
 from engine.events import EventLog
-from engine.launch import Launcher, new_run
 from engine.pipeline_file import parse
 from engine.plan import RunOptions
+from engine.runs import Runs
+from engine.supervisor_starter import SupervisorStarter
 from engine.workspace import Workspace
 from tests.faults.lab import Lab, diamond, pipeline, wait_until
 
 
 def forget_all(lab: Lab) -> int:
     """What the command does, in this process: how many runs it forgot."""
-    return clean(Workspace(lab.workspace), keep=0).forgotten
+    return Runs(Workspace(lab.workspace)).clean(keep=0).removed
 
 
 def is_in_use(lab: Lab) -> bool:
@@ -90,20 +90,20 @@ def test_the_studio_hands_a_run_over_as_the_command_line_does(lab: Lab, monkeypa
     for name, value in (lab.environment | {"SYLVA_FAULT": "run-received:run:none"}).items():
         monkeypatch.setenv(name, value)
     workspace = Workspace(lab.workspace).create()
-    launcher = Launcher()
+    starter = SupervisorStarter(preload=True)
     monkeypatch.delenv("SYLVA_FAULT")
     try:
-        with workspace.in_use(), EventLog(workspace) as log:
-            run = new_run(log, parse(json.dumps(pipeline(only={}))), RunOptions())
-            launcher.start(workspace, run)
-            with pytest.raises(Busy, match="already being supervised"), workspace.claim(run):
+        with workspace.in_use():
+            run = Runs(workspace).create(parse(json.dumps(pipeline(only={}))), RunOptions())
+            starter.start(workspace, run)
+            with pytest.raises(Busy, match="already has a supervisor"), workspace.claim(run):
                 pass
         with pytest.raises(Busy):
             forget_all(lab)
         assert runs(lab) == [run]
     finally:
-        launcher._process.kill()
-        launcher.close()
+        starter._process.kill()
+        starter.close()
     lab.kill_everything()
     lab.no_process_is_left()
     assert forget_all(lab) == 1
@@ -171,7 +171,7 @@ def test_of_four_who_resume_a_run_beside_a_cleaning_one_does(lab: Lab) -> None:
         answers = [lab.answer(command, timeout=180) for command in commands]
     assert sorted(answer.code for answer in answers) == [0, 1, 1, 1], answers
     for loser in (answer for answer in answers if answer.code):
-        assert "already being supervised" in loser.out or "is running" in loser.out
+        assert "already has a supervisor" in loser.out or "is running" in loser.out
     assert codes[1]
 
 

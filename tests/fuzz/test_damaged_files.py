@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from engine.errors import BadInput
-from engine.files import Files
-from nodes.data.tables import look
-from nodes.load_data import NODE, LoadDataParams
+from engine.workspace import Files
+from nodes.data.formats import FileFormat
+from nodes.data.tables import preview
+from nodes.load_data import NODE, LoadDataParams, preview_params
 from tests.fuzz.damage import WRITERS, Case, cases
 
 QUICK, MANY = 300, 6_000
@@ -30,7 +31,7 @@ def files(tmp_path: Path) -> Files:
 def test_the_files_are_sound_before_they_are_damaged(files: Files, name: str):
     (files.data / name).write_bytes(WRITERS[name]())
     assert list(NODE.check(LoadDataParams(source=name, target="label"), files)) == []
-    assert look(name, files).table.data.num_rows > 0
+    assert preview(preview_params(name, FileFormat()), files).data.num_rows > 0
 
 
 def read_all_ways(case: Case, files: Files) -> str:
@@ -40,12 +41,12 @@ def read_all_ways(case: Case, files: Files) -> str:
     problems = list(NODE.check(LoadDataParams(source=name), files))
     assert all(isinstance(problem, BadInput) and problem.message for problem in problems), case.damage
     try:
-        shown = look(name, files)
+        shown = preview(preview_params(name, FileFormat()), files)
     except BadInput as problem:
         outcome = "crashed" if "SIG" in problem.message else "refused"
         assert name in problem.message or problem.field, (case.damage, problem.message)
     else:
-        shown.table.data.validate(full=True)
+        shown.data.validate(full=True)
         outcome = "read"
     (files.data / name).unlink()
     return outcome

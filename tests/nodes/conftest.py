@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from engine.files import Files
 from engine.node_types import NodeContext
 from engine.values import Table
+from engine.workspace import Files
 
 
 def make_context(workspace: Path, **settings: Any) -> NodeContext:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from engine.catalogue import load_catalog
-from engine.node_types import NodeContext, NodeParams, NodeType, Port
+from engine.node_types import NodeContext, NodeParams, NodeType, Port, load_catalog
 from engine.pipeline_file import parse
 from engine.testing import check_node
 from engine.validation import find_problems
@@ -89,7 +88,7 @@ def test_a_good_node_passes(tmp_path: Path) -> None:
         ({"version": 0}, "version"),
         ({"params": Untitled}, "'size' needs a title"),
         ({"outputs": (Port("report", "report"), Port("report", "table"))}, "same name"),
-        ({"outputs": (Port("Re port", "report"),)}, "plain word"),
+        ({"outputs": (Port("Re port", "report"),)}, "lower-case letters"),
         ({"outputs": (Port("report", "picture"),)}, "unknown type"),
         ({"imports": ("no_such_module_anywhere",)}, "not installed"),
         ({"run": lambda ctx, inputs, params: {}}, "promises"),

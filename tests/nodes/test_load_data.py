@@ -18,11 +18,12 @@ from pydantic import ValidationError
 
 from engine import sandbox
 from engine.errors import BadInput, Cancelled
-from engine.files import Files
-from engine.node_types import OUTSIDE, NodeContext
+from engine.node_types import SOURCE_COLUMNS, NodeContext
 from engine.values import Table
-from nodes.data.decoded_size import is_within
-from nodes.load_data import NODE, LoadDataParams, file_columns, load
+from engine.workspace import Files
+from nodes.data.tables import load
+from nodes.load_data import NODE, LoadDataParams, file_columns
+from sample_pipelines import make_data
 from tests.expect import refused
 from tests.nodes.conftest import load_sample, make_context
 
@@ -153,6 +154,11 @@ def test_libsvm_becomes_dense_columns_and_a_target(ctx):
     }
     assert table.labels().to_pylist() == ["1", "-1", "1"]
     assert classes(table) == ["-1", "1"]
+
+
+def test_labels_of_libsvm_may_be_words_and_queries_are_ignored(ctx):
+    table = read(ctx, "cat qid:1 1:0.5\ndog qid:2 2:1\n", "t.svm", target="target")
+    assert table.data.to_pydict() == {"f1": [0.5, 0], "f2": [0, 1], "target": ["cat", "dog"]}
 
 
 def test_the_format_can_be_named_when_the_file_name_does_not_tell_it(ctx):
@@ -346,7 +352,12 @@ BAD_FILES: list[tuple[str, str | bytes | None, dict[str, Any], str, list[str]]] 
     ("words.libsvm", "1 1:2\nsome words\n", {}, "source", ["line 2", "'words.libsvm'", "'some words'"]),
     ("words.libsvm", "1 1:x\n", {}, "source", ["line 1", "'words.libsvm'", "LibSVM"]),
     ("colons.libsvm", "1 1:2:3\n", {}, "source", ["line 1", "'colons.libsvm'", "LibSVM"]),
-    ("zero.libsvm", "1 0:2\n", {}, "source", ["from 1"]),
+    ("zero.libsvm", "1 0:2\n", {}, "source", ["line 1", "from 1"]),
+    ("back.libsvm", "1 1:2\n1 3:1 2:1\n", {}, "source", ["line 2", "'back.libsvm'", "ascending"]),
+    ("late.libsvm", "1 1:2\n" * 999 + "# note\n1 1;2\n", {}, "source", ["line 1,001", "'1 1;2'"]),
+    ("bare.libsvm", "1\n2\n", {}, "source", ["'bare.libsvm'", "index:value"]),
+    ("label.libsvm", "1:2 2:3\n", {}, "source", ["line 1", "label"]),
+    ("huge.libsvm", "1 9999999999:1\n", {}, "source", ["line 1", "'huge.libsvm'"]),
     ("far.libsvm", "1 99999999:2\n", {}, "max_columns", ["99,999,999", "8,192"]),
     ("book.xlsx", b"PK", {}, "format", ["'book.xlsx'", "format"]),
     ("t.csv", ROWS, {"target": "Lable"}, "target", ["'Lable'", "'label'"]),
@@ -477,7 +488,8 @@ def test_settings_that_mean_nothing_are_refused(params):
 
 
 def test_of_a_large_file_only_the_beginning_is_checked(ctx, monkeypatch):
-    monkeypatch.setattr("nodes.load_data.CHECKED_SIZE", 10)
+    monkeypatch.setattr("nodes.data.tables.MAX_BYTES", len(ROWS) + 5)
+    monkeypatch.setattr("nodes.data.tables.START_BYTES", len(ROWS))
     source = write(ctx, "t.csv", ROWS + "1,2,3,4,5\n")
     assert list(NODE.check(LoadDataParams(source=source, target="label"), ctx.files)) == []
     [found] = NODE.check(LoadDataParams(source=source, target="Label"), ctx.files)
@@ -485,7 +497,7 @@ def test_of_a_large_file_only_the_beginning_is_checked(ctx, monkeypatch):
 
 
 def small_on_disk(ctx: NodeContext, suffix: str) -> str:
-    """A file of a few thousand bytes; its table takes more than ``CHECKED_SIZE``."""
+    """A file of a few thousand bytes; its table takes more than ``tables.MAX_BYTES``."""
     path, rows = ctx.files.data / f"t.{suffix}", 5_000_000
     if suffix == "csv.gz":
         path.write_bytes(gzip.compress(b"a,b\n" + b"1,x\n" * (5 * rows)))
@@ -519,16 +531,6 @@ def test_a_small_file_of_a_large_table_is_not_loaded_to_be_checked(ctx, suffix):
         assert [found.field for found in NODE.check(LoadDataParams(source=source, target="z"), ctx.files)] == ["target"]
 
 
-@pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
-def test_the_size_of_an_arrow_file_is_known_before_it_is_decoded(ctx, compression):
-    texts = [f"text {i}" for i in range(10_000)]
-    data = pa.table({"n": range(10_000), "t": texts, "c": pa.array(texts).dictionary_encode()})
-    path = ctx.files.data / "t.feather"
-    pyarrow.feather.write_feather(data, path, compression=compression)
-    assert is_within(path, "arrow", int(1.1 * data.nbytes), 8)
-    assert not is_within(path, "arrow", int(0.9 * data.nbytes), 8)
-
-
 def test_categories_of_a_file_are_not_written_out_to_be_sorted(ctx):
     long = pa.array(["b" * 1_000_000, "?", "a"])
     data = pa.table({"c": pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None] * 25_000, pa.int8()), long)})
@@ -550,7 +552,7 @@ def test_categories_of_a_file_are_not_written_out_to_be_sorted(ctx):
 def test_a_program_that_checked_a_file_of_another_encoding_ends(ctx, encoding):
     write(ctx, "t.csv", "a,y\n" + "1,A\n2,B\n" * 300_000 + "1,2,3\n")
     code = (
-        "import sys; from pathlib import Path; from engine.files import Files; from nodes.load_data import *\n"
+        "import sys; from pathlib import Path; from engine.workspace import Files; from nodes.load_data import *\n"
         "params = LoadDataParams(source='t.csv', encoding=sys.argv[2])\n"
         "print([found.field for found in check(params, Files(Path(sys.argv[1])))])"
     )
@@ -625,7 +627,8 @@ def test_the_columns_of_a_file_are_known_as_they_will_be_loaded(ctx, ending, set
         pq.write_table(table, ctx.files.data / source)
     params = LoadDataParams(source=source, empty_columns="drop", **settings)
     assert NODE.columns is not None
-    assert NODE.columns({OUTSIDE: file_columns(params, ctx.files)}, params)["table"] == load(params, ctx.files).columns
+    columns = NODE.columns({SOURCE_COLUMNS: file_columns(params, ctx.files)}, params)
+    assert columns["table"] == load(params, ctx.files).columns
 
 
 def test_without_a_look_at_the_file_or_with_a_wrong_column_nothing_is_known(ctx):
@@ -633,7 +636,7 @@ def test_without_a_look_at_the_file_or_with_a_wrong_column_nothing_is_known(ctx)
     assert NODE.columns is not None
     assert NODE.columns({}, params) == {"table": None}
     wrong = params.model_copy(update={"target": "zzz"})
-    assert NODE.columns({OUTSIDE: file_columns(wrong, ctx.files)}, wrong) == {"table": None}
+    assert NODE.columns({SOURCE_COLUMNS: file_columns(wrong, ctx.files)}, wrong) == {"table": None}
 
 
 def test_a_look_at_the_same_file_is_remembered(ctx, monkeypatch):
@@ -671,14 +674,19 @@ def test_each_sample_has_the_columns_that_were_known_before(ctx, name, shape, la
     assert NODE.columns({}, LoadDataParams(source=f"sample:{name}"))["table"] == table.columns
 
 
-@pytest.mark.parametrize(("name", "loader"), [("digits", "load_digits"), ("iris", "load_iris"), ("wine", "load_wine")])
-def test_samples_equal_what_scikit_learn_gives(ctx, name, loader):
-    datasets = pytest.importorskip("sklearn.datasets")
-    expected = getattr(datasets, loader)()
+INTEGERS = {"digits": 64, "breast-cancer": 0, "wine": 2, "iris": 0}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_samples_are_the_tables_that_scikit_learn_gives(ctx, name):
+    expected = make_data.table(name)
     table = load_sample(ctx, name)
-    cells = np.column_stack([table.data.column(feature) for feature in table.features])
-    assert np.array_equal(cells, expected.data)
-    assert np.array_equal(table.labels().combine_chunks().indices, expected.target)
+    assert table.data.column_names == expected.column_names and table.target == expected.column_names[-1]
+    for feature in table.features:
+        assert table.data.column(feature).cast(pa.float64()).equals(expected.column(feature).cast(pa.float64()))
+    assert table.labels().to_pylist() == [str(label) for label in expected.column(-1).to_pylist()]
+    types = [str(table.data.schema.field(feature).type) for feature in table.features]
+    assert types.count("int32") == INTEGERS[name] and types.count("double") == len(types) - INTEGERS[name]
 
 
 def test_settings_reach_a_sample_and_its_known_columns(ctx):

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from engine.errors import SylvaError
 from engine.node_types import NodeContext
 from engine.values import Predictions, Report, Table
-from nodes.load_data import LoadDataParams, load
+from nodes.data.tables import load
+from nodes.load_data import LoadDataParams
 from nodes.save_table import NODE, WRITERS, SaveTableParams
 from tests.expect import refused
 

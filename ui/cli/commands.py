@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,11 +27,10 @@ from ui.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from engine.events import EventLog, RunRow
     from engine.pipeline import Pipeline
     from engine.plan import RunOptions
     from engine.run_state import RunState
-    from engine.standby import Standby
+    from engine.runs import Runs
     from engine.workspace import Workspace
 
 app = typer.Typer(
@@ -90,7 +91,7 @@ def run(
     to: Annotated[list[str] | None, typer.Option(metavar="NODE", help="Run only this node and what it needs.")] = None,
     start: Annotated[
         list[str] | None,
-        typer.Option("--from", metavar="NODE", help="Run this node and all below it afresh, even if unchanged."),
+        typer.Option("--from", metavar="NODE", help="Run this node and all below it again, even if unchanged."),
     ] = None,
     workers: WorkersOption = None,
     retries: RetriesOption = None,
@@ -107,17 +108,15 @@ def run(
     debug: DebugOption = False,
 ) -> None:
     """Run a pipeline. What is unchanged since an earlier run is not computed again."""
-    from engine.standby import Standby
+    from engine.supervisor_starter import SupervisorStarter
 
-    with Standby() as standby:
-        from engine.events import EventLog
-        from engine.launch import new_run
+    # First of all: its process loads the engine while this one checks the pipeline.
+    with SupervisorStarter() as starter:
         from engine.pipeline_file import read
         from engine.plan import RunOptions
-        from engine.workspace import CLEANING_SECONDS
+        from engine.runs import Runs
 
-        place = _workspace(workspace)
-        request = RunOptions(
+        options = RunOptions(
             to=tuple(to or ()),
             force_from=tuple(start or ()),
             workers=workers,
@@ -129,13 +128,11 @@ def run(
             executor=executor,
             settings=(*(settings or ()), *(sweeps or ())),
         )
-        document = _with_settings(read(file), settings) if settings else read(file)
-        document = _with_sweeps(document, sweeps) if sweeps else document
-        _refuse_invalid(document, request, place)
-        # Held until the outcome is printed: `sylva gc` must not forget the run before that.
-        with place.create().in_use(CLEANING_SECONDS), EventLog(place) as log:
-            row = log.run(new_run(log, document, request))
-            _carry_on(log, row, standby, detach=detach, as_json=as_json)
+        pipeline = _with_sweeps(_with_settings(read(file), settings or []), sweeps or [])
+        with Runs(_workspace(workspace), starter=starter) as runs, _naming_broken_packages():
+            run_id = runs.start(pipeline, options)
+            starter.close()
+            _follow(runs, run_id, detach=detach, as_json=as_json)
 
 
 @app.command("resume")
@@ -156,14 +153,22 @@ def retry(
     The pipeline is the one the run began with. After a change to the document, `sylva run` it again: what is
     finished is in the store.
     """
-    from engine.standby import Standby
-    from engine.workspace import CLEANING_SECONDS
+    from engine.supervisor_starter import SupervisorStarter
 
-    limits = {"workers": workers, "retries": retries, "timeout": timeout, "memory_limit": memory_limit}
-    with Standby() as standby, _log(workspace) as log, log.workspace.in_use(CLEANING_SECONDS):
-        row = _run_to_continue(log, run, as_json=as_json)
-        log.change_request(row.id, row.request | {name: each for name, each in limits.items() if each is not None})
-        _carry_on(log, row, standby, detach=detach, as_json=as_json)
+    with SupervisorStarter() as starter:
+        from engine.runs import NotResumable, Runs
+
+        limits = {"workers": workers, "retries": retries, "timeout": timeout, "memory_limit": memory_limit}
+        with Runs(_used_workspace(workspace), starter=starter) as runs:
+            try:
+                run = runs.resume(run, **limits)
+            except NotResumable as error:
+                if error.state.live:
+                    raise
+                _print_done(error.state, as_json=as_json)
+            else:
+                starter.close()
+                _follow(runs, run, detach=detach, as_json=as_json)
 
 
 @app.command()
@@ -173,23 +178,24 @@ def cancel(
     """Stop a run. It can be resumed later."""
     import time
 
-    from engine.launch import request_cancel
-    from engine.run_state import run_state
+    from engine.runs import Runs
     from engine.workspace import CLEANING_SECONDS
     from ui.cli.output import print_json
 
-    with _log(workspace) as log, log.workspace.in_use(CLEANING_SECONDS):
-        row = log.run(run)
-        request_cancel(run_state(log, row))
+    place = _used_workspace(workspace)
+    # `sylva gc` must not remove the run before its state is printed.
+    with place.in_use(CLEANING_SECONDS), Runs(place) as runs:
+        runs.cancel(run)
+        watcher = runs.watch(run)
         deadline = time.monotonic() + 10
-        while (state := run_state(log, row)).live:
+        while (state := watcher.refresh()).live:
             if time.monotonic() > deadline:
-                raise SylvaError(f"Run {row.id} did not stop within 10 s; its supervisor is {state.supervisor}.")
+                raise SylvaError(f"Run {state.id} did not stop within 10 s; its supervisor is {state.supervisor}.")
             time.sleep(0.02)
     if as_json:
-        print_json({"run": row.id, "state": state.state})
+        print_json({"run": state.id, "state": state.state})
     else:
-        print(f"Run {row.id} is {state.state}; `sylva resume {row.id}` goes on with it.")
+        print(f"Run {state.id} is {state.state}. To continue: sylva resume {state.id}")
 
 
 @app.command()
@@ -200,15 +206,14 @@ def runs(
     debug: DebugOption = False,
 ) -> None:
     """List runs, newest first."""
-    from engine.summaries import summaries
+    from engine.runs import Runs
     from engine.text import clock, duration
     from ui.cli.output import print_json, print_table, run_row
 
     rows = []
     place = _workspace(workspace)
     if place.database.is_file():
-        with _log(workspace) as log:
-            rows = [run_row(each) for each in summaries(log, limit, reports=True)]
+        rows = [run_row(each) for each in Runs(place).list(limit)]
     if as_json:
         print_json(rows)
     elif rows:
@@ -227,18 +232,21 @@ def show(
     debug: DebugOption = False,
 ) -> None:
     """Show a run, or one node of it."""
-    from engine.run_state import run_state
+    from engine.runs import Runs
     from ui.cli.output import node_details, print_json, print_node, print_run, run_details
 
-    with _log(workspace) as log:
-        state = run_state(log, log.run(run))
-        if node is None:
-            print_json(run_details(log, state)) if as_json else print_run(log, state)
-        elif node not in state.nodes:
+    with Runs(_used_workspace(workspace)) as runs:
+        state = runs.state(run)
+        if node is not None and node not in state.nodes:
             raise BadInput(f"Run {state.id} has no node '{node}'; it has {', '.join(state.nodes)}.")
+        if node is None and as_json:
+            print_json(run_details(runs, state))
+        elif node is None:
+            print_run(runs, state)
+        elif as_json:
+            print_json(node_details(runs, state, node))
         else:
-            details = node_details(log, state, node)
-            print_json(details) if as_json else print_node(details)
+            print_node(node_details(runs, state, node))
 
 
 @app.command()
@@ -246,14 +254,14 @@ def validate(
     file: FileArgument, workspace: WorkspaceOption = None, as_json: JsonOption = False, debug: DebugOption = False
 ) -> None:
     """Say everything that is wrong with a pipeline, without running it."""
-    from engine.catalogue import load_catalog
+    from engine.node_types import load_catalog
     from engine.pipeline_file import read
     from engine.plan import RunOptions
     from engine.sweeps import expand
     from ui.cli.output import print_json
 
     document = read(file)
-    _refuse_invalid(document, RunOptions(allow_absolute=True), _workspace(workspace))
+    _require_valid(document, RunOptions(allow_absolute=True), _workspace(workspace))
     whole = expand(document, load_catalog()).pipeline
     if as_json:
         facts = {"name": document.name, "nodes": len(document.nodes), "nodes_with_branches": len(whole.nodes)}
@@ -278,8 +286,8 @@ def export(
 ) -> None:
     """Write a pipeline in another form: as a Python script with the same result."""
     from engine.atomic import replacing
-    from engine.catalogue import load_catalog
     from engine.export_python import export_python
+    from engine.node_types import load_catalog
     from engine.pipeline_file import read
     from engine.plan import RunOptions
     from ui.cli.output import print_json
@@ -287,7 +295,7 @@ def export(
     if not python:
         raise BadInput("Say what to write; `sylva export FILE --python` writes a Python script.")
     document = read(file)
-    _refuse_invalid(document, RunOptions(allow_absolute=True), _workspace(workspace))
+    _require_valid(document, RunOptions(allow_absolute=True), _workspace(workspace))
     script = export_python(document, load_catalog())
     if output is not None:
         try:
@@ -311,7 +319,7 @@ def nodes(
     debug: DebugOption = False,
 ) -> None:
     """List the node types there are."""
-    from engine.catalogue import load_catalog
+    from engine.node_types import load_catalog
     from ui.cli.node_reference import describe, markdown_page, print_type
     from ui.cli.output import print_json, print_table
 
@@ -335,8 +343,8 @@ def nodes(
 @app.command()
 def schema(as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """Print the JSON schema of pipeline documents, for editors and checkers."""
-    from engine.catalogue import load_catalog
-    from engine.schema import json_schema
+    from engine.node_types import load_catalog
+    from engine.pipeline_file import json_schema
     from ui.cli.output import print_json
 
     print_json(json_schema(load_catalog()))
@@ -349,17 +357,17 @@ def gc(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Forget old runs and remove every stored result no kept run refers to."""
-    from engine.cleaning import clean
+    """Remove old runs and every stored result that no kept run refers to."""
+    from engine.runs import Runs
     from engine.text import size
     from ui.cli.output import print_json
 
-    done = clean(_used_workspace(workspace), keep)
+    done = Runs(_used_workspace(workspace)).clean(keep)
     if as_json:
-        facts = {"freed_bytes": done.freed, "forgotten_runs": done.forgotten, "kept_runs": done.kept}
+        facts = {"freed_bytes": done.freed, "forgotten_runs": done.removed, "kept_runs": done.kept}
         print_json(facts | {"notice": done.notice})
     else:
-        print(f"Freed {size(done.freed)}; {done.forgotten} runs forgotten, {done.kept} kept.")
+        print(f"Freed {size(done.freed)}; {done.removed} runs removed, {done.kept} kept.")
         if done.notice:
             print(done.notice, file=sys.stderr)
 
@@ -375,7 +383,7 @@ def _workspace(root: Path | None) -> Workspace:
 
 
 def _used_workspace(root: Path | None) -> Workspace:
-    """A workspace that must have runs: asking about them creates nothing."""
+    """Return a workspace that has runs; raise ``UnknownRun`` if it has none, and create nothing."""
     from engine.events import UnknownRun
 
     place = _workspace(root)
@@ -384,16 +392,10 @@ def _used_workspace(root: Path | None) -> Workspace:
     return place
 
 
-def _log(root: Path | None) -> EventLog:
-    from engine.events import EventLog
-
-    return EventLog(_used_workspace(root))
-
-
 def _with_settings(document: Pipeline, settings: list[str]) -> Pipeline:
     """Apply ``--set NODE.PARAM=VALUE``, a value for all branches; it is JSON where it can be, else text."""
-    from engine.catalogue import load_catalog
     from engine.edits import set_params, set_sweep
+    from engine.node_types import load_catalog
     from engine.sweeps import without_choices
 
     for setting in settings:
@@ -444,57 +446,51 @@ def _value(text: str) -> Any:
         raise BadInput("The value is nested too deeply.") from None
 
 
-def _refuse_invalid(document: Pipeline, request: RunOptions, place: Workspace) -> None:
-    """Raise all problems of the document and of the files it reads; nothing has been written yet."""
-    from engine.catalogue import load_catalog
-    from engine.launch import find_all_problems
-    from engine.plan import make_plan
-    from engine.problems import InvalidPipeline, UnknownType
+def _require_valid(pipeline: Pipeline, options: RunOptions, workspace: Workspace) -> None:
+    """Raise all problems of the pipeline and of the files it reads."""
+    from engine.runs import Runs
 
-    problems = find_all_problems(document, load_catalog(), request, place)
-    if any(isinstance(problem, UnknownType) for problem in problems):
-        for failure in load_catalog().failures:
-            print(failure, file=sys.stderr)
-    if problems:
-        raise InvalidPipeline(problems)
-    if not document.nodes:
-        raise BadInput("The pipeline has no nodes yet; add some.")
-    make_plan(document, load_catalog(), request)
+    with _naming_broken_packages():
+        Runs(workspace).require_valid(pipeline, options)
 
 
-def _run_to_continue(log: EventLog, run: str, *, as_json: bool) -> RunRow:
-    from engine.run_state import run_state
+@contextmanager
+def _naming_broken_packages() -> Iterator[None]:
+    """If a node type is missing, print which installed packages could not be loaded."""
+    from engine.errors import InvalidPipeline, UnknownType
+    from engine.node_types import load_catalog
+
+    try:
+        yield
+    except InvalidPipeline as error:
+        if any(isinstance(problem, UnknownType) for problem in error.problems):
+            for failure in load_catalog().failures:
+                print(failure, file=sys.stderr)
+        raise
+
+
+def _print_done(state: RunState, *, as_json: bool) -> None:
     from ui.cli.output import print_json
 
-    row = log.run(run)
-    state = run_state(log, row)
-    if state.live:
-        raise SylvaError(
-            f"Run {row.id} is {state.state}; `sylva show {row.id}` shows it, `sylva cancel {row.id}` stops it."
-        )
-    if state.state == "done":
-        if as_json:
-            print_json({"run": row.id, "state": "done"})
-        else:
-            print(f"Run {row.id} of '{row.name}' is done already; there is nothing left to do.")
-        raise typer.Exit
-    return row
+    if as_json:
+        print_json({"run": state.id, "state": "done"})
+    else:
+        print(f"Run {state.id} of '{state.name}' is done already; there is nothing left to do.")
 
 
-def _carry_on(log: EventLog, row: RunRow, standby: Standby, *, detach: bool, as_json: bool) -> None:
-    """Start the run and watch it."""
-    from ui.cli.output import print_json
+def _follow(runs: Runs, run_id: str, *, detach: bool, as_json: bool) -> None:
+    """Follow a run that was just started to its end, unless it is detached."""
+    from ui.cli.output import exit_code, print_json, print_outcome, run_details
     from ui.cli.progress import follow
 
-    supervisor = standby.begin(log.workspace, row.id)
-    if detach:
-        print_json({"run": row.id}) if as_json else print(row.id)
-        return
-    _finish(log, follow(log, row, supervisor, quiet=as_json), as_json=as_json)
-
-
-def _finish(log: EventLog, state: RunState, *, as_json: bool) -> NoReturn:
-    from ui.cli.output import exit_code, print_json, print_outcome, run_details
-
-    print_json(run_details(log, state)) if as_json else print_outcome(log, state)
-    raise typer.Exit(exit_code(state))
+    if detach and as_json:
+        print_json({"run": run_id})
+    elif detach:
+        print(run_id)
+    else:
+        state = follow(runs, run_id, quiet=as_json)
+        if as_json:
+            print_json(run_details(runs, state))
+        else:
+            print_outcome(runs, state)
+        raise typer.Exit(exit_code(state))

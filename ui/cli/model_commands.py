@@ -17,7 +17,7 @@ from engine.processes import wait_passively
 from ui.cli.options import DebugOption, JsonOption, WorkspaceOption
 
 if TYPE_CHECKING:
-    from nodes.data.batches import Writing
+    from nodes.data.formats import FileFormat
 
 TOKEN_VARIABLE = "SYLVA_TOKEN"
 SPEAK_SECONDS = 5.0
@@ -71,7 +71,7 @@ def predict(
     target_format(out)
     if not out.absolute().parent.is_dir():
         raise BadInput(f"There is no folder {out.absolute().parent} to write {out.name} into.")
-    writing = _writing(file_format, delimiter, encoding, header=not no_header, missing=missing or [])
+    source_format = _file_format(file_format, delimiter, encoding, header=not no_header, missing=missing or [])
     folder = Registry(Workspace.at(workspace)).find(model)
     with _stoppable(), _progress(quiet=as_json) as progress:
         scored = score_guarded(
@@ -81,7 +81,7 @@ def predict(
             keep="all" if keep_all else keep or (),
             threads=threads,
             progress=progress,
-            writing=writing,
+            file_format=source_format,
         )
     rate = scored.rows / scored.seconds if scored.seconds else 0.0
     if as_json:
@@ -153,16 +153,12 @@ def _check_token(host: str, token: str | None) -> None:
         )
 
 
-def _writing(file_format: str, delimiter: str, encoding: str, *, header: bool, missing: list[str]) -> Writing:
-    from nodes.data.batches import Writing
-    from nodes.data.csv_reader import Dialect
-    from nodes.models.new_data import MISSING_TEXTS
+def _file_format(file_format: str, delimiter: str, encoding: str, *, header: bool, missing: list[str]) -> FileFormat:
+    from nodes.data.formats import MISSING_TEXTS, FileFormat, is_encoding
 
-    try:
-        "a".encode(encoding)
-    except (LookupError, ValueError):
-        raise BadInput(f"There is no encoding '{encoding}'; try utf-8, latin-1 or utf-16.") from None
-    return Writing(file_format, Dialect(delimiter, encoding, header, MISSING_TEXTS | {*missing}))
+    if not is_encoding(encoding):
+        raise BadInput(f"There is no encoding '{encoding}'; try utf-8, latin-1 or utf-16.")
+    return FileFormat(file_format, delimiter, encoding, header, MISSING_TEXTS | {*missing})
 
 
 @contextmanager

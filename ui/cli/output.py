@@ -11,15 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import CorruptObject, SylvaError
-from engine.store import Artifact, Store
-from engine.summaries import final_reports, written_out
-from engine.text import clock, duration, failure_line, last_words, size
+from engine.store import Artifact
+from engine.text import cell, clock, duration, failure_line, size
 from engine.values import kind_of
 
 if TYPE_CHECKING:
-    from engine.events import EventLog
     from engine.run_state import NodeState, RunState
-    from engine.summaries import RunSummary
+    from engine.run_summaries import RunSummary
+    from engine.runs import Runs
     from engine.values import Report
 
 LOG_LINES = 40
@@ -48,20 +47,12 @@ def run_row(run: RunSummary) -> dict[str, Any]:
         "state": run.state,
         "created": run.created,
         "seconds": end - run.started if end and run.started else None,
-        "headline": _headline(run.report),
+        "headline": run.headline,
         "changed": " ".join(run.settings),
     }
 
 
-def _headline(report: Report | None) -> str:
-    """The most telling report of a run in a few words."""
-    words = {name: cell(value) for name, value in (report.headline if report else {}).items()}
-    if "best" in words:
-        return f"best {words['best']}, {words['metric']} {words['value']}"
-    return next((f"{name} {value}" for name, value in words.items()), "")
-
-
-def run_details(log: EventLog, state: RunState) -> dict[str, Any]:
+def run_details(runs: Runs, state: RunState) -> dict[str, Any]:
     """All that is known of a run."""
     return {
         "run": state.id,
@@ -71,10 +62,10 @@ def run_details(log: EventLog, state: RunState) -> dict[str, Any]:
         "started": state.started,
         "finished": state.finished,
         "attempts": state.attempt,
-        "settings": log.run(state.id).request.get("settings", []),
-        "workspace": str(log.workspace.root),
+        "settings": runs.find(state.id).request.get("settings", []),
+        "workspace": str(runs.workspace.root),
         "nodes": {name: _node_facts(node) for name, node in state.nodes.items()},
-        "reports": {name: vars(report) for name, report in reports(log, state).items()},
+        "reports": {name: vars(report) for name, report in reports(runs, state).items()},
         "exit_code": exit_code(state),
     }
 
@@ -86,20 +77,20 @@ def _node_facts(node: NodeState) -> dict[str, Any]:
     return facts | {"outputs": {port: output["digest"] for port, output in node.outputs.items()}}
 
 
-def reports(log: EventLog, state: RunState) -> dict[str, Report]:
-    """What a run has to say: the reports that no other node gathers into its own, by node."""
-    found = {}
-    for name, output in final_reports(log.run(state.id), state).items():
+def reports(runs: Runs, state: RunState) -> dict[str, Report]:
+    """Return the reports of a run that no other node reads, by node; print which are damaged."""
+    opened = {}
+    for name, artifact in runs.final_reports(runs.find(state.id), state).items():
         try:
-            found[name] = Store(log.workspace).open(output)
+            opened[name] = runs.store.open(artifact)
         except CorruptObject as error:
             print(f"Node '{name}': {error} Run the pipeline again.", file=sys.stderr)
-    return found
+    return opened
 
 
-def print_outcome(log: EventLog, state: RunState) -> None:
+def print_outcome(runs: Runs, state: RunState) -> None:
     """How a run ended: its reports, or what went wrong and what to do."""
-    for name, report in reports(log, state).items():
+    for name, report in reports(runs, state).items():
         print_report(name, report)
     for name, node in state.nodes.items():
         if node.state == "failed" and node.error:
@@ -109,10 +100,10 @@ def print_outcome(log: EventLog, state: RunState) -> None:
     }
     listing = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     print(f"Run {state.id} {state.state}: {listing or 'nothing was started'}.")
-    _print_way_on(log, state)
+    _print_way_on(runs, state)
 
 
-def _print_way_on(log: EventLog, state: RunState) -> None:
+def _print_way_on(runs: Runs, state: RunState) -> None:
     """What to do about a run that is not done."""
     if state.state == "failed":
         failed = state.nodes_in("failed")
@@ -123,10 +114,10 @@ def _print_way_on(log: EventLog, state: RunState) -> None:
             file=sys.stderr,
         )
     elif state.state in ("cancelled", "interrupted"):
-        words = last_words(log.workspace, state.id)
+        words = runs.workspace.supervisor_error(state.id)
         if words and state.state == "interrupted":
             print(f"Its supervisor ended: {words}", file=sys.stderr)
-        print(f"To go on: sylva resume {state.id}", file=sys.stderr)
+        print(f"To continue: sylva resume {state.id}", file=sys.stderr)
 
 
 def print_report(name: str, report: Report) -> None:
@@ -139,7 +130,7 @@ def print_report(name: str, report: Report) -> None:
     print()
 
 
-def print_run(log: EventLog, state: RunState) -> None:
+def print_run(runs: Runs, state: RunState) -> None:
     """A run as text."""
     print(f"Run {state.id} of '{state.name}': {state.state}, started {clock(state.started)}, attempt {state.attempt}")
     rows = []
@@ -149,19 +140,19 @@ def print_run(log: EventLog, state: RunState) -> None:
         rows.append({"node": name, "state": node.state, "took": took, "": words})
     print_table(rows)
     print()
-    for name, report in reports(log, state).items():
+    for name, report in reports(runs, state).items():
         print_report(name, report)
-    _print_way_on(log, state)
+    _print_way_on(runs, state)
 
 
-def node_details(log: EventLog, state: RunState, name: str) -> dict[str, Any]:
+def node_details(runs: Runs, state: RunState, name: str) -> dict[str, Any]:
     """All that is known of a node of a run."""
     node = state.nodes[name]
-    path = log.workspace.node_log(state.id, name)
-    outputs = {port: _output_facts(log, Artifact.from_dict(about)) for port, about in node.outputs.items()}
+    path = runs.workspace.node_log(state.id, name)
+    outputs = {port: _output_facts(runs, Artifact.from_dict(about)) for port, about in node.outputs.items()}
     lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
-    document = written_out(log.run(state.id).document)
-    about = document.nodes.get(name) if document else None
+    pipeline = runs.pipeline(state.id)
+    about = pipeline.nodes.get(name) if pipeline else None
     facts = {
         "run": state.id,
         "node": name,
@@ -173,11 +164,11 @@ def node_details(log: EventLog, state: RunState, name: str) -> dict[str, Any]:
     return facts | {"log": lines[-LOG_LINES:]}
 
 
-def _output_facts(log: EventLog, output: Artifact) -> dict[str, Any]:
+def _output_facts(runs: Runs, output: Artifact) -> dict[str, Any]:
     facts: dict[str, Any] = {"type": output.type, "digest": output.digest, "bytes": output.size}
-    facts["folder"] = str(log.workspace.objects / output.digest)
+    facts["folder"] = str(runs.workspace.objects / output.digest)
     try:
-        value = Store(log.workspace).open(output)
+        value = runs.store.open(output)
     except CorruptObject as error:
         return facts | {"damaged": str(error)}
     if output.type in ("table", "predictions"):
@@ -272,12 +263,3 @@ def _line(texts: list[str], widths: list[int], columns: int) -> str:
     start = "".join(text.ljust(width + 2) for text, width in zip(first, widths, strict=False))
     wrapped = textwrap.wrap(last, max(columns - len(start), NARROWEST))
     return (start + f"\n{' ' * len(start)}".join(wrapped)).rstrip()
-
-
-def cell(value: Any) -> str:
-    """Return a value as a table shows it."""
-    if value is None:
-        return "–"
-    if isinstance(value, float):
-        return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.0f}"
-    return str(value)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from engine.errors import SylvaError
 from engine.events import (
-    EventLog,
     LogEntry,
     NodeCached,
     NodeFailed,
@@ -23,12 +21,12 @@ from engine.events import (
     NodeStarted,
     PartialResult,
     RunEvent,
-    RunFinished,
-    RunRow,
     SubtaskUpdate,
 )
-from engine.run_state import NodeState, RunState, apply_events, mark_interrupted_if_dead
-from engine.text import duration, failure_line, last_words, readable
+from engine.run_state import NodeState, RunState
+from engine.runs import Runs
+from engine.supervisor_starter import SupervisorProcess
+from engine.text import duration, failure_line, readable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,48 +46,51 @@ class View(Protocol):
         """Show the new state, reached through ``events``."""
 
 
-def follow(log: EventLog, row: RunRow, supervisor: subprocess.Popen[bytes], *, quiet: bool) -> RunState:
-    """Watch a run to its end; Ctrl-C cancels it."""
+def follow(runs: Runs, run_id: str, *, quiet: bool) -> RunState:
+    """Watch a run that ``runs`` has just started to its end; Ctrl-C cancels it."""
     if quiet:
-        return _watch(log, row, supervisor, Silence())
+        return _watch(runs, run_id, Silence())
     if sys.stderr.isatty():
         with LiveTable() as view:
-            return _watch(log, row, supervisor, view)
-    return _watch(log, row, supervisor, Lines())
+            return _watch(runs, run_id, view)
+    return _watch(runs, run_id, Lines())
 
 
-def _watch(log: EventLog, row: RunRow, supervisor: subprocess.Popen[bytes], view: View) -> RunState:
-    # A resumed run has a past; what counts is what this supervisor says.
-    state = apply_events(RunState(row.id, row.name, row.created), log.events(row.id))
-    attempt, asked = state.attempt, False
+def _watch(runs: Runs, run_id: str, view: View) -> RunState:
+    supervisor, cancelled = runs.supervisor, False
+    assert supervisor is not None
+    watcher = runs.watch(run_id)
     while True:
         try:
-            gone = supervisor.poll() is not None
-            events = log.events(row.id, state.last_event)
-            state = apply_events(state, events)
-            view.update(state, events)
-            if state.attempt > attempt and not state.live:
-                supervisor.wait()
-                return state
-            if gone:
-                _refuse_silence(log, state, supervisor, "it was cancelled" if asked else "its supervisor was killed")
-                return mark_interrupted_if_dead(state)
+            ended = supervisor.poll()
+            state = watcher.refresh()
+            view.update(state, watcher.new_events)
+            if _belongs_to(state, supervisor):
+                if not state.live:
+                    supervisor.wait()
+                    return state
+            elif ended:
+                _raise_not_started(runs, state, supervisor, cancelled=cancelled)
             time.sleep(LOOK_SECONDS)
         except KeyboardInterrupt:
-            supervisor.terminate()
-            asked = True
+            supervisor.cancel()
+            cancelled = True
 
 
-def _refuse_silence(log: EventLog, state: RunState, supervisor: subprocess.Popen[bytes], otherwise: str) -> None:
-    """Say so if our supervisor never began: killed too soon, or another was at work, or the store being cleaned."""
-    if state.supervisor and state.supervisor["pid"] == supervisor.pid:
-        return
+def _belongs_to(state: RunState, supervisor: SupervisorProcess) -> bool:
+    """Return whether this supervisor has begun: a resumed run has states of earlier ones."""
+    identity = supervisor.identity
+    return identity is not None and state.supervisor == identity.to_dict()
+
+
+def _raise_not_started(runs: Runs, state: RunState, supervisor: SupervisorProcess, *, cancelled: bool) -> NoReturn:
+    """Say why the supervisor ended before it began: it was killed, or could not work on the run."""
     if state.state == "starting":
-        # Nobody else can know that this run will never begin by itself.
-        log.append(state.id, RunFinished(state="interrupted"))
-    words = last_words(log.workspace, state.id)
-    why = words if words and supervisor.returncode > 0 else f"{otherwise}."
-    raise SylvaError(f"Run {state.id} did not go on: {why} To go on: sylva resume {state.id}")
+        runs.give_up(state.id)
+    why = "it was cancelled." if cancelled else "its supervisor was killed."
+    if supervisor.failed:
+        why = runs.workspace.supervisor_error(state.id) or why
+    raise SylvaError(f"Run {state.id} did not continue: {why} To continue: sylva resume {state.id}")
 
 
 class Silence:

@@ -13,12 +13,13 @@ from engine.workspace import Workspace
 
 ADDRESS = "127.0.0.1"
 FIRST_PORT = 8501
-PORTS_TRIED = 50
+LAST_PORT = 8550
 
 SETTINGS = {
     "server.address": ADDRESS,
     "server.fileWatcherType": "none",
-    "server.maxUploadSize": 1024,  # MB; an upload is held in memory until it is copied, see nodes/data/files.py
+    # MB. An upload is held in memory until it is copied, see nodes/data/files.py.
+    "server.maxUploadSize": 1024,
     "server.showEmailPrompt": False,
     "logger.hideWelcomeMessage": True,
     "logger.level": "warning",
@@ -32,46 +33,54 @@ SETTINGS = {
 
 
 def main() -> None:
-    """Check that the workspace can be used, choose a port, and serve until stopped."""
-    parser = argparse.ArgumentParser(prog="sylva studio", description="The studio in the browser.")
+    """Check the workspace, choose a port, and serve until the user stops the process."""
+    parser = argparse.ArgumentParser(prog="sylva studio", description="Start the studio.")
     parser.add_argument("--port", type=int)
     parser.add_argument("--workspace", type=Path)
     parser.add_argument("--no-browser", action="store_true")
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     try:
-        workspace = Workspace.at(chosen.workspace).create()
-        port = _port(chosen.port)
+        workspace = Workspace.at(options.workspace).create()
+        port = _free_port(options.port)
     except SylvaError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
     os.environ["SYLVA_WORKSPACE"] = str(workspace.root)
-    serve(port, browser=not chosen.no_browser)
+    serve(port, browser=not options.no_browser)
 
 
-def _port(wanted: int | None) -> int:
-    """The port that was asked for, or the first free one."""
-    ports = [wanted] if wanted is not None else range(FIRST_PORT, FIRST_PORT + PORTS_TRIED)
+def _free_port(requested: int | None) -> int:
+    """Return the requested port, by default the first free one.
+
+    Raise ``SylvaError`` if it cannot be used.
+    """
+    ports = [requested] if requested is not None else range(FIRST_PORT, LAST_PORT + 1)
     for port in ports:
         with socket.socket() as trial:
+            # Without this, a port stays blocked for a minute after the last studio ended.
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 trial.bind((ADDRESS, port))
                 return port
             except (OSError, OverflowError):
                 continue
-    if wanted is not None:
-        raise SylvaError(f"Port {wanted} cannot be used; it is taken, or not yours. Choose another with --port.")
-    raise SylvaError(f"No port from {FIRST_PORT} to {FIRST_PORT + PORTS_TRIED - 1} is free; choose one with --port.")
+    if requested is not None:
+        raise SylvaError(
+            f"Port {requested} cannot be used: another program uses it, or you may not. "
+            "Choose another port with --port."
+        )
+    tried = f"from {FIRST_PORT} to {LAST_PORT}"
+    raise SylvaError(f"No port {tried} is free. Choose another port with --port.")
 
 
 def serve(port: int, *, browser: bool) -> None:
-    """Run Streamlit in this process."""
+    """Run Streamlit in this process. Return when it is stopped."""
     from streamlit.web import bootstrap
 
     settings = {**SETTINGS, "server.port": port, "server.headless": not browser}
     options = {name.replace(".", "_"): value for name, value in settings.items()}
     bootstrap.load_config_options(options)
-    print(f"Sylva is at http://{ADDRESS}:{port}  (Ctrl+C stops it; runs go on)", flush=True)
+    print(f"Sylva is at http://{ADDRESS}:{port}  (Ctrl+C stops it; runs continue)", flush=True)
     bootstrap.run(str(Path(__file__).with_name("app.py")), False, [], options)
 
 

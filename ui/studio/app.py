@@ -1,4 +1,4 @@
-"""The Streamlit app: its pages and its looks. ``sylva studio`` starts it."""
+"""Run the Streamlit app with its pages and style. ``sylva studio`` starts it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from ui.studio.runs import page as runs
 from ui.studio.session import studio
 
 HERE = Path(__file__).parent
-LOOK_SECONDS = 2.0
+CHECK_SECONDS = 2.0
 
 
 def main() -> None:
     """Draw the page that the address names."""
-    st.set_page_config(page_title="Sylva", page_icon=str(HERE / "assets" / "icon.svg"), layout="wide")
+    icon = str(HERE / "assets" / "icon.svg")
+    st.set_page_config(page_title="Sylva", page_icon=icon, layout="wide")
     st.logo(HERE / "assets" / "logo.svg", size="medium")
     st.html(HERE / "assets" / "style.css")
     try:
         _prepare()
-    except SylvaError as error:  # a workspace that is read-only, say: what can be seen is shown
+    except SylvaError as error:  # for example a read-only workspace; the pages still show it
         st.error(plain(str(error)))
     pages = [
         st.Page(build.page, title="Build", icon=":material/account_tree:", url_path="build"),
@@ -41,10 +42,16 @@ def main() -> None:
         st.Page(models.page, title="Models", icon=":material/package_2:", url_path="models"),
     ]
     st.session_state[links.PAGES] = {page.url_path: page for page in pages}
-    home = st.Page(lambda: st.switch_page(pages[0]), title="Sylva", default=True, visibility="hidden")
+    # The default page has no path in its address; it only leads to Build, which has one.
+    home = st.Page(
+        lambda: st.switch_page(pages[0]),
+        title="Sylva",
+        default=True,
+        visibility="hidden",
+    )
     navigation = st.navigation([home, *pages], position="top")
     if _is_compiling():
-        _compiling()
+        _show_compiling()
     navigation.run()
 
 
@@ -53,17 +60,18 @@ def _is_compiling() -> bool:
     return compiler is not None and compiler.poll() is None
 
 
-@st.fragment(run_every=LOOK_SECONDS)
-def _compiling() -> None:
-    """Say that deep forests have to wait, while that is so."""
+@st.fragment(run_every=CHECK_SECONDS)
+def _show_compiling() -> None:
+    """Say that deep forests have to wait until their code is compiled."""
     if not _is_compiling():
         st.rerun()
-    st.caption(f":material/hourglass_top: {COMPILING}. Deep forests wait for it; all else works.")
+    text = f"{COMPILING}. Deep forests wait for it; everything else works."
+    st.caption(f":material/hourglass_top: {text}")
 
 
 @st.cache_resource(show_spinner=False)
 def _prepare() -> None:
-    """Once for each start of the studio."""
+    """Add the example pipeline; the cache makes this once for each start of the studio."""
     prepare_example(studio())
 
 

@@ -1,4 +1,7 @@
-"""Ways from one page to another; each switches to the page at once, with the address that names what to show."""
+"""Switch to another page of the studio. The address says what the page shows.
+
+No function returns: Streamlit ends the script when it switches the page.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +14,27 @@ PAGES = "pages"
 
 
 def to_build(pipeline: str) -> NoReturn:
-    """The canvas with a pipeline of the workspace."""
+    """Open a pipeline of the workspace on the Build page."""
     _go("build", {"pipeline": pipeline})
 
 
 def to_run(run: str) -> NoReturn:
-    """One run."""
+    """Open a run on the Runs page."""
     _go("runs", {"run": run})
 
 
 def to_inspect(run: str, node: str) -> NoReturn:
-    """The layers of a deep forest, by the run and the node that made or inspected it."""
+    """Open a deep forest on the Inspect page, by the run and node that made or inspected it."""
     _go("inspect", {"run": run, "node": node})
 
 
 def to_compare(runs: Sequence[str]) -> NoReturn:
-    """Runs side by side."""
+    """Open runs side by side on the Compare page."""
     _go("compare", {"runs": ",".join(runs)})
 
 
 def to_data(file: str) -> NoReturn:
-    """One file of the workspace."""
+    """Open a file of the workspace on the Data page."""
     _go("data", {"file": file})
 
 

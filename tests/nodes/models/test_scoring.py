@@ -20,8 +20,7 @@ import pytest
 from engine.errors import Cancelled, SylvaError
 from engine.values import Table
 from nodes import load_data, logistic_regression, mart
-from nodes.data.batches import Writing, open_blocks, regrouped
-from nodes.data.csv_reader import Dialect
+from nodes.data.formats import FileFormat, open_blocks, regroup
 from nodes.models.model import FittedModel
 from nodes.models.new_data import MISSING_TEXTS
 from nodes.models.scoring import score_file
@@ -227,8 +226,8 @@ class TestMissingTexts:
             "amount": ["n/k" if value is None else repr(value) for value in table.data.column("amount").to_pylist()],
         }
         source = write(as_written(table.data, **texts), tmp_path / "t.csv")
-        writing = Writing(dialect=Dialect(missing=MISSING_TEXTS | {"n/k"}))
-        score_file(model, source, tmp_path / "o.parquet", writing=writing)
+        file_format = FileFormat(missing=MISSING_TEXTS | {"n/k"})
+        score_file(model, source, tmp_path / "o.parquet", file_format=file_format)
         got = pq.read_table(tmp_path / "o.parquet").column("p(yes)").to_numpy()
         np.testing.assert_array_equal(got, model.predict_proba(table)[:, 1])
 
@@ -387,8 +386,8 @@ class TestRefusals:
         data = as_written(table.data, colour=["grün"] * 600)
         pa_csv.write_csv(data, tmp_path / "utf8.csv", pa_csv.WriteOptions(include_header=False, delimiter=";"))
         (tmp_path / "t.dat").write_bytes((tmp_path / "utf8.csv").read_text().encode("latin-1"))
-        writing = Writing("csv", Dialect("semicolon", "latin-1", False, frozenset(["?"])))
-        refuse(model, tmp_path / "t.dat", "'amount'", writing=writing)
+        file_format = FileFormat("csv", "semicolon", "latin-1", False, frozenset(["?"]))
+        refuse(model, tmp_path / "t.dat", "'amount'", file_format=file_format)
 
 
 @pytest.mark.usefixtures("in_small_blocks")
@@ -422,7 +421,7 @@ def test_blocks_are_of_the_size_asked_for(sizes):
     for size in sizes:
         tables.append(pa.table({"n": list(range(start, start + size))}, pa.schema([("n", pa.int64())])))
         start += size
-    blocks = list(regrouped(iter(tables), 4))
+    blocks = list(regroup(iter(tables), 4))
     assert [block.num_rows for block in blocks[:-1]] == [4] * (len(blocks) - 1)
     assert [n for block in blocks for n in block.column("n").to_pylist()] == list(range(start))
 
@@ -440,7 +439,7 @@ def test_what_a_spreadsheet_exports(table, model, tmp_path):
     texts = {name: [str(value) if value is not None else "n/k" for value in each.to_pylist()] for name, each in columns}
     source = write(pa.table(texts), tmp_path / "t.csv")
     refuse(model, source, "'amount'", "'n/k'", "row ")
-    writing = Writing(dialect=Dialect(missing=frozenset(["", "n/k"])))
-    score_file(model, source, tmp_path / "o.parquet", writing=writing)
+    file_format = FileFormat(missing=frozenset(["", "n/k"]))
+    score_file(model, source, tmp_path / "o.parquet", file_format=file_format)
     got = pq.read_table(tmp_path / "o.parquet").column("p(yes)").to_numpy()
     np.testing.assert_array_equal(got, model.predict_proba(table)[:, 1])

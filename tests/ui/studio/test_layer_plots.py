@@ -143,7 +143,7 @@ def test_names_of_flows_stand_beside_them_and_colours_are_told_by_what_they_mean
     *layers, legend = figure.layout.annotations
     assert [(note.text, note.x, note.y) for note in layers] == [("Layer 1", 0, 1), ("Layer 2", 0.5, 1)]
     assert legend.y == 0
-    assert re.findall(r"</span> (\S+ \S+)", legend.text) == ["gone, correct", "gone, wrong", "goes on"]
+    assert re.findall(r"</span> (\S+ \S+)", legend.text) == ["gone, correct", "gone, wrong", "next layer"]
     assert not figure.data[0].node.label, "plotly would write it onto the flow"
     unknown = plots.screening([flow(1, 10, 4, None), flow(2, 6, 6, None)], "Flow").layout.annotations[-1]
     assert "gone" in unknown.text and "correct" not in unknown.text

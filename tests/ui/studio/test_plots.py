@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.files import Files
 from engine.node_types import NodeContext
 from engine.values import Predictions, Report
+from engine.workspace import Files
 from nodes import compare, evaluate
 from nodes.data.column_statistics import Bars, bars_by_class, column_bars
 from ui.studio import plots

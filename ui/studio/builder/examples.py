@@ -31,7 +31,7 @@ def open_sample(library: Library, name: str) -> str:
     """The id of a pipeline that is the sample, kept in the library unless it lies there untouched already."""
     sample = samples()[name]
     for entry in library.entries():
-        if entry.title == sample.name and not entry.fault and library.open(entry.id).document == sample:
+        if entry.title == sample.name and not entry.problem and library.open(entry.id).pipeline == sample:
             return entry.id
     return library.create(sample)
 
@@ -40,16 +40,16 @@ def open_example(studio: Studio) -> str:
     """The id of the example as it comes, with a run; if there is none it takes a moment: the results are stored."""
     library = Library(studio.workspace)
     pipeline = open_sample(library, EXAMPLE)
-    with studio.log() as log:
+    with studio.runs.log() as log:
         has_run = log.last_run_of(pipeline) is not None
     if not has_run:
-        studio.start(library.open(pipeline).document, RunOptions(pipeline=pipeline))
+        studio.runs.start(library.open(pipeline).pipeline, RunOptions(pipeline=pipeline))
     return pipeline
 
 
 def prepare_example(studio: Studio) -> None:
     """Run the example in a workspace that has neither runs nor pipelines yet, so that a first visitor finds it done."""
-    with studio.log() as log:
+    with studio.runs.log() as log:
         if log.runs(1) or Library(studio.workspace).entries():
             return
     with suppress(SylvaError):  # an example that does not run is no reason not to start

@@ -1,4 +1,4 @@
-"""The right side of the builder: the chosen node's state and form, or what there is to know about the pipeline."""
+"""The right side of the builder: state and form of the selected node, or facts about the pipeline."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from itertools import islice
 import streamlit as st
 
 from engine.edits import revise_params, revise_sweep, set_description, set_label, set_settings
+from engine.errors import Problem
 from engine.node_types import NodeType
 from engine.pipeline import Node, NodeSettings, Pipeline
-from engine.problems import Problem
 from engine.run_state import NodeState
 from engine.sweeps import has_evaluation
+from engine.validation import columns_for
 from nodes.models.registry import Registry
 from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.builder.pipeline_list import FIVE_STEPS
-from ui.studio.forms import ParamsEdit, columns_for, node_form
+from ui.studio.forms import ParamsEdit, node_form
 from ui.studio.forms.fields import specs_of
 from ui.studio.forms.sweep import SweepEdit, can_sweep, in_sweep, sweep_form
 from ui.studio.markdown import plain
@@ -36,43 +37,43 @@ LIMITS: dict[str, tuple[int, int] | tuple[float, float]] = {
 MOST_FILES = 2_000
 
 
-def panel(desk: OpenPipeline, chosen: Sequence[str], problems: Sequence[Problem]) -> None:
+def panel(opened: OpenPipeline, chosen: Sequence[str], problems: Sequence[Problem]) -> None:
     """Draw what belongs to the selection."""
-    if len(chosen) == 1 and chosen[0] in desk.document.nodes:
-        _of_node(desk, chosen[0], [problem for problem in problems if problem.node == chosen[0]])
+    if len(chosen) == 1 and chosen[0] in opened.document.nodes:
+        _of_node(opened, chosen[0], [problem for problem in problems if problem.node == chosen[0]])
     elif chosen:
         st.markdown(f"**{len(chosen)} nodes**")
         st.caption("Move, copy, duplicate or delete them together. Choose one to see its settings.")
     else:
-        _of_pipeline(desk)
+        _of_pipeline(opened)
 
 
-def _of_pipeline(desk: OpenPipeline) -> None:
-    if not desk.document.nodes:
+def _of_pipeline(opened: OpenPipeline) -> None:
+    if not opened.document.nodes:
         st.markdown("**Build it in five steps**")
         st.markdown(FIVE_STEPS)
     else:
-        st.markdown(f"**{plain(desk.document.name)}**")
+        st.markdown(f"**{plain(opened.document.name)}**")
         st.caption("Choose a node to see its settings.")
-    _description(desk)
+    _description(opened)
     st.caption(KEYS)
 
 
-def _description(desk: OpenPipeline) -> None:
-    text = desk.document.description
-    key = f"{desk.pipeline}/description/{hash(text)}"  # another text, another widget
+def _description(opened: OpenPipeline) -> None:
+    text = opened.document.description
+    key = f"{opened.pipeline}/description/{hash(text)}"  # another text, another widget
 
     def save() -> None:
-        desk.attempt(lambda: desk.edit(lambda document: set_description(document, st.session_state[key])))
+        opened.attempt(lambda: opened.edit(lambda document: set_description(document, st.session_state[key])))
 
     st.text_area(
         "Description", text, key=key, on_change=save, max_chars=10_000, height=100, placeholder="What it is for"
     )
 
 
-def _of_node(desk: OpenPipeline, name: str, problems: list[Problem]) -> None:
-    node = desk.document.nodes[name]
-    node_type = desk.catalogue.get(node.type)
+def _of_node(opened: OpenPipeline, name: str, problems: list[Problem]) -> None:
+    node = opened.document.nodes[name]
+    node_type = opened.catalogue.get(node.type)
     st.markdown(f"**{plain(node.label or (node_type.title if node_type else node.type))}**")
     if node_type is None:
         st.error(
@@ -80,75 +81,75 @@ def _of_node(desk: OpenPipeline, name: str, problems: list[Problem]) -> None:
         )
         return
     st.caption(plain(node_type.summary))
-    for state in _failed(desk, name):
+    for state in _failed(opened, name):
         failure(state)
     of_sweep = [problem for problem in problems if in_sweep(problem)]
     node_form(
         name,
         node,
         node_type,
-        columns=columns_for(desk.document, desk.catalogue, name, studio().files),
+        columns=columns_for(opened.document, opened.catalogue, name, studio().files),
         offered_files=_offered_files(node_type),
         problems=[problem for problem in problems if problem not in of_sweep],
-        key=desk.form_key(name),
-        change=lambda edit: _revise(desk, name, edit),
+        key=opened.form_key(name),
+        change=lambda edit: _revise(opened, name, edit),
     )
     if can_sweep(node, node_type):
         sweep_form(
             name,
             node,
-            desk.catalogue,
+            opened.catalogue,
             problems=of_sweep,
-            has_evaluation=has_evaluation(desk.document, desk.catalogue, name),
-            key=desk.form_key(name),
-            change=partial(_revise_sweep, desk, name),
+            has_evaluation=has_evaluation(opened.document, opened.catalogue, name),
+            key=opened.form_key(name),
+            change=partial(_revise_sweep, opened, name),
         )
-    _about_the_node(desk, name, node, node_type)
+    _about_the_node(opened, name, node, node_type)
 
 
-def _failed(desk: OpenPipeline, name: str) -> list[NodeState]:
-    """The node as it failed in the last run; of several branches, the first that did."""
-    states = [desk.run_now.nodes.get(copy) for copy in desk.copies(name)] if desk.run_now else []
+def _failed(opened: OpenPipeline, name: str) -> list[NodeState]:
+    """Return the node if it failed in the last run; of several branches, the first that did."""
+    states = [opened.run.nodes.get(copy) for copy in opened.branches_of(name)] if opened.run else []
     return [state for state in states if state is not None and state.state == "failed"][:1]
 
 
 def failure(state: NodeState) -> None:
-    """Why a node failed: the cause first, the traceback folded."""
+    """Draw why a node failed: the cause first, the traceback folded."""
     error = state.error or {}
     field = f"{error['field']}: " if error.get("field") else ""
-    st.error(plain(f"{field}{error.get('message') or 'It failed without a word; see its log.'}"))
+    st.error(plain(f"{field}{error.get('message') or 'The node failed without an error message. See its log.'}"))
     if error.get("traceback"):
         with st.expander("Where it happened"):
             st.code(error["traceback"], language=None)
 
 
-def _revise(desk: OpenPipeline, name: str, edit: ParamsEdit) -> None:
-    desk.attempt(lambda: desk.edit(lambda document: revise_params(document, desk.catalogue, name, edit)))
+def _revise(opened: OpenPipeline, name: str, edit: ParamsEdit) -> None:
+    opened.attempt(lambda: opened.edit(lambda document: revise_params(document, opened.catalogue, name, edit)))
 
 
-def _revise_sweep(desk: OpenPipeline, name: str, edit: SweepEdit, params: ParamsEdit | None) -> None:
+def _revise_sweep(opened: OpenPipeline, name: str, edit: SweepEdit, params: ParamsEdit | None) -> None:
     def revise(document: Pipeline) -> Pipeline:
         if params:
-            document = revise_params(document, desk.catalogue, name, params)
+            document = revise_params(document, opened.catalogue, name, params)
         return revise_sweep(document, name, edit)
 
-    desk.attempt(lambda: desk.edit(revise))
+    opened.attempt(lambda: opened.edit(revise))
 
 
 def _offered_files(node_type: NodeType) -> list[str]:
-    """The files of the workspace, for a node that reads one; its models, for a node that takes one of them."""
+    """Return the files of the workspace for a node that reads one, or its models for a node that takes one."""
     if any(spec.hint.choose == "model" for spec in specs_of(node_type.params)):
         return Registry(studio().workspace).names()
     folder = studio().workspace.data
-    if node_type.source is None or not folder.is_dir():
+    if node_type.source_columns is None or not folder.is_dir():
         return []
     found = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     return sorted(islice(found, MOST_FILES))
 
 
-def _about_the_node(desk: OpenPipeline, name: str, node: Node, node_type: NodeType) -> None:
-    """Its label on the canvas, and how the engine runs it."""
-    key = desk.form_key(name)
+def _about_the_node(opened: OpenPipeline, name: str, node: Node, node_type: NodeType) -> None:
+    """Draw its label on the canvas, and how the engine runs it."""
+    key = opened.form_key(name)
     with st.expander("Name and limits"):
         st.text_input(
             "Label",
@@ -158,7 +159,7 @@ def _about_the_node(desk: OpenPipeline, name: str, node: Node, node_type: NodeTy
             max_chars=200,
             help="What the canvas shows instead of the type's title.",
             on_change=_set_label,
-            args=(desk, name, f"{key}/label/{node.label}"),
+            args=(opened, name, f"{key}/label/{node.label}"),
         )
         for field, (least, most) in LIMITS.items():
             value = getattr(node.settings, field)
@@ -172,19 +173,19 @@ def _about_the_node(desk: OpenPipeline, name: str, node: Node, node_type: NodeTy
                 placeholder="none",
                 help=NodeSettings.model_fields[field].description,
                 on_change=_set_setting,
-                args=(desk, name, field, place),
+                args=(opened, name, field, place),
             )
         st.caption(f"`{name}` · {node_type.name}")
 
 
-def _set_label(desk: OpenPipeline, name: str, key: str) -> None:
+def _set_label(opened: OpenPipeline, name: str, key: str) -> None:
     label = st.session_state[key].strip()
-    desk.attempt(lambda: desk.edit(lambda document: set_label(document, name, label)))
+    opened.attempt(lambda: opened.edit(lambda document: set_label(document, name, label)))
 
 
-def _set_setting(desk: OpenPipeline, name: str, field: str, key: str) -> None:
+def _set_setting(opened: OpenPipeline, name: str, field: str, key: str) -> None:
     value = st.session_state[key]
-    desk.refresh()  # another tab may have set another of them
-    settings = desk.document.nodes[name].settings.model_dump()
+    opened.refresh()  # another tab may have set another of them
+    settings = opened.document.nodes[name].settings.model_dump()
     settings[field] = 0 if value is None and field == "retries" else value
-    desk.attempt(lambda: desk.edit(lambda document: set_settings(document, name, NodeSettings(**settings))))
+    opened.attempt(lambda: opened.edit(lambda document: set_settings(document, name, NodeSettings(**settings))))

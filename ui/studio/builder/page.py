@@ -1,24 +1,104 @@
-"""Build: the list of pipelines, or the one that is open."""
+"""Build: the list of pipelines, or the pipeline that is open in this browser tab.
+
+The address names the open pipeline. The session holds its ``OpenPipeline``, and those that were
+left with edits that could not be saved.
+"""
 
 from __future__ import annotations
 
 import streamlit as st
 
 from engine.errors import SylvaError
-from ui.studio.builder import open_pipeline as desk
-from ui.studio.builder.builder import workbench
-from ui.studio.builder.pipeline_list import gallery, unreadable
+from engine.pipeline_library import Library
+from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.markdown import plain
+from ui.studio.session import studio
+
+ADDRESS = "pipeline"
+OPEN = "open-pipeline"
+UNSAVED = "unsaved-pipelines"
+"""Where a session keeps the pipelines that were left with unsaved edits, by id."""
 
 
 def page() -> None:
     """Draw the page."""
+    # Here, since both use the functions below.
+    from ui.studio.builder.builder import builder
+    from ui.studio.builder.pipeline_list import pipeline_list, unreadable
+
     try:
-        opened = desk.current_pipeline()
+        opened = current_pipeline()
     except SylvaError as error:
         unreadable(error)
         return
     try:
-        workbench(opened) if opened else gallery()
+        if opened:
+            builder(opened)
+        else:
+            pipeline_list()
     except SylvaError as error:
         st.error(plain(str(error)))
+
+
+def current_pipeline() -> OpenPipeline | None:
+    """Return the pipeline that the address names, or that was open in this tab before."""
+    opened: OpenPipeline | None = st.session_state.get(OPEN)
+    requested = st.query_params.get(ADDRESS) or (opened.pipeline if opened else None)
+    if opened is not None and requested == opened.moved_from:
+        requested = opened.pipeline
+    if not requested:
+        return None
+    st.query_params[ADDRESS] = requested
+    if opened is None or opened.pipeline != requested:
+        _close()
+        opened = _return_to_unsaved(requested)
+        if opened is None:
+            opened = OpenPipeline.from_library(Library(studio().workspace), studio().runs, requested)
+        st.session_state[OPEN] = opened
+    opened.refresh()
+    st.query_params[ADDRESS] = opened.pipeline
+    return opened
+
+
+def switch_to(pipeline: str) -> None:
+    """Open another pipeline in this tab."""
+    _close()
+    st.query_params[ADDRESS] = pipeline
+
+
+def close() -> None:
+    """Close the pipeline and show the list."""
+    _close()
+    st.query_params.pop(ADDRESS, None)
+
+
+def is_open(opened: OpenPipeline) -> bool:
+    """Return whether this pipeline is still the one that the tab and its address show."""
+    return st.session_state.get(OPEN) is opened and st.query_params.get(ADDRESS) == opened.pipeline
+
+
+def unsaved_pipelines() -> list[OpenPipeline]:
+    """Save the pipelines that were left with unsaved edits; return those that still cannot be."""
+    unsaved: dict[str, OpenPipeline] = st.session_state.get(UNSAVED, {})
+    for pipeline, opened in list(unsaved.items()):
+        opened.refresh()
+        if not opened.unsaved:
+            del unsaved[pipeline]
+            text = f"“{opened.document.name}”: {opened.notice}"
+            st.toast(plain(text), icon=":material/info:", duration="long")
+    return list(unsaved.values())
+
+
+def _close() -> None:
+    """Forget the open pipeline, unless it has unsaved edits: then the session keeps it."""
+    opened: OpenPipeline | None = st.session_state.pop(OPEN, None)
+    if opened is not None and opened.unsaved:
+        unsaved = st.session_state.get(UNSAVED, {})
+        st.session_state[UNSAVED] = unsaved | {opened.pipeline: opened}
+
+
+def _return_to_unsaved(pipeline: str) -> OpenPipeline | None:
+    opened: OpenPipeline | None = st.session_state.get(UNSAVED, {}).pop(pipeline, None)
+    if opened is not None:
+        opened.notice = "Here are your edits that could not be saved yet."
+    return opened

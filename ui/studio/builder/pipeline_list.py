@@ -1,4 +1,4 @@
-"""The pipelines there are: open, start, import, duplicate, delete; what a visitor sees first."""
+"""The list of pipelines: open, create, import, duplicate, delete. The first page a user sees."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from functools import partial
 
 import streamlit as st
 
-from engine.errors import SylvaError
+from engine.errors import InvalidPipeline, Problem, SylvaError
 from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
 from engine.pipeline_library import Entry, Library
-from engine.problems import InvalidPipeline, Problem
 from engine.text import counted
 from engine.validation import find_problems
-from ui.studio.builder import open_pipeline as desk
+from ui.studio.builder import page
 from ui.studio.builder.examples import open_example, open_sample, samples
+from ui.studio.builder.open_pipeline import OpenPipeline, save_copy
 from ui.studio.markdown import plain, time_of_day
 from ui.studio.notices import flash_error, show_flashes
 from ui.studio.session import studio
@@ -24,20 +24,21 @@ FIVE_STEPS = """
 1. Drag **Load data** from the list on the left onto the canvas, and choose your table in the form on the right.
    A table of your own is uploaded under **Data**, which can also do all these steps for you.
 2. Drag **Split** beside it, and draw a line from *Table* to *Table*.
-3. Drag **Deep forest** and connect *To learn from* with it; choose its learners, or leave the preset as it is.
-4. Drag **Predict** and connect *Model* and *To judge by* with it; then **Evaluate** behind it.
+3. Drag **Deep forest** and connect *Training rows* with it; choose its learners, or leave the preset as it is.
+4. Drag **Predict** and connect *Model* and *Test rows* with it; then **Evaluate** behind it.
 5. Press **Run**. Click the dot of any finished output to look at it.
 """
 MOST_SHOWN = 20
+FLASHES = "pipeline-list"
 
 
-def gallery() -> None:
-    """Draw the start page."""
+def pipeline_list() -> None:
+    """Draw the list and the first steps."""
     library = Library(studio().workspace)
     entries = library.entries()
-    show_flashes("gallery")
-    for left_behind in desk.unsaved_desks():
-        _return_to(left_behind)
+    show_flashes(FLASHES)
+    for unsaved in page.unsaved_pipelines():
+        _return_to(unsaved)
     left, right = st.columns([3, 2], gap="large")
     with left:
         _own(library, entries)
@@ -45,15 +46,16 @@ def gallery() -> None:
         _start(library)
 
 
-def _return_to(left_behind: desk.OpenPipeline) -> None:
-    """Lead back to edits that could not be saved; else nobody finds those of a pipeline that was deleted elsewhere."""
+def _return_to(unsaved: OpenPipeline) -> None:
+    """Draw a way back to unsaved edits: a pipeline that was deleted elsewhere is not in the list."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.warning(f"“{plain(left_behind.document.name)}” has edits that are not saved: {plain(left_behind.not_saved)}")
-        open_it = partial(_open, lambda: left_behind.pipeline)
-        st.button("Return to them", key=f"return-{left_behind.pipeline}", on_click=open_it)
+        name, error = plain(unsaved.document.name), plain(unsaved.save_error)
+        st.warning(f"“{name}” has edits that are not saved: {error}")
+        open_it = partial(_open, lambda: unsaved.pipeline)
+        st.button("Return to them", key=f"return-{unsaved.pipeline}", on_click=open_it)
 
 
-# One's own pipelines
+# The pipelines of the workspace
 
 
 def _own(library: Library, entries: list[Entry]) -> None:
@@ -64,7 +66,7 @@ def _own(library: Library, entries: list[Entry]) -> None:
         with st.popover("Import", icon=":material/upload:"):
             _import(library)
     if not entries:
-        st.caption("None yet. Begin with an empty one, or open an example.")
+        st.caption("None yet. Create an empty one, or open an example.")
     shown = st.session_state.get("pipelines-shown", MOST_SHOWN)
     for entry in entries[:shown]:
         _row(library, entry)
@@ -73,14 +75,14 @@ def _own(library: Library, entries: list[Entry]) -> None:
 
 
 def _row(library: Library, entry: Entry) -> None:
-    broken = bool(entry.fault)
+    broken = bool(entry.problem)
     with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"row-{entry.id}"):
         with st.container(gap=None):
             st.markdown(f"**{plain(entry.title)}**")
             nodes = counted(entry.nodes, "node")
-            st.caption(plain(entry.fault) if broken else f"{nodes} · changed {time_of_day(entry.modified)}")
+            st.caption(plain(entry.problem) if broken else f"{nodes} · changed {time_of_day(entry.modified)}")
         st.button("Open", key=f"open-{entry.id}", disabled=broken, on_click=_open, args=(lambda: entry.id,))
-        copy = partial(desk.duplicate, library, entry.id)
+        copy = partial(_duplicate, library, entry.id)
         st.button(
             "Duplicate", key=f"copy-{entry.id}", type="tertiary", disabled=broken, on_click=_attempt, args=(copy,)
         )
@@ -91,34 +93,38 @@ def _row(library: Library, entry: Entry) -> None:
 
 
 def _open(pipeline: Callable[[], str]) -> None:
-    """Open the pipeline that is found or made by this."""
-    _attempt(lambda: desk.lay_out(pipeline()))
+    """Open the pipeline that this function finds or creates."""
+    _attempt(lambda: page.switch_to(pipeline()))
+
+
+def _duplicate(library: Library, pipeline: str) -> None:
+    save_copy(library, library.open(pipeline).pipeline)
 
 
 def _attempt(action: Callable[[], object]) -> None:
     try:
         action()
     except SylvaError as error:
-        flash_error("gallery", error)
+        flash_error(FLASHES, error)
 
 
 # From elsewhere
 
 
 def _import(library: Library) -> None:
-    """Take in a JSON file; one with problems is shown and left outside, unless the user wants it all the same."""
-    given = st.file_uploader("A pipeline as JSON", type=["json"], key="import")
-    if given is None:
+    """Import a JSON file. If it has problems, list them and ask first."""
+    file = st.file_uploader("A pipeline as JSON", type=["json"], key="import")
+    if file is None:
         return
     try:
-        document = parse(given.getvalue())
+        document = parse(file.getvalue())
         problems: list[Problem] = find_problems(document, studio().catalogue)
     except InvalidPipeline as error:
         _list_problems("This file is not a pipeline that can be read. Nothing was changed.", error.problems)
         return
     if problems:
         _list_problems("This pipeline cannot run as it is. Nothing was changed.", problems)
-    label = "Import all the same" if problems else "Import"
+    label = "Import anyway" if problems else "Import"
     st.button(label, type="primary", key="take-in", on_click=_open, args=(partial(library.create, document),))
 
 
@@ -138,7 +144,7 @@ def _start(library: Library) -> None:
     st.button(
         "Open the finished example", icon=":material/play_circle:", type="primary", on_click=_open, args=(example,)
     )
-    st.caption("A deep forest that tells handwritten digits apart, trained, judged and ready to be looked into.")
+    st.caption("A deep forest that classifies handwritten digits: trained, evaluated and ready to inspect.")
     with st.container(border=True):
         st.markdown("**Build your own in five steps**")
         st.markdown(FIVE_STEPS)
@@ -154,4 +160,4 @@ def _start(library: Library) -> None:
 def unreadable(error: SylvaError) -> None:
     """Say why the pipeline of the address cannot be opened, and offer the list."""
     st.error(plain(str(error)))
-    st.button("Show all pipelines", on_click=desk.clear)
+    st.button("Show all pipelines", on_click=page.close)

@@ -1,13 +1,14 @@
-"""The canvas on which a pipeline is built: a Streamlit component.
+"""Draw the canvas on which a pipeline is built: a Streamlit component.
 
-- ``canvas``        draws a document and gives back what the user made of it
+- ``canvas``        draws a document and returns it with the user's edits
 - ``CanvasResult``  the document after the user's edits, the selection, and what was clicked
-- ``Edited``        the document with one edit, before the canvas hears that it was taken
+- ``Edited``        the document with one edit, before the canvas gets its confirmation
 - ``NodeView``      a node's run state, as the canvas shows it
-- ``Reveal``        a wish to select a node and bring it into view
+- ``Reveal``        a request to select a node and bring it into view
 
-The canvas owns which nodes there are, their types, edges, notes and places; Python owns parameters, labels, settings,
-problems and states. Python's document replaces the one on the canvas only when ``epoch`` changes.
+The canvas decides which nodes exist, their types, edges, notes and positions. Python decides
+parameters, labels, settings, problems and states. Python's document replaces the one on the canvas
+only when ``epoch`` changes.
 """
 
 from ui.studio.canvas.component import canvas

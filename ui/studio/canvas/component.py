@@ -1,4 +1,4 @@
-"""The component itself: how Streamlit finds its files, and one call of it."""
+"""Register the canvas as a Streamlit component, and draw it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import streamlit as st
 from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
 from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
+from engine.errors import Problem
+from engine.node_types import NodeTypes
 from engine.pipeline import Pipeline, PortRef
-from engine.problems import Problem
-from engine.validation import Types
 from ui.studio.canvas.protocol import (
     CanvasResult,
     Edited,
@@ -22,11 +22,11 @@ from ui.studio.canvas.protocol import (
     Reveal,
     Revision,
     RunRequest,
+    apply_edit,
     payload,
     port_in,
     run_in,
     selection_in,
-    take,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def canvas(
     document: Pipeline,
     *,
     epoch: int,
-    catalogue: Types,
+    catalogue: NodeTypes,
     problems: Iterable[Problem] | Callable[[Pipeline], Iterable[Problem]] = (),
     states: Mapping[str, NodeView] | Callable[[Pipeline], Mapping[str, NodeView]] | None = None,
     key: str,
@@ -49,40 +49,47 @@ def canvas(
     reveal: Reveal | None = None,
     height: int | str = 640,
     on_edit: Callable[[Edited], None] | None = None,
-    on_port: Callable[[PortRef], None] = lambda end: None,
+    on_port: Callable[[PortRef], None] = lambda port: None,
     on_run: Callable[[RunRequest], None] = lambda request: None,
 ) -> CanvasResult:
-    """Draw ``document`` and give back what the user made of it.
+    """Draw ``document`` and return it with the user's edits.
 
-    Keep the document of the result, or that of ``on_edit``, and pass it again. Raise ``epoch`` whenever Python itself
-    changes nodes, edges, notes or places; parameters, labels and settings may change without. ``pipeline`` tells one
-    pipeline from another (``key`` if not given): each has its own undo history and viewport, and an edit is never
-    carried from one to the other. ``problems`` may be a function, which is then asked about the document with the
-    user's edits. ``states`` are the run states by node, or a function likewise; they never move anything. ``on_edit``
-    is given what the user did before the canvas hears that it was taken; if it raises, as ``st.rerun`` does, the canvas
-    makes the edit again.
-    ``on_port`` and ``on_run`` are called before the rerun that a click leads to, like any widget's callback: a rerun
-    may be cut short by the next, a callback is not.
+    Pass the document of the result, or that of ``on_edit``, at the next call.
+
+    - ``epoch``: increase it whenever Python itself changes nodes, edges, notes or positions.
+      Parameters, labels and settings may change without it.
+    - ``pipeline``: identifies the pipeline, ``key`` by default. Each pipeline has its own undo
+      history and viewport, and an edit is never applied to another pipeline.
+    - ``problems``, ``states``: the problems, and the run states by node; or functions that are
+      called with the edited document. They never change positions.
+    - ``on_edit``: called with an edit before the canvas gets its confirmation. If it raises, as
+      ``st.rerun`` does, the canvas sends the edit again.
+    - ``on_port``, ``on_run``: called before the rerun that a click causes, like the callback of any
+      widget. The next rerun may interrupt a rerun, but not a callback.
     """
     pipeline = key if pipeline is None else pipeline
-    place = f"_{key}_taken"
-    taken: Revision = st.session_state.get(place, Revision())
+    session_key = f"_{key}_taken"
+    taken: Revision = st.session_state.get(session_key, Revision())
     refused = None
     try:
-        edited = take(document, _last_edit(key), pipeline=pipeline, epoch=epoch, taken=taken)
+        edited = apply_edit(document, _last_edit(key), pipeline=pipeline, epoch=epoch, taken=taken)
     except Problem as problem:
         edited, refused = Edited(document, taken), problem
     if on_edit is not None:
         on_edit(edited)
-        st.session_state[place] = edited.taken
+        st.session_state[session_key] = edited.taken
+    if callable(problems):
+        problems = problems(edited.document)
+    if callable(states):
+        states = states(edited.document)
     data = payload(
         edited.document,
         catalogue,
         pipeline=pipeline,
         epoch=epoch,
         taken=edited.taken,
-        problems=problems(edited.document) if callable(problems) else problems,
-        states=(states(edited.document) if callable(states) else states) or {},
+        problems=problems,
+        states=states or {},
         reveal=reveal,
         height=height,
         refused=refused,
@@ -94,12 +101,12 @@ def canvas(
         height="content",
         on_edit_change=_nothing,
         on_selection_change=_nothing,
-        on_port_change=partial(_tell, key, "port", partial(port_in, edited.document), on_port),
-        on_run_change=partial(_tell, key, "run", partial(run_in, edited.document), on_run),
+        on_port_change=partial(_report, key, "port", partial(port_in, edited.document), on_port),
+        on_run_change=partial(_report, key, "run", partial(run_in, edited.document), on_run),
     )
-    # Whoever keeps the document of the result has it only now: a rerun that is cut short while it draws must find the
-    # edit as new as it was.
-    st.session_state[place] = edited.taken
+    # A caller without ``on_edit`` gets the document only now. If the next rerun interrupts this one
+    # before, it must treat the edit as new.
+    st.session_state[session_key] = edited.taken
     return CanvasResult(
         document=edited.document,
         selection=selection_in(edited.document, sent.get("selection")),
@@ -112,42 +119,56 @@ def canvas(
 
 
 def _last_edit(key: str) -> Any:
-    """The edit that came with this rerun, read before drawing, so that the canvas hears at once that it was taken."""
+    """Return the edit that came with this rerun.
+
+    It is read before the canvas is drawn, so that the same drawing confirms it.
+    """
     sent = st.session_state.get(key)
     return sent.get("edit") if sent is not None else None
 
 
-def _tell(key: str, name: str, read: Callable[[object], Any], hear: Callable[[Any], None]) -> None:
-    """Pass on what was clicked, if it makes sense."""
+def _report(
+    key: str,
+    name: str,
+    read: Callable[[object], Any],
+    callback: Callable[[Any], None],
+) -> None:
+    """Call ``callback`` with what was clicked, if ``read`` understands it."""
     sent = st.session_state.get(key)
     clicked = read(sent.get(name)) if sent is not None else None
     if clicked is not None:
-        hear(clicked)
+        callback(clicked)
 
 
 def _nothing() -> None:
-    """Streamlit knows a component's values by their callbacks."""
+    """Do nothing: Streamlit reads only those values of a component that have a callback."""
 
 
 # Registration
 
-_known: tuple[BidiComponentManager, ComponentRenderer] | None = None
+_registered: tuple[BidiComponentManager, ComponentRenderer] | None = None
 
 
 def _renderer() -> ComponentRenderer:
-    """The component, registered with the manager of the app that is running."""
-    global _known
+    """Return the component, registered with the manager of the running app."""
+    global _registered
     manager = get_bidi_component_manager()
-    if _known is None or _known[0] is not manager:
-        # Streamlit finds the manifest of an installed package by itself, but not that of an editable install.
+    if _registered is None or _registered[0] is not manager:
+        # Streamlit finds the manifest of an installed package, but not of an editable install.
         if manager.get_component_asset_root(_NAME) is None:
             manager.register_from_manifest(_manifest(), _HERE)
-        html = '<div class="sylva-canvas-root"></div>'
-        _known = manager, st.components.v2.component(_NAME, html=html, js="index-*.js", css="index-*.css")
-    return _known[1]
+        renderer = st.components.v2.component(
+            _NAME,
+            html='<div class="sylva-canvas-root"></div>',
+            js="index-*.js",
+            css="index-*.css",
+        )
+        _registered = manager, renderer
+    return _registered[1]
 
 
 def _manifest() -> ComponentManifest:
+    """Read the manifest from our ``pyproject.toml``, as Streamlit does for installed packages."""
     described = tomllib.loads((_HERE / "pyproject.toml").read_text(encoding="utf-8"))
     components = described["tool"]["streamlit"]["component"]["components"]
     project = described["project"]

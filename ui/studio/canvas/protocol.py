@@ -1,13 +1,13 @@
-"""What Python and the canvas tell each other.
+"""The data that Python and the canvas in the browser exchange.
 
-- ``payload``       everything the canvas is given with a rerun
-- ``take``          the document after an edit the canvas sent, checked like any other input
+- ``payload``     everything that Python sends to the canvas with a rerun
+- ``apply_edit``  the pipeline after an edit that the canvas sent, checked like any other input
 - ``CanvasResult``, ``NodeView``, ``Reveal``, ``RunRequest``  the values in between
 
-An edit is ``{instance, pipeline, revision, epoch, document}``. ``instance`` names one life of the canvas in one
-browser tab, ``revision`` counts its edits. Streamlit keeps the last edit and gives it again with every rerun, so taking
-it twice must change nothing: what the canvas owns is simply set, and a node's parameters are set only by a revision
-that is new.
+An edit is ``{instance, pipeline, revision, epoch, document}``. ``instance`` identifies one canvas in one
+browser tab, ``revision`` counts its edits, ``epoch`` the changes that Python made to what the canvas owns.
+Streamlit sends the last edit again with every rerun, so applying it twice must change nothing: nodes,
+edges, layout and notes are set as they are, a node's parameters only by a new revision.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
-from engine.node_types import Category
-from engine.pipeline import Node, Pipeline, PortRef, changed
-from engine.problems import BadStructure, Problem
+from engine.errors import BadStructure, Problem
+from engine.node_types import Category, NodeTypes
+from engine.pipeline import Node, Pipeline, PortRef
+from engine.pipeline_file import with_values
 from engine.text import shown
-from engine.validation import Types, connection_rules
+from engine.validation import connection_rules
 
 State = Literal["idle", "queued", "running", "done", "cached", "failed", "skipped"]
 STATES: frozenset[str] = frozenset(get_args(State))
@@ -29,7 +30,10 @@ SWEEP = "sweep"
 
 
 class NodeView(TypedDict, total=False):
-    """A node's run state: ``progress`` from 0 to 1, ``text`` what it does now or why, ``seconds`` how long it took."""
+    """The run state of a node.
+
+    ``progress`` is from 0 to 1, ``text`` what the node does or why it failed, ``seconds`` how long it ran.
+    """
 
     state: State
     progress: float | None
@@ -38,21 +42,21 @@ class NodeView(TypedDict, total=False):
 
 
 class Reveal(NamedTuple):
-    """Select ``node`` and bring it into view, once for each new ``token``."""
+    """A request to select ``node`` and scroll to it, once for each new ``token``."""
 
     node: str
     token: int
 
 
 class RunRequest(NamedTuple):
-    """The user chose to run up to a node, from it on, or everything; for everything there is no node (``""``)."""
+    """The user asked to run up to a node, from a node on, or all nodes (``node`` is then empty)."""
 
     node: str
     direction: Literal["to", "from", "all"]
 
 
 class Revision(NamedTuple):
-    """The last edit that Python has in its document."""
+    """The last edit that Python has applied."""
 
     instance: str = ""
     revision: int = 0
@@ -60,24 +64,24 @@ class Revision(NamedTuple):
 
 @dataclass(frozen=True)
 class CanvasResult:
-    """What came back from the canvas."""
+    """What the canvas sent."""
 
     document: Pipeline
-    """The document with the user's edits; the very one that was given if there are none."""
+    """The pipeline with the user's edits; the same object if the user made no edit."""
     selection: tuple[str, ...] = ()
-    """The selected nodes that are in the document."""
+    """The selected nodes that exist."""
     port: PortRef | None = None
-    """The output that was clicked just now, to look at what it gave."""
+    """The output that was just clicked, to preview it."""
     run: RunRequest | None = None
-    """Run to here, from here or everything, asked for just now."""
+    """The run that was just requested."""
     revision: int = 0
     restored: frozenset[str] = frozenset()
-    """Nodes whose parameters the canvas has just set (by undo, redo or paste): a form has to show them anew."""
+    """Nodes whose parameters the canvas has set (by undo, redo or paste): their form must be drawn again."""
     refused: Problem | None = None
-    """What was wrong with what the browser sent; the document is then the one that was given."""
+    """What is wrong with the edit that the browser sent; the pipeline is then unchanged."""
 
     def edited(self, document: Pipeline) -> bool:
-        """Whether the user's edits make it another document than this one."""
+        """Return whether the user's edits changed this pipeline."""
         return self.document != document
 
 
@@ -86,7 +90,7 @@ class CanvasResult:
 
 def payload(
     document: Pipeline,
-    catalogue: Types,
+    catalogue: NodeTypes,
     *,
     pipeline: str,
     epoch: int,
@@ -97,7 +101,7 @@ def payload(
     height: int | str,
     refused: Problem | None = None,
 ) -> dict[str, Any]:
-    """Everything the canvas is given with a rerun, as plain data."""
+    """Return everything that the canvas gets with a rerun, as plain data."""
     return {
         "pipeline": pipeline,
         "epoch": epoch,
@@ -105,8 +109,8 @@ def payload(
         "document": _document_data(document),
         "rules": connection_rules(catalogue),
         "types": {
-            name: {"title": found.title, "category": found.category, "summary": found.summary}
-            for name, found in catalogue.items()
+            name: {"title": node_type.title, "category": node_type.category, "summary": node_type.summary}
+            for name, node_type in catalogue.items()
         },
         "categories": list(get_args(Category)),
         "problems": [_problem_data(problem) for problem in problems],
@@ -123,7 +127,7 @@ def _document_data(document: Pipeline) -> dict[str, Any]:
 
 
 def _node_data(node: Node) -> dict[str, Any]:
-    """A node for the canvas. Its sweep travels among the settings, which the canvas keeps and never looks into."""
+    """Return a node for the canvas; its sweep is sent inside the settings, which the canvas does not read."""
     data = node.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     if node.sweep is not None:
         data["settings"] = {**data.get("settings", {}), SWEEP: data.pop("sweep")}
@@ -131,7 +135,7 @@ def _node_data(node: Node) -> dict[str, Any]:
 
 
 def _problem_data(problem: Problem) -> dict[str, Any]:
-    """A problem for the badge of its node, which need not be named again."""
+    """Return a problem for the badge of its node, so without the name of the node."""
     data = problem.to_dict()
     text = problem.message[:1].upper() + problem.message[1:]
     if problem.field and not problem.edge:
@@ -154,17 +158,17 @@ def _state_data(view: NodeView) -> dict[str, Any]:
 
 
 class Edited(NamedTuple):
-    """A document after an edit, the edit it has now, and the nodes whose parameters the edit set."""
+    """A pipeline after an edit, the edit that was applied, and the nodes whose parameters it set."""
 
     document: Pipeline
     taken: Revision
     restored: frozenset[str] = frozenset()
 
 
-def take(document: Pipeline, edit: object, *, pipeline: str, epoch: int, taken: Revision) -> Edited:
-    """The document after ``edit``; raises the ``Problem`` if it is none.
+def apply_edit(document: Pipeline, edit: object, *, pipeline: str, epoch: int, taken: Revision) -> Edited:
+    """Return the pipeline after ``edit``; raise a ``Problem`` if it is not a valid edit.
 
-    An edit of another pipeline or epoch is left: the canvas makes it again upon the document it gets with this rerun.
+    An edit of another pipeline or epoch is ignored: the canvas makes it again on what it gets with this rerun.
     """
     if edit is None:
         return Edited(document, taken)
@@ -172,40 +176,40 @@ def take(document: Pipeline, edit: object, *, pipeline: str, epoch: int, taken: 
         raise BadStructure("the canvas sent something that is not an edit; reload the page")
     if (edit.get("pipeline"), edit.get("epoch")) != (pipeline, epoch):
         return Edited(document, taken)
-    now = Revision(str(edit.get("instance", "")), _whole_number(edit.get("revision")))
-    since = taken.revision if taken.instance == now.instance else 0
+    revision = Revision(str(edit.get("instance", "")), _whole_number(edit.get("revision")))
+    since = taken.revision if taken.instance == revision.instance else 0
     sent = edit["document"]
     nodes, restored = _nodes(document, sent.get("nodes"), since)
     parts = {name: sent.get(name) for name in ("edges", "layout", "notes")}
-    after = changed(document, nodes=nodes, **parts)
-    return Edited(document if after == document else after, now, restored)
+    after = with_values(document, nodes=nodes, **parts)
+    return Edited(document if after == document else after, revision, restored)
 
 
 def _nodes(document: Pipeline, sent: object, since: int) -> tuple[dict[str, Any], frozenset[str]]:
-    """The nodes the canvas sent: what Python has of them stays, unless the edit sets it and is new."""
+    """Return the nodes that the canvas sent; Python keeps what it owns of them unless a new edit sets it."""
     if not isinstance(sent, dict) or not all(isinstance(node, dict) for node in sent.values()):
         raise BadStructure("the nodes that the canvas sent cannot be read; reload the page", field="nodes")
     nodes: dict[str, Any] = {}
     restored = []
     for name, node in sent.items():
         own = document.nodes.get(name)
-        given = {field: node[field] for field in OWNED_BY_PYTHON if field in node}
+        values = {field: node[field] for field in OWNED_BY_PYTHON if field in node}
         is_new = own is None or own.type != node.get("type")
         if is_new or ("since" in node and _whole_number(node["since"]) > since):
-            nodes[name] = {"type": node.get("type"), **_content(given)}
+            nodes[name] = {"type": node.get("type"), **_with_sweep(values)}
             restored.append(name)
         else:
             nodes[name] = own
     return nodes, frozenset(restored)
 
 
-def _content(given: dict[str, Any]) -> dict[str, Any]:
-    """What Python owns of a node as it has it: the sweep beside the settings."""
-    settings = given.get("settings")
+def _with_sweep(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a node with the sweep taken out of the settings again."""
+    settings = values.get("settings")
     if not isinstance(settings, dict) or SWEEP not in settings:
-        return given
-    own = {name: value for name, value in settings.items() if name != SWEEP}
-    return {**given, "settings": own, "sweep": settings[SWEEP]}
+        return values
+    others = {name: value for name, value in settings.items() if name != SWEEP}
+    return {**values, "settings": others, "sweep": settings[SWEEP]}
 
 
 def _whole_number(value: object) -> int:
@@ -215,13 +219,13 @@ def _whole_number(value: object) -> int:
 
 
 def selection_in(document: Pipeline, sent: object) -> tuple[str, ...]:
-    """The nodes sent as selected that are in the document."""
+    """Return the nodes sent as selected that exist."""
     names = sent if isinstance(sent, list) else []
     return tuple(name for name in names if isinstance(name, str) and name in document.nodes)
 
 
 def port_in(document: Pipeline, sent: object) -> PortRef | None:
-    """The output sent as clicked, if its node is in the document."""
+    """Return the output sent as clicked, if its node exists."""
     match sent:
         case {"node": str() as node, "port": str() as port} if node in document.nodes:
             return PortRef(node, port)
@@ -229,7 +233,7 @@ def port_in(document: Pipeline, sent: object) -> PortRef | None:
 
 
 def run_in(document: Pipeline, sent: object) -> RunRequest | None:
-    """The run asked for, if it is of everything or its node is in the document."""
+    """Return the run that was requested, if it is of all nodes or its node exists."""
     match sent:
         case {"node": "", "direction": "all"}:
             return RunRequest("", "all")

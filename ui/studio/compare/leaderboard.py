@@ -1,12 +1,15 @@
 """A leaderboard of evaluations, whatever run they come from.
 
-- ``EvaluationSummary``   what a leaderboard needs of an evaluation; its curves stay in the store
-- ``Line``     one evaluation of one run
+- ``EvaluationSummary``  what a leaderboard needs of an evaluation, without its curves
+- ``Line``               one evaluation of one run
+- ``Evaluations``        the evaluations of many runs, each read once
 - ``measures_of``, ``first_measure``, ``ranked``  what the lines can be ranked by, and in that order
-- ``measure_title``  what a measure is called for these lines
-- ``data_names``  which lines judged the same rows: only their measures can be compared
-- ``names_of``    a short name for each line, none twice
-- ``board_rows``  the lines as a table, on screen or in a file
+- ``measure_title``      the name of a measure for these lines
+- ``data_names``         which lines evaluated the same rows: only those can be compared
+- ``names_of``           a short, unique name for each line
+- ``board_rows``         the lines as a table, on screen or in a file
+- ``model_behind``       the node that made the model of an evaluation
+- ``inspectable_node``   the node of a run that Inspect can show
 """
 
 from __future__ import annotations
@@ -16,17 +19,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.events import RunRow
+from engine.node_types import NodeCatalog
+from engine.pipeline import Node, Pipeline, PortRef
+from engine.run_state import RunState
+from engine.runs import Runs
 from engine.store import Artifact
 from engine.text import clock, counted, readable
 from engine.values import Report
 from ui.studio.previews.measures import LOWER_IS_BETTER, MEASURES, title_among
 
 LONGEST_NAME = 60
+UNKNOWN = "unknown"
+FOREST, INSPECTION = "deep-forest", "inspect-layers"
 
 
 @dataclass(frozen=True)
 class EvaluationSummary:
-    """An evaluation without its curves: the measures, and the rows that were judged."""
+    """An evaluation without its curves: the measures, and the rows that were evaluated."""
 
     title: str
     measures: Mapping[str, float]
@@ -34,11 +44,11 @@ class EvaluationSummary:
     classes: tuple[str, ...]
     positive: str | None
     counts: tuple[tuple[str, int], ...]
-    """How many rows each class really has."""
+    """How many rows each class has."""
 
     @classmethod
     def of(cls, report: Report) -> EvaluationSummary:
-        """What a report of the kind ``evaluation`` tells."""
+        """Return the summary of a report of the kind ``evaluation``."""
         positive = report.data.get("positive")
         return cls(
             readable(report.title, LONGEST_NAME),
@@ -51,12 +61,12 @@ class EvaluationSummary:
 
     @property
     def data(self) -> tuple[Any, ...]:
-        """The same for two evaluations only if they judged as many rows of each class, by the same question."""
+        """Identifies the rows: equal if two evaluations had as many rows of each class and the same positive class."""
         return self.rows, self.classes, self.positive, self.counts
 
     @property
     def data_words(self) -> str:
-        """``594 rows, 10 classes``."""
+        """The rows in words: ``594 rows, 10 classes``."""
         sought = counted(len(self.classes), "class", "classes") if self.positive is None else f"to find {self.positive}"
         return f"{counted(self.rows, 'row')}, {sought}"
 
@@ -70,15 +80,15 @@ class Line:
     started: float
     node: str
     model: str
-    """The kind of model, as the palette calls it, and its preset."""
-    judged: EvaluationSummary
+    """The title of the model's node type, and its preset."""
+    evaluation: EvaluationSummary
     output: Artifact
     inspect: str | None = None
     """The node of the run that Inspect can show."""
 
     @property
     def key(self) -> str:
-        """Tells it from every other."""
+        """Identifies the line."""
         return f"{self.run}/{self.node}"
 
 
@@ -87,74 +97,183 @@ def _is_number(value: object) -> bool:
 
 
 def measures_of(lines: Iterable[Line]) -> list[str]:
-    """The measures for which any line has a value, the telling ones first."""
-    there = {name for line in lines for name in line.judged.measures} - {"threshold"}
+    """Return the measures for which any line has a value, the most important first."""
+    there = {name for line in lines for name in line.evaluation.measures} - {"threshold"}
     return [name for name in MEASURES if name in there]
 
 
 def measure_title(lines: Iterable[Line], measure: str) -> str:
-    """The name of a measure at the head of a column that holds it for all these lines."""
-    return title_among((line.judged.measures for line in lines), measure)
+    """Return the name of a measure as the title of a column for all these lines."""
+    return title_among((line.evaluation.measures for line in lines), measure)
 
 
 def first_measure(lines: Sequence[Line]) -> str:
-    """AUC where one class is to be found, else accuracy; what there is."""
-    wanted = ("auc", "accuracy") if any(line.judged.positive is not None for line in lines) else ("accuracy", "auc")
-    there = measures_of(lines)
-    return next((name for name in (*wanted, *there) if name in there), "accuracy")
+    """Return AUC if there is a positive class, else accuracy; another one if there is neither."""
+    preferred = ["accuracy", "auc"]
+    if any(line.evaluation.positive is not None for line in lines):
+        preferred.reverse()
+    measures = measures_of(lines)
+    return next((name for name in (*preferred, *measures) if name in measures), "accuracy")
 
 
 def ranked(lines: Iterable[Line], measure: str) -> list[Line]:
-    """The best first, those without a value last; equals keep their order."""
+    """Return the best lines first, those without a value last; equal lines keep their order."""
     sign = 1 if measure in LOWER_IS_BETTER else -1
 
     def rank(line: Line) -> tuple[bool, float]:
-        value = line.judged.measures.get(measure)
+        value = line.evaluation.measures.get(measure)
         return value is None, sign * (value or 0.0)
 
     return sorted(lines, key=rank)
 
 
 def data_names(lines: Iterable[Line]) -> dict[str, str]:
-    """What each line judged, by its key: ``A: 594 rows, 10 classes``; the letter tells apart what reads alike."""
+    """Return what each line evaluated, by its key: ``A: 594 rows, 10 classes``, a letter for each data set."""
     letters: dict[tuple[Any, ...], str] = {}
-    found = {}
+    names = {}
     for line in lines:
-        letter = letters.setdefault(line.judged.data, _letter(len(letters)))
-        found[line.key] = f"{letter}: {line.judged.data_words}"
-    return found
+        letter = letters.setdefault(line.evaluation.data, _letter(len(letters)))
+        names[line.key] = f"{letter}: {line.evaluation.data_words}"
+    return names
 
 
 def _letter(number: int) -> str:
-    """A to Z, then AA to ZZ, and on."""
+    """Return A to Z, then AA to ZZ, and so on."""
     before, last = divmod(number, 26)
     return (_letter(before - 1) if before else "") + chr(ord("A") + last)
 
 
 def alike(lines: Sequence[Line], most: int) -> list[Line]:
-    """The first lines that judged what the very first one judged."""
-    return [line for line in lines if line.judged.data == lines[0].judged.data][:most]
+    """Return the first lines that evaluated the same rows as the very first one."""
+    return [line for line in lines if line.evaluation.data == lines[0].evaluation.data][:most]
 
 
 def names_of(lines: Sequence[Line]) -> list[str]:
-    """The evaluations' own names where they differ, else with the run, else with the node as well."""
-    plain = [line.judged.title for line in lines]
-    with_run = [f"{line.judged.title} · {line.run[9:] or line.run}" for line in lines]
+    """Return the titles of the evaluations; where they are equal with the run, else with the node too."""
+    plain = [line.evaluation.title for line in lines]
+    with_run = [f"{line.evaluation.title} · {line.run[9:] or line.run}" for line in lines]
     whole = [f"{name} · {line.node}" for name, line in zip(with_run, lines, strict=True)]
     once, once_in_run = Counter(plain), Counter(with_run)
-    return [
-        short if once[short] == 1 else longer if once_in_run[longer] == 1 else full
-        for short, longer, full in zip(plain, with_run, whole, strict=True)
-    ]
+    names = []
+    for short, longer, full in zip(plain, with_run, whole, strict=True):
+        if once[short] == 1:
+            names.append(short)
+        elif once_in_run[longer] == 1:
+            names.append(longer)
+        else:
+            names.append(full)
+    return names
 
 
 def board_rows(lines: Sequence[Line], data: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The lines as rows of plain values; each has every measure that any of them has."""
+    """Return the lines as rows of plain values; each has every measure that any of them has."""
     shown = [*measures_of(lines), "threshold"]
     return [
-        {"rank": rank, "evaluation": line.judged.title, "started": clock(line.started), "model": line.model}
+        {"rank": rank, "evaluation": line.evaluation.title, "started": clock(line.started), "model": line.model}
         | {"pipeline": line.pipeline, "data": data[line.key]}
-        | {name: line.judged.measures.get(name) for name in shown}
+        | {name: line.evaluation.measures.get(name) for name in shown}
         | {"run": line.run, "node": line.node}
         for rank, line in enumerate(lines, start=1)
     ]
+
+
+def model_behind(document: Pipeline, catalogue: NodeCatalog, node: str) -> str | None:
+    """Return the node whose model made the predictions that ``node`` evaluates."""
+    waiting, seen = [node], {node}
+    while waiting:
+        current = waiting.pop(0)
+        for edge in document.edges:
+            if edge.target.node != current or edge.source.node in seen:
+                continue
+            kind = _type_of(document, catalogue, edge.source)
+            if kind == "model":
+                return edge.source.node
+            if kind == "predictions":
+                seen.add(edge.source.node)
+                waiting.append(edge.source.node)
+    return None
+
+
+def _type_of(document: Pipeline, catalogue: NodeCatalog, end: PortRef) -> str | None:
+    node = document.nodes.get(end.node)
+    port = catalogue[node.type].output(end.port) if node and node.type in catalogue else None
+    return port.type if port else None
+
+
+def inspectable_node(pipeline: Pipeline, state: RunState, model: str | None) -> str | None:
+    """Return the node of a run that Inspect can show.
+
+    It belongs to the model itself if that is a deep forest, else to any deep forest of the run.
+    """
+    ready = [name for name in pipeline.nodes if name in state.nodes and state.nodes[name].outputs]
+    inspections = [name for name in ready if pipeline.nodes[name].type == INSPECTION]
+    forests = [name for name in ready if pipeline.nodes[name].type == FOREST]
+    if model in forests:
+        readers = [edge.target.node for edge in pipeline.edges if edge.source.node == model]
+        return next((name for name in readers if name in inspections), model)
+    return next(iter([*inspections, *forests]), None)
+
+
+class Evaluations:
+    """The evaluations of the runs of a workspace.
+
+    Reading the events of a run and opening its reports takes time. A run is read again only if it
+    has new events, and a report that runs share is opened once.
+    """
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._summaries: dict[str, EvaluationSummary | None] = {}
+        self._lines: dict[str, tuple[int, list[Line]]] = {}
+
+    def lines(self, rows: Iterable[RunRow]) -> list[Line]:
+        """Return every evaluation of these runs, also of runs that are still live."""
+        rows = list(rows)
+        with self._runs.log() as log:
+            newest = [log.last_event(row.id) for row in rows]
+        return [line for row, last_event in zip(rows, newest, strict=True) for line in self._lines_of(row, last_event)]
+
+    def _lines_of(self, row: RunRow, last_event: int) -> list[Line]:
+        known_event, lines = self._lines.get(row.id, (None, []))
+        if known_event != last_event:
+            lines = self._read(row)
+            self._lines[row.id] = last_event, lines
+        return lines
+
+    def _read(self, row: RunRow) -> list[Line]:
+        state = self._runs.results(row)
+        lines = []
+        for name, node in state.nodes.items():
+            for output in node.outputs.values():
+                artifact = Artifact.from_dict(output)
+                evaluation = self._evaluation(artifact) if artifact.type == "report" else None
+                if evaluation:
+                    lines.append(self._line(row, state, name, artifact, evaluation))
+        return lines
+
+    def _line(self, row: RunRow, state: RunState, node: str, artifact: Artifact, evaluation: EvaluationSummary) -> Line:
+        planned = self._runs.planned_pipeline(row)
+        title, inspect = UNKNOWN, None
+        if planned:
+            pipeline = planned.pipeline
+            model = model_behind(pipeline, self._runs.catalog, node)
+            title = self._title(pipeline.nodes[model]) if model else UNKNOWN
+            inspect = inspectable_node(pipeline, state, model)
+        started = state.started or row.created
+        return Line(row.id, readable(row.name), started, node, title, evaluation, artifact, inspect)
+
+    def _title(self, node: Node) -> str:
+        """Return ``Deep forest, mddf``: runs of one pipeline often differ in the preset only."""
+        catalog = self._runs.catalog
+        title = catalog[node.type].title if node.type in catalog else UNKNOWN
+        preset = node.params.get("preset")
+        return readable(f"{title}, {preset}") if preset and preset != "default" else title
+
+    def _evaluation(self, artifact: Artifact) -> EvaluationSummary | None:
+        if artifact.digest not in self._summaries:
+            report = self._runs.open_report(artifact)
+            summary = None
+            if report is not None and report.kind == "evaluation":
+                summary = EvaluationSummary.of(report)
+            self._summaries[artifact.digest] = summary
+        return self._summaries[artifact.digest]

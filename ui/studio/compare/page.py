@@ -12,12 +12,13 @@ from zlib import crc32
 import streamlit as st
 
 from engine.errors import SylvaError
-from engine.events import EventLog, RunRow
+from engine.events import RunRow
 from engine.pipeline_diff import changes
 from engine.text import clock, counted, readable
 from engine.values import Report
 from ui.studio import links, plots
 from ui.studio.compare.leaderboard import (
+    Evaluations,
     Line,
     alike,
     board_rows,
@@ -28,11 +29,9 @@ from ui.studio.compare.leaderboard import (
     names_of,
     ranked,
 )
-from ui.studio.compare.reading import Boards, opened_report
 from ui.studio.markdown import plain, time_of_day
 from ui.studio.previews.measures import LOWER_IS_BETTER, MEASURES, title_of
 from ui.studio.previews.parts import as_arrow, as_csv, chart, facts, grid
-from ui.studio.runs.history import document_of
 from ui.studio.runs.run_view import open_pipeline
 from ui.studio.runs.state_style import shortened
 from ui.studio.session import studio
@@ -61,23 +60,23 @@ def page() -> None:
 
 
 @st.cache_resource(show_spinner=False)
-def _boards(workspace: str) -> Boards:
-    """What is known of the evaluations of a workspace; the same for all who look."""
-    return Boards(studio().store, studio().catalogue)
+def _evaluations(workspace: str) -> Evaluations:
+    """Return what is known of the evaluations of a workspace; all browser tabs share it."""
+    return Evaluations(studio().runs)
 
 
 @st.cache_resource(show_spinner=False, max_entries=100)
 def _report(workspace: str, digest: str, _line: Line) -> Report | None:
-    """An evaluation with its curves."""
-    return opened_report(studio().store, _line.output)
+    """Return an evaluation with its curves."""
+    return studio().runs.open_report(_line.output)
 
 
 def _root() -> str:
     return str(studio().workspace.root)
 
 
-def wanted_runs(address: str) -> list[str]:
-    """The runs that an address names, each once."""
+def requested_runs(address: str) -> list[str]:
+    """Return the runs that an address names, each once."""
     return list(dict.fromkeys(part.strip() for part in address.split(",") if part.strip()))[:MOST_RUNS]
 
 
@@ -85,39 +84,41 @@ def wanted_runs(address: str) -> list[str]:
 
 
 def _draw() -> None:
-    wanted = wanted_runs(st.query_params.get(ADDRESS, ""))
-    with st.spinner("Reading the evaluations…", show_time=True), studio().log() as log:
-        if not log.runs(1):
+    requested = requested_runs(st.query_params.get(ADDRESS, ""))
+    with st.spinner("Reading the evaluations…", show_time=True):
+        with studio().runs.log() as log:
+            newest = log.runs(st.session_state.get("compare-latest", LATEST[1]))
+        if not newest:
             st.info(f"No runs yet. {HOW_TO_BEGIN}")
             return
-        rows = _named(log, wanted) if wanted else log.runs(st.session_state.get("compare-latest", LATEST[1]))
-        lines = _boards(_root()).lines(log, rows)
+        rows = _find_runs(requested) if requested else newest
+        lines = _evaluations(_root()).lines(rows)
     if lines:
-        _draw_board(wanted, rows, lines)
+        _draw_board(requested, rows, lines)
     else:
-        _draw_scope(wanted, rows)
+        _draw_scope(requested, rows)
         if rows:
             st.info(f"{'These runs have' if len(rows) > 1 else 'This run has'} no evaluation. {HOW_TO_BEGIN}")
 
 
-def _named(log: EventLog, wanted: Sequence[str]) -> list[RunRow]:
-    """The runs of an address; those that are not there are named."""
-    found: dict[str, RunRow] = {}
-    lost = []
-    for name in wanted:
+def _find_runs(requested: Sequence[str]) -> list[RunRow]:
+    """Return the runs that an address names, and say which of them are missing."""
+    rows: dict[str, RunRow] = {}
+    missing = []
+    for run_id in requested:
         try:
-            row = log.run(name)
-            found.setdefault(row.id, row)
+            row = studio().runs.find(run_id)
+            rows.setdefault(row.id, row)
         except SylvaError:
-            lost.append(shortened(name, 40))
-    if lost:
-        st.warning(plain(f"Not in this workspace: {', '.join(lost[:5])}{' …' if len(lost) > 5 else ''}"))
-    return list(found.values())
+            missing.append(shortened(run_id, 40))
+    if missing:
+        st.warning(plain(f"Not in this workspace: {', '.join(missing[:5])}{' …' if len(missing) > 5 else ''}"))
+    return list(rows.values())
 
 
-def _draw_scope(wanted: Sequence[str], rows: Sequence[RunRow]) -> None:
-    """Which runs the lines are of."""
-    if not wanted:
+def _draw_scope(requested: Sequence[str], rows: Sequence[RunRow]) -> None:
+    """Draw which runs the lines are of."""
+    if not requested:
         st.selectbox(
             "Runs", LATEST, index=1, format_func=lambda count: f"Newest {count}", key="compare-latest", width=140
         )
@@ -137,10 +138,10 @@ def _forget_runs() -> None:
 # The leaderboard
 
 
-def _draw_board(wanted: Sequence[str], runs: Sequence[RunRow], lines: list[Line]) -> None:
+def _draw_board(requested: Sequence[str], runs: Sequence[RunRow], lines: list[Line]) -> None:
     data = data_names(lines)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        _draw_scope(wanted, runs)
+        _draw_scope(requested, runs)
         kept = _filtered(lines, data)
         measure = _draw_measure(kept) if kept else None
         order = ranked(kept, measure) if measure else kept
@@ -150,14 +151,14 @@ def _draw_board(wanted: Sequence[str], runs: Sequence[RunRow], lines: list[Line]
             on_click="ignore", icon=":material/download:", disabled=not rows,
         )  # fmt: skip
     if not kept:
-        st.info("No evaluation fits; choose other pipelines or other data above.")
+        st.info("No evaluation matches; choose other pipelines or other data above.")
         return
     ticked = _draw_table(order, rows, measure)
     kinds = len({data[line.key] for line in kept})
     if kinds > 1:
         st.caption(
-            f"These lines judged {kinds} different sets of rows (column Data); only lines with the same can be "
-            "compared. Choose one under Data above."
+            f"These lines evaluated {kinds} different sets of rows (column Data); only lines with the same rows "
+            "can be compared. Choose one under Data above."
         )
     if ticked:
         _draw_ticked(ticked, data)
@@ -166,7 +167,7 @@ def _draw_board(wanted: Sequence[str], runs: Sequence[RunRow], lines: list[Line]
 
 
 def _filtered(lines: list[Line], data: dict[str, str]) -> list[Line]:
-    """The lines of the chosen pipelines and data; where there is nothing to choose, all."""
+    """Return the lines of the chosen pipelines and data; all lines if there is nothing to choose."""
     pipelines, kinds = list(dict.fromkeys(line.pipeline for line in lines)), list(dict.fromkeys(data.values()))
     chosen, kind = [], None
     if len(pipelines) > 1:
@@ -174,7 +175,7 @@ def _filtered(lines: list[Line], data: dict[str, str]) -> list[Line]:
     if len(kinds) > 1:
         kind = st.selectbox(
             "Data", kinds, None, key="compare-data", placeholder="all", width=280, format_func=readable,
-            help="Rows judged. Measures can be compared only if they are of the same rows.",
+            help="The evaluated rows. Measures can be compared only if they are of the same rows.",
         )  # fmt: skip
     fitting = [line for line in lines if not chosen or line.pipeline in chosen]
     return [line for line in fitting if kind is None or data[line.key] == kind]
@@ -191,7 +192,7 @@ def _draw_measure(lines: list[Line]) -> str | None:
 
 
 def _draw_table(order: list[Line], rows: list[dict[str, Any]], measure: str | None) -> list[Line]:
-    """The table; the ticked lines. At first those are the best of the same data."""
+    """Draw the table and return the ticked lines: at first the best of the same data."""
     first = alike(order, TICKED_AT_FIRST)
     settings = {
         "selection_mode": "multi-row",
@@ -206,7 +207,7 @@ def _draw_table(order: list[Line], rows: list[dict[str, Any]], measure: str | No
 
 
 def table_key(order: Sequence[Line]) -> str:
-    """Another order or other lines are another table: ticks belong to rows of this one."""
+    """Return the key of the table. Another order is another table: ticks belong to its rows."""
     return f"compare-board-{crc32(' '.join(line.key for line in order).encode()):x}"
 
 
@@ -218,7 +219,7 @@ def _columns(lines: Sequence[Line], measure: str | None) -> dict[str, Any]:
         "started": text("Started", help="When the run began."),
         "model": text("Model"),
         "pipeline": text("Pipeline"),
-        "data": text("Data", help="The rows that were judged; only lines with the same can be compared."),
+        "data": text("Data", help="The evaluated rows; only lines with the same rows can be compared."),
         "run": text("Run"),
         "node": text("Node"),
     }
@@ -239,7 +240,7 @@ def _draw_ticked(ticked: list[Line], data: dict[str, str]) -> None:
     if len(kinds) > 1:
         st.warning(
             plain(
-                f"The ticked lines judged different data ({'; '.join(kinds[:4])}{' …' if len(kinds) > 4 else ''}), "
+                f"The ticked lines evaluated different data ({'; '.join(kinds[:4])}{' …' if len(kinds) > 4 else ''}), "
                 "so their measures cannot be compared."
             )
         )
@@ -301,16 +302,16 @@ def _draw_confusions(reports: list[tuple[str, Report]]) -> None:
 
 
 def _draw_recalls(lines: list[Line]) -> None:
-    """Of what can be looked at if only one row in so many may be."""
-    rows = [{"name": name, **line.judged.measures} for name, line in zip(names_of(lines), lines, strict=True)]
+    """Draw the recall if only one row in so many can be looked at."""
+    rows = [{"name": name, **line.evaluation.measures} for name, line in zip(names_of(lines), lines, strict=True)]
     if not any(row.get(rate) is not None for row in rows for rate in RATES):
         st.caption(
-            "There is no recall at a rate here: it is told of one class to be found (in Evaluate, name the positive "
-            "class) and of at least 100 rows."
+            "There is no recall at a rate here: it needs a positive class (a setting of Evaluate) and at least "
+            "100 rows."
         )
         return
     chart(plots.recall_at_rates(rows, [(rate, title_of(rate)) for rate in RATES]), "compare-recalls")
-    fewest = min(line.judged.rows for line in lines)
+    fewest = min(line.evaluation.rows for line in lines)
     if fewest < 10_000:
         st.caption(f"Of {fewest:,} rows, one in 10,000 is less than one row: there is no value.")
 
@@ -320,18 +321,17 @@ def _draw_changes(lines: list[Line]) -> None:
     if len(runs) == 1:
         st.caption("All ticked lines are of one run; tick lines of two runs to see in what they differ.")
         return
-    with studio().log() as log:
-        rows = [log.run(run) for run in runs]
-    documents = {run_title(row): document for row in rows if (document := document_of(row))}
-    found = changes(documents, studio().catalogue)
-    if found:
-        grid(found, "compare-changes", height=min(38 + 35 * len(found) + SCROLLBAR, 420))
+    rows = [studio().runs.find(run) for run in runs]
+    pipelines = {run_title(row): studio().runs.written_pipeline(row) for row in rows}
+    differences = changes({title: each for title, each in pipelines.items() if each}, studio().catalogue)
+    if differences:
+        grid(differences, "compare-changes", height=min(38 + 35 * len(differences) + SCROLLBAR, 420))
     else:
         st.caption("These runs have the same nodes, connections and settings.")
 
 
 def run_title(row: RunRow) -> str:
-    """A run at the head of a column: its name, and the part of its id that tells it from others of the day."""
+    """Return the title of a column: the name of a run, and the part of its id that is unique for the day."""
     return f"{shortened(row.name, 24)} · {row.id[9:] or row.id}"
 
 

@@ -1,1 +1,1 @@
-"""Data: the tables of the workspace."""
+"""The page Data: the tables of the workspace."""

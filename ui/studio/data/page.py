@@ -1,13 +1,13 @@
-"""Data: the tables of the workspace on the left, the chosen one on the right, as the address says."""
+"""The page Data: the tables of the workspace on the left, the chosen one on the right."""
 
 from __future__ import annotations
 
 import streamlit as st
 
 from engine.errors import SylvaError
-from nodes.data.files import DataFile, listing
-from nodes.data.samples import NAMES, PREFIX
-from ui.studio.data.table_view import draw_file, go_on
+from nodes.data.files import DataFile, list_files
+from nodes.data.samples import PREFIX
+from ui.studio.data.table_view import draw_table, open_new_pipeline
 from ui.studio.data.upload import draw_upload
 from ui.studio.markdown import plain
 from ui.studio.notices import show_flashes
@@ -29,29 +29,30 @@ def page() -> None:
 
 
 def _draw() -> None:
-    go_on()
+    open_new_pipeline()
     chosen = st.query_params.get(ADDRESS)
     left, right = st.columns([2, 3], gap="large")
     with left:
         st.subheader("Data", anchor=False)
         show_flashes("data")
-        if kept := draw_upload():
-            st.query_params.from_dict({ADDRESS: kept})
+        saved = draw_upload()
+        if saved:
+            st.query_params.from_dict({ADDRESS: saved})
             st.rerun()
-        _draw_list(listing(studio().files))
+        _draw_list(list_files(studio().files))
         _draw_samples(chosen)
     with right:
         if chosen:
-            draw_file(chosen)
+            draw_table(chosen)
         else:
-            st.info("Choose a table to look into it, or add one of your own.")
+            st.info("Choose a table to see its rows and columns, or add one of your own.")
 
 
 # The list
 
 
 def file_table(files: list[DataFile]) -> list[dict[str, object]]:
-    """The files as the list shows them."""
+    """Return the files as the list shows them."""
     return [
         {"Name": file.name, "Rows": file.rows, "Columns": file.columns, "Size": file.size,
          "Changed": int(file.modified * 1000)}
@@ -82,10 +83,10 @@ def _draw_list(files: list[DataFile]) -> None:
 def _draw_samples(chosen: str | None) -> None:
     st.caption("Tables that come with the studio")
     with st.container(horizontal=True, gap="small"):
-        for name in NAMES:
+        for name, title in SAMPLE_TITLES.items():
             source = f"{PREFIX}{name}"
             st.button(
-                SAMPLE_TITLES.get(name, name), key=f"data-sample-{name}",
+                title, key=f"data-sample-{name}",
                 type="primary" if source == chosen else "secondary", on_click=_choose_sample, args=(source,),
             )  # fmt: skip
 

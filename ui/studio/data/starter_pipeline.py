@@ -1,4 +1,4 @@
-"""A pipeline that is ready to run, made of a table and its target."""
+"""Make a pipeline that is ready to run from a table and its target."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from engine.pipeline import Edge, Node, Pipeline
-from nodes.data.tables import Look, Reading
+from nodes.data.formats import FileFormat
+from nodes.data.tables import Preview
 
 EDGES = (
     ("load.table", "split.table"),
@@ -20,10 +21,10 @@ LAYOUT = {"load": (0.0, 120.0), "split": (288.0, 120.0), "forest": (576.0, 0.0),
 }
 
 
-def pipeline_for(source: str, target: str, reading: Reading, seen: Look) -> Pipeline:
-    """Load the table, split it, train a deep forest on one part and judge it by the other."""
-    params: dict[str, Any] = {"source": source, "target": target, **reading.settings}
-    if seen.without_target:
+def pipeline_for(source: str, target: str, file_format: FileFormat, seen: Preview) -> Pipeline:
+    """Return a pipeline that splits the table, trains a deep forest on one part and evaluates it on the other."""
+    params: dict[str, Any] = {"source": source, "target": target, **file_format.settings}
+    if seen.rows_without(target):
         params["missing_target"] = "drop"
     if seen.empty:
         params["empty_columns"] = "drop"
@@ -39,7 +40,7 @@ def pipeline_for(source: str, target: str, reading: Reading, seen: Look) -> Pipe
 
 
 def title_of(source: str) -> str:
-    """A source as a title: the name of the file without folder and ending, or that of the sample."""
+    """Return a source as a title: the name of the file without folder and ending, or of the sample."""
     name = source.removeprefix("sample:").rpartition("/")[2]
     name = re.sub(r"(\.\w{1,8})?\.(gz|bz2|zst)$|\.\w{1,8}$", "", name) or name
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", name)[:100]

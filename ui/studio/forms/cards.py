@@ -1,7 +1,7 @@
-"""A list of settings that each have a kind, as cards one below the other.
+"""Draw a list of settings that each have a kind, as cards one below the other.
 
-- ``draw_cards``      the cards and what can be done with them
-- ``new_card``, ``of_kind``, ``moved``, ``doubled``  the edits, on plain lists
+- ``draw_cards``      the cards, with buttons to add, move, duplicate and remove them
+- ``new_card``, ``with_kind``, ``moved``, ``duplicated``, ``removed``  the edits, on plain lists
 """
 
 from __future__ import annotations
@@ -13,113 +13,143 @@ from typing import Any
 import streamlit as st
 
 from ui.studio.forms.fields import FieldSpec
-from ui.studio.forms.form_state import Form, ParamsEdit, choice_words, heading, help_of
-from ui.studio.forms.values import MISSING, Place, as_text, at, json_or_text, put
+from ui.studio.forms.form_state import Form, ParamsEdit, choice_label, heading, help_of
+from ui.studio.forms.values import (
+    MISSING,
+    ParamPath,
+    as_text,
+    json_or_text,
+    value_at,
+    with_value,
+)
 from ui.studio.markdown import plain
 
-Draw = Callable[[Form, FieldSpec, Place], None]
+Draw = Callable[[Form, FieldSpec, ParamPath], None]
+Label = Callable[[Any], str]
 Cards = list[Any]
+CardsEdit = Callable[[Cards], Cards]
 
 
 def draw_cards(
-    form: Form, spec: FieldSpec, place: Place, draw: Draw, words: Callable[[Any], str] = choice_words
+    form: Form,
+    spec: FieldSpec,
+    path: ParamPath,
+    draw: Draw,
+    label: Label = choice_label,
 ) -> None:
-    """The label, one card an entry, and a button for one more."""
+    """Draw the title, one card per entry, and a button that adds one.
+
+    ``draw`` draws a field of a card; ``label`` is the text for a kind.
+    """
     heading(spec.title, help_of(spec))
-    form.tell_problems(place, inside=False)
-    cards = form.value(place)
+    form.show_problems(path, inside=False)
+    cards = form.value(path)
     count = len(cards) if isinstance(cards, list) else 0
     for number in range(count):
         with st.container(border=True, gap="small"):
-            _card(form, spec, (*place, number), draw, words)
-            _actions(form, place, number, count)
-    if spec.longest is None or count < spec.longest:
-        edit = partial(_edited, place=place, edit=lambda cards: [*cards, new_card(spec)])
-        form.button("Add", f"{_name(place)}.add", edit, icon=":material/add:", width="stretch")
+            _card(form, spec, (*path, number), draw, label)
+            _actions(form, path, number, count)
+    if spec.max_items is None or count < spec.max_items:
+        edit = partial(_edited, path=path, edit=lambda cards: [*cards, new_card(spec)])
+        form.button("Add", f"{_name(path)}.add", edit, icon=":material/add:", width="stretch")
 
 
-def _name(place: Place) -> str:
-    return ".".join(map(str, place))
+def _name(path: ParamPath) -> str:
+    return ".".join(map(str, path))
 
 
-def _card(form: Form, spec: FieldSpec, place: Place, draw: Draw, words: Callable[[Any], str]) -> None:
-    card = form.value(place)
+def _card(form: Form, spec: FieldSpec, path: ParamPath, draw: Draw, label: Label) -> None:
+    """Draw one card in two columns; an entry of an unknown kind is shown as text."""
+    card = form.value(path)
     kind = card.get(spec.tag) if isinstance(card, dict) else None
     if not isinstance(kind, str) or kind not in spec.variants:
-        bound = form.widget(place, as_text, json_or_text, ".raw")
-        st.text_area(f"Entry {int(place[-1]) + 1}", bound.start, height=100, **bound.wiring)
-        form.tell_problems(place)
+        bound = form.widget(path, as_text, json_or_text, ".raw")
+        st.text_area(f"Entry {int(path[-1]) + 1}", bound.initial, height=100, **bound.kwargs)
+        form.show_problems(path)
         return
     fields = spec.variants[kind]
-    _kind(form, spec, place, words)
-    form.tell_others(place, [one.name for one in fields])
+    _kind(form, spec, path, label)
+    form.show_other_problems(path, [inner.name for inner in fields])
     for start in range(0, len(fields), 2):
-        for column, one in zip(st.columns(2, gap="small"), fields[start : start + 2], strict=False):
+        columns = st.columns(2, gap="small")
+        for column, inner in zip(columns, fields[start : start + 2], strict=False):
             with column:
-                draw(form, one, (*place, one.name))
-    _unknown(form, card, place, {spec.tag, *(one.name for one in fields)})
+                draw(form, inner, (*path, inner.name))
+    _unknown(form, card, path, {spec.tag, *(inner.name for inner in fields)})
 
 
-def _kind(form: Form, spec: FieldSpec, place: Place, words: Callable[[Any], str]) -> None:
-    """Choosing another kind keeps what both kinds have."""
+def _kind(form: Form, spec: FieldSpec, path: ParamPath, label: Label) -> None:
+    """Draw the choice of the kind; another kind keeps the settings that both kinds have."""
+
+    def set_kind(params: dict[str, Any], kind: str) -> Any:
+        return with_value(params, path, with_kind(value_at(params, path), kind, spec))
 
     def edit(kind: str) -> ParamsEdit:
-        return lambda params: put(params, place, of_kind(at(params, place), kind, spec))
+        return partial(set_kind, kind=kind)
 
     kinds = list(spec.variants)
-    bound = form.widget((*place, spec.tag), lambda kind: kind, lambda kind: kind, edit=edit)
+    bound = form.widget((*path, spec.tag), lambda kind: kind, lambda kind: kind, edit=edit)
     st.selectbox(
-        choice_words(spec.tag).capitalize(), kinds, index=kinds.index(bound.start), format_func=words, **bound.wiring
+        choice_label(spec.tag).capitalize(),
+        kinds,
+        index=kinds.index(bound.initial),
+        format_func=label,
+        **bound.kwargs,
     )
 
 
-def _unknown(form: Form, card: Mapping[str, Any], place: Place, known: set[str]) -> None:
-    """What the card has beyond its kind's settings can be taken out."""
+def _unknown(form: Form, card: Mapping[str, Any], path: ParamPath, known: set[str]) -> None:
+    """Draw a button to remove each setting that the card's kind does not have."""
     for name in card:
         if name not in known:
-            edit = partial(put, place=(*place, name), value=MISSING)
-            form.button(f"Remove {plain(name[:40])}", f"{_name(place)}.{name}.remove", edit, type="tertiary")
+            edit = partial(with_value, path=(*path, name), value=MISSING)
+            label = f"Remove {plain(name[:40])}"
+            form.button(label, f"{_name(path)}.{name}.remove", edit, type="tertiary")
 
 
-def _actions(form: Form, place: Place, number: int, count: int) -> None:
-    name = f"{_name(place)}.{number}"
-    edits: list[tuple[str, Callable[[Cards], Cards], bool]] = [
+def _actions(form: Form, path: ParamPath, number: int, count: int) -> None:
+    name = f"{_name(path)}.{number}"
+    actions: list[tuple[str, CardsEdit, bool]] = [
         ("Up", partial(moved, number=number, by=-1), number == 0),
         ("Down", partial(moved, number=number, by=1), number == count - 1),
-        ("Duplicate", partial(doubled, number=number), False),
+        ("Duplicate", partial(duplicated, number=number), False),
         ("Remove", partial(removed, number=number), False),
     ]
     with st.container(horizontal=True, gap="small"):
-        for label, edit, disabled in edits:
-            whole = partial(_edited, place=place, edit=edit)
-            form.button(label, f"{name}.{label.lower()}", whole, type="tertiary", disabled=disabled)
+        for label, action, disabled in actions:
+            edit = partial(_edited, path=path, edit=action)
+            form.button(label, f"{name}.{label.lower()}", edit, type="tertiary", disabled=disabled)
 
 
 # The edits
 
 
-def _edited(params: dict[str, Any], place: Place, edit: Callable[[Cards], Cards]) -> dict[str, Any]:
-    cards = at(params, place)
+def _edited(params: dict[str, Any], path: ParamPath, edit: CardsEdit) -> dict[str, Any]:
+    """Return the parameters with an edited list of cards; an empty list is left out."""
+    cards = value_at(params, path)
     after = edit(cards if isinstance(cards, list) else [])
-    revised: dict[str, Any] = put(params, place, after or MISSING)
+    revised: dict[str, Any] = with_value(params, path, after or MISSING)
     return revised
 
 
 def new_card(spec: FieldSpec) -> dict[str, Any]:
-    """A card of the first kind, all as by default."""
+    """Return a card of the first kind with its defaults."""
     return {spec.tag: next(iter(spec.variants))}
 
 
-def of_kind(card: Any, kind: str, spec: FieldSpec) -> Any:
-    """The card as one of another kind: what that does not have is dropped. One that is gone stays gone."""
+def with_kind(card: Any, kind: str, spec: FieldSpec) -> Any:
+    """Return the card as one of another kind, without the settings that this kind does not have.
+
+    ``MISSING`` stays ``MISSING``: the card was removed meanwhile.
+    """
     if not isinstance(card, Mapping):
         return card
-    known = {one.name for one in spec.variants[kind]}
+    known = {inner.name for inner in spec.variants[kind]}
     return {spec.tag: kind, **{name: value for name, value in card.items() if name in known}}
 
 
 def moved(cards: Sequence[Any], number: int, by: int) -> Cards:
-    """The cards with one of them further up or down."""
+    """Return the cards with one of them moved by so many positions, if there is room."""
     order = list(cards)
     target = number + by
     if 0 <= number < len(order) and 0 <= target < len(order):
@@ -127,11 +157,11 @@ def moved(cards: Sequence[Any], number: int, by: int) -> Cards:
     return order
 
 
-def doubled(cards: Sequence[Any], number: int) -> Cards:
-    """The cards with one of them twice."""
+def duplicated(cards: Sequence[Any], number: int) -> Cards:
+    """Return the cards with a copy of one of them below it."""
     return [*cards[: number + 1], *cards[number : number + 1], *cards[number + 1 :]]
 
 
 def removed(cards: Sequence[Any], number: int) -> Cards:
-    """The cards without one of them."""
+    """Return the cards without one of them."""
     return [*cards[:number], *cards[number + 1 :]]

@@ -1,6 +1,6 @@
-"""The form of a deep forest: preset, learners as cards, and what the settings amount to.
+"""Draw the form of a deep forest: preset, learners as cards, and the number of fits.
 
-An empty field is as the preset has it, and shows what that is.
+An empty field has the value of the preset, which it shows as its placeholder.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from typing import Any
 import streamlit as st
 
 from ui.studio.forms.cards import draw_cards
-from ui.studio.forms.fields import FieldSpec, applies, as_words
+from ui.studio.forms.fields import FieldSpec, applies, display_text
 from ui.studio.forms.fit_count import (
-    KINDS,
-    PresetFacts,
-    amount,
-    learner_words,
+    LEARNER_TITLES,
+    PresetInfo,
+    fit_count_text,
+    learner_text,
     needs_folds,
-    preset_facts,
+    preset_info,
     preset_titles,
 )
-from ui.studio.forms.form_state import Form, choice_words, heading, help_of
-from ui.studio.forms.values import MISSING, fits, put
+from ui.studio.forms.form_state import Form, choice_label, heading, help_of
+from ui.studio.forms.values import MISSING, fits, with_value
 from ui.studio.forms.widgets import draw_field
 from ui.studio.markdown import plain
 
 Row = tuple[str, ...]
+"""Names of fields that stand side by side."""
 VECTORS: tuple[Row, ...] = (("class_vectors",), ("folds",))
 PARTS: tuple[tuple[str, tuple[Row, ...]], ...] = (
     ("Growth", (("metric",), ("patience", "tolerance"), ("max_layers",), ("augment",))),
@@ -40,111 +41,125 @@ METRIC = "AUC (3+ classes: accuracy)"
 
 
 def draw_deep_forest(form: Form, specs: tuple[FieldSpec, ...]) -> None:
-    """Draw all of it; a field that is in none of the parts comes at the end."""
+    """Draw the form; a field that belongs to none of the parts is drawn at the end."""
     by_name = {spec.name: spec for spec in specs}
     chosen = form.params.get("preset", by_name["preset"].default)
-    facts = preset_facts(chosen) if isinstance(chosen, str) else None
-    form.placeholders = _placeholders(facts)
-    _preset(form, by_name["preset"], facts)
-    _learners(form, by_name["learners"], facts)
+    info = preset_info(chosen) if isinstance(chosen, str) else None
+    form.placeholders = _placeholders(info)
+    _preset(form, by_name["preset"], info)
+    _learners(form, by_name["learners"], info)
     _part(form, by_name, "", VECTORS)
-    said = amount(form.params)
-    if said:
-        st.markdown(f":small[:material/functions: {plain(said)}]")
+    fit_count = fit_count_text(form.params)
+    if fit_count:
+        st.markdown(f":small[:material/functions: {plain(fit_count)}]")
+    drawn = {"preset", "learners"}.union(*VECTORS)
     for title, rows in PARTS:
         _part(form, by_name, title, rows)
-    placed = {"preset", "learners", *(name for _, rows in (("", VECTORS), *PARTS) for row in rows for name in row)}
-    _part(form, by_name, "Others", tuple((spec.name,) for spec in specs if spec.name not in placed))
+        drawn.update(*rows)
+    others = tuple((spec.name,) for spec in specs if spec.name not in drawn)
+    _part(form, by_name, "Others", others)
 
 
-def _placeholders(facts: PresetFacts | None) -> dict[str, str]:
-    if facts is None:
+def _placeholders(info: PresetInfo | None) -> dict[str, str]:
+    """Return what empty fields show: the values of the preset."""
+    if info is None:
         return {}
-    words = {name: as_words(value) for name, value in facts.settings.items()}
-    if facts.settings["metric"] == "auto":
-        words["metric"] = METRIC
-    return {
-        **{name: f"preset: {text}" for name, text in words.items()},
-        "select_features": "all",
-    }
+    texts = {name: display_text(value) for name, value in info.settings.items()}
+    if info.settings["metric"] == "auto":
+        texts["metric"] = METRIC
+    placeholders = {name: f"preset: {text}" for name, text in texts.items()}
+    return {**placeholders, "select_features": "all"}
 
 
-def _preset(form: Form, spec: FieldSpec, facts: PresetFacts | None) -> None:
+def _preset(form: Form, spec: FieldSpec, info: PresetInfo | None) -> None:
     value = form.params.get("preset", spec.default)
     if not fits(spec, value):
         draw_field(form, spec, ("preset",))
         return
     titles = preset_titles()
-    bound = form.widget(("preset",), lambda held: spec.default if held is MISSING else held, lambda chosen: chosen)
+    bound = form.widget(
+        ("preset",),
+        lambda value: spec.default if value is MISSING else value,
+        lambda chosen: chosen,
+    )
     st.selectbox(
         plain(spec.title),
         spec.choices,
-        index=list(spec.choices).index(bound.start),
-        format_func=lambda name: titles.get(name, choice_words(name)),
+        index=list(spec.choices).index(bound.initial),
+        format_func=lambda name: titles.get(name, choice_label(name)),
         help=help_of(spec),
-        **bound.wiring,
+        **bound.kwargs,
     )
-    form.tell_problems(("preset",))
-    if facts and facts.about:
-        st.caption(plain(facts.about))
+    form.show_problems(("preset",))
+    if info and info.description:
+        st.caption(plain(info.description))
 
 
 # Learners
 
 
-def _learners(form: Form, spec: FieldSpec, facts: PresetFacts | None) -> None:
+def _learners(form: Form, spec: FieldSpec, info: PresetInfo | None) -> None:
+    """Draw the learners as cards, or those of the preset while none are set."""
     cards = form.params.get("learners")
     if cards is not None and not fits(spec, cards):
         draw_field(form, spec, ("learners",))
         return
     if cards:
-        draw_cards(form, spec, ("learners",), draw_field, words=_kind_words)
-        back = partial(put, place=("learners",), value=MISSING)
+        draw_cards(form, spec, ("learners",), draw_field, label=_kind_label)
+        back = partial(with_value, path=("learners",), value=MISSING)
         form.button("Back to the preset's learners", "learners.preset", back, type="tertiary")
-    elif facts:
-        _preset_learners(form, spec, facts)
+    elif info:
+        _preset_learners(form, spec, info)
 
 
-def _kind_words(kind: Any) -> str:
-    return KINDS.get(kind, choice_words(kind))
+def _kind_label(kind: Any) -> str:
+    return LEARNER_TITLES.get(kind, choice_label(kind))
 
 
-def _preset_learners(form: Form, spec: FieldSpec, facts: PresetFacts) -> None:
-    """What the preset has, and a way to change it."""
+def _preset_learners(form: Form, spec: FieldSpec, info: PresetInfo) -> None:
+    """List the learners of the preset, with a button that writes them down to be changed."""
     heading(spec.title, help_of(spec))
-    form.tell_problems(("learners",))
+    form.show_problems(("learners",))
     with st.container(border=True, gap="small"):
-        for learner in facts.learners:
-            st.text(learner_words(learner))
-        if facts.of_many_classes != facts.learners:
-            instead = ", ".join(map(learner_words, facts.of_many_classes))
-            st.caption(plain(f"With more than {facts.most_classes} classes: {instead}."))
-        own = [dict(learner) for learner in facts.learners]
-        edit = partial(put, place=("learners",), value=own)
-        form.button("Change the learners", "learners.change", edit, icon=":material/edit:", width="stretch")
+        for learner in info.learners:
+            st.text(learner_text(learner))
+        if info.learners_of_many_classes != info.learners:
+            instead = ", ".join(map(learner_text, info.learners_of_many_classes))
+            st.caption(plain(f"With more than {info.max_classes} classes: {instead}."))
+        own = [dict(learner) for learner in info.learners]
+        edit = partial(with_value, path=("learners",), value=own)
+        icon = ":material/edit:"
+        form.button("Change the learners", "learners.change", edit, icon=icon, width="stretch")
 
 
 # The other parts
 
 
 def _part(form: Form, by_name: Mapping[str, FieldSpec], title: str, rows: tuple[Row, ...]) -> None:
-    """A heading and those of the fields that are of use; nothing if none is."""
-    shown = [tuple(name for name in row if name in by_name and _is_shown(form, by_name, name)) for row in rows]
-    shown = [row for row in shown if row]
-    if shown and title:
+    """Draw a heading and the fields that have an effect; nothing if none has."""
+    visible = []
+    for row in rows:
+        names = [name for name in row if name in by_name and _is_shown(form, by_name, name)]
+        if names:
+            visible.append(names)
+    if visible and title:
         heading(title)
-    for row in shown:
-        for column, name in zip(st.columns(len(row), gap="small"), row, strict=True):
+    for names in visible:
+        for column, name in zip(st.columns(len(names), gap="small"), names, strict=True):
             with column:
                 draw_field(form, _without_default(by_name[name]), (name,))
 
 
 def _is_shown(form: Form, by_name: Mapping[str, FieldSpec], name: str) -> bool:
+    """Return whether the field has an effect, or is set or wrong so that the user may fix it."""
     spec = by_name[name]
-    of_use = needs_folds(form.params) if name == "folds" else applies(spec, form.params, tuple(by_name.values()))
-    is_set = form.params.get(name, spec.default) != spec.default
-    return of_use or is_set or bool(form.problems_at((name,)))
+    if form.params.get(name, spec.default) != spec.default or form.problems_at((name,)):
+        return True
+    if name == "folds":
+        return needs_folds(form.params)
+    return applies(spec, form.params, tuple(by_name.values()))
 
 
 def _without_default(spec: FieldSpec) -> FieldSpec:
+    """Return an optional field without default, so that its help does not name one."""
     return replace(spec, default=None) if spec.optional else spec

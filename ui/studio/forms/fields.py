@@ -1,11 +1,12 @@
-"""From a pydantic model to what a form shows: one ``FieldSpec`` a field.
+"""Derive what a form shows from a pydantic model: one ``FieldSpec`` per field.
 
-Everything is read from the model's JSON schema, so that a field means the same to the form, to a document's checks
-and to whoever reads the schema.
+Everything is read from the model's JSON schema, so that a field means the same to the form, to the
+validation of a document and to readers of the schema.
 
 - ``FieldSpec``, ``Hint``  a field as a form sees it
 - ``specs_of``             the fields of a model
-- ``applies``              whether a field is of use, given the others
+- ``applies``              whether a field has an effect with the values of the other fields
+- ``display_text``         a value as text on screen
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from pydantic_core import to_jsonable_python
 
 from engine.node_types import FORM
 
-Kind = Literal[
+FieldKind = Literal[
     "switch",  # true or false
-    "whole",
+    "integer",
     "number",
     "text",
     "choice",  # one of a few
@@ -35,63 +36,68 @@ Kind = Literal[
     "table",  # a choice or a number for each name
     "choice or table",
     "cards",  # a list of settings, each of some kind
-    "json",  # all that has no widget of its own
+    "json",  # everything without its own widget
 ]
 Schema = Mapping[str, Any]
+LONGEST_REFERENCE_CHAIN = 20
+"""Stops at a schema whose references form a cycle."""
 
 
 @dataclass(frozen=True)
 class Hint:
-    """What ``form_hint`` said."""
+    """Hold what ``form_hint`` declared for a field."""
 
     choose: str | None = None
+    """What the field names: ``column``, ``columns``, ``class``, ``file`` or ``model``."""
     when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The field has an effect only while each of these other fields matches its patterns."""
     folded: bool = False
+    """Whether the field is shown in the folded part of the form."""
 
 
 @dataclass(frozen=True)
 class FieldSpec:
-    """A field as a form shows it."""
+    """Describe a field as a form shows it."""
 
     name: str
     title: str
-    kind: Kind
+    kind: FieldKind
     help: str = ""
     default: Any = None
     required: bool = False
     optional: bool = False
     """Whether it may be empty (null)."""
-    whole: bool = False
-    """Whether its numbers are whole."""
-    least: float | None = None
-    most: float | None = None
+    integer: bool = False
+    """Whether its numbers are integers."""
+    minimum: float | None = None
+    maximum: float | None = None
     choices: tuple[Any, ...] = ()
-    """What may be chosen; in a table, for each name."""
+    """The allowed values; in a table, for each name."""
     tag: str = ""
     """Of cards: the field that says a card's kind."""
     variants: Mapping[str, tuple[FieldSpec, ...]] = field(default_factory=dict)
     """Of cards: the fields of each kind."""
-    longest: int | None = None
-    """Of lists: how many entries there may be."""
+    max_items: int | None = None
+    """Of lists: how many entries are allowed."""
     hint: Hint = Hint()
 
     @property
     def default_text(self) -> str:
-        """The default in words, empty if there is none."""
-        return "" if self.required or self.default is None else as_words(self.default)
+        """The default as text on screen, empty if there is none."""
+        return "" if self.required or self.default is None else display_text(self.default)
 
 
-def as_words(value: Any) -> str:
-    """A setting's value as text on screen."""
+def display_text(value: Any) -> str:
+    """Return a setting's value as text on screen."""
     match value:
         case bool():
             return "yes" if value else "no"
         case None | [] | {}:
             return "none"
         case list():
-            return ", ".join(as_words(one) if one != "" else "(empty)" for one in value)
+            return ", ".join("(empty)" if each == "" else display_text(each) for each in value)
         case dict():
-            return ", ".join(f"{name}: {as_words(one)}" for name, one in value.items())
+            return ", ".join(f"{name}: {display_text(each)}" for name, each in value.items())
         case float():
             return f"{value:g}"
     return str(value)
@@ -99,149 +105,186 @@ def as_words(value: Any) -> str:
 
 @lru_cache(maxsize=256)
 def specs_of(model: type[BaseModel]) -> tuple[FieldSpec, ...]:
-    """The fields of a model, in its order."""
+    """Return the fields of a model, in its order."""
     try:
         schema: Schema = model.model_json_schema()
-    except Exception:  # a type that has no JSON schema; its fields are then given as JSON
+    except Exception:  # a type without a JSON schema; its fields are then edited as JSON
         schema = {"properties": {name: {} for name in model.model_fields}}
-    defaults = {name: default for name, info in model.model_fields.items() for default in _default(info)}
+    defaults = {}
+    for name, info in model.model_fields.items():
+        for default in _default(info):
+            defaults[name] = default
     return _fields(schema, schema.get("$defs", {}), defaults)
 
 
 def _default(info: FieldInfo) -> list[Any]:
-    """The field's default, in a list that is empty if it has none."""
+    """Return the field's default in a list, which is empty if it has none."""
     if info.is_required() or info.default_factory_takes_validated_data:
         return []
     try:
         return [to_jsonable_python(info.get_default(call_default_factory=True))]
-    except Exception:  # a factory is a package's own code
+    except Exception:  # a default factory may be code of another package
         return []
 
 
-def _fields(schema: Schema, defs: Schema, defaults: Mapping[str, Any] | None = None) -> tuple[FieldSpec, ...]:
+def _fields(
+    schema: Schema,
+    defs: Schema,
+    defaults: Mapping[str, Any] | None = None,
+) -> tuple[FieldSpec, ...]:
     required = schema.get("required", ())
     return tuple(
-        _field(name, _resolved(about, defs), defs, name in required, defaults)
-        for name, about in schema.get("properties", {}).items()
+        _field(name, _resolved(inner, defs), defs, name in required, defaults)
+        for name, inner in schema.get("properties", {}).items()
     )
 
 
-def _field(name: str, about: Schema, defs: Schema, required: bool, defaults: Mapping[str, Any] | None) -> FieldSpec:
-    hint = about.get(FORM, {})
-    default = (defaults or {}).get(name, about.get("default"))
-    branches = [_resolved(branch, defs) for branch in about.get("anyOf", [about])]
-    optional = any(branch.get("type") == "null" for branch in branches)
+def _field(
+    name: str,
+    schema: Schema,
+    defs: Schema,
+    required: bool,
+    defaults: Mapping[str, Any] | None,
+) -> FieldSpec:
+    """Return one field. A default of the model takes precedence over that of the schema."""
+    hint = schema.get(FORM, {})
+    branches = [_resolved(branch, defs) for branch in schema.get("anyOf", [schema])]
+    when = {other: tuple(patterns) for other, patterns in hint.get("when", {}).items()}
     return FieldSpec(
         name=name,
-        title=about.get("title") or name,
-        help=about.get("description", ""),
-        default=default,
+        title=schema.get("title") or name,
+        help=schema.get("description", ""),
+        default=(defaults or {}).get(name, schema.get("default")),
         required=required,
-        optional=optional,
-        hint=Hint(
-            hint.get("choose"),
-            {other: tuple(ways) for other, ways in hint.get("when", {}).items()},
-            hint.get("folded", False),
-        ),
-        **_shape([branch for branch in branches if branch.get("type") != "null"], defs),
+        optional=any(branch.get("type") == "null" for branch in branches),
+        hint=Hint(hint.get("choose"), when, hint.get("folded", False)),
+        **_union_shape([branch for branch in branches if branch.get("type") != "null"], defs),
     )
 
 
-def _shape(branches: list[Schema], defs: Schema) -> dict[str, Any]:
-    """Kind, limits and choices of what the branches of a union allow together."""
-    match [_alone(branch, defs) for branch in branches]:
+def _union_shape(branches: list[Schema], defs: Schema) -> dict[str, Any]:
+    """Return kind, limits and choices of a field that allows any of these schemas."""
+    match [_shape(branch, defs) for branch in branches]:
         case [shape]:
             return shape
-        case [{"kind": "choice"} as words, {"kind": "number" | "whole"} as number]:
-            return {**number, **words, "kind": "mixed"}
-        case [{"kind": "choice"} as words, {"kind": "table"} as table] if not table.get("choices"):
-            return {**table, **words, "kind": "choice or table"}
-        case [{"kind": "whole"}, {"kind": "number"} as number] | [{"kind": "number"} as number, {"kind": "whole"}]:
+        case [{"kind": "choice"} as choice, {"kind": "number" | "integer"} as number]:
+            return {**number, **choice, "kind": "mixed"}
+        case [{"kind": "choice"} as choice, {"kind": "table"} as table] if not table.get("choices"):
+            return {**table, **choice, "kind": "choice or table"}
+        case [{"kind": "integer"}, {"kind": "number"} as number]:
+            return number
+        case [{"kind": "number"} as number, {"kind": "integer"}]:
             return number
     return {"kind": "json"}
 
 
-def _alone(about: Schema, defs: Schema) -> dict[str, Any]:
-    choices = about["enum"] if "enum" in about else [about["const"]] if "const" in about else []
-    if choices:
-        return {"kind": "choice", "choices": tuple(choices)}
-    match about.get("type"):
+def _shape(schema: Schema, defs: Schema) -> dict[str, Any]:
+    """Return kind, limits and choices of a field that allows only this schema."""
+    if "enum" in schema:
+        return {"kind": "choice", "choices": tuple(schema["enum"])}
+    if "const" in schema:
+        return {"kind": "choice", "choices": (schema["const"],)}
+    match schema.get("type"):
         case "boolean":
             return {"kind": "switch"}
         case "integer" | "number":
-            return {"kind": "whole" if about["type"] == "integer" else "number", **_limits(about)}
+            return {"kind": schema["type"], **_limits(schema)}
         case "string":
             return {"kind": "text"}
-        case "array" if isinstance(about.get("items"), dict):
-            return _list(about, _resolved(about["items"], defs), defs)
-        case "object" if isinstance(about.get("additionalProperties"), dict):
-            inner = _alone(_resolved(about["additionalProperties"], defs), defs)
-            if inner["kind"] in ("choice", "number", "whole"):
+        case "array" if isinstance(schema.get("items"), dict):
+            return _list_shape(schema, _resolved(schema["items"], defs), defs)
+        case "object" if isinstance(schema.get("additionalProperties"), dict):
+            inner = _shape(_resolved(schema["additionalProperties"], defs), defs)
+            if inner["kind"] in ("choice", "number", "integer"):
                 return {**inner, "kind": "table"}
     return {"kind": "json"}
 
 
-def _list(about: Schema, items: Schema, defs: Schema) -> dict[str, Any]:
+LIST_KINDS: Mapping[str, FieldKind] = {
+    "choice": "choices",
+    "text": "texts",
+    "number": "numbers",
+    "integer": "numbers",
+}
+"""The kind of a list by the kind of its entries."""
+
+
+def _list_shape(schema: Schema, items: Schema, defs: Schema) -> dict[str, Any]:
+    max_items = schema.get("maxItems")
     tag = items.get("discriminator", {}).get("propertyName")
     if tag and "mapping" in items["discriminator"]:
-        kinds = _variants(items, tag, defs)
-        return {"kind": "cards", "tag": tag, "variants": kinds, "longest": about.get("maxItems")}
-    inner = _alone(items, defs)
-    kind = {"choice": "choices", "text": "texts", "number": "numbers", "whole": "numbers"}.get(inner["kind"], "json")
-    return {**inner, "kind": kind, "longest": about.get("maxItems")}
+        variants = _variants(items, tag, defs)
+        return {"kind": "cards", "tag": tag, "variants": variants, "max_items": max_items}
+    inner = _shape(items, defs)
+    return {**inner, "kind": LIST_KINDS.get(inner["kind"], "json"), "max_items": max_items}
 
 
 def _variants(items: Schema, tag: str, defs: Schema) -> dict[str, tuple[FieldSpec, ...]]:
-    """The fields of each kind of card but the one that says the kind; kinds in the order they are declared."""
+    """Return the fields of each kind of card, without the field that says the kind.
+
+    Kinds come in the order in which they are declared; pydantic sorts its own mapping.
+    """
     mapping: dict[str, str] = items["discriminator"]["mapping"]
     declared: list[str] = []
     for branch in items.get("oneOf", []):
-        about = _resolved(branch, defs).get("properties", {}).get(tag, {})
-        declared += about.get("enum", [about.get("const")])
-    names = [*(name for name in declared if name in mapping), *(name for name in mapping if name not in declared)]
-    fields = {name: _fields(_resolved({"$ref": mapping[name]}, defs), defs) for name in names}
-    return {name: tuple(spec for spec in specs if spec.name != tag) for name, specs in fields.items()}
+        kinds = _resolved(branch, defs).get("properties", {}).get(tag, {})
+        declared += kinds.get("enum", [kinds.get("const")])
+    names = [name for name in declared if name in mapping]
+    names += [name for name in mapping if name not in declared]
+    variants = {}
+    for name in names:
+        specs = _fields(_resolved({"$ref": mapping[name]}, defs), defs)
+        variants[name] = tuple(spec for spec in specs if spec.name != tag)
+    return variants
 
 
-def _limits(about: Schema) -> dict[str, Any]:
-    """The nearest numbers that may be given; a limit that is itself too far is told by the validator."""
-    step = 1 if about["type"] == "integer" else 0
-    least, above = about.get("minimum"), about.get("exclusiveMinimum")
-    most, below = about.get("maximum"), about.get("exclusiveMaximum")
+def _limits(schema: Schema) -> dict[str, Any]:
+    """Return the limits that the help names.
+
+    For a decimal number they include an exclusive limit itself; the validator reports that value.
+    """
+    step = 1 if schema["type"] == "integer" else 0
+    minimum, above = schema.get("minimum"), schema.get("exclusiveMinimum")
+    maximum, below = schema.get("maximum"), schema.get("exclusiveMaximum")
     return {
-        "whole": about["type"] == "integer",
-        "least": least if above is None else above + step,
-        "most": most if below is None else below - step,
+        "integer": schema["type"] == "integer",
+        "minimum": minimum if above is None else above + step,
+        "maximum": maximum if below is None else below - step,
     }
 
 
-def _resolved(about: Schema, defs: Schema) -> Schema:
-    """The schema with what it refers to written in its place; what stands beside a reference has the last word."""
-    seen = 0
-    while "$ref" in about and seen < 20:
-        about = {**defs.get(about["$ref"].rpartition("/")[2], {}), **{k: v for k, v in about.items() if k != "$ref"}}
-        seen += 1
-    return about
+def _resolved(schema: Schema, defs: Schema) -> Schema:
+    """Return the schema with its reference replaced; entries beside a reference override it."""
+    for _ in range(LONGEST_REFERENCE_CHAIN):
+        if "$ref" not in schema:
+            break
+        target = defs.get(schema["$ref"].rpartition("/")[2], {})
+        beside = {name: value for name, value in schema.items() if name != "$ref"}
+        schema = {**target, **beside}
+    return schema
 
 
 def applies(spec: FieldSpec, params: Mapping[str, Any], specs: tuple[FieldSpec, ...]) -> bool:
-    """Whether the field is of use with the values the others have."""
+    """Return whether the field has an effect with the values of the other fields."""
     defaults = {other.name: other.default for other in specs}
-    return all(
-        _matches(as_plain(params.get(name, defaults.get(name))), patterns) for name, patterns in spec.hint.when.items()
-    )
+    for name, patterns in spec.hint.when.items():
+        value = params.get(name, defaults.get(name))
+        if not _matches(pattern_text(value), patterns):
+            return False
+    return True
 
 
 def _matches(text: str, patterns: tuple[str, ...]) -> bool:
-    wanted = [pattern for pattern in patterns if not pattern.startswith("!")]
-    refused = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
-    if any(fnmatchcase(text, pattern) for pattern in refused):
+    """Return whether any pattern matches, and none that begins with ``!``."""
+    allowed = [pattern for pattern in patterns if not pattern.startswith("!")]
+    excluded = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    if any(fnmatchcase(text, pattern) for pattern in excluded):
         return False
-    return not wanted or any(fnmatchcase(text, pattern) for pattern in wanted)
+    return not allowed or any(fnmatchcase(text, pattern) for pattern in allowed)
 
 
-def as_plain(value: Any) -> str:
-    """A value as the patterns of ``when`` see it."""
+def pattern_text(value: Any) -> str:
+    """Return a value as the patterns of ``when`` are compared with it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else str(value)

@@ -1,9 +1,9 @@
-"""What the settings of a deep forest amount to: those of its preset, and how many fits a layer takes.
+"""Say how much a deep forest trains: the settings of its preset, and the number of fits per layer.
 
-- ``preset_facts``  a preset's words, learners and settings, in the words of the node's parameters
-- ``learner_words`` a learner in a line
-- ``needs_folds``   whether the number of folds has an effect
-- ``amount``        "4 learners × 5 folds = 20 fits a layer, up to 10 layers"
+- ``preset_info``     a preset's title, description, learners and settings, named like parameters
+- ``learner_text``    a learner in one line
+- ``needs_folds``     whether the number of folds has an effect
+- ``fit_count_text``  "4 learners × 5 folds = 20 fits per layer, up to 10 layers"
 
 The learning library is imported when it is first needed: it takes a moment to load.
 """
@@ -15,77 +15,73 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ui.studio.forms.fields import FieldSpec, as_words, specs_of
+from ui.studio.forms.fields import FieldSpec, display_text, specs_of
 
-KINDS = {
+LEARNER_TITLES = {
     "random_forest": "Random forest",
     "completely_random_forest": "Completely random forest",
     "extra_trees": "Extra trees",
     "mart": "MART",
 }
-ABOUT = {
-    "default": "Three kinds of forests and, up to {most} classes, MART: what measures best all round.",
-    "gcforest": "The first deep forest: random and completely random forests of 500 trees, averaged.",
-    "mart_cascade": "Four MARTs of 50 trees a layer, grown by AUC, as at Ant Financial.",
-    "mart_cascade_tuned": "Four MARTs of 200 trees a layer, grown by AUC.",
-    "mddf": "Layers are weighed and added up so that the margins of all rows come near a target γ.",
-    "mddf_sf": "mdDF with four times the same random forest.",
-    "mddf_st": "mdDF in which a layer sees only what the layers before said, not the columns.",
-    "mddf_np": "mdDF in which a layer sees only the columns, not what the layers before said.",
-    "gcforest_cs": "Rows it is sure of leave early; later layers learn from fewer rows, with more trees.",
-}
-Learners = tuple[dict[str, Any], ...]
+LearnerParams = tuple[dict[str, Any], ...]
 
 
 @dataclass(frozen=True)
-class PresetFacts:
-    """A preset as the form tells it."""
+class PresetInfo:
+    """Describe a preset as the form shows it."""
 
     title: str
-    about: str
+    description: str
     settings: Mapping[str, Any]
-    learners: Learners
-    of_many_classes: Learners
-    """Its learners with more than ``most_classes`` classes; the same for most presets."""
-    most_classes: int
+    learners: LearnerParams
+    learners_of_many_classes: LearnerParams
+    """Its learners with more than ``max_classes`` classes; the same for most presets."""
+    max_classes: int
 
 
 def preset_titles() -> dict[str, str]:
-    """Titles of the presets by name."""
+    """Return the titles of the presets by name."""
     from deepforest.presets import PRESETS
 
     return {name: preset.title for name, preset in PRESETS.items()}
 
 
 @lru_cache(maxsize=32)
-def preset_facts(name: str) -> PresetFacts | None:
-    """What is known of a preset, ``None`` if there is none of that name."""
+def preset_info(name: str) -> PresetInfo | None:
+    """Return what the form shows of a preset, ``None`` for an unknown name."""
     from deepforest.cascade import DEFAULT, DEFAULT_OF_MANY_CLASSES, MART_CLASSES
     from deepforest.presets import PRESETS, preset
 
     if name not in PRESETS:
         return None
     settings = preset(name).get_params(deep=False)
-    wanted = settings.pop("learners")
-    return PresetFacts(
+    learners = settings.pop("learners")
+    many = learners
+    if learners is None:
+        learners, many = DEFAULT, DEFAULT_OF_MANY_CLASSES
+    return PresetInfo(
         PRESETS[name].title,
-        ABOUT.get(name, "").format(most=MART_CLASSES),
+        PRESETS[name].description,
         settings,
-        tuple(_as_params(one) for one in (DEFAULT if wanted is None else wanted)),
-        tuple(_as_params(one) for one in (DEFAULT_OF_MANY_CLASSES if wanted is None else wanted)),
+        tuple(_as_params(each) for each in learners),
+        tuple(_as_params(each) for each in many),
         MART_CLASSES,
     )
 
 
-def _as_params(wanted: Any) -> dict[str, Any]:
-    """A learner of the library in the words of the node's parameters, defaults left out."""
+def _as_params(learner: Any) -> dict[str, Any]:
+    """Return a learner of the library as parameters of the node, without the defaults."""
     from deepforest.learners import make_learner
 
-    about = make_learner(wanted).about()
-    if about.get("max_features", "") is None:
-        about["max_features"] = "all"
-    defaults = {spec.name: spec.default for spec in _learner_specs()[about["kind"]]}
-    return {name: one for name, one in about.items() if name == "kind" or (name in defaults and one != defaults[name])}
+    settings = make_learner(learner).about()
+    if settings.get("max_features", "") is None:
+        settings["max_features"] = "all"
+    defaults = {spec.name: spec.default for spec in _learner_specs()[settings["kind"]]}
+    params = {}
+    for name, value in settings.items():
+        if name == "kind" or (name in defaults and value != defaults[name]):
+            params[name] = value
+    return params
 
 
 def _learner_specs() -> Mapping[str, tuple[FieldSpec, ...]]:
@@ -94,28 +90,30 @@ def _learner_specs() -> Mapping[str, tuple[FieldSpec, ...]]:
     return next(spec.variants for spec in specs_of(Params) if spec.name == "learners")
 
 
-def learner_words(learner: Mapping[str, Any]) -> str:
-    """``2 × Random forest, 500 trees``."""
+def learner_text(learner: Mapping[str, Any]) -> str:
+    """Return ``2 × Random forest, 500 trees``, with other settings that are not the defaults."""
     specs = {spec.name: spec for spec in _learner_specs()[learner["kind"]]}
     trees = learner.get("trees", specs["trees"].default)
-    others = [
-        f"{specs[name].title.lower()} {as_words(value)}"
-        for name, value in learner.items()
-        if name not in ("kind", "count", "trees")
-    ]
-    return ", ".join([f"{learner.get('count', 1)} × {KINDS[learner['kind']]}", f"{trees} trees", *others])
+    parts = [f"{learner.get('count', 1)} × {LEARNER_TITLES[learner['kind']]}", f"{trees} trees"]
+    for name, value in learner.items():
+        if name not in ("kind", "count", "trees"):
+            parts.append(f"{specs[name].title.lower()} {display_text(value)}")
+    return ", ".join(parts)
 
 
 # How many fits
 
 
 def needs_folds(params: Mapping[str, Any]) -> bool:
-    """Whether any learner is fitted once a fold; some have no bags that rows could be out of."""
+    """Return whether any learner is fitted once per fold.
+
+    With out-of-bag class vectors these are the learners without bags, such as MART.
+    """
     if params.get("class_vectors") != "oob":
         return True
-    facts = preset_facts(str(params.get("preset", "default")))
-    learners = params.get("learners") or (facts.learners if facts else ())
-    return any(not _has_bags(one.get("kind")) for one in learners if isinstance(one, dict))
+    info = preset_info(str(params.get("preset", "default")))
+    learners = params.get("learners") or (info.learners if info else ())
+    return any(not _has_bags(each.get("kind")) for each in learners if isinstance(each, dict))
 
 
 def _has_bags(kind: Any) -> bool:
@@ -124,41 +122,50 @@ def _has_bags(kind: Any) -> bool:
     return isinstance(kind, str) and kind in LEARNERS and LEARNERS[kind].out_of_bag
 
 
-def amount(params: Mapping[str, Any]) -> str | None:
-    """Learners, folds and layers in a sentence; ``None`` while a setting it depends on is wrong."""
-    facts = preset_facts(str(params.get("preset", "default")))
-    if facts is None:
+def fit_count_text(params: Mapping[str, Any]) -> str | None:
+    """Return learners, folds and layers in one line.
+
+    ``None`` while a setting that it depends on is wrong.
+    """
+    info = preset_info(str(params.get("preset", "default")))
+    if info is None:
         return None
-    folds, layers = (_whole(_set(params, facts, name)) for name in ("folds", "max_layers"))
-    vectors = _set(params, facts, "class_vectors")
-    given = params.get("learners") or facts.learners
-    counts = _counts(given)
+    folds = _positive_integer(_setting(params, info, "folds"))
+    layers = _positive_integer(_setting(params, info, "max_layers"))
+    vectors = _setting(params, info, "class_vectors")
+    counts = _learner_counts(params.get("learners") or info.learners)
     if folds is None or layers is None or vectors not in ("folds", "oob") or counts is None:
         return None
-    sum_line, fits = _sum(counts, vectors == "oob", folds)
+    text, fits = _fits_per_layer(counts, vectors == "oob", folds)
     if not params.get("learners"):
-        of_many = _sum(_counts(facts.of_many_classes) or counts, vectors == "oob", folds)[1]
-        if of_many != fits:
-            sum_line += f" with up to {facts.most_classes} classes, {of_many} with more"
-    return f"{sum_line}, up to {_many(layers, 'layer')}"
+        many_counts = _learner_counts(info.learners_of_many_classes) or counts
+        _, many_fits = _fits_per_layer(many_counts, vectors == "oob", folds)
+        if many_fits != fits:
+            text += f" with up to {info.max_classes} classes, {many_fits} with more"
+    return f"{text}, up to {_count(layers, 'layer')}"
 
 
-def _set(params: Mapping[str, Any], facts: PresetFacts, name: str) -> Any:
+def _setting(params: Mapping[str, Any], info: PresetInfo, name: str) -> Any:
+    """Return a parameter, that of the preset if it is not set."""
     value = params.get(name)
-    return facts.settings[name] if value is None else value
+    return info.settings[name] if value is None else value
 
 
-def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+def _positive_integer(value: Any) -> int | None:
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_integer and value > 0 else None
 
 
-def _counts(learners: Any) -> tuple[int, int] | None:
-    """How many learners have bags and how many have not; ``None`` if that cannot be told."""
+def _learner_counts(learners: Any) -> tuple[int, int] | None:
+    """Return how many learners have bags and how many do not; ``None`` if an entry is wrong."""
+    if not isinstance(learners, list | tuple):
+        return None
     with_bags = without = 0
-    for one in learners if isinstance(learners, list | tuple) else [None]:
-        kind = one.get("kind") if isinstance(one, dict) else None
-        known = isinstance(kind, str) and kind in KINDS
-        count = _whole(one.get("count", 1)) if isinstance(one, dict) and known else None
+    for learner in learners:
+        kind = learner.get("kind") if isinstance(learner, dict) else None
+        if not isinstance(kind, str) or kind not in LEARNER_TITLES:
+            return None
+        count = _positive_integer(learner.get("count", 1))
         if count is None:
             return None
         if _has_bags(kind):
@@ -168,21 +175,27 @@ def _counts(learners: Any) -> tuple[int, int] | None:
     return with_bags, without
 
 
-def _sum(counts: tuple[int, int], out_of_bag: bool, folds: int) -> tuple[str, int]:
-    """The sum in words, and what it comes to."""
+def _fits_per_layer(counts: tuple[int, int], out_of_bag: bool, folds: int) -> tuple[str, int]:
+    """Return the product or sum as text, and its result.
+
+    Out of bag, a learner with bags is fitted once; every other learner is fitted once per fold.
+    """
     with_bags, without = counts
     total = with_bags + without
+    fold_text = _count(folds, "fold")
     if not out_of_bag:
-        fits, terms = total * folds, f"{_many(total, 'learner')} × {_many(folds, 'fold')}"
+        fits, terms = total * folds, f"{_count(total, 'learner')} × {fold_text}"
     elif not without:
-        fits, terms = total, f"{_many(total, 'learner')} out of bag"
+        fits, terms = total, f"{_count(total, 'learner')} out of bag"
     elif not with_bags:
-        fits, terms = total * folds, f"{_many(total, 'learner')} × {_many(folds, 'fold')} (MART has no bags)"
+        fits = total * folds
+        terms = f"{_count(total, 'learner')} × {fold_text} (MART has no bags)"
     else:
         fits = with_bags + without * folds
-        terms = f"{_many(with_bags, 'learner')} out of bag + {_many(without, 'learner')} × {_many(folds, 'fold')}"
-    return f"{terms} = {_many(fits, 'fit')} a layer", fits
+        once, per_fold = _count(with_bags, "learner"), _count(without, "learner")
+        terms = f"{once} out of bag + {per_fold} × {fold_text}"
+    return f"{terms} = {_count(fits, 'fit')} per layer", fits
 
 
-def _many(number: int, word: str) -> str:
+def _count(number: int, word: str) -> str:
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"

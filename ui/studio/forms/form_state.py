@@ -1,9 +1,11 @@
-"""One form being drawn: keys of its widgets, problems of its fields, and the way of an edit to the document.
+"""Hold the state of one form while it is drawn: widget keys, problems, and how edits are made.
 
 - ``Form``   what every widget of a form uses
+- ``show_problem``, ``heading``, ``help_of``, ``choice_label``  small parts of a form
 
-Callbacks of widgets may come from different runs of the page, since a run can be interrupted. What they share is
-therefore kept in the session: each edit starts from the last one, and none undoes another.
+Streamlit may interrupt a run of the page and start the next one, so callbacks of widgets may come
+from different runs. What they share is therefore saved in the session: each edit starts from the
+result of the last one, and no edit undoes another.
 """
 
 from __future__ import annotations
@@ -15,53 +17,58 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
+from engine.errors import Problem
 from engine.node_types import Columns
-from engine.problems import Problem
 from engine.text import shown
-from ui.studio.forms.fields import FieldSpec, as_plain
-from ui.studio.forms.values import MISSING, Place, at, put
+from ui.studio.forms.fields import FieldSpec, pattern_text
+from ui.studio.forms.values import MISSING, ParamPath, value_at, with_value
 from ui.studio.markdown import plain
 
-_KEPT = "ui.studio.forms"
-_MOST_KEPT = 8
+_SESSION_KEY = "ui.studio.forms"
+_MAX_SAVED_FORMS = 8
 
 ParamsEdit = Callable[[dict[str, Any]], dict[str, Any]]
 """A node's parameters → the parameters after an edit."""
+Convert = Callable[[Any], Any]
+"""A document's value → a widget's value (``show``), or back (``read``)."""
 
 
 @dataclass
-class _Kept:
-    """What outlives a run of the page."""
+class _SessionState:
+    """Hold the state of a form that outlives a run of the page."""
 
     params: dict[str, Any] = field(default_factory=dict)
+    """The parameters after the last edit."""
     seen: dict[str, Any] = field(default_factory=dict)
     """The document's value when each widget was last drawn."""
-    turns: dict[str, int] = field(default_factory=dict)
-    """How often a widget was replaced, since the document had come to another value."""
+    replaced: dict[str, int] = field(default_factory=dict)
+    """How often a widget was replaced because the document had got another value."""
     opened: set[str] = field(default_factory=set)
-    beyond: dict[str, list[Any]] = field(default_factory=dict)
-    """What each list has offered beyond its options: a list that changes is drawn anew, under someone's hands."""
+    """The folded parts that were opened once."""
+    extra_options: dict[str, list[Any]] = field(default_factory=dict)
+    """What each list has offered besides its options. A list whose options change is drawn again,
+    and closes while the user works with it; so nothing is ever removed."""
 
-    def current(self, base: str) -> str:
-        """The key of the widget that now stands at a place."""
-        turn = self.turns.get(base, 0)
-        return f"{base}~{turn}" if turn else base
+    def widget_key(self, base: str) -> str:
+        """Return the key of the widget that is now drawn for a field."""
+        number = self.replaced.get(base, 0)
+        return f"{base}~{number}" if number else base
 
 
 class Bound(NamedTuple):
-    """What a widget begins with, and its key and callback.
+    """What connects a widget with a field: its first value, and its key and callback.
 
-    The value is given to each drawing, not set in the session: a drawing may be cut short by the next, and the browser
-    would then show something else and report it as the user's choice.
+    The value is passed to each drawing, not set in the session: the next run may interrupt a
+    drawing, and the browser would then show another value and report it as the user's choice.
     """
 
-    start: Any
-    wiring: dict[str, Any]
+    initial: Any
+    kwargs: dict[str, Any]
 
 
 @dataclass
 class Form:
-    """What the widgets of a form use; every change of a value ends in ``revise``."""
+    """Give the widgets of a form what they need; every change of a value ends in ``revise``."""
 
     key: str
     params: Mapping[str, Any]
@@ -73,134 +80,137 @@ class Form:
     """What an empty field means, by its name, where that is not its default."""
 
     def __post_init__(self) -> None:
-        forms: dict[str, _Kept] = st.session_state.setdefault(_KEPT, {})
-        self._kept = forms.pop(self.key, _Kept())
-        forms[self.key] = self._kept
-        for old in list(forms)[:-_MOST_KEPT]:
+        forms: dict[str, _SessionState] = st.session_state.setdefault(_SESSION_KEY, {})
+        self._state = forms.pop(self.key, _SessionState())
+        forms[self.key] = self._state
+        for old in list(forms)[:-_MAX_SAVED_FORMS]:
             del forms[old]
-        self._kept.params = dict(self.params)
+        self._state.params = dict(self.params)
 
     # Values
 
-    def value(self, place: Place) -> Any:
-        """What the document has there."""
-        return at(self.params, place)
+    def value(self, path: ParamPath) -> Any:
+        """Return the document's value at a path, ``MISSING`` if there is none."""
+        return value_at(self.params, path)
 
     def revise(self, edit: ParamsEdit, change: Callable[[ParamsEdit], None] | None = None) -> None:
-        """Have the document's parameters changed by ``edit``, whatever they are by then; ``change`` may be another."""
-        after = edit(self._kept.params)
-        if after != self._kept.params:
-            self._kept.params = after
+        """Pass an edit to ``change`` unless it has no effect.
+
+        The edit is a function, since the parameters may be others when it is made.
+        """
+        after = edit(self._state.params)
+        if after != self._state.params:
+            self._state.params = after
             (change or self.change)(edit)
 
     # Widgets
 
     def widget(
         self,
-        place: Place,
-        show: Callable[[Any], Any],
-        read: Callable[[Any], Any],
+        path: ParamPath,
+        show: Convert,
+        read: Convert,
         suffix: str = "",
         edit: Callable[[Any], ParamsEdit] | None = None,
     ) -> Bound:
-        """What a widget for a place needs; it starts with what ``show`` makes of the document's value.
+        """Return what a widget for a path needs.
 
-        A choice becomes an edit by ``edit``; without, it is put in the place as ``read`` understands it. When the
-        document has come to another value than the widget stands for, a new widget takes its place.
+        It begins with ``show`` of the document's value. A choice becomes an edit by ``edit``;
+        without it, ``read`` of the choice is written at the path. When the document gets a value
+        that the widget does not show, a new widget with another key replaces it: a widget in the
+        browser keeps its own value, whatever it is given.
         """
-        base = f"{self.key}.{'.'.join(map(str, place))}{suffix}"
-        value, kept = self.value(place), self._kept
-        held = st.session_state.get(kept.current(base), MISSING)
-        moved = base in kept.seen and not _same(kept.seen[base], value)
-        if moved and not (held is not MISSING and (_same(show(value), held) or _same(read(held), value))):
-            kept.turns[base] = kept.turns.get(base, 0) + 1
-        kept.seen[base] = value
-        key = kept.current(base)
-        edit = edit or (lambda chosen: partial(put, place=place, value=read(chosen)))
-        wiring = {"key": key, "on_change": self._on_change, "args": (place, base, key, show, edit)}
-        return Bound(show(value), wiring)
+        base = f"{self.key}.{'.'.join(map(str, path))}{suffix}"
+        value, state = self.value(path), self._state
+        if base in state.seen and not _same(state.seen[base], value):
+            displayed = st.session_state.get(state.widget_key(base), MISSING)
+            if displayed is MISSING or not _stands_for(displayed, value, show, read):
+                state.replaced[base] = state.replaced.get(base, 0) + 1
+        state.seen[base] = value
+        key = state.widget_key(base)
+        edit = edit or (lambda chosen: partial(with_value, path=path, value=read(chosen)))
+        callback = {"on_change": self._on_change, "args": (path, base, key, show, edit)}
+        return Bound(show(value), {"key": key, **callback})
 
     def _on_change(
-        self, place: Place, base: str, key: str, show: Callable[[Any], Any], edit: Callable[[Any], ParamsEdit]
+        self,
+        path: ParamPath,
+        base: str,
+        key: str,
+        show: Convert,
+        edit: Callable[[Any], ParamsEdit],
     ) -> None:
-        """Take a choice; not from a widget whose place another has taken, nor what the document has already.
+        """Make the edit that a widget reports.
 
-        A browser tells of both: of what it has yet to remove, and of what it has just drawn.
+        A browser also reports widgets that were replaced and values that it was just given. Both
+        are ignored.
         """
         chosen = st.session_state[key]
-        if key == self._kept.current(base) and not _same(_shown(show, at(self._kept.params, place)), chosen):
+        if key != self._state.widget_key(base):
+            return
+        if not _same(_shown(show, value_at(self._state.params, path)), chosen):
             self.revise(edit(chosen))
 
     def offered(self, bound: Bound, options: Iterable[Any], *chosen: Any) -> list[Any]:
-        """The options, and all that was ever chosen beyond them in this widget."""
-        beyond = self._kept.beyond.setdefault(bound.wiring["key"], [])
-        beyond += [one for one in chosen if one not in beyond]
-        return list(dict.fromkeys([*options, *beyond]))
+        """Return the options, and everything that was ever chosen besides them in this widget."""
+        extra = self._state.extra_options.setdefault(bound.kwargs["key"], [])
+        extra += [each for each in chosen if each not in extra]
+        return list(dict.fromkeys([*options, *extra]))
 
     def button(self, label: str, name: str, edit: ParamsEdit, **looks: Any) -> None:
-        """A button that revises the parameters."""
+        """Draw a button that revises the parameters."""
         st.button(label, key=f"{self.key}.{name}", on_click=self.revise, args=(edit,), **looks)
 
     def stays_open(self, part: str, needed: bool) -> bool:
-        """Whether a folded part is open: once it had to be, it does not close under someone's hands."""
+        """Return whether a folded part is open.
+
+        Once it was needed it stays open, so that it does not close while the user works in it.
+        """
         if needed:
-            self._kept.opened.add(part)
-        return part in self._kept.opened
+            self._state.opened.add(part)
+        return part in self._state.opened
 
     # Problems
 
-    def problems_at(self, place: Place) -> list[Problem]:
-        """Those of a place and of what is inside it."""
-        name = ".".join(map(str, place))
-        return [one for one in self.problems if one.field == name or (one.field or "").startswith(f"{name}.")]
+    def problems_at(self, path: ParamPath) -> list[Problem]:
+        """Return the problems of the value at a path and of everything inside it."""
+        name = ".".join(map(str, path))
+        return [problem for problem in self.problems if _is_in(problem.field or "", name)]
 
-    def tell_problems(self, place: Place, inside: bool = True) -> None:
-        """Say what is wrong at a place; with ``inside`` False, only with the whole of it."""
-        name = ".".join(map(str, place))
-        tell(problem for problem in self.problems_at(place) if inside or problem.field == name)
+    def show_problems(self, path: ParamPath, inside: bool = True) -> None:
+        """Show the problems at a path; with ``inside`` False, not those of the values inside it."""
+        name = ".".join(map(str, path))
+        for problem in self.problems_at(path):
+            if inside or problem.field == name:
+                show_problem(problem)
 
-    def tell_others(self, place: Place, drawn: Iterable[str]) -> None:
-        """Say what is wrong inside a place but outside the fields that are drawn there."""
-        start = ".".join(map(str, place))
-        known = [f"{start}.{name}" if start else name for name in drawn]
-        for problem in self.problems_at(place) if place else self.problems:
+    def show_other_problems(self, path: ParamPath, drawn: Iterable[str]) -> None:
+        """Show the problems at a path that do not belong to one of the fields drawn there."""
+        start = ".".join(map(str, path))
+        drawn_names = [f"{start}.{name}" if start else name for name in drawn]
+        for problem in self.problems_at(path) if path else self.problems:
             name = problem.field or ""
-            if name != start and any(name == one or name.startswith(f"{one}.") for one in known):
+            if name != start and any(_is_in(name, other) for other in drawn_names):
                 continue
-            tell([problem], name=name.removeprefix(f"{start}.") if place and name != start else name)
+            relative = name.removeprefix(f"{start}.") if path and name != start else name
+            show_problem(problem, name=relative)
 
 
-def tell(problems: Iterable[Problem], name: str = "") -> None:
-    """Problems in small red letters; ``name`` is what they are about, where they do not stand beside it."""
-    for problem in problems:
-        message = f"{problem.field_word} {shown(name)}: {problem.message}" if name else problem.message
-        st.markdown(f":small[:red[:material/error: {plain(message[:1].upper() + message[1:])}]]")
+def _is_in(name: str, outer: str) -> bool:
+    """Return whether a dotted name is ``outer`` or inside it."""
+    return name == outer or name.startswith(f"{outer}.")
 
 
-def heading(title: str, help: str | None = None) -> None:
-    """What stands over several widgets."""
-    st.markdown(f":small[**{plain(title)}**]", help=help)
+def _stands_for(displayed: Any, value: Any, show: Convert, read: Convert) -> bool:
+    """Return whether what a widget displays already means the value."""
+    return _same(show(value), displayed) or _same(read(displayed), value)
 
 
-def help_of(spec: FieldSpec) -> str | None:
-    """Description, limits and default, as a tooltip reads it."""
-    limits = f"From {spec.least:,} to {spec.most:,}." if spec.whole and _both(spec.least, spec.most) else ""
-    default = f"Default: {spec.default_text}." if spec.default_text and spec.kind != "cards" else ""
-    return plain(" ".join(part for part in (spec.help, limits, default) if part)) or None
+def _shown(show: Convert, value: Any) -> Any:
+    """Return what a widget shows of a value; ``MISSING`` if it cannot show it.
 
-
-def _both(least: float | None, most: float | None) -> bool:
-    """Whether both limits are there, and near enough to mean something."""
-    return least is not None and most is not None and most <= 1_000_000
-
-
-def choice_words(choice: Any) -> str:
-    """A choice as a list shows it."""
-    return as_plain(choice).replace("_", " ") or "(empty)"
-
-
-def _shown(show: Callable[[Any], Any], value: Any) -> Any:
-    """What a widget would show of a value; nothing, if another tab has put there what it cannot show."""
+    Another tab may have written such a value since the widget was drawn.
+    """
     try:
         return show(value)
     except (TypeError, ValueError):
@@ -208,4 +218,50 @@ def _shown(show: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
+    # In Python 1 == True, but in a document they are different values.
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+# Small parts
+
+
+def show_problem(problem: Problem, name: str = "") -> None:
+    """Draw a problem in small red letters.
+
+    ``name`` says what it is about, for a problem that is not shown beside its field.
+    """
+    message = problem.message
+    if name:
+        message = f"{problem.field_word} {shown(name)}: {message}"
+    message = message[:1].upper() + message[1:]
+    st.markdown(f":small[:red[:material/error: {plain(message)}]]")
+
+
+def heading(title: str, help: str | None = None) -> None:
+    """Draw the title of several widgets."""
+    st.markdown(f":small[**{plain(title)}**]", help=help)
+
+
+LARGEST_HELPFUL_LIMIT = 1_000_000
+"""A greater limit only says that any number will do, so that the help does not name it."""
+
+
+def help_of(spec: FieldSpec) -> str | None:
+    """Return description, limits and default of a field for its tooltip."""
+    sentences = [spec.help, _limits_text(spec)]
+    if spec.default_text and spec.kind != "cards":
+        sentences.append(f"Default: {spec.default_text}.")
+    return plain(" ".join(filter(None, sentences))) or None
+
+
+def _limits_text(spec: FieldSpec) -> str:
+    if not spec.integer or spec.minimum is None or spec.maximum is None:
+        return ""
+    if spec.maximum > LARGEST_HELPFUL_LIMIT:
+        return ""
+    return f"From {spec.minimum:,} to {spec.maximum:,}."
+
+
+def choice_label(choice: Any) -> str:
+    """Return the text of a choice in a list."""
+    return pattern_text(choice).replace("_", " ") or "(empty)"

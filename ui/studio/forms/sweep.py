@@ -1,13 +1,13 @@
-"""The folded part of a node's form in which values are given to be tried, each combination in a branch of its own.
+"""Draw the folded part of a node's form that holds values to try, each in its own branch.
 
-- ``sweep_form``   draws it; ``can_sweep`` says for which nodes there is one
-- ``SweepEdit``    what it gives for each edit: from sweep to sweep
-- ``in_sweep``     whether a problem is one of the sweep
-- ``as_values``, ``values_text``  values as one types them: ``0.6, 0.8``, or at random ``3 to 12``
-- ``offered_settings``  what can be swept, in the words of the form
-- ``summary``      what a sweep amounts to, in a line
+- ``sweep_form``   draws it; ``can_sweep`` says which nodes have it
+- ``SweepEdit``    what it reports for each edit: a function from sweep to sweep
+- ``in_sweep``     whether a problem belongs to the sweep
+- ``as_values``, ``values_text``  values as a user types them: ``0.6, 0.8``, or ``3 to 12``
+- ``offered_settings``  the parameters that can be swept, by their titles in the form
+- ``summary``      the number of branches and where it comes from, in one line
 
-The widgets work on the sweep as plain data, the way those of a form work on parameters.
+The widgets work on the sweep as plain data, as those of a form work on parameters.
 """
 
 from __future__ import annotations
@@ -23,79 +23,98 @@ from typing import Any
 import streamlit as st
 from pydantic import JsonValue
 
-from engine.node_types import NodeType
-from engine.params import Types
-from engine.pipeline import MAX_BRANCHES, Node, Range, Sweep, changed
-from engine.problems import InvalidPipeline, Problem
+from engine.errors import InvalidPipeline, Problem
+from engine.node_types import NodeType, NodeTypes
+from engine.pipeline import MAX_BRANCHES, Node, Range, Sweep
+from engine.pipeline_file import with_values
 from engine.sweeps import choices_of, combinations, param_label
 from ui.studio.forms.fields import FieldSpec, applies, specs_of
-from ui.studio.forms.fit_count import KINDS, preset_facts
-from ui.studio.forms.form_state import Form, ParamsEdit, choice_words
-from ui.studio.forms.values import MISSING, Place, at, from_text, json_or_text, number_or_text, put
+from ui.studio.forms.fit_count import LEARNER_TITLES, preset_info
+from ui.studio.forms.form_state import Form, ParamsEdit, choice_label
+from ui.studio.forms.values import (
+    MISSING,
+    ParamPath,
+    from_text,
+    json_or_text,
+    number_or_text,
+    value_at,
+    with_value,
+)
 from ui.studio.markdown import plain
 
 SweepEdit = Callable[[Sweep | None], Sweep | None]
 """A node's sweep → the sweep after an edit."""
 
 Change = Callable[[SweepEdit, ParamsEdit | None], None]
-"""Takes an edit of the sweep, and one of the parameters that has to be made with it."""
+"""Makes an edit of the sweep, with an edit of the parameters that belongs to it."""
 
 TITLE = "Sweep"
 GRID, RANDOM = "grid", "random"
-MODES = {GRID: "All combinations", RANDOM: "Some at random"}
+MODES = {GRID: "All combinations", RANDOM: "Random combinations"}
+NO_EVALUATION = "Add an Evaluate node after it, and a leaderboard will compare the branches."
 NONE = "none"
 """How an empty value (null) is typed."""
+LIST_HELP = "Values, separated by commas."
+RANGE_HELP = "A range: 3 to 12. Add “log” to try small values as often as large ones."
 
+KINDS_TYPED_AS_JSON = ("texts", "numbers", "choices", "cards", "table", "json")
 _RANGE = re.compile(r"(\S+)\s+to\s+(\S+)(\s+log)?", re.IGNORECASE)
 
 
 def sweep_form(
     name: str,
     node: Node,
-    catalogue: Types,
+    catalogue: NodeTypes,
     *,
     problems: Sequence[Problem],
     has_evaluation: bool,
     key: str,
     change: Change,
 ) -> None:
-    """Draw the sweep of a node; each edit is given to ``change``, to be made upon the sweep there is by then.
+    """Draw the sweep of a node; pass each edit to ``change``.
 
-    ``has_evaluation`` says whether an evaluation lies below it, so that the branches can be compared.
+    An edit is a function of the sweep, which may be another when it is made. ``has_evaluation``
+    says whether an evaluation follows the node, so that its branches can be compared.
     """
     form = Form(
         f"{key}/sweep",
-        as_plain(node.sweep),
-        [_moved(problem) for problem in problems],
+        sweep_data(node.sweep),
+        [_relative_to_sweep(problem) for problem in problems],
         lambda edit: change(_on_sweep(edit), None),
     )
-    with st.expander(TITLE, expanded=form.stays_open(TITLE, node.sweep is not None), key=f"{key}/sweep-part"):
+    is_open = form.stays_open(TITLE, node.sweep is not None)
+    with st.expander(TITLE, expanded=is_open, key=f"{key}/sweep-part"):
         specs = specs_of(catalogue[node.type].params)
         if node.sweep is None:
-            st.caption("Try several values of a setting: each runs in a branch of its own, beside the others.")
+            st.caption("Try several values of a setting. Each value runs in its own branch.")
         else:
             _draw(form, node, specs)
-            if said := summary(name, node, catalogue):
-                st.caption(plain(said))
+            if text := summary(name, node, catalogue):
+                st.caption(plain(text))
             if not has_evaluation:
-                st.caption("Put an Evaluate node below it, and a leaderboard will compare the branches.")
+                st.caption(NO_EVALUATION)
         _add(form, node, specs, change)
         if node.sweep is not None:
-            form.button("Remove the sweep", "clear", lambda sweep: {}, icon=":material/close:", type="tertiary")
+            icon = ":material/close:"
+            form.button("Remove the sweep", "clear", lambda sweep: {}, icon=icon, type="tertiary")
 
 
 def can_sweep(node: Node, node_type: NodeType) -> bool:
-    """Whether the node can have branches: not if it runs for its effect, or has no settings. One there is, is shown."""
+    """Return whether the node has a sweep or can have one.
+
+    A node that runs for its effect, such as Save model, or that has no settings cannot.
+    """
     return node.sweep is not None or (node_type.cacheable and bool(specs_of(node_type.params)))
 
 
 def in_sweep(problem: Problem) -> bool:
-    """Whether the problem belongs to the sweep of its node rather than to a setting."""
-    return problem.field is not None and (problem.field == "sweep" or problem.field.startswith("sweep."))
+    """Return whether the problem belongs to the sweep of its node and not to a setting."""
+    field = problem.field or ""
+    return field == "sweep" or field.startswith("sweep.")
 
 
-def _moved(problem: Problem) -> Problem:
-    """The problem at its place inside the sweep."""
+def _relative_to_sweep(problem: Problem) -> Problem:
+    """Return the problem with its path inside the sweep."""
     field = (problem.field or "").removeprefix("sweep").removeprefix(".")
     return type(problem)(problem.message, node=problem.node, field=field or None)
 
@@ -103,34 +122,45 @@ def _moved(problem: Problem) -> Problem:
 # From the document and back
 
 
-def as_plain(sweep: Sweep | None) -> dict[str, Any]:
-    """The sweep as plain data, empty if there is none."""
-    return sweep.model_dump(mode="json", by_alias=True, exclude_defaults=True) if sweep else {}
+def sweep_data(sweep: Sweep | None) -> dict[str, Any]:
+    """Return the sweep as plain data, empty if there is none."""
+    if sweep is None:
+        return {}
+    return sweep.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
 def as_sweep(data: Mapping[str, Any]) -> Sweep | None:
-    """The sweep that plain data means; none if it names no parameter. Raises the ``Problem`` if it is no sweep."""
+    """Return the sweep from plain data, ``None`` if it names no parameter.
+
+    Raise ``Problem`` if the data is not a valid sweep.
+    """
     if not data.get(GRID) and not data.get(RANDOM):
         return None
-    return changed(Sweep(), ("nodes", "", "sweep"), **data)
+    return with_values(Sweep(), ("nodes", "", "sweep"), **data)
 
 
 def _on_sweep(edit: ParamsEdit) -> SweepEdit:
-    """An edit of plain data as one of a sweep."""
-    return lambda sweep: as_sweep(edit(as_plain(sweep)))
+    """Return an edit of plain data as an edit of a sweep."""
+    return lambda sweep: as_sweep(edit(sweep_data(sweep)))
 
 
 def mode_of(data: Mapping[str, Any]) -> str:
-    """Whether all combinations are tried, or some at random."""
+    """Return ``grid`` (all combinations are tried) or ``random`` (some of them)."""
     return RANDOM if data.get(RANDOM) else GRID
 
 
-def in_mode(data: Mapping[str, Any], mode: str) -> dict[str, Any]:
-    """The same values to be tried in the other way; a range has its two ends in a grid."""
+def with_mode(data: Mapping[str, Any], mode: str) -> dict[str, Any]:
+    """Return the sweep with the same values in another mode.
+
+    A range becomes its two ends in a grid, which has only lists.
+    """
     choices = data.get(mode_of(data), {})
     if mode == RANDOM:
         return {RANDOM: choices}
-    lists = {name: [each["from"], each["to"]] if isinstance(each, dict) else each for name, each in choices.items()}
+    lists = {}
+    for name, values in choices.items():
+        is_range = isinstance(values, dict)
+        lists[name] = [values["from"], values["to"]] if is_range else values
     return {GRID: lists}
 
 
@@ -138,91 +168,128 @@ def in_mode(data: Mapping[str, Any], mode: str) -> dict[str, Any]:
 
 
 def _draw(form: Form, node: Node, specs: tuple[FieldSpec, ...]) -> None:
+    """Draw the swept parameters, the mode, and for random trials their number and seed."""
     mode = mode_of(form.params)
-    form.tell_others((), [f"{part}.{name}" for part in MODES for name in form.params.get(part, {})])
+    drawn = [f"{part}.{name}" for part in MODES for name in form.params.get(part, {})]
+    form.show_other_problems((), drawn)
     for name in form.params.get(mode, {}):
         _param(form, spec_at(specs, node.params, name), (mode, name))
-    bound = form.widget((), mode_of, str, ".mode", edit=lambda chosen: partial(in_mode, mode=chosen or GRID))
+
+    def edit(chosen: str | None) -> ParamsEdit:
+        return partial(with_mode, mode=chosen or GRID)
+
+    bound = form.widget((), mode_of, str, ".mode", edit=edit)
     st.radio(
-        "Try", list(MODES), index=list(MODES).index(bound.start), format_func=MODES.__getitem__, horizontal=True,
-        label_visibility="collapsed", **bound.wiring,
-    )  # fmt: skip
+        "Try",
+        list(MODES),
+        index=list(MODES).index(bound.initial),
+        format_func=MODES.__getitem__,
+        horizontal=True,
+        label_visibility="collapsed",
+        **bound.kwargs,
+    )
     if mode == RANDOM:
         trials, seed = st.columns(2, gap="small")
         with trials:
-            _whole(form, "Trials", "trials", 1, MAX_BRANCHES)
+            _integer_input(form, "Trials", "trials", 1, MAX_BRANCHES)
         with seed:
-            _whole(form, "Seed", "seed", 0, 2**32 - 1)
+            _integer_input(form, "Seed", "seed", 0, 2**32 - 1)
 
 
-def _whole(form: Form, title: str, name: str, least: int, most: int) -> None:
-    about = Sweep.model_fields[name]
+def _integer_input(form: Form, title: str, name: str, minimum: int, maximum: int) -> None:
+    """Draw a number of the sweep itself; its default is left out of the document."""
+    field = Sweep.model_fields[name]
     bound = form.widget(
         (name,),
-        lambda value: about.default if value is MISSING else value,
-        lambda given: MISSING if given in (None, about.default) else given,
+        lambda value: field.default if value is MISSING else value,
+        lambda typed: MISSING if typed in (None, field.default) else typed,
     )
     st.number_input(
-        title, value=bound.start, min_value=least, max_value=most, step=1, help=about.description, **bound.wiring
+        title,
+        value=bound.initial,
+        min_value=minimum,
+        max_value=maximum,
+        step=1,
+        help=field.description,
+        **bound.kwargs,
     )
 
 
-def _param(form: Form, spec: FieldSpec, place: Place) -> None:
-    """The values of a parameter, and a way to take it out."""
-    name = str(place[-1])
+def _param(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw the values of a parameter, and a button to stop sweeping it."""
+    name = str(path[-1])
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        if _has_choices(spec, form.value(place)):
-            _choices(form, spec, place)
+        if _has_choices(spec, form.value(path)):
+            _choices(form, spec, path)
         else:
-            _typed(form, spec, place)
-        remove = partial(put, place=place, value=MISSING)
+            _typed(form, spec, path)
+        remove = partial(with_value, path=path, value=MISSING)
         form.button(
-            "", f"{name}.remove", remove, icon=":material/close:", type="tertiary",
+            "",
+            f"{name}.remove",
+            remove,
+            icon=":material/close:",
+            type="tertiary",
             help=f"Stop sweeping {plain(spec.title)}",
-        )  # fmt: skip
-    form.tell_problems(place)
+        )
+    form.show_problems(path)
 
 
 def _has_choices(spec: FieldSpec, values: Any) -> bool:
-    """Whether all there is to try can be chosen from a list."""
-    offered = _offered(spec)
-    return bool(offered) and isinstance(values, list) and all(_is_in(value, offered) for value in values)
+    """Return whether a list of options holds all the values."""
+    options = _options(spec)
+    if not options or not isinstance(values, list):
+        return False
+    return all(_is_in(value, options) for value in values)
 
 
-def _offered(spec: FieldSpec) -> list[Any]:
-    choices = [True, False] if spec.kind == "switch" else list(spec.choices) if spec.kind == "choice" else []
-    return [*choices, None] if choices and spec.optional else choices
+def _options(spec: FieldSpec) -> list[Any]:
+    """Return what can be chosen for a parameter, nothing if its values are typed."""
+    if spec.kind == "switch":
+        options: list[Any] = [True, False]
+    elif spec.kind == "choice":
+        options = list(spec.choices)
+    else:
+        return []
+    return [*options, None] if options and spec.optional else options
 
 
-def _is_in(value: Any, offered: Sequence[Any]) -> bool:
-    return any(value == one and type(value) is type(one) for one in offered)
+def _is_in(value: Any, options: Sequence[Any]) -> bool:
+    # The types are compared too: in Python, 1 == True.
+    return any(value == option and type(value) is type(option) for option in options)
 
 
-def _choices(form: Form, spec: FieldSpec, place: Place) -> None:
-    bound = form.widget(place, list, list, ".some")
-    words = {True: "yes", False: "no", None: NONE}
+def _choices(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    bound = form.widget(path, list, list, ".some")
+    labels = {True: "yes", False: "no", None: NONE}
+
+    def label(option: Any) -> str:
+        return labels[option] if isinstance(option, bool | None) else choice_label(option)
+
     st.multiselect(
         plain(spec.title),
-        form.offered(bound, _offered(spec)),
-        bound.start,
-        format_func=lambda one: words[one] if isinstance(one, bool | None) else choice_words(one),
+        form.offered(bound, _options(spec)),
+        bound.initial,
+        format_func=label,
         placeholder="Choose",
-        **bound.wiring,
+        **bound.kwargs,
     )
 
 
-def _typed(form: Form, spec: FieldSpec, place: Place) -> None:
-    random = place[0] == RANDOM
-    bound = form.widget(place, values_text, partial(as_values, spec, random=random))
-    how = "Values with commas between them." + (
-        " A range: 3 to 12; with “log” behind it, small ones as often." * random
+def _typed(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    random = path[0] == RANDOM
+    bound = form.widget(path, values_text, partial(as_values, spec, random=random))
+    st.text_input(
+        plain(spec.title),
+        bound.initial,
+        help=f"{LIST_HELP} {RANGE_HELP}" if random else LIST_HELP,
+        placeholder="3 to 12" if random else "values, such as 1, 2, 5",
+        **bound.kwargs,
     )
-    placeholder = "3 to 12" if random else "values, such as 1, 2, 5"
-    st.text_input(plain(spec.title), bound.start, help=how, placeholder=placeholder, **bound.wiring)
 
 
 def _add(form: Form, node: Node, specs: tuple[FieldSpec, ...], change: Change) -> None:
-    """A list of what else can be swept; it empties itself."""
+    """Draw a list of the settings that can be added, which is empty again after each choice."""
     taken = form.params.get(mode_of(form.params), {})
     params = _with_preset_learners(node, taken)
     offered = offered_settings(specs, params, taken)
@@ -233,39 +300,53 @@ def _add(form: Form, node: Node, specs: tuple[FieldSpec, ...], change: Change) -
         st.session_state[key] = None
         if name is None:
             return
-        values = _start(params, spec_at(specs, params, name), name)
-        needed = _set_learners(params) if name.startswith("learners.") and params is not node.params else None
-        form.revise(partial(with_param, name=name, values=values), lambda edit: change(_on_sweep(edit), needed))
+        values = _initial_values(params, spec_at(specs, params, name), name)
+        # A sweep of a preset's learner needs that learner in the parameters.
+        is_preset_learner = name.startswith("learners.") and params is not node.params
+        needed = _set_learners(params) if is_preset_learner else None
+        edit = partial(with_param, name=name, values=values)
+        form.revise(edit, lambda edit: change(_on_sweep(edit), needed))
 
     st.selectbox(
-        "Setting to sweep", list(offered), index=None, key=key, on_change=add, placeholder="Add a setting",
+        "Setting to sweep",
+        list(offered),
+        index=None,
+        key=key,
+        on_change=add,
+        placeholder="Add a setting",
         label_visibility="collapsed",
-    )  # fmt: skip
+    )
 
 
 def _with_preset_learners(node: Node, taken: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The parameters, of a deep forest with its preset's learners if it has none of its own."""
+    """Return the parameters; a deep forest without its own learners gets those of its preset."""
     preset = node.params.get("preset", "default")
-    if node.type != "deep-forest" or node.params.get("learners") or "preset" in taken or not isinstance(preset, str):
+    has_own = bool(node.params.get("learners")) or "preset" in taken
+    if node.type != "deep-forest" or has_own or not isinstance(preset, str):
         return node.params
-    facts = preset_facts(preset)
-    return {**node.params, "learners": [dict(one) for one in facts.learners]} if facts else node.params
+    info = preset_info(preset)
+    if info is None:
+        return node.params
+    return {**node.params, "learners": [dict(learner) for learner in info.learners]}
 
 
 def _set_learners(params: Mapping[str, Any]) -> ParamsEdit:
-    """Write the preset's learners down, so that one of them can be swept; those that are there by then stay."""
-    return lambda now: now if now.get("learners") else {**now, "learners": params["learners"]}
+    """Return an edit that writes the preset's learners, unless there are learners by then."""
+    learners = params["learners"]
+    return lambda now: now if now.get("learners") else {**now, "learners": learners}
 
 
 def with_param(data: dict[str, Any], name: str, values: list[Any]) -> dict[str, Any]:
-    """The sweep with one more parameter; one that is there keeps its values."""
-    place = (mode_of(data), name)
-    return data if at(data, place) is not MISSING else dict(put(data, place, values))
+    """Return the sweep with one more parameter; a parameter that it has keeps its values."""
+    path = (mode_of(data), name)
+    if value_at(data, path) is not MISSING:
+        return data
+    return dict(with_value(data, path, values))
 
 
-def _start(params: Mapping[str, Any], spec: FieldSpec, name: str) -> list[Any]:
-    """What the parameter is now, to begin with."""
-    now = at(params, _steps(name))
+def _initial_values(params: Mapping[str, Any], spec: FieldSpec, name: str) -> list[Any]:
+    """Return the parameter's value outside the sweep, as the first one to try."""
+    now = value_at(params, _path_of(name))
     now = spec.default if now is MISSING else now
     return [] if now is None or now == [] else [now]
 
@@ -273,35 +354,42 @@ def _start(params: Mapping[str, Any], spec: FieldSpec, name: str) -> list[Any]:
 # Which parameters there are
 
 
-def _steps(name: str) -> Place:
-    return tuple(int(step) if re.fullmatch("[0-9]{1,4}", step) else step for step in name.split("."))
+def _path_of(name: str) -> ParamPath:
+    """Return the path of a dotted name: ``learners.0.trees`` → ``("learners", 0, "trees")``."""
+    steps = name.split(".")
+    return tuple(int(step) if re.fullmatch("[0-9]{1,4}", step) else step for step in steps)
 
 
 def offered_settings(
     specs: tuple[FieldSpec, ...], params: Mapping[str, Any], taken: Mapping[str, Any]
 ) -> dict[str, str]:
-    """What can be swept besides what is: parameters by the titles that the form has for them.
+    """Return the parameters that can be added to the sweep, by their titles in the form.
 
-    A field that is of no use with the other settings, or with the first of their swept values, is left out.
+    A field without effect is left out. To find that out, a swept parameter counts with the first
+    of its values.
     """
-    now = {**params, **{name: values[0] for name, values in taken.items() if isinstance(values, list) and values}}
+    now = dict(params)
+    for name, values in taken.items():
+        if isinstance(values, list) and values:
+            now[name] = values[0]
     useful = [spec for spec in specs if applies(spec, now, specs)]
     titles = {name: spec_at(specs, params, name).title for name in _names(useful, params)}
-    often = Counter(titles.values())
-    return {
-        title if often[title] == 1 else f"{title} ({name})": name
-        for name, title in titles.items()
-        if not any(_overlap(name, other) for other in taken)
-    }
+    counts = Counter(titles.values())
+    offered = {}
+    for name, title in titles.items():
+        unique = title if counts[title] == 1 else f"{title} ({name})"
+        if not any(_overlap(name, other) for other in taken):
+            offered[unique] = name
+    return offered
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Whether one of the parameters is the other, or a part of it."""
+    """Return whether one of the parameters is the other, or a part of it."""
     return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
 def _names(specs: Sequence[FieldSpec], params: Mapping[str, Any]) -> Iterator[str]:
-    """Each field, and those of each card that the node has."""
+    """Yield the name of each field, and of each field of the cards that the node has."""
     for spec in specs:
         yield spec.name
         for number, kind in enumerate(_kinds(spec, params)):
@@ -310,112 +398,131 @@ def _names(specs: Sequence[FieldSpec], params: Mapping[str, Any]) -> Iterator[st
 
 
 def _kinds(spec: FieldSpec, params: Mapping[str, Any]) -> list[str]:
-    """The kinds of the cards that the node has."""
+    """Return the kinds of the cards that the node has in this field."""
     cards = params.get(spec.name) if spec.kind == "cards" else None
-    return [str(at(card, (spec.tag,))) for card in cards] if isinstance(cards, list) else []
+    if not isinstance(cards, list):
+        return []
+    return [str(value_at(card, (spec.tag,))) for card in cards]
 
 
 def spec_at(specs: tuple[FieldSpec, ...], params: Mapping[str, Any], name: str) -> FieldSpec:
-    """The field that a name means; one that takes anything, if it is none."""
-    first, *rest = _steps(name)
+    """Return the field of a dotted name; for an unknown name, a field that takes any JSON."""
+    first, *rest = _path_of(name)
     spec = next((spec for spec in specs if spec.name == first), None)
     if spec is not None and not rest:
         return spec
     kinds = _kinds(spec, params) if spec else []
     match rest:
         case [int(number), str(inner)] if spec and number < len(kinds):
-            for one in spec.variants.get(kinds[number], ()):
-                if one.name == inner:
-                    return replace(one, title=f"{one.title} of {_card_words(kinds, number)}")
+            for field in spec.variants.get(kinds[number], ()):
+                if field.name == inner:
+                    return replace(field, title=f"{field.title} of {_card_title(kinds, number)}")
     return FieldSpec(name, name, "json")
 
 
-def _card_words(kinds: Sequence[str], number: int) -> str:
-    """A card by its kind: ``Random forest``, with its place if there are several of that kind."""
-    words = KINDS.get(kinds[number], choice_words(kinds[number]))
-    return words if kinds.count(kinds[number]) == 1 else f"{words} ({number + 1})"
+def _card_title(kinds: Sequence[str], number: int) -> str:
+    """Return ``Random forest``, or ``Random forest (2)`` if several cards are of that kind."""
+    kind = kinds[number]
+    title = LEARNER_TITLES.get(kind, choice_label(kind))
+    return title if kinds.count(kind) == 1 else f"{title} ({number + 1})"
 
 
 # Values as text
 
 
 def values_text(choice: Any) -> str:
-    """Values as one would type them."""
+    """Return a list of values, or a range, as a user would type it."""
     if isinstance(choice, dict):
-        return f"{choice.get('from')} to {choice.get('to')}{' log' if choice.get('log') else ''}"
-    return ", ".join(_value_text(value) for value in choice) if isinstance(choice, list) else ""
+        log = " log" if choice.get("log") else ""
+        return f"{choice.get('from')} to {choice.get('to')}{log}"
+    if not isinstance(choice, list):
+        return ""
+    return ", ".join(_value_text(value) for value in choice)
 
 
 def _value_text(value: Any) -> str:
+    """Return one value as text that ``as_values`` reads as the same value."""
     if value is None:
         return NONE
-    if isinstance(value, str):
-        simple = value and value == value.strip() and not re.search(r'[,"\[\]{}]', value) and value.lower() != NONE
-        return value if simple else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str) and _needs_no_quotes(value):
+        return value
     return json.dumps(value, ensure_ascii=False)
 
 
+def _needs_no_quotes(text: str) -> bool:
+    if text != text.strip() or text.lower() in ("", NONE):
+        return False
+    # Commas, quotes and brackets have a meaning between values.
+    return not re.search(r'[,"\[\]{}]', text)
+
+
 def as_values(spec: FieldSpec, text: str, *, random: bool = False) -> JsonValue:
-    """The values that were typed; what is no such value stays text, for the validator to name."""
+    """Return the values that were typed; with ``random``, also a range.
+
+    A part that is not a value of the field stays text, so that the validator can report it.
+    """
     text = text.strip()
-    ends = _range(text) if random else None
-    if ends is not None:
-        return ends
+    bounds = _range(text) if random else None
+    if bounds is not None:
+        return bounds
     return [_value(spec, part) for part in _parts(text)]
 
 
 def _range(text: str) -> JsonValue:
-    found = _RANGE.fullmatch(text)
-    if found is None:
+    """Return the range that a text such as ``0.01 to 10 log`` says, ``None`` for other text."""
+    match = _RANGE.fullmatch(text)
+    if match is None:
         return None
-    start, end = number_or_text(found[1]), number_or_text(found[2])
+    start, end = number_or_text(match[1]), number_or_text(match[2])
     if isinstance(start, str) or isinstance(end, str):
         return None
-    return {"from": start, "to": end, **({"log": True} if found[3] else {})}
+    log: dict[str, JsonValue] = {"log": True} if match[3] else {}
+    return {"from": start, "to": end, **log}
 
 
 def _parts(text: str) -> list[str]:
-    """What stands between the commas, but for those inside brackets and quotes."""
+    """Split the text at its commas, except those inside brackets and quotes."""
     parts, depth, quoted = [""], 0, False
-    for sign in text:
-        quoted ^= sign == '"'
-        depth += 0 if quoted else (sign in "[{") - (sign in "]}")
-        if sign == "," and depth <= 0 and not quoted:
+    for character in text:
+        quoted ^= character == '"'
+        if not quoted:
+            depth += (character in "[{") - (character in "]}")
+        if character == "," and depth <= 0 and not quoted:
             parts.append("")
         else:
-            parts[-1] += sign
+            parts[-1] += character
     return [part.strip() for part in parts if part.strip()]
 
 
 def _value(spec: FieldSpec, part: str) -> JsonValue:
-    if part[0] in '["{':
-        found: JsonValue = json_or_text(part)
-        return found
+    """Return one typed value."""
     if part.lower() in (NONE, "null") and spec.optional:
         return None
-    if spec.kind in ("texts", "numbers", "choices", "cards", "table", "json"):
-        return json_or_text(part)  # type: ignore[no-any-return]
-    value: JsonValue = from_text(spec, part)
+    is_json = part[0] in '["{' or spec.kind in KINDS_TYPED_AS_JSON
+    value: JsonValue = json_or_text(part) if is_json else from_text(spec, part)
     return value
 
 
-# What it amounts to
+# The number of branches
 
 
-def summary(name: str, node: Node, catalogue: Types) -> str:
-    """``6 branches: γ (3) × μ (2)``; nothing while the sweep cannot be carried out."""
+def summary(name: str, node: Node, catalogue: NodeTypes) -> str:
+    """Return ``6 branches: γ (3) × μ (2)``; an empty text while the sweep is not valid."""
     assert node.sweep is not None
     try:
         count = len(combinations(name, node, catalogue))
     except InvalidPipeline:
         return ""
     branches = "1 branch" if count == 1 else f"{count:,} branches"
-    choices = choices_of(node.sweep).items()
-    texts = [f"{param_label(param, catalogue[node.type])} {_told(choice)}" for param, choice in choices]
+    texts = []
+    for param, choice in choices_of(node.sweep).items():
+        texts.append(f"{param_label(param, catalogue[node.type])} {_choice_text(choice)}")
     if node.sweep.random:
         return f"{branches}, drawn from {', '.join(texts)}"
     return f"{branches}: {' × '.join(texts)}"
 
 
-def _told(choice: Sequence[JsonValue] | Range) -> str:
-    return f"({choice.start:g} to {choice.end:g})" if isinstance(choice, Range) else f"({len(choice)})"
+def _choice_text(choice: Sequence[JsonValue] | Range) -> str:
+    if isinstance(choice, Range):
+        return f"({choice.start:g} to {choice.end:g})"
+    return f"({len(choice)})"

@@ -1,9 +1,10 @@
-"""From what a document holds to what a widget shows, and back.
+"""Convert between what a document holds and what a widget shows.
 
 - ``MISSING``               stands for a field that the document leaves out
-- ``at``, ``put``           the value at a place in the parameters, and the parameters with another one there
+- ``value_at``, ``with_value``  read and replace the value at a path in the parameters
 - ``fits``                  whether the field's own widget can show a value
-- ``as_text``, ``from_text``  a value as one types it; text that is no such value stays text, for the validator to name
+- ``as_text``, ``from_text``  a value as a user types it, and back; text that is not such a value
+  stays text, so that the validator can report it
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from typing import Any
 
 from ui.studio.forms.fields import FieldSpec
 
-Place = tuple[str | int, ...]
+ParamPath = tuple[str | int, ...]
+"""Where a value is inside the parameters: names of fields and positions in lists."""
+
 LARGEST = (1 << 53) - 1
-"""What a number field in a browser can hold."""
+"""The largest integer that a number field in a browser holds exactly."""
 
 
 class _Missing:
@@ -29,9 +32,9 @@ class _Missing:
 MISSING: Any = _Missing()
 
 
-def at(params: Any, place: Place) -> Any:
-    """The value there, ``MISSING`` if there is none."""
-    for step in place:
+def value_at(params: Any, path: ParamPath) -> Any:
+    """Return the value at a path, ``MISSING`` if there is none."""
+    for step in path:
         try:
             params = params[step]
         except (LookupError, TypeError):
@@ -39,40 +42,44 @@ def at(params: Any, place: Place) -> Any:
     return params
 
 
-def put(params: Any, place: Place, value: Any) -> Any:
-    """The same parameters with ``value`` there, or without anything there; nothing else is touched."""
-    if not place:
+def with_value(params: Any, path: ParamPath, value: Any) -> Any:
+    """Return a copy of the parameters with ``value`` at the path; ``MISSING`` removes the entry.
+
+    A list entry that another edit has removed meanwhile is not created again.
+    """
+    if not path:
         return value
-    step, *rest = place
+    step, *rest = path
     if isinstance(step, int):
         if not isinstance(params, list) or step >= len(params):
-            return params  # the entry is gone by now
-        inner = [put(params[step], tuple(rest), value)]
-        return [*params[:step], *([] if inner == [MISSING] else inner), *params[step + 1 :]]
-    held = params if isinstance(params, dict) else {}
-    inner = put(held.get(step, MISSING), tuple(rest), value)
+            return params
+        inner = with_value(params[step], tuple(rest), value)
+        entries = [] if inner is MISSING else [inner]
+        return [*params[:step], *entries, *params[step + 1 :]]
+    fields = params if isinstance(params, dict) else {}
+    inner = with_value(fields.get(step, MISSING), tuple(rest), value)
     if inner is MISSING:
-        return {name: one for name, one in held.items() if name != step}
-    return {**held, step: inner}
+        return {name: each for name, each in fields.items() if name != step}
+    return {**fields, step: inner}
 
 
 def fits(spec: FieldSpec, value: Any) -> bool:
-    """Whether the field's widget can show the value as it is."""
+    """Return whether the field's widget can show the value as it is."""
     match spec.kind:
         case "switch":
             return isinstance(value, bool)
-        case "whole" | "number":
-            return _is_number(value, whole=spec.kind == "whole")
+        case "integer" | "number":
+            return _is_number(value, integer=spec.kind == "integer")
         case "text":
             return isinstance(value, str)
         case "choice":
             return _is_one_of(value, spec.choices)
         case "choices":
-            return isinstance(value, list) and all(_is_one_of(one, spec.choices) for one in value)
+            return isinstance(value, list) and all(_is_one_of(each, spec.choices) for each in value)
         case "texts":
-            return isinstance(value, list) and all(isinstance(one, str) for one in value)
+            return isinstance(value, list) and all(isinstance(each, str) for each in value)
         case "numbers":
-            return isinstance(value, list) and all(_is_number(one) for one in value)
+            return isinstance(value, list) and all(_is_number(each) for each in value)
         case "mixed":
             return _is_one_of(value, spec.choices) or _is_number(value)
         case "table":
@@ -85,11 +92,12 @@ def fits(spec: FieldSpec, value: Any) -> bool:
 
 
 def _is_one_of(value: Any, choices: Sequence[Any]) -> bool:
+    # The types are compared too: in Python, 1 == True and 1 == 1.0.
     return any(value == choice and type(value) is type(choice) for choice in choices)
 
 
-def _is_number(value: Any, *, whole: bool = False) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+def _is_number(value: Any, *, integer: bool = False) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int if integer else int | float):
         return False
     return abs(value) <= LARGEST
 
@@ -98,54 +106,56 @@ def _is_number(value: Any, *, whole: bool = False) -> bool:
 
 
 def as_text(value: Any) -> str:
-    """A value as one would type it."""
+    """Return a value as a user would type it."""
     if value is MISSING or value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def from_text(spec: FieldSpec, text: str) -> Any:
-    """The value that was typed; text as it is where the field takes something else."""
+    """Return the value that was typed; text that the field does not accept stays text."""
     typed = text.strip()
     if spec.kind == "text":
         return text if text or _takes_empty(spec) else MISSING
     if not typed:
         return MISSING
     match spec.kind:
-        case "whole" | "number":
-            return number_or_text(typed, whole=spec.whole)
+        case "integer" | "number":
+            return number_or_text(typed, integer=spec.integer)
         case "mixed":
-            return typed if typed in spec.choices else number_or_text(typed, whole=spec.whole)
+            return typed if typed in spec.choices else number_or_text(typed, integer=spec.integer)
         case "choice":
             return next((choice for choice in spec.choices if str(choice) == typed), typed)
         case "switch":
-            return {"true": True, "yes": True, "false": False, "no": False}.get(typed.lower(), typed)
+            words = {"true": True, "yes": True, "false": False, "no": False}
+            return words.get(typed.lower(), typed)
         case "numbers" if typed[0] != "[":
-            return [number_or_text(part.strip(), whole=spec.whole) for part in typed.split(",") if part.strip()]
+            parts = [part.strip() for part in typed.split(",")]
+            return [number_or_text(part, integer=spec.integer) for part in parts if part]
     return json_or_text(typed)
 
 
 def _takes_empty(spec: FieldSpec) -> bool:
-    """Whether empty text is a value of its own, rather than none or the default."""
+    """Return whether empty text is a value of its own, not a way to write none or the default."""
     return not spec.optional and not spec.required and spec.default == ""
 
 
-_WHOLE = re.compile(r"[+-]?\d{1,300}")
+_INTEGER = re.compile(r"[+-]?\d{1,300}")
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-def number_or_text(text: str, *, whole: bool = False) -> int | float | str:
-    """The number that the text says, if a document can hold it."""
-    if _WHOLE.fullmatch(text):
+def number_or_text(text: str, *, integer: bool = False) -> int | float | str:
+    """Return the number that the text says; the text if a document cannot hold it."""
+    if _INTEGER.fullmatch(text):
         return int(text)
     if len(text) > 300 or not _DECIMAL.fullmatch(text) or not math.isfinite(float(text)):
         return text
     number = float(text)
-    return int(number) if whole and number.is_integer() else number
+    return int(number) if integer and number.is_integer() else number
 
 
 def json_or_text(text: str) -> Any:
-    """The JSON value that the text says, if a document can hold it."""
+    """Return the JSON value that the text says; the text if a document cannot hold it."""
     try:
         return json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError):
@@ -153,6 +163,7 @@ def json_or_text(text: str) -> Any:
 
 
 def _refuse(word: str) -> Any:
+    # ``json`` reads NaN and Infinity, which are not valid JSON.
     raise ValueError(word)
 
 

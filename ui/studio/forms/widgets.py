@@ -1,6 +1,7 @@
-"""One function a kind of field: each draws the widget for a place of the parameters.
+"""Draw the widgets of a form: one function per kind of field.
 
-``draw_field`` chooses among them. A value that a field's widget cannot show is shown as text, to be mended.
+``draw_field`` chooses among them. Each draws the widget for the value at a path in the parameters.
+A value that the field's widget cannot show is shown as text, so that the user can fix it.
 """
 
 from __future__ import annotations
@@ -14,29 +15,36 @@ import streamlit as st
 
 from ui.studio.forms.cards import draw_cards
 from ui.studio.forms.fields import FieldSpec
-from ui.studio.forms.form_state import Bound, Form, choice_words, heading, help_of
-from ui.studio.forms.values import MISSING, Place, as_text, at, fits, from_text, put
+from ui.studio.forms.form_state import Bound, Form, choice_label, heading, help_of
+from ui.studio.forms.values import (
+    MISSING,
+    ParamPath,
+    as_text,
+    fits,
+    from_text,
+    value_at,
+    with_value,
+)
 from ui.studio.markdown import plain
 
 SAMPLE = "sample:"
-NOTHING = "(not set)"
-"""No choice, in lists that also take what is typed."""
+NOT_SET = "(not set)"
+"""The entry for no choice, in lists that also take what is typed."""
+SHOW_PROBLEMS_THEMSELVES = ("table", "choice or table", "cards")
+"""The kinds that show their problems beside each row or card."""
 
 
-def draw_field(form: Form, spec: FieldSpec, place: Place) -> None:
-    """The field's label, widget and problems."""
-    value = form.value(place)
-    empty = value is MISSING or (value is None and spec.optional)
-    if spec.kind == "json":
-        _json(form, spec, place)
-    elif not empty and not fits(spec, value):
-        _raw(form, spec, place)
-        form.tell_problems(place)
+def draw_field(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw the label, the widget and the problems of a field."""
+    value = form.value(path)
+    is_empty = value is MISSING or (value is None and spec.optional)
+    if not is_empty and not fits(spec, value):
+        _raw(form, spec, path)
+        form.show_problems(path)
         return
-    else:
-        DRAWN[spec.kind](form, spec, place)
-    if spec.kind not in ("table", "choice or table", "cards"):  # they say it row by row
-        form.tell_problems(place)
+    WIDGETS[spec.kind](form, spec, path)
+    if spec.kind not in SHOW_PROBLEMS_THEMSELVES:
+        form.show_problems(path)
 
 
 def _label(spec: FieldSpec) -> str:
@@ -44,10 +52,11 @@ def _label(spec: FieldSpec) -> str:
 
 
 def _placeholder(form: Form, spec: FieldSpec) -> str:
+    """Return what an empty field shows."""
     if spec.name in form.placeholders:
         return form.placeholders[spec.name]
     if spec.required:
-        return "needed"
+        return "required"
     return f"default: {spec.default_text}" if spec.default_text else "not set"
 
 
@@ -58,53 +67,76 @@ def _or_default(spec: FieldSpec, value: Any) -> Any:
 # One value
 
 
-def _raw(form: Form, spec: FieldSpec, place: Place) -> None:
-    bound = form.widget(place, as_text, partial(from_text, spec), ".raw")
-    st.text_input(_label(spec), bound.start, help=help_of(spec), placeholder=_placeholder(form, spec), **bound.wiring)
+def _raw(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw any value as text."""
+    bound = form.widget(path, as_text, partial(from_text, spec), ".raw")
+    _text_input(form, spec, bound)
 
 
-def _json(form: Form, spec: FieldSpec, place: Place) -> None:
-    bound = form.widget(place, as_text, partial(from_text, spec))
-    st.text_area(
-        _label(spec), bound.start, help=help_of(spec), placeholder=_placeholder(form, spec), height=100, **bound.wiring
+def _text_input(form: Form, spec: FieldSpec, bound: Bound) -> None:
+    st.text_input(
+        _label(spec),
+        bound.initial,
+        help=help_of(spec),
+        placeholder=_placeholder(form, spec),
+        **bound.kwargs,
     )
 
 
-def _text(form: Form, spec: FieldSpec, place: Place) -> None:
+def _json(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    bound = form.widget(path, as_text, partial(from_text, spec))
+    st.text_area(
+        _label(spec),
+        bound.initial,
+        help=help_of(spec),
+        placeholder=_placeholder(form, spec),
+        height=100,
+        **bound.kwargs,
+    )
+
+
+def _text(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     if spec.hint.choose == "column" and form.columns is not None:
-        _one_of(form, spec, place, [column.name for column in form.columns], accepts_new=False)
+        _one_of(form, spec, path, [column.name for column in form.columns], accepts_new=False)
     elif spec.hint.choose in ("file", "model"):
-        _one_of(form, spec, place, _files(form, spec), accepts_new=True)
+        _one_of(form, spec, path, _files(form, spec), accepts_new=True)
     else:
-        bound = form.widget(place, as_text, partial(from_text, spec))
-        st.text_input(
-            _label(spec), bound.start, help=help_of(spec), placeholder=_placeholder(form, spec), **bound.wiring
-        )
+        _text_input(form, spec, form.widget(path, as_text, partial(from_text, spec)))
 
 
 def _files(form: Form, spec: FieldSpec) -> list[str]:
-    """The files or models there are, and the samples where the field knows such."""
+    """Return the files or models to choose from, with the samples where the field takes them."""
     if not str(spec.default).startswith(SAMPLE):
         return list(form.files)
-    from nodes.data.samples import NAMES
+    from nodes.data.samples import TITLES
 
-    return [*form.files, *(f"{SAMPLE}{name}" for name in NAMES)]
+    return [*form.files, *(f"{SAMPLE}{name}" for name in TITLES)]
 
 
-def _one_of(form: Form, spec: FieldSpec, place: Place, options: Sequence[str], *, accepts_new: bool) -> None:
-    """A choice among names, that also takes another one where not all are known.
+def _one_of(
+    form: Form,
+    spec: FieldSpec,
+    path: ParamPath,
+    options: Sequence[str],
+    *,
+    accepts_new: bool,
+) -> None:
+    """Draw a choice among names; with ``accepts_new`` another name can be typed.
 
-    The names stand there as they are: where new ones may be typed, the browser sends back what it shows.
+    The names are shown unchanged: where new ones may be typed, the browser sends back what it
+    shows.
     """
     default = None if spec.optional else spec.default
-    bound = form.widget(
-        place,
-        lambda value: (default if value is MISSING else value) or None,
-        lambda chosen: chosen if chosen and chosen != NOTHING else MISSING,
-        ".one",
-    )
-    empty = NOTHING if spec.optional or spec.required else None
-    _select(form, spec, bound, options, words=str, empty=empty, accept_new_options=accepts_new)
+
+    def show(value: Any) -> Any:
+        return (default if value is MISSING else value) or None
+
+    def read(chosen: Any) -> Any:
+        return chosen if chosen and chosen != NOT_SET else MISSING
+
+    bound = form.widget(path, show, read, ".one")
+    empty = NOT_SET if spec.optional or spec.required else None
+    _select(form, spec, bound, options, label=str, empty=empty, accept_new_options=accepts_new)
 
 
 def _select(
@@ -113,100 +145,121 @@ def _select(
     bound: Bound,
     options: Sequence[Any],
     *,
-    words: Callable[[Any], str] = choice_words,
+    label: Callable[[Any], str] = choice_label,
     empty: str | None = None,
     **looks: Any,
 ) -> None:
-    """A list to choose from that starts with what the document has; ``empty`` is what no choice reads as."""
-    offered = form.offered(bound, [*([] if empty is None else [None]), *options], bound.start)
+    """Draw a list to choose from; with ``empty`` it has an entry of that text for no choice."""
+    if empty is not None:
+        options = [None, *options]
+    offered = form.offered(bound, options, bound.initial)
     st.selectbox(
         _label(spec),
         offered,
-        index=offered.index(bound.start),
-        format_func=lambda one: (empty or "") if one is None else words(one),
-        **{"help": help_of(spec), **looks, **bound.wiring},
+        index=offered.index(bound.initial),
+        format_func=lambda option: (empty or "") if option is None else label(option),
+        **{"help": help_of(spec), **looks, **bound.kwargs},
     )
 
 
-def _switch(form: Form, spec: FieldSpec, place: Place) -> None:
+def _switch(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     if spec.optional or spec.required:
-        _yes_or_no(form, spec, place)
+        _yes_or_no(form, spec, path)
         return
-    bound = form.widget(place, lambda value: bool(_or_default(spec, value)), bool)
-    st.toggle(_label(spec), bound.start, help=help_of(spec), **bound.wiring)
+    bound = form.widget(path, lambda value: bool(_or_default(spec, value)), bool)
+    st.toggle(_label(spec), bound.initial, help=help_of(spec), **bound.kwargs)
 
 
-def _yes_or_no(form: Form, spec: FieldSpec, place: Place) -> None:
+def _yes_or_no(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw a switch that can also be empty."""
     empty = _placeholder(form, spec)
     bound = form.widget(
-        place,
+        path,
         lambda value: value if isinstance(value, bool) else None,
-        lambda said: said if isinstance(said, bool) else MISSING,
+        lambda chosen: chosen if isinstance(chosen, bool) else MISSING,
         f".{empty}",
     )
-    words = {True: "yes", False: "no"}
-    _select(form, spec, bound, [True, False], words=words.__getitem__, empty=empty)
+    labels = {True: "yes", False: "no"}
+    _select(form, spec, bound, [True, False], label=labels.__getitem__, empty=empty)
 
 
-def _number(form: Form, spec: FieldSpec, place: Place) -> None:
+def _number(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     if spec.optional or not fits(spec, spec.default):
-        _raw(form, spec, place)
+        _raw(form, spec, path)
         return
-    number: type[int] | type[float] = int if spec.kind == "whole" else float
+    number: type[int] | type[float] = int if spec.kind == "integer" else float
     bound = form.widget(
-        place,
+        path,
         lambda value: number(_or_default(spec, value)),
-        lambda given: MISSING if given is None else _shortest(given),
+        lambda typed: MISSING if typed is None else _shortest(typed),
     )
-    # Without limits: a browser would keep a number beyond them to itself, instead of having its problem told.
+    # Without minimum and maximum: a browser does not send a number outside of them, and the
+    # validator could not report it.
     st.number_input(
         _label(spec),
-        value=bound.start,
+        value=bound.initial,
         step=1 if number is int else _step(spec.default),
         format="%d" if number is int else "%g",
         help=help_of(spec),
         placeholder=_placeholder(form, spec),
-        **bound.wiring,
+        **bound.kwargs,
     )
 
 
 def _shortest(number: float) -> float:
-    """Without the dust that steps leave: 0.30000000000000004 was meant as 0.3."""
+    """Round away what repeated steps leave: 0.30000000000000004 was meant as 0.3."""
     return number if isinstance(number, int) else float(f"{number:.12g}")
 
 
 def _step(default: Any) -> float:
-    """A step that is small against the default."""
+    """Return a step that is small compared with the default: a power of ten."""
     size = abs(float(default)) or 1.0
     return float(10.0 ** math.floor(math.log10(size) - 0.5))
 
 
-def _choice(form: Form, spec: FieldSpec, place: Place) -> None:
-    can_be_empty = spec.optional or spec.required
-    empty = _placeholder(form, spec) if can_be_empty else None
-    # The browser tells a choice by the words it shows: with other words for none, it is another widget.
+def _choice(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    empty = _placeholder(form, spec) if _can_be_empty(spec) else None
     bound = form.widget(
-        place,
-        lambda value: _or_default(spec, value) if not can_be_empty else None if value is MISSING else value,
+        path,
+        partial(_chosen, spec),
         lambda chosen: chosen if chosen in spec.choices else MISSING,
+        # The browser identifies a choice by its text: with another text for "empty" it needs
+        # another widget.
         f".{empty}" if empty else "",
     )
     _select(form, spec, bound, spec.choices, empty=empty)
 
 
-def _mixed(form: Form, spec: FieldSpec, place: Place) -> None:
-    bound = form.widget(
-        place,
-        lambda value: as_text(None if value is MISSING and spec.optional else _or_default(spec, value)) or None,
-        lambda chosen: from_text(spec, "" if chosen == NOTHING else str(chosen or "")),
-    )
+def _can_be_empty(spec: FieldSpec) -> bool:
+    return spec.optional or spec.required
+
+
+def _chosen(spec: FieldSpec, value: Any) -> Any:
+    """Return the option that a list shows for a value, ``None`` for the empty one."""
+    if value is MISSING and _can_be_empty(spec):
+        return None
+    return _or_default(spec, value)
+
+
+def _mixed(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw a choice among words that also takes a number."""
+
+    def show(value: Any) -> str | None:
+        if value is MISSING and spec.optional:
+            return None
+        return as_text(_or_default(spec, value)) or None
+
+    def read(chosen: str | None) -> Any:
+        return from_text(spec, "" if chosen == NOT_SET else str(chosen or ""))
+
+    bound = form.widget(path, show, read)
     _select(
         form,
         spec,
         bound,
         [*map(str, spec.choices)],
-        words=str,
-        empty=NOTHING if spec.optional else None,
+        label=str,
+        empty=NOT_SET if spec.optional else None,
         accept_new_options=True,
         help=plain(f"{spec.help} Choose, or type a number.") if spec.help else None,
     )
@@ -215,99 +268,114 @@ def _mixed(form: Form, spec: FieldSpec, place: Place) -> None:
 # Several values
 
 
-def _numbers(form: Form, spec: FieldSpec, place: Place) -> None:
+def _numbers(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     def show(value: Any) -> str:
         return "" if value in (MISSING, None) else ", ".join(map(as_text, value))
 
-    bound = form.widget(place, show, partial(from_text, spec))
-    st.text_input(_label(spec), bound.start, help=help_of(spec), placeholder=_placeholder(form, spec), **bound.wiring)
+    _text_input(form, spec, form.widget(path, show, partial(from_text, spec)))
 
 
-def _choices(form: Form, spec: FieldSpec, place: Place) -> None:
-    _some_of(form, spec, place, spec.choices, accepts_new=False)
+def _choices(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    _some_of(form, spec, path, spec.choices, accepts_new=False)
 
 
-def _texts(form: Form, spec: FieldSpec, place: Place) -> None:
+def _texts(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     if spec.hint.choose == "columns" and form.columns is not None:
-        _some_of(form, spec, place, [column.name for column in form.columns], accepts_new=True)
+        _some_of(form, spec, path, [column.name for column in form.columns], accepts_new=True)
     else:
-        _some_of(form, spec, place, spec.default or [], accepts_new=True)
+        _some_of(form, spec, path, spec.default or [], accepts_new=True)
 
 
 def _some_of(
     form: Form,
     spec: FieldSpec,
-    place: Place,
+    path: ParamPath,
     options: Sequence[Any],
     *,
     accepts_new: bool,
 ) -> None:
-    bound = form.widget(place, lambda value: list(_or_default(spec, value) or []), list, ".some")
+    """Draw a choice of several options; with ``accepts_new`` other names can be typed."""
+    bound = form.widget(path, lambda value: list(_or_default(spec, value) or []), list, ".some")
     st.multiselect(
         _label(spec),
-        form.offered(bound, options, *bound.start),
-        bound.start,
-        format_func=str if accepts_new else choice_words,
+        form.offered(bound, options, *bound.initial),
+        bound.initial,
+        format_func=str if accepts_new else choice_label,
         accept_new_options=accepts_new,
         help=help_of(spec),
         placeholder="Choose, or type a name" if accepts_new else "Choose",
-        **bound.wiring,
+        **bound.kwargs,
     )
 
 
 # A value for each of some names
 
 
-def _table(form: Form, spec: FieldSpec, place: Place) -> None:
+def _table(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     heading(spec.title, help_of(spec))
-    _rows(form, spec, place)
+    _rows(form, spec, path)
 
 
-def _rows(form: Form, spec: FieldSpec, place: Place) -> None:
-    value = form.value(place)
+def _rows(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw one row per name, each with its problems, and a field for one more name."""
+    value = form.value(path)
     names = list(value) if isinstance(value, dict) else []
     for name in names:
-        _row(form, spec, (*place, name))
-        form.tell_problems((*place, name))
-    if not any(form.problems_at((*place, name)) for name in names):  # else it only says that some row is wrong
-        form.tell_others(place, names)
-    _add_row(form, spec, place, names)
+        _row(form, spec, (*path, name))
+        form.show_problems((*path, name))
+    # A problem of the table as a whole often only repeats that one of its rows is wrong.
+    if not any(form.problems_at((*path, name)) for name in names):
+        form.show_other_problems(path, names)
+    _add_row(form, spec, path, names)
 
 
-def _row(form: Form, spec: FieldSpec, place: Place) -> None:
-    """A name with its choice or number, and a way to take it out."""
-    name = str(place[-1])
-    inner = _of_row(spec, name)
+def _row(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw a name with its choice or number, and a button to remove it."""
+    name = str(path[-1])
+    inner = _row_spec(spec, name)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        if fits(inner, form.value(place)):
-            DRAWN[inner.kind](form, inner, place)
+        if fits(inner, form.value(path)):
+            WIDGETS[inner.kind](form, inner, path)
         else:
-            _raw(form, inner, place)
+            _raw(form, inner, path)
         form.button(
             "",
-            f"{'.'.join(map(str, place))}.remove",
-            partial(put, place=place, value=MISSING),
+            f"{'.'.join(map(str, path))}.remove",
+            partial(with_value, path=path, value=MISSING),
             icon=":material/close:",
             type="tertiary",
             help=f"Remove {plain(name[:40])}",
         )
 
 
-def _of_row(spec: FieldSpec, name: str) -> FieldSpec:
+def _row_spec(spec: FieldSpec, name: str) -> FieldSpec:
+    """Return the field of one row of a table."""
     if spec.choices and spec.kind == "table":
         return FieldSpec(name, name, "choice", choices=spec.choices)
-    kind: Any = "whole" if spec.whole else "number"
-    return FieldSpec(name, name, kind, optional=True, whole=spec.whole, least=spec.least, most=spec.most)
+    return FieldSpec(
+        name,
+        name,
+        "integer" if spec.integer else "number",
+        optional=True,
+        integer=spec.integer,
+        minimum=spec.minimum,
+        maximum=spec.maximum,
+    )
 
 
-def _add_row(form: Form, spec: FieldSpec, place: Place, taken: Sequence[str]) -> None:
-    """A field for one more name; it empties itself. A name that is there already keeps its value."""
-    key = f"{form.key}.{'.'.join(map(str, place))}.add"
+def _add_row(form: Form, spec: FieldSpec, path: ParamPath, taken: Sequence[str]) -> None:
+    """Draw a field for one more name, which is empty again after each entry.
+
+    A name that the table already has keeps its value.
+    """
+    key = f"{form.key}.{'.'.join(map(str, path))}.add"
     columns = form.columns if spec.hint.choose in ("column", "columns") else None
     first = spec.choices[0] if spec.kind == "table" and spec.choices else 1
 
     def with_row(params: dict[str, Any], name: str) -> Any:
-        return params if at(params, (*place, name)) is not MISSING else put(params, (*place, name), first)
+        row = (*path, name)
+        is_new = value_at(params, row) is MISSING
+        return with_value(params, row, first) if is_new else params
 
     def add() -> None:
         name = st.session_state[key]
@@ -315,7 +383,7 @@ def _add_row(form: Form, spec: FieldSpec, place: Place, taken: Sequence[str]) ->
         if name and name.strip():
             form.revise(partial(with_row, name=name))
 
-    word = _thing(spec)
+    word = _row_word(spec)
     label = f"Add a {word} to {_label(spec)}"
     looks: dict[str, Any] = {
         "key": key,
@@ -330,53 +398,46 @@ def _add_row(form: Form, spec: FieldSpec, place: Place, taken: Sequence[str]) ->
         st.selectbox(label, offered, index=None, **looks)
 
 
-def _thing(spec: FieldSpec) -> str:
-    """What the names of a table are names of."""
-    return {"class": "class", "column": "column", "columns": "column"}.get(spec.hint.choose or "", "name")
+def _row_word(spec: FieldSpec) -> str:
+    """Return what the names of a table are names of."""
+    words = {"class": "class", "column": "column", "columns": "column"}
+    return words.get(spec.hint.choose or "", "name")
 
 
 BY_NAME = "by name"
 
 
-def _choice_or_table(form: Form, spec: FieldSpec, place: Place) -> None:
+def _choice_or_table(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw a choice whose last option opens a table."""
+
     def read(chosen: str | None) -> Any:
         if chosen == BY_NAME:
-            return form.value(place) if isinstance(form.value(place), dict) else {}
+            return form.value(path) if isinstance(form.value(path), dict) else {}
         return MISSING if chosen is None else chosen
 
-    can_be_empty = spec.optional or spec.required
-    bound = form.widget(
-        place,
-        lambda value: (
-            BY_NAME
-            if isinstance(value, dict)
-            else None
-            if value is MISSING and can_be_empty
-            else _or_default(spec, value)
-        ),
-        read,
-    )
-    _select(
-        form,
-        spec,
-        bound,
-        [*spec.choices, BY_NAME],
-        words=lambda choice: f"by {_thing(spec)}" if choice == BY_NAME else choice_words(choice),
-        empty=_placeholder(form, spec) if can_be_empty else None,
-    )
-    if isinstance(form.value(place), dict):
-        _rows(form, spec, place)
+    def show(value: Any) -> Any:
+        return BY_NAME if isinstance(value, dict) else _chosen(spec, value)
+
+    def label(choice: Any) -> str:
+        return f"by {_row_word(spec)}" if choice == BY_NAME else choice_label(choice)
+
+    bound = form.widget(path, show, read)
+    empty = _placeholder(form, spec) if _can_be_empty(spec) else None
+    _select(form, spec, bound, [*spec.choices, BY_NAME], label=label, empty=empty)
+    if isinstance(form.value(path), dict):
+        _rows(form, spec, path)
     else:
-        form.tell_problems(place)
+        form.show_problems(path)
 
 
-def _cards(form: Form, spec: FieldSpec, place: Place) -> None:
-    draw_cards(form, spec, place, draw_field)
+def _cards(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    draw_cards(form, spec, path, draw_field)
 
 
-DRAWN: dict[str, Callable[[Form, FieldSpec, Place], None]] = {
+WIDGETS: dict[str, Callable[[Form, FieldSpec, ParamPath], None]] = {
+    "json": _json,
     "switch": _switch,
-    "whole": _number,
+    "integer": _number,
     "number": _number,
     "text": _text,
     "choice": _choice,

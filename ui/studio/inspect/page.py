@@ -14,10 +14,10 @@ import pandas as pd
 import streamlit as st
 
 from engine.errors import BadInput, CorruptObject, SylvaError
-from engine.events import EventLog
-from engine.run_state import RunState, run_state
+from engine.run_state import RunState
+from engine.run_summaries import RunSummary
+from engine.runs import RunWatcher
 from engine.store import Artifact
-from engine.summaries import RunSummary, summarise
 from engine.text import clock, counted, failure_line, readable
 from nodes.inspection.layers import Layers, load_layers
 from ui.studio import links
@@ -39,10 +39,8 @@ from ui.studio.inspect.parts import camera
 from ui.studio.markdown import plain
 from ui.studio.previews.models import forest_record
 from ui.studio.previews.parts import check_there, opened
-from ui.studio.runs.history import History, written_out
-from ui.studio.runs.run_view import history_of, look, open_watch, steady
-from ui.studio.runs.state_style import marked, tone
-from ui.studio.runs.watch import Watch
+from ui.studio.runs.run_view import open_watcher, steady
+from ui.studio.runs.state_style import result_text, state_label, tone
 from ui.studio.session import studio
 
 LOOK_SECONDS = 2.0
@@ -74,8 +72,7 @@ def _leave() -> None:
 
 def _draw_chooser() -> None:
     st.subheader("Inspect", anchor=False)
-    with studio().log() as log:
-        found = _forests(log)
+    found = _forests()
     if not found:
         st.info("No run has grown a deep forest yet. Build a pipeline with one, run it, and look inside it here.")
         return
@@ -101,61 +98,62 @@ def chooser_table(found: list[tuple[RunSummary, Choice, str]]) -> pd.DataFrame:
                 "all parts" if choice.type == INSPECTION else "growth, margins, learners" for _, choice, _ in found
             ],
             "When": [clock(run.started or run.created) for run, _, _ in found],
-            "State": [marked(choice.state) for _, choice, _ in found],
+            "State": [state_label(choice.state) for _, choice, _ in found],
             "Score": [readable(score) for _, _, score in found],
         }
     )
 
 
-def _forests(log: EventLog) -> list[tuple[RunSummary, Choice, str]]:
-    """The newest runs that grew deep forests, with each forest and a score."""
-    history = history_of(str(studio().workspace.root), studio().store)
+def _forests() -> list[tuple[RunSummary, Choice, str]]:
+    """Return the newest runs that trained deep forests, with each forest and a score."""
     found: list[tuple[RunSummary, Choice, str]] = []
     runs = 0
-    for row in log.runs(MOST_SEARCHED):
+    with studio().runs.log() as log:
+        rows = log.runs(MOST_SEARCHED)
+    for row in rows:
         if FOREST not in row.document and INSPECTION not in row.document:
             continue
-        document = written_out(row)
-        summary = summarise(log, row.id) if document else None
-        if document is None or summary is None:  # not readable, or forgotten meanwhile
+        planned = studio().runs.planned_pipeline(row)
+        summary = studio().runs.summary(row.id) if planned else None
+        if planned is None or summary is None:  # not readable, or removed meanwhile
             continue
-        state = run_state(log, row)
-        there = listed(choices(document, state))
-        found += [(summary, choice, _score(log, history, summary, choice, state)) for choice in there]
+        state = studio().runs.state(row.id)
+        there = listed(choices(planned.pipeline, state))
+        found += [(summary, choice, _score(summary, choice, state)) for choice in there]
         runs += bool(there)
         if runs == MOST_RUNS:
             break
     return found
 
 
-def _score(log: EventLog, history: History, run: RunSummary, choice: Choice, state: RunState) -> str:
-    """What the run found, else how good the last kept layer told so far is."""
+def _score(run: RunSummary, choice: Choice, state: RunState) -> str:
+    """Return what the run found, else the score of the last layer that was kept so far."""
     node = state.nodes.get(choice.forest or "")
     kept = [record for record in told_layers(node.partial_results) if record["kept"]] if node else []
-    return history.headline(log, run) or (f"{kept[-1]['score']:.4f}, rows held out" if kept else "")
+    return result_text(run) or (f"{kept[-1]['score']:.4f}, rows held out" if kept else "")
 
 
 # One forest
 
 
 def _draw_run(wanted: str) -> None:
-    watch = open_watch(wanted, "inspect-watch")
-    state = look(watch)
-    document = written_out(watch.row)
-    if document is None:
+    watcher = open_watcher(wanted, "inspect-watcher")
+    state = watcher.refresh()
+    planned = studio().runs.planned_pipeline(watcher.row)
+    if planned is None:
         st.warning("The pipeline of this run was written by another version of Sylva; it cannot be looked into.")
         return
-    there = choices(document, state)
+    there = choices(planned.pipeline, state)
     choice = _chosen(there, state)
     if choice is None:
         st.info("This run holds no deep forest.")
         st.button("All forests", on_click=_leave)
         return
-    _draw_head(watch, there, choice)
+    _draw_head(watcher, there, choice)
     awaited = _is_awaited(choice, state)
     inspected = any(each.type == INSPECTION and each.forest == choice.node for each in there)
     with steady("inspect-live"):
-        st.fragment(_draw, run_every=LOOK_SECONDS if awaited else None)(watch, choice, awaited, inspected)
+        st.fragment(_draw, run_every=LOOK_SECONDS if awaited else None)(watcher, choice, awaited, inspected)
 
 
 def _chosen(there: list[Choice], state: RunState) -> Choice | None:
@@ -173,9 +171,9 @@ def _is_awaited(choice: Choice, state: RunState) -> bool:
     return state.live and node_of(state, choice.node).state in ("running", "queued")
 
 
-def _draw_head(watch: Watch, there: list[Choice], choice: Choice) -> None:
+def _draw_head(watcher: RunWatcher, there: list[Choice], choice: Choice) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.subheader(plain(readable(watch.row.name)), anchor=False, width="content")
+        st.subheader(plain(readable(watcher.row.name)), anchor=False, width="content")
         if len(there) > 1:
             _draw_picker(there, choice)
         else:
@@ -183,7 +181,7 @@ def _draw_head(watch: Watch, there: list[Choice], choice: Choice) -> None:
         st.space("stretch")
         camera()
         if st.button("Open run", icon=":material/history:"):
-            links.to_run(watch.row.id)
+            links.to_run(watcher.row.id)
         st.button("All forests", icon=":material/arrow_back:", on_click=_leave)
 
 
@@ -197,9 +195,9 @@ def _draw_picker(there: list[Choice], choice: Choice) -> None:
     )  # fmt: skip
 
 
-def _draw(watch: Watch, choice: Choice, awaited: bool, inspected: bool) -> None:
+def _draw(watcher: RunWatcher, choice: Choice, awaited: bool, inspected: bool) -> None:
     try:
-        state = look(watch)
+        state = watcher.refresh()
         if _is_awaited(choice, state) != awaited:
             st.rerun()
         seen = subject(choice, state, _read_forest, _read_layers)
@@ -210,7 +208,7 @@ def _draw(watch: Watch, choice: Choice, awaited: bool, inspected: bool) -> None:
     except SylvaError as error:
         st.warning(plain(readable(f"This cannot be shown: {error} Run the node again to have it back.")))
     except (KeyError, TypeError, ValueError, IndexError):  # written by another version, or by no version at all
-        logging.getLogger(__name__).exception("layers of %s in run %s", choice.node, watch.row.id)
+        logging.getLogger(__name__).exception("layers of %s in run %s", choice.node, watcher.row.id)
         st.warning("What this node made cannot be read. Run it again to have it back.")
 
 
@@ -223,7 +221,7 @@ def _draw_standing(seen: Subject, state: RunState, *, inspected: bool) -> None:
     elif seen.error:
         st.error(plain(readable(failure_line(seen.choice.node, node.error or {}))))
     elif seen.layers is None and node.state not in ("done", "cached"):
-        st.badge(marked(node.state), color=tone(node.state).badge)
+        st.badge(state_label(node.state), color=tone(node.state).badge)
     st.caption(" · ".join(plain(readable(part)) for part in about(seen)))
     if seen.records and seen.choice.type == FOREST:
         st.info(INSPECTED if inspected else HINT, icon=":material/layers:")

@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.errors import SylvaError
-from engine.events import EventLog
 from engine.pipeline import Pipeline
 from engine.pipeline_library import Library
+from engine.runs import Runs
 from engine.workspace import Workspace
 from nodes.models.registry import Card, ModelEntry
 from ui.studio.previews.measures import shown, title_of
-from ui.studio.runs.history import written_out
 
 FOREST, INSPECTION = "deep-forest", "inspect-layers"
 
@@ -37,10 +36,9 @@ def origin_of(card: Card, workspace: Workspace) -> Origin:
         return Origin()
     pipeline = card.pipeline_id
     try:
-        if pipeline and Library(workspace).stamp(pipeline) is None:
+        if pipeline and Library(workspace).version(pipeline) is None:
             pipeline = None
-        with EventLog(workspace) as log:
-            document = written_out(log.run(card.run))
+        document = Runs(workspace).pipeline(card.run)
     except SylvaError:
         return Origin()
     return Origin(card.run, layers_node(document, card.node) if document and card.node else None, pipeline)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from engine.atomic import FileVersion
 from engine.errors import SylvaError
 from engine.text import counted, duration, size
-from nodes.data.files import FileVersion, listing, stamp
-from nodes.data.tables import Reading
+from nodes.data.files import list_files
+from nodes.data.formats import FileFormat
 from nodes.models.registry import ModelEntry, Registry
-from ui.studio.data.upload import draw_upload, reading_of
+from ui.studio.data.upload import draw_upload, file_format_of
 from ui.studio.markdown import plain
 from ui.studio.models.scoring_jobs import ScoringJob, ScoringJobs, misfit
 from ui.studio.notices import flash_error, show_flashes
@@ -57,7 +58,7 @@ def draw_scoring(registry: Registry, entry: ModelEntry) -> None:
 
 
 def _choose_file() -> str | None:
-    names = [file.name for file in listing(studio().files)]
+    names = [file.name for file in list_files(studio().files)]
     wanted = st.session_state.get(CHOSEN)
     chosen = st.selectbox(
         "File", names, names.index(wanted) if wanted in names else None, key=f"scoring-choice-{wanted}",
@@ -71,8 +72,10 @@ def _choose_file() -> str | None:
 
 
 def _draw_start(registry: Registry, entry: ModelEntry, source: str) -> None:
-    reading = reading_of(source)
-    fault = _misfit(entry.name, entry.saved, source, stamp(studio().files.data / source), reading, registry)
+    file_format = file_format_of(source)
+    fault = _misfit(
+        entry.name, entry.saved, source, FileVersion.of(studio().files.data / source), file_format, registry
+    )
     if fault:
         st.error(plain(fault[:1].upper() + fault[1:]) + ".")
     else:
@@ -82,24 +85,24 @@ def _draw_start(registry: Registry, entry: ModelEntry, source: str) -> None:
         keep_all = st.toggle("With the columns of the file", value=True, key="scoring-keep")
         st.button(
             "Score", type="primary", icon=":material/play_arrow:", disabled=bool(fault), key="scoring-start",
-            on_click=_start, args=(entry.name, source, ENDINGS[ending or "CSV"], keep_all, reading),
+            on_click=_start, args=(entry.name, source, ENDINGS[ending or "CSV"], keep_all, file_format),
         )  # fmt: skip
 
 
 @st.cache_data(max_entries=32, show_spinner="Checking the columns …")
 def _misfit(
-    model: str, saved: float, source: str, its: FileVersion | None, reading: Reading, _registry: Registry
+    model: str, saved: float, source: str, version: FileVersion | None, file_format: FileFormat, _registry: Registry
 ) -> str:
     try:
         path = studio().files.readable(source, field="file")
-        return misfit(_registry.place(model), path, reading)
+        return misfit(_registry.place(model), path, file_format)
     except SylvaError as error:
         return str(error)
 
 
-def _start(model: str, source: str, ending: str, keep_all: bool, reading: Reading) -> None:
+def _start(model: str, source: str, ending: str, keep_all: bool, file_format: FileFormat) -> None:
     try:
-        jobs().start(model, source, ending=ending, keep_all=keep_all, reading=reading)
+        jobs().start(model, source, ending=ending, keep_all=keep_all, file_format=file_format)
     except SylvaError as error:
         flash_error("scoring", error)
 
@@ -147,7 +150,7 @@ def _draw_ended(job: ScoringJob) -> None:
 
 
 def _draw_result(job: ScoringJob, took: str) -> None:
-    its = stamp(job.target)
+    its = FileVersion.of(job.target)
     if its is None:
         st.caption(f"{plain(job.source)} was scored; the result {plain(job.target.name)} is gone by now.")
         return
@@ -165,7 +168,7 @@ def _draw_result(job: ScoringJob, took: str) -> None:
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
-def _first_rows(target: str, its: FileVersion) -> pa.Table:
+def _first_rows(target: str, version: FileVersion) -> pa.Table:
     return short_texts(first_rows(Path(target)))
 
 

@@ -39,6 +39,7 @@ def main() -> None:
 
 
 def _score(order: dict[str, Any], asked: list[int]) -> int:
+    from nodes.data.formats import FileFormat
     from nodes.models.registry import open_model
     from nodes.models.scoring import score_file
 
@@ -49,18 +50,9 @@ def _score(order: dict[str, Any], asked: list[int]) -> int:
         keep="all" if order["keep_all"] else (),
         progress=_Told(),
         cancelled=lambda: bool(asked),
-        writing=writing(order["reading"]),
+        file_format=FileFormat.from_json(order["file_format"]),
     )
     return scored.rows
-
-
-def writing(reading: dict[str, Any]) -> Any:
-    """How the file is written, for whoever reads it in blocks."""
-    from nodes.data.batches import Writing
-    from nodes.data.csv_reader import Dialect
-    from nodes.models.new_data import MISSING_TEXTS
-
-    return Writing(dialect=Dialect(**reading, missing=MISSING_TEXTS))
 
 
 class _Told:

@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, Literal
@@ -28,19 +28,15 @@ from uuid import uuid4
 from engine import sandbox
 from engine.atomic import read_lock
 from engine.errors import BadInput, SylvaError, reader_crashed
-from engine.files import Files
 from engine.processes import exit_text
-from engine.workspace import Workspace
-from nodes.data.batches import open_blocks
-from nodes.data.tables import Reading
-from nodes.load_data import IMPORTS
+from engine.workspace import Files, Workspace
+from nodes.data.formats import FileFormat, imports_for, open_blocks
 from nodes.models.encoder import TableEncoder
 from nodes.models.model import describe_model
 from nodes.models.new_data import InputChecker
 from nodes.models.registry import Registry
 from nodes.models.scoring import check_names
 from ui.studio.data.starter_pipeline import title_of
-from ui.studio.models.scorer import writing
 
 SCORER = (sys.executable, "-P", "-m", "ui.studio.models.scorer")
 MOST_AT_ONCE = 2
@@ -91,7 +87,13 @@ class ScoringJobs:
         self._processes: dict[str, subprocess.Popen[str]] = {}
 
     def start(
-        self, model: str, source: str, *, ending: str = "csv", keep_all: bool = True, reading: Reading | None = None
+        self,
+        model: str,
+        source: str,
+        *,
+        ending: str = "csv",
+        keep_all: bool = True,
+        file_format: FileFormat | None = None,
     ) -> ScoringJob:
         """Begin to score a file of the data folder; raises what stands in the way."""
         folder = Registry(self.workspace).place(model)
@@ -106,7 +108,7 @@ class ScoringJobs:
             self._forget_oldest()
         order = {
             "parent": os.getpid(), "model": str(folder), "source": str(path), "target": str(target),
-            "keep_all": keep_all, "reading": asdict(reading or Reading()),
+            "keep_all": keep_all, "file_format": (file_format or FileFormat()).to_json(),
         }  # fmt: skip
         # Whoever starts the process stays until its end: the kernel takes the end of a thread for that of its parent.
         threading.Thread(target=self._work, args=(job.id, order), name=f"scoring-{job.id}", daemon=True).start()
@@ -258,25 +260,24 @@ def _why_it_died(source: str, code: int, error_output: str) -> str:
 # Whether a file fits
 
 
-def misfit(model: Path, source: Path, reading: Reading | None = None) -> str:
+def misfit(model: Path, source: Path, file_format: FileFormat | None = None) -> str:
     """Return what keeps the model from scoring the file, all columns named; empty if its first rows fit."""
-    arguments = {"model": str(model), "source": str(source), "reading": asdict(reading or Reading())}
+    file_format = file_format or FileFormat()
+    arguments = {"model": str(model), "source": str(source), "file_format": file_format.to_json()}
+    imports = imports_for(source, file_format)
+    function = "ui.studio.models.scoring_jobs:check_first_rows"
     try:
-        sandbox.call(
-            sandbox.Call(
-                "ui.studio.models.scoring_jobs:check_first_rows", source.name, arguments, IMPORTS, field="file"
-            )
-        )
+        sandbox.call(sandbox.Call(function, source.name, arguments, imports, field="file"))
     except BadInput as problem:
         return problem.message
     return ""
 
 
-def check_first_rows(model: str, source: str, reading: dict[str, Any]) -> None:
+def check_first_rows(model: str, source: str, file_format: dict[str, Any]) -> None:
     """Raise ``BadInput`` unless the first rows of the file fit the model; runs in a child process."""
     with read_lock(Path(model)):
         fitting = InputChecker(TableEncoder.from_json(describe_model(Path(model))["encoder"]))
-    file = open_blocks(Path(source), writing(reading))
+    file = open_blocks(Path(source), FileFormat.from_json(file_format))
     check_names(file, fitting)
     wanted = [name for name in fitting.encoder.names if file.names is None or name in file.names]
     first = next(iter(file.blocks(wanted, CHECKED_ROWS)), None)

@@ -1,22 +1,22 @@
-"""Plots: plain data in, a plotly figure out.
+"""Make plotly figures from plain data.
 
-They take what reports, statistics and layer records hold. Backgrounds are transparent and texts keep the theme's
-colour, so a figure fits the light and the dark theme; colours can be told apart by the colour-blind, and a dash tells
-what a colour no longer can. Names come from users: they are escaped, shortened where they are drawn and whole where
-the mouse rests.
+The functions take what reports, statistics and layer records hold. Backgrounds are transparent and
+texts have the theme's colour, so that a figure fits the light and the dark theme. Colour-blind
+people can distinguish the colours; when colours repeat, dashes distinguish the lines. Names come
+from users: they are escaped, shortened in the plot, and complete in the hover text.
 
-- ``roc_curves``, ``precision_recall_curves``, ``overlaid_curves``  curves of classes, curves of models
-- ``confusion_matrix``, ``class_scores``      which classes are taken for which; precision, recall and F1
-- ``leaderboard``, ``recall_at_rates``        models by one measure, by the recall at several rates
-- ``probability_histogram``                   what predictions say
-- ``histogram``, ``category_counts``          a column; perhaps split by class
-- ``importances``                             columns by importance
-- ``growth``, ``margin_growth``, ``ratio_and_score``, ``margin_distribution``  how a deep forest grew, layer by layer
+- ``roc_curves``, ``precision_recall_curves``, ``overlaid_curves``  curves of classes or models
+- ``confusion_matrix``, ``class_scores``  actual and predicted classes; precision, recall and F1
+- ``leaderboard``, ``recall_at_rates``    models by one measure, by the recall at several rates
+- ``probability_histogram``               rows by their predicted probabilities
+- ``histogram``, ``category_counts``      the values of a column, split by class if wanted
+- ``importances``                         columns by importance
+- ``growth``, ``margin_growth``, ``ratio_and_score``, ``margin_distribution``  how it grew
 - ``learner_quality``, ``agreement``, ``importances_by_layer``  the learners inside its layers
-- ``class_vectors``, ``row_margin``           one row on its way through the layers
-- ``screening``                               rows that leave early
-- ``for_dark``                                what a figure with texts in its cells needs in the dark theme
-- ``CONFIG``                                  what ``st.plotly_chart`` is to be given with each
+- ``class_vectors``, ``row_margin``       one row, layer by layer
+- ``screening``                           rows that leave early
+- ``for_dark``                            adapts texts inside cells to the dark theme
+- ``CONFIG``                              the configuration for ``st.plotly_chart``
 """
 
 from ui.studio.plots.columns import category_counts, histogram, importances

@@ -1,4 +1,4 @@
-"""How all plots look: colours, names made harmless, the frame."""
+"""Set how all plots look: colours, names that are safe to show, the frame."""
 
 from __future__ import annotations
 
@@ -16,75 +16,105 @@ CONFIG: dict[str, Any] = {
 """For ``st.plotly_chart``; the camera of the tool bar saves a picture."""
 
 COLOURS = ("#1F83CC", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C8C8C")
-"""Okabe and Ito's, without black and yellow, the blue a little brighter: each is seen on white and on black."""
+"""The palette of Okabe and Ito, without black and yellow and with a brighter blue: each colour is
+visible on white and on black."""
 BLUE, GREY = COLOURS[0], COLOURS[-1]
 DASHES = ("solid", "dash", "dot", "dashdot")
 CLEAR_TO_BLUE = ((0.0, "rgba(31, 131, 204, 0.06)"), (1.0, "rgba(31, 131, 204, 0.8)"))
-"""Cells of a heat map let the page shine through so far that one ink is read on all of them; see ``for_dark``."""
+"""Cells of a heat map are so transparent that one text colour is readable on all of them; see
+``for_dark``."""
 INK = "#1f2937"
 FAINT = "rgba(128, 128, 128, 0.6)"
 GRID = "rgba(128, 128, 128, 0.2)"
 TOOLS = {"bgcolor": "rgba(0,0,0,0)", "color": GREY, "activecolor": BLUE}
-"""The bar with the camera; left alone, plotly takes a clear page for a black one and puts a dark box behind the bar."""
+"""The bar with the camera. By default plotly takes a transparent page for a black one, and puts a
+dark box behind the bar."""
 LONGEST_NAME = 18
+LONGEST_HOVER_NAME = 400
+HOVER_LINE = 80
 
 
 def line(index: int) -> dict[str, Any]:
-    """A colour, and a dash for each time round the colours."""
+    """Return the style of a line: the next colour, with another dash when colours repeat."""
     dash = DASHES[index // len(COLOURS) % len(DASHES)]
-    return {"color": COLOURS[index % len(COLOURS)], "dash": dash, "width": 2, "shape": "linear"}
+    colour = COLOURS[index % len(COLOURS)]
+    return {"color": colour, "dash": dash, "width": 2, "shape": "linear"}
 
 
 def number(value: object) -> float | None:
-    """The value if it is a number."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """Return the value if it is a number, else ``None``."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value)
 
 
-def named_ticks(labels: Sequence[str], every: int = 1, longest: int = LONGEST_NAME) -> dict[str, Any]:
-    """Names at whole numbers: names that are alike when shortened stay apart."""
-    places = list(range(0, len(labels), every))
-    texts = [shortened(labels[place], longest) for place in places]
-    return {"tickmode": "array", "tickvals": places, "ticktext": texts, "zeroline": False}
+def named_ticks(
+    labels: Sequence[str],
+    every: int = 1,
+    longest: int = LONGEST_NAME,
+) -> dict[str, Any]:
+    """Return an axis with names at 0, 1, 2 …; ``every`` shows only every second name, or so.
+
+    Positions are numbers, since two names may be equal once they are shortened.
+    """
+    positions = list(range(0, len(labels), every))
+    texts = [shortened(labels[position], longest) for position in positions]
+    return {"tickmode": "array", "tickvals": positions, "ticktext": texts, "zeroline": False}
 
 
 def shortened(name: str, longest: int = LONGEST_NAME) -> str:
-    """A user's name made short and harmless."""
+    """Return a user's name on one line, shortened and escaped."""
     flat = " ".join(name.split())
     if len(flat) > longest:
         end = longest // 3
-        flat = f"{flat[: longest - end - 1]}…{flat[-end:]}"  # long names often differ at their ends
+        # The end is kept too: long names often differ only there.
+        flat = f"{flat[: longest - end - 1]}…{flat[-end:]}"
     return html.escape(flat, quote=False)
 
 
-def in_full(name: str) -> str:
-    """A user's name made harmless, on lines of a length that fits on the screen."""
-    flat = " ".join(name.split())[:400]
-    return "<br>".join(html.escape(flat[start : start + 80], quote=False) for start in range(0, len(flat), 80))
+def hover_name(name: str) -> str:
+    """Return a user's name escaped, broken into lines that fit on the screen."""
+    flat = " ".join(name.split())[:LONGEST_HOVER_NAME]
+    lines = [flat[start : start + HOVER_LINE] for start in range(0, len(flat), HOVER_LINE)]
+    return "<br>".join(html.escape(text, quote=False) for text in lines)
 
 
 def cell_texts(cells: Sequence[tuple[int, int, str]]) -> go.Scatter:
-    """Texts in the cells of a heat map (column, row, text), for the light theme."""
+    """Return texts for the cells of a heat map (column, row, text), for the light theme."""
+    columns, rows, texts = zip(*cells, strict=True) if cells else ((), (), ())
     return go.Scatter(
-        x=[cell[0] for cell in cells], y=[cell[1] for cell in cells], text=[cell[2] for cell in cells], mode="text",
+        x=columns, y=rows, text=texts, mode="text",
         textfont={"color": INK, "size": 12}, hoverinfo="skip", showlegend=False,
     )  # fmt: skip
 
 
 def for_dark(figure: go.Figure) -> go.Figure:
-    """The same with white texts in its cells: no one ink is read on a light page and on a dark one."""
+    """Return the figure with white texts in its cells.
+
+    A text colour that is readable on a light page is not readable on a dark one.
+    """
     return figure.update_traces(textfont_color="white", selector={"mode": "text"})
 
 
-def lay_out(figure: go.Figure, title: str, height: int, *, legend: bool = False) -> None:
-    """Title, size and axes; backgrounds are left to the page and text colours to the theme."""
+def apply_layout(figure: go.Figure, title: str, height: int, *, legend: bool = False) -> None:
+    """Set title, size and axes. Backgrounds and text colours are left to the page's theme."""
+    if legend:
+        height += _legend_height([trace.name or "" for trace in figure.data])
     figure.update_layout(
         title={"text": title, "font": {"size": 16}, "x": 0, "xanchor": "left"},
-        height=height + (_legend_height([trace.name or "" for trace in figure.data]) if legend else 0),
+        height=height,
         margin={"l": 10, "r": 10, "t": 50, "b": 10},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         showlegend=legend,
-        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "xanchor": "left"},
+        legend={
+            "orientation": "h",
+            "yref": "container",
+            "y": 0,
+            "yanchor": "bottom",
+            "x": 0,
+            "xanchor": "left",
+        },
         hoverlabel={"align": "left"},
         modebar=TOOLS,
         font={"size": 13},
@@ -94,7 +124,10 @@ def lay_out(figure: go.Figure, title: str, height: int, *, legend: bool = False)
 
 
 def _legend_height(names: Sequence[str]) -> int:
-    """Pixels for a legend below a plot of half a page; beside it, such a plot would have no room."""
+    """Return the pixels that a legend needs below a plot of half a page's width (380 pixels).
+
+    Beside such a plot there is no room for it.
+    """
     widest = 45 + 7 * max(map(len, names), default=0)
     lines = -(-len(names) // max(1, 380 // widest))
     return 20 * lines

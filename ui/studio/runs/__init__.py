@@ -1,1 +1,1 @@
-"""The runs there were: their history, and one of them with its graph, times, logs and the jobs inside a forest."""
+"""The Runs page: the list of runs, and one run with its graph, timeline, logs and the fits of a forest."""

@@ -1,4 +1,4 @@
-"""One node of a run in detail: what became of it, why, its settings, its log, the jobs inside it, its outputs."""
+"""One node of a run in detail: its state and error, settings, log, fits and outputs."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from engine.text import clock, duration, failure_line, readable, size
 from ui.studio.markdown import plain
 from ui.studio.previews import show_output
 from ui.studio.runs.run_graph import Layered, flow_state, is_laid_out, layer_drawing
-from ui.studio.runs.state_style import marked
+from ui.studio.runs.state_style import state_label
 from ui.studio.runs.timeline import Jobs, job_grid, layer_lines, settled, three_parts
 from ui.studio.session import studio
 
 LOG_BYTES = 64_000
 LOG_LINES = 200
 LEGIBLE_JOBS = 60
-"""Jobs beyond which the graph of a layer would be a thicket."""
+"""Jobs beyond which the graph of a layer would not be readable."""
 
 
 def draw_node(state: RunState, document: Pipeline | None, name: str) -> None:
-    """Everything about the node ``name``."""
+    """Draw everything about the node ``name``."""
     node = state.nodes[name]
-    _draw_standing(name, node)
+    _draw_state(name, node)
     if node.subtasks:
         _draw_jobs(state.id, name, node)
     _draw_outputs(state, name, node)
@@ -40,8 +40,8 @@ def draw_node(state: RunState, document: Pipeline | None, name: str) -> None:
             st.code(json.dumps(about.model_dump(exclude_defaults=True), indent=2, ensure_ascii=False), language="json")
 
 
-def _draw_standing(name: str, node: NodeState) -> None:
-    """State, times and, if it failed, the cause before anything else."""
+def _draw_state(name: str, node: NodeState) -> None:
+    """Draw state and times; if the node failed, the cause first."""
     if node.error and node.state in ("failed", "queued"):
         st.error(plain(readable(failure_line(name, node.error))))
         if node.error.get("traceback"):
@@ -51,18 +51,18 @@ def _draw_standing(name: str, node: NodeState) -> None:
         st.text(readable(node.text))
     if node.state == "running":
         st.progress(node.fraction)
-    st.caption(plain(" · ".join(standing(node, time.time()))))
+    st.caption(plain(" · ".join(state_facts(node, time.time()))))
 
 
-def standing(node: NodeState, now: float) -> list[str]:
-    """What is known of a node, in a few words each."""
-    words = [marked(node.state)]
+def state_facts(node: NodeState, now: float) -> list[str]:
+    """Return what is known of a node, in a few words each."""
+    words = [state_label(node.state)]
     if node.started is not None:
         words.append(f"started {clock(node.started)}")
     if node.state == "running" and node.started is not None:
         words.append(f"running for {duration(now - node.started)}")
     elif node.seconds is not None:
-        words.append(f"took {duration(node.seconds)}" + (" when it was made" if node.state == "cached" else ""))
+        words.append(f"took {duration(node.seconds)}" + (" when it was computed" if node.state == "cached" else ""))
     if node.attempt > 1:
         words.append(f"attempt {node.attempt}")
     if node.executions:
@@ -104,11 +104,11 @@ def _draw_layer(run: str, name: str, jobs: Jobs, layers: list[str]) -> None:
     )
 
 
-# What it wrote and what it gave
+# Its log and its outputs
 
 
 def log_tail(path: Path) -> str:
-    """The newest lines of a log, however long it is."""
+    """Return the last lines of a log."""
     if not path.is_file():
         return ""
     with path.open("rb") as file:
@@ -146,6 +146,6 @@ def _draw_outputs(state: RunState, name: str, node: NodeState) -> None:
         label_visibility="collapsed",
     )
     if port is None:
-        st.caption("Choose one to look at it.")
+        st.caption("Choose an output to see it.")
     else:
         show_output(outputs[port], studio().store, title="", key=f"run-output-{state.id}-{name}-{port}")

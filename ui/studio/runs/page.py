@@ -6,13 +6,12 @@ import pandas as pd
 import streamlit as st
 
 from engine.errors import SylvaError
-from engine.summaries import RunSummary
+from engine.run_summaries import RunSummary
 from engine.text import clock, duration, readable
 from ui.studio import links
 from ui.studio.markdown import plain
-from ui.studio.runs.history import History
-from ui.studio.runs.run_view import LOOK_SECONDS, draw_run, history_of, steady
-from ui.studio.runs.state_style import INK, marked, tone
+from ui.studio.runs.run_view import LOOK_SECONDS, draw_run, steady
+from ui.studio.runs.state_style import INK, result_text, state_label, tone
 from ui.studio.session import studio
 
 PAGE_LENGTH = 50
@@ -21,11 +20,11 @@ SHOWN = "runs-shown"
 
 
 def page() -> None:
-    """Draw what the address asks for: ``?run=ID`` one run, else the history."""
+    """Draw the run that the address names, ``?run=ID``, else the list of runs."""
     try:
-        wanted = st.query_params.get("run")
-        if wanted:
-            draw_run(wanted)
+        run_id = st.query_params.get("run")
+        if run_id:
+            draw_run(run_id)
         else:
             _draw_history()
     except SylvaError as error:
@@ -35,43 +34,41 @@ def page() -> None:
             st.rerun()
 
 
-def _history() -> History:
-    return history_of(str(studio().workspace.root), studio().store)
-
-
 def _draw_history() -> None:
     st.subheader("Runs", anchor=False)
-    with studio().log() as log:
-        if not log.runs(1):
-            st.info("No runs yet. Open a pipeline under Build and press Run; it then appears here.")
-            return
+    if not studio().runs.list(1):
+        st.info("No runs yet. Open a pipeline under Build and press Run; it then appears here.")
+        return
     with st.container(horizontal=True, gap="medium"):
         words = st.text_input("Find", placeholder="name or id", key="runs-words", width=320)
         states = st.pills("State", STATES, selection_mode="multi", key="runs-states")
-    live = any(run.live for run in _found(words, states)[0])
+    live = any(run.live for run in _matching_runs(words, states)[0])
     with steady("runs-live"):
         st.fragment(_draw_list, run_every=LOOK_SECONDS if live else None)(words, states, live)
 
 
-def _found(words: str, states: list[str]) -> tuple[list[RunSummary], bool]:
-    wanted = [*states, "starting"] if "running" in states else states
-    with studio().log() as log:
-        return _history().newest(log, words=words, states=wanted, limit=st.session_state.get(SHOWN, PAGE_LENGTH))
+def _matching_runs(words: str, states: list[str]) -> tuple[list[RunSummary], bool]:
+    """Return the newest runs that match, and whether there are more."""
+    limit = st.session_state.get(SHOWN, PAGE_LENGTH)
+    if "running" in states:
+        states = [*states, "starting"]
+    runs = studio().runs.list(limit + 1, text=words, states=states)
+    return runs[:limit], len(runs) > limit
 
 
 def _draw_list(words: str, states: list[str], was_live: bool) -> None:
     try:
-        _draw_found(words, states, was_live)
+        _draw_matching(words, states, was_live)
     except SylvaError as error:
         st.error(plain(readable(str(error))))
 
 
-def _draw_found(words: str, states: list[str], was_live: bool) -> None:
-    runs, more = _found(words, states)
+def _draw_matching(words: str, states: list[str], was_live: bool) -> None:
+    runs, more = _matching_runs(words, states)
     if any(run.live for run in runs) != was_live:
         st.rerun()
     if not runs:
-        st.info("No run fits; change the words or the states above.")
+        st.info("No run matches; change the words or the states above.")
         return
     chosen = _draw_table(runs)
     if more:
@@ -89,31 +86,29 @@ def _show_more() -> None:
 
 
 def open_run(run: str) -> None:
-    """Show one run; its address can be kept and sent around."""
+    """Show one run; its address can be saved and shared."""
     st.query_params["run"] = run
     st.rerun()
 
 
-def history_table(runs: list[RunSummary], headlines: list[str]) -> pd.DataFrame:
-    """The runs as a table shows them."""
+def history_table(runs: list[RunSummary]) -> pd.DataFrame:
+    """Return the runs as the table shows them."""
     return pd.DataFrame(
         {
             "Pipeline": [readable(run.name) for run in runs],
             "Started": [clock(run.started or run.created) for run in runs],
             "Took": ["" if run.live else duration(run.seconds) for run in runs],
-            "State": [marked(run.state) for run in runs],
-            "Result": [readable(headline) for headline in headlines],
+            "State": [state_label(run.state) for run in runs],
+            "Result": [readable(result_text(run)) for run in runs],
             "Id": [run.id for run in runs],
         }
     )
 
 
 def _draw_table(runs: list[RunSummary]) -> list[RunSummary]:
-    """The table; the ticked runs. A click on a cell opens its run."""
-    with studio().log() as log:
-        table = history_table(runs, [_history().headline(log, run) for run in runs])
+    """Draw the table and return the ticked runs. A click on a cell opens its run."""
     picked = st.dataframe(
-        table.style.map(_state_style, subset=["State"]),
+        history_table(runs).style.map(_state_style, subset=["State"]),
         hide_index=True,
         on_select="rerun",
         selection_mode=["multi-row", "single-cell"],

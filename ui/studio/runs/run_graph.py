@@ -1,14 +1,14 @@
-"""The graph of a run, drawn by streamlit-flow to be looked at, not edited.
+"""The graph of a run, drawn by streamlit-flow. It cannot be edited.
 
-The component sends back what it shows, with the time of its own clock, and takes a new drawing only under that
-time or a later one. So ``flow_state`` compares what it shows with what it should show, and speaks up only when the
-two differ; else the view would jump at every look.
+The component sends back what it shows, with a time of its own, and accepts a new drawing only with that
+time or a later one. So ``flow_state`` compares what is shown with what should be shown, and sends a drawing
+only if they differ. Otherwise the view would jump at every refresh.
 
 - ``drawing``      nodes and edges of a pipeline in the colours of their states
-- ``folded_drawing``  the same with the branches of a node as one, where there are too many to be drawn
+- ``folded_drawing``  the same with the branches of a node as one, if there are too many
 - ``layer_drawing``  the jobs of one layer of a deep forest: folds → fits → learners' vectors → layer
-- ``flow_state``   a drawing as the component is to be given it
-- ``clicked``      the node that was clicked since the last look
+- ``flow_state``   a drawing in the form that the component takes
+- ``clicked``      the node that was clicked since the last refresh
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from streamlit_flow.elements import StreamlitFlowEdge, StreamlitFlowNode
 from streamlit_flow.layouts import LayeredLayout
 from streamlit_flow.state import StreamlitFlowState
 
-from engine.catalogue import NodeCatalog
+from engine.node_types import NodeCatalog
 from engine.pipeline import Pipeline
 from engine.run_state import NodeState, RunState, Subtask
 from engine.text import duration
 from ui.studio.builder.node_states import folded_view
 from ui.studio.markdown import plain
-from ui.studio.runs.state_style import INK, marked, shortened, tone
+from ui.studio.runs.state_style import INK, shortened, state_label, tone
 from ui.studio.runs.timeline import three_parts
 
 WIDTH, HEIGHT = 184, 58
@@ -37,7 +37,7 @@ LEFT_OUT = NodeState("not in this run")
 
 
 class Layered(LayeredLayout):  # type: ignore[misc]
-    """Layers from left to right, with room for edges that pass a node by."""
+    """Layers from left to right, with space for edges that pass a node."""
 
     def __init__(self, between_nodes: int, between_layers: int) -> None:
         super().__init__("right", node_node_spacing=between_nodes, node_layer_spacing=between_layers)
@@ -56,13 +56,13 @@ class Drawing:
     """Nodes and edges as plain data: id, text and state; pairs of ids."""
 
     nodes: Mapping[str, tuple[str, str, str]]
-    """Title, what is said below it, and the state, by id."""
+    """Title, the line below it, and the state, by id."""
     edges: tuple[tuple[str, str], ...]
     chosen: str | None = None
 
 
 def drawing(document: Pipeline, catalogue: NodeCatalog, state: RunState, chosen: str | None) -> Drawing:
-    """A pipeline with the states of its nodes."""
+    """Return a pipeline with the states of its nodes."""
     shown = {}
     for name, title in titles(document, catalogue).items():
         node = state.nodes.get(name, LEFT_OUT)
@@ -74,7 +74,7 @@ def drawing(document: Pipeline, catalogue: NodeCatalog, state: RunState, chosen:
 def folded_drawing(
     document: Pipeline, catalogue: NodeCatalog, state: RunState, copies: Mapping[str, Sequence[str]], chosen: str | None
 ) -> Drawing:
-    """A pipeline as it was written; ``copies`` are the nodes of the run that stand for each of its nodes."""
+    """Return a pipeline as it was written; ``copies`` are the nodes of the run for each of its nodes."""
     as_written = drawing(document, catalogue, state, chosen)
     shown = dict(as_written.nodes)
     for name, (title, _, _) in as_written.nodes.items():
@@ -87,7 +87,7 @@ def folded_drawing(
 
 
 def titles(document: Pipeline, catalogue: NodeCatalog) -> dict[str, str]:
-    """What each node is called: its label, else the title of its type."""
+    """Return the title of each node: its label, else the title of its type."""
     return {
         name: node.label or (catalogue[node.type].title if node.type in catalogue else node.type)
         for name, node in document.nodes.items()
@@ -95,15 +95,18 @@ def titles(document: Pipeline, catalogue: NodeCatalog) -> dict[str, str]:
 
 
 def node_line(node: NodeState) -> str:
-    """State and time in a few words; a node at work counts in tenths, lest the graph be drawn anew every moment."""
+    """Return state and time in a few words.
+
+    Progress is given in steps of 10 %, so that the graph is not drawn again all the time.
+    """
     if node.state == "running":
-        return f"{marked('running')} {int(node.fraction * 10) * 10} %"
+        return f"{state_label('running')} {int(node.fraction * 10) * 10} %"
     took = f" {duration(node.seconds)}" if node.state in ("done", "failed") and node.seconds is not None else ""
-    return marked(node.state) + took
+    return state_label(node.state) + took
 
 
 def layer_drawing(jobs: Mapping[tuple[str, ...], Subtask], layer: str) -> Drawing:
-    """The jobs of one layer: each fold feeds its fits, the fits of a learner its vectors, these the layer."""
+    """Return the jobs of one layer: folds → fits → class vectors of each learner → layer."""
     nodes: dict[str, tuple[str, str, str]] = {}
     edges: dict[tuple[str, str], None] = {}
     for place, job in jobs.items():
@@ -112,7 +115,7 @@ def layer_drawing(jobs: Mapping[tuple[str, ...], Subtask], layer: str) -> Drawin
             fit = f"fit {learner} {fold}"
             nodes.setdefault(f"fold {fold}", (fold or "All rows", "rows held out", "cached"))
             took = f" {duration(job.seconds)}" if job.seconds is not None else ""
-            nodes[fit] = (learner, marked(job.state) + took, job.state)
+            nodes[fit] = (learner, state_label(job.state) + took, job.state)
             edges |= {(f"fold {fold}", fit): None, (fit, f"vectors {learner}"): None}
     finished = {"done", "reused"}
     for learner in dict.fromkeys(three_parts(place)[1] for place in jobs if three_parts(place)[0] == layer):
@@ -126,7 +129,7 @@ def layer_drawing(jobs: Mapping[tuple[str, ...], Subtask], layer: str) -> Drawin
 
 
 def flow_state(drawn: Drawing, shown: Mapping[str, Any] | None) -> StreamlitFlowState:
-    """What to give the component that now shows ``shown``; its own words are kept where they agree."""
+    """Return what to send to the component that now shows ``shown``."""
     places = {node["id"]: (node["position"]["x"], node["position"]["y"]) for node in (shown or {}).get("nodes", [])}
     nodes = [_flow_node(drawn, name, places.get(name, (0.0, 0.0))) for name in drawn.nodes]
     edges = [_flow_edge(drawn, *ends) for ends in drawn.edges]
@@ -135,14 +138,14 @@ def flow_state(drawn: Drawing, shown: Mapping[str, Any] | None) -> StreamlitFlow
 
 
 def is_laid_out(shown: Mapping[str, Any] | None) -> bool:
-    """Whether the component has found a place for each node."""
+    """Return whether the component has placed each node."""
     return shown is not None and len(
         {(node["position"]["x"], node["position"]["y"]) for node in shown["nodes"]}
     ) == len(shown["nodes"])
 
 
 def clicked(shown: Mapping[str, Any] | None, seen: int) -> str | None:
-    """What was clicked after the moment ``seen``."""
+    """Return what was clicked after the time ``seen``."""
     return shown["selectedId"] if shown is not None and shown["timestamp"] > seen else None
 
 
@@ -165,13 +168,13 @@ def _flow_node(drawn: Drawing, name: str, place: tuple[float, float]) -> Streaml
         connectable=False,
         deletable=False,
         style=_style(state, chosen=name == drawn.chosen),
-        width=WIDTH,  # known ahead, so that a new drawing need not be measured unseen
+        width=WIDTH,  # known in advance, so that the component need not measure a hidden drawing first
         height=HEIGHT,
     )
 
 
 def _side(drawn: Drawing, name: str) -> str:
-    """Only nodes with edges on both sides have handles on both."""
+    """Return the type of a node by the sides on which it has edges."""
     if all(target != name for _, target in drawn.edges):
         return "input"
     return "output" if all(source != name for source, _ in drawn.edges) else "default"

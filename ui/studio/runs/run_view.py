@@ -1,6 +1,6 @@
 """One run on screen: head and buttons, graph, timeline, and the chosen node in detail.
 
-While someone is at work on the run, everything is drawn anew about once a second; afterwards nothing polls.
+While the run is live, everything is drawn again about once a second; after that nothing polls.
 """
 
 from __future__ import annotations
@@ -14,74 +14,66 @@ from streamlit_flow import streamlit_flow
 from engine.errors import SylvaError
 from engine.events import RunRow
 from engine.pipeline import Pipeline
+from engine.pipeline_library import Library
 from engine.run_state import STARTING_SECONDS, RunState
-from engine.store import Store
+from engine.runs import RunWatcher
 from engine.sweeps import ExpandedPipeline
-from engine.text import clock, duration, failure_line, last_words, readable
+from engine.text import clock, duration, failure_line, readable
+from ui.studio import links
+from ui.studio.builder.open_pipeline import pipeline_of_run
 from ui.studio.markdown import plain
-from ui.studio.runs.history import History, document_of, planned_of
 from ui.studio.runs.node_view import draw_node
 from ui.studio.runs.run_graph import Layered, clicked, drawing, flow_state, folded_drawing, is_laid_out, titles
-from ui.studio.runs.state_style import marked, tone
+from ui.studio.runs.state_style import state_label, tone
 from ui.studio.runs.timeline import gantt, live_timeline
-from ui.studio.runs.watch import Watch, spotlight
 from ui.studio.session import studio
 
 LOOK_SECONDS = 1.0
+WATCHER = "run-watcher"
+PENDING = "run-pending-attempt"
+"""Where a session keeps the run that was resumed, its attempt, and until when the next may begin."""
 GRAPH_HEIGHTS = (200, 460)
 MOST_DRAWN = 60
-"""Nodes beyond which the branches of a sweep are drawn as one: nobody could read them."""
+"""Nodes beyond which the branches of a sweep are drawn as one, to stay readable."""
 
 
-def draw_run(wanted: str) -> None:
-    """The run that an address names."""
-    watch = open_watch(wanted, "run-watch")
-    watched = _is_watched(watch, look(watch))
+def draw_run(run_id: str) -> None:
+    """Draw the run that the address names."""
+    watcher = open_watcher(run_id, WATCHER)
+    is_polled = _needs_polling(watcher.refresh())
+    planned = studio().runs.planned_pipeline(watcher.row)
     with steady("run-live"):
-        st.fragment(_draw, run_every=LOOK_SECONDS if watched else None)(watch, planned_of(watch.row), watched)
-
-
-@st.cache_resource(show_spinner=False)
-def history_of(workspace: str, _store: Store) -> History:
-    """What is known of the runs of a workspace; the same for all who look."""
-    return History(_store)
+        st.fragment(_draw, run_every=LOOK_SECONDS if is_polled else None)(watcher, planned, is_polled)
 
 
 def steady(key: str) -> DeltaGenerator:
-    """A container whose content does not fade while it is being drawn anew, as Streamlit's does on a busy machine."""
+    """Return a container whose content does not fade while it is drawn again, as Streamlit's does."""
     st.html(f"<style>.st-key-{key} [data-stale='true'] {{opacity: 1 !important; transition: none !important}}</style>")
     return st.container(key=key)
 
 
-def open_watch(wanted: str, place: str) -> Watch:
-    """What this tab knows of a run; kept in its ``place``, so that each look reads new events only."""
-    held: Watch | None = st.session_state.get(place)
-    if held is None or held.row.id != wanted:
-        with studio().log() as log:
-            held = st.session_state[place] = Watch(log.run(wanted))
-        st.query_params["run"] = held.row.id
-    return held
+def open_watcher(run_id: str, key: str) -> RunWatcher:
+    """Return the watcher of this browser tab, saved in its session, so that it reads new events only."""
+    watcher: RunWatcher | None = st.session_state.get(key)
+    if watcher is None or watcher.row.id != run_id:
+        watcher = st.session_state[key] = studio().runs.watch(run_id)
+        st.query_params["run"] = watcher.row.id
+    return watcher
 
 
-def look(watch: Watch) -> RunState:
-    """The run as it is now."""
-    with studio().log() as log:
-        return watch.look(log)
-
-
-def _draw(watch: Watch, planned: ExpandedPipeline | None, watched: bool) -> None:
+def _draw(watcher: RunWatcher, planned: ExpandedPipeline | None, is_polled: bool) -> None:
     document = planned.pipeline if planned else None
     try:
-        state = look(watch)
-        if _is_watched(watch, state) != watched:
+        state = watcher.refresh()
+        if _needs_polling(state) != is_polled:
             st.rerun()
-        _draw_head(watch.row, state)
+        _draw_head(watcher.row, state)
         if document is None:
             st.warning("The pipeline of this run was written by another version of Sylva; its graph cannot be drawn.")
         chosen = _chosen_node(state, planned)
         if planned is not None:
-            _draw_graph(watch, state, planned, chosen)
-        _draw_timeline(watch, state, document)
+            _draw_graph(watcher, state, planned, chosen)
+        _draw_timeline(watcher, state, document)
         if chosen is not None:
             _draw_details(state, document)
     except SylvaError as error:
@@ -94,15 +86,15 @@ def _draw(watch: Watch, planned: ExpandedPipeline | None, watched: bool) -> None
 def _draw_head(row: RunRow, state: RunState) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader(plain(readable(row.name)), anchor=False, width="content")
-        st.badge(marked(state.state), color=tone(state.state).badge)
+        st.badge(state_label(state.state), color=tone(state.state).badge)
         st.space("stretch")
         _draw_buttons(state)
     st.caption(plain(" · ".join(run_words(row, state, time.time()))))
-    _draw_way_on(state)
+    _draw_advice(state)
 
 
 def run_words(row: RunRow, state: RunState, now: float) -> list[str]:
-    """What is known of a run, in a few words each."""
+    """Return what is known of a run, in a few words each."""
     words = ["not started yet" if state.started is None else f"started {clock(state.started)}"]
     if state.started is not None and state.live:
         words.append(f"running for {duration(now - state.started)}")
@@ -113,44 +105,47 @@ def run_words(row: RunRow, state: RunState, now: float) -> list[str]:
 
 
 def _draw_buttons(state: RunState) -> None:
-    waiting = _awaited(state)
+    waiting = _is_resuming(state)
     if state.live:
         stopping = st.session_state.get("run-stopping") == (state.id, state.attempt)
         st.button("Stop", icon=":material/stop:", on_click=_stop, args=(state,), disabled=stopping)
     elif state.state == "failed":
         st.button(
-            "Retry", icon=":material/replay:", type="primary", on_click=_go_on, args=(state,), disabled=waiting,
+            "Retry", icon=":material/replay:", type="primary", on_click=_resume, args=(state,), disabled=waiting,
             help="Retry from failed node: what is finished does not run again.",
         )  # fmt: skip
     elif state.state in ("cancelled", "interrupted"):
         st.button(
-            "Resume", icon=":material/play_arrow:", type="primary", on_click=_go_on, args=(state,), disabled=waiting,
+            "Resume", icon=":material/play_arrow:", type="primary", on_click=_resume, args=(state,), disabled=waiting,
             help="What is finished does not run again.",
         )  # fmt: skip
     if st.button("Open this pipeline", icon=":material/account_tree:", help="Exactly as it was when it ran."):
         open_pipeline(state.id)
     if st.button("All runs", icon=":material/arrow_back:"):
         st.query_params.pop("run", None)
-        st.session_state.pop("run-watch", None)
+        st.session_state.pop(WATCHER, None)
         st.rerun()
 
 
-def _draw_way_on(state: RunState) -> None:
-    """What to say about a run that is between two states."""
+def _draw_advice(state: RunState) -> None:
+    """Say what to do about a run that is not done."""
     if refused := st.session_state.pop("run-refused", None):
         st.error(plain(readable(refused)))
-    if state.state == "interrupted" and not _awaited(state):
-        words = last_words(studio().workspace, state.id)
-        st.warning(plain(readable(f"Its supervisor ended{': ' + words if words else '.'} Resume goes on from there.")))
-    elif state.state == "failed" and not _awaited(state):
+    if state.state == "interrupted" and not _is_resuming(state):
+        words = studio().workspace.supervisor_error(state.id)
+        why = f"Its supervisor ended: {words}" if words else "Its supervisor ended."
+        st.warning(plain(readable(f"{why} Resume continues from there.")))
+    elif state.state == "failed" and not _is_resuming(state):
         st.error(plain(readable(cause(state))))
-        st.caption("If the pipeline is to be changed, open it and run it again: what is finished stays. Else retry.")
-    elif _awaited(state):
-        st.info("Going on…")
+        st.caption(
+            "To change the pipeline, open it and run it again: finished nodes stay cached. Otherwise press Retry."
+        )
+    elif _is_resuming(state):
+        st.info("Resuming…")
 
 
 def cause(state: RunState) -> str:
-    """Why a run failed: the first node that did, and how many more."""
+    """Return why a run failed: the first node that did, and how many more."""
     failed = [(name, node.error) for name in state.nodes_in("failed") if (node := state.nodes[name]).error]
     if not failed:
         return "The run failed."
@@ -161,46 +156,40 @@ def cause(state: RunState) -> str:
 
 def _stop(state: RunState) -> None:
     try:
-        studio().stop(state.id)
+        studio().runs.cancel(state.id)
         st.session_state["run-stopping"] = (state.id, state.attempt)
     except SylvaError as error:
         st.session_state["run-refused"] = str(error)
 
 
-def _go_on(state: RunState) -> None:
+def _resume(state: RunState) -> None:
     try:
-        studio().go_on(state.id)
-        st.session_state["run-awaited"] = (state.id, state.attempt, time.time() + STARTING_SECONDS)
+        studio().runs.resume(state.id)
+        st.session_state[PENDING] = (state.id, state.attempt, time.time() + STARTING_SECONDS)
     except SylvaError as error:
         st.session_state["run-refused"] = str(error)
 
 
-def _awaited(state: RunState) -> bool:
-    """Whether the run was told to go on and its supervisor has yet to say its first word."""
-    run, attempt, until = st.session_state.get("run-awaited", ("", 0, 0.0))
+def _is_resuming(state: RunState) -> bool:
+    """Return whether the run was resumed and its supervisor has not reported yet."""
+    run, attempt, until = st.session_state.get(PENDING, ("", 0, 0.0))
     return bool(run == state.id and attempt == state.attempt and time.time() < until)
 
 
-def _is_watched(watch: Watch, state: RunState) -> bool:
-    return state.live or _awaited(state)
+def _needs_polling(state: RunState) -> bool:
+    return state.live or _is_resuming(state)
 
 
 def open_pipeline(run: str) -> None:
-    """Put the exact pipeline of a run on the desk and go there; the one place that leads from Runs to Build."""
-    from ui.studio.builder import open_pipeline as desk
-
-    desk.open_run(run)
-    from ui.studio.builder import page as build
-
-    address = {desk.ADDRESS: st.query_params[desk.ADDRESS]}
-    st.switch_page(st.Page(build.page, title="Build", url_path="build"), query_params=address)
+    """Open the exact pipeline of a run in the builder."""
+    links.to_build(pipeline_of_run(Library(studio().workspace), studio().runs, run))
 
 
 # Graph and timeline
 
 
 def _chosen_node(state: RunState, planned: ExpandedPipeline | None) -> str | None:
-    """The node to look at: what the user chose, else the one worth looking at first."""
+    """Return the node to show: what the user chose, else the most interesting one."""
     key, own = f"run-node-{state.id}", f"run-own-choice-{state.id}"
     shown = st.session_state.get(_graph_key(state.id))
     seen = st.session_state.get(own, 0)
@@ -213,22 +202,31 @@ def _chosen_node(state: RunState, planned: ExpandedPipeline | None) -> str | Non
     return chosen
 
 
+def spotlight(state: RunState) -> str | None:
+    """Return the node to show first: one that failed, else is running, else was interrupted, else the last."""
+    begun = [name for name in state.nodes_in("cancelled", "interrupted") if state.nodes[name].started is not None]
+    for names in (state.nodes_in("failed"), state.nodes_in("running"), begun):
+        if names:
+            return names[0]
+    return list(state.nodes)[-1] if state.nodes else None
+
+
 def _one_of_its_branches(name: str | None, state: RunState, planned: ExpandedPipeline | None) -> str | None:
-    """The node of the run that a click means: of many branches drawn as one, one that failed or is at work."""
+    """Return the node of the run that a click means: of several branches one that failed or is running."""
     if name is None or planned is None or name in state.nodes:
         return name
     own = [copy for copy in planned.copies_of([name]) if copy in state.nodes]
-    telling = state.nodes_in("failed", "running")
-    return next((copy for copy in own if copy in telling), next(iter(own), None))
+    interesting = state.nodes_in("failed", "running")
+    return next((copy for copy in own if copy in interesting), next(iter(own), None))
 
 
 def _graph_key(run: str) -> str:
     return f"run-graph-{run}"
 
 
-def _draw_graph(watch: Watch, state: RunState, planned: ExpandedPipeline, chosen: str | None) -> None:
+def _draw_graph(watcher: RunWatcher, state: RunState, planned: ExpandedPipeline, chosen: str | None) -> None:
     shown = st.session_state.get(_graph_key(state.id))
-    as_written = document_of(watch.row) if len(planned.pipeline.nodes) > MOST_DRAWN else None
+    as_written = studio().runs.written_pipeline(watcher.row) if len(planned.pipeline.nodes) > MOST_DRAWN else None
     if as_written is None:
         drawn = drawing(planned.pipeline, studio().catalogue, state, chosen)
     else:
@@ -246,8 +244,8 @@ def _draw_graph(watch: Watch, state: RunState, planned: ExpandedPipeline, chosen
     )
 
 
-def _draw_timeline(watch: Watch, state: RunState, document: Pipeline | None) -> None:
-    spans = watch.timeline(live=state.live)
+def _draw_timeline(watcher: RunWatcher, state: RunState, document: Pipeline | None) -> None:
+    spans = watcher.spans
     if not spans:
         return
     named = titles(document, studio().catalogue) if document else {}
@@ -273,6 +271,6 @@ def _draw_details(state: RunState, document: Pipeline | None) -> None:
 
 
 def _note_choice(run: str) -> None:
-    """From now on the user's choice stands, whatever fails or starts."""
+    """Keep the choice of the user from now on, whatever fails or starts."""
     shown = st.session_state.get(_graph_key(run))
     st.session_state[f"run-own-choice-{run}"] = shown["timestamp"] if shown else 0

@@ -1,22 +1,25 @@
 """Words and colours of the Runs page.
 
-- ``marked``   a state with its mark
-- ``shortened``  text cut where it would not fit
-- ``TONES``    the colours of each state; every node brings its own ground, so they read in both themes
+- ``state_label``  a state with its mark
+- ``shortened``    text cut to a length
+- ``result_text``  what a run found
+- ``TONES``        the colours of each state; they are readable in both themes
 """
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from engine.run_summaries import RunSummary
 from engine.text import readable
 from ui.cli.progress import MARKS
+from ui.studio.previews.measures import headline
 
 Badge = Literal["red", "orange", "blue", "green", "violet", "gray"]
 
 
 class Tone(NamedTuple):
-    """How a state looks: strong for bars and borders, ground under dark text, badge in Streamlit's words."""
+    """The colours of a state: strong for bars and borders, ground under dark text, Streamlit's badge."""
 
     strong: str
     ground: str
@@ -41,16 +44,22 @@ INK = "#1f2937"
 
 
 def tone(state: str) -> Tone:
-    """The colours of a state, also of one that a newer version may know."""
+    """Return the colours of a state, also of one that only a newer version knows."""
     return TONES.get(state, OTHER_TONE)
 
 
-def marked(state: str) -> str:
-    """A state with its mark: ``✓ done``."""
+def state_label(state: str) -> str:
+    """Return a state with its mark: ``✓ done``."""
     return f"{MARKS.get(state, '·')} {state}"
 
 
+def result_text(run: RunSummary) -> str:
+    """Return what a run found in a few words; empty while it is live."""
+    what, figure = headline(run.report) if run.report else ("", "")
+    return ": ".join(part for part in (what, figure) if part)
+
+
 def shortened(text: str, most: int) -> str:
-    """``text`` cut where it would not fit."""
+    """Return a text cut to ``most`` characters."""
     text = readable(text)
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,7 +1,7 @@
 """Figures of a run: pure functions from what is known of it.
 
-- ``gantt``, ``live_timeline``  when each node was at work, afterwards and meanwhile
-- ``settled``      the subtasks of a node, those that were interrupted marked
+- ``gantt``, ``live_timeline``  when each node was running: of an ended and of a live run
+- ``settled``      the jobs inside a node, those that did not end marked as interrupted
 - ``job_grid``     the jobs inside a node, a row for each layer
 - ``layer_lines``  how far each layer is, in words
 """
@@ -18,10 +18,10 @@ from datetime import datetime
 import plotly.graph_objects as go
 
 from engine.run_state import Subtask
+from engine.runs import Span
 from engine.text import clock, duration
 from ui.studio.plots.style import TOOLS
 from ui.studio.runs.state_style import shortened, tone
-from ui.studio.runs.watch import Span
 
 Jobs = Mapping[tuple[str, ...], Subtask]
 
@@ -34,15 +34,15 @@ TIME_STEPS = [
     {"dtickrange": [1000, 86_399_999], "value": "%H:%M:%S"},
     {"dtickrange": [86_400_000, None], "value": "%d %b %H:%M"},
 ]
-"""How finely a moment is written, by the milliseconds from one tick to the next."""
+"""The format of a time, by the milliseconds from one tick to the next."""
 FAINT = "rgba(128,128,128,0.18)"
 
 
-# When each node was at work
+# When each node was running
 
 
 def gantt(spans: Sequence[Span], titles: Mapping[str, str]) -> go.Figure:
-    """A bar for each time a node was at work, a diamond where a result was found ready; a row for each title."""
+    """Return a figure with a row for each title: a bar for each span, a diamond for a cached result."""
     figure = go.Figure()
     rows = {node: number for number, node in enumerate(titles)}
     for state in dict.fromkeys(span.state for span in spans):
@@ -77,7 +77,7 @@ def _bars(spans: Sequence[Span], rows: Mapping[str, int], state: str) -> go.Bar:
         y=[rows[span.node] for span in spans],
         base=[_moment(span.start) for span in spans],
         x=[1000 * (_end(span) - span.start) for span in spans],
-        marker={"color": colour, "line": {"color": colour, "width": 2}},  # the line keeps the shortest visible
+        marker={"color": colour, "line": {"color": colour, "width": 2}},  # the line makes the shortest bar visible
         customdata=[_hover(span) for span in spans],
         hovertemplate="%{customdata}<extra></extra>",
     )
@@ -114,14 +114,14 @@ def _moment(seconds: float) -> datetime:
 
 @dataclass(frozen=True)
 class Grid:
-    """The places of jobs: layers down, learners with their folds across."""
+    """The rows and columns of jobs: layers down, learners with their folds across."""
 
     layers: tuple[str, ...]
     learners: Mapping[str, tuple[str, ...]]
 
 
 def grid_of(jobs: Jobs) -> Grid:
-    """Layers and folds by their numbers, learners as they came."""
+    """Return the grid: layers and folds in the order of their numbers, learners as they came."""
     learners: dict[str, set[str]] = {}
     for place in jobs:
         _, learner, fold = three_parts(place)
@@ -131,13 +131,13 @@ def grid_of(jobs: Jobs) -> Grid:
 
 
 def three_parts(place: tuple[str, ...]) -> tuple[str, str, str]:
-    """Layer, learner and fold; a place may have fewer or more parts."""
+    """Return layer, learner and fold; the path of a job may have fewer or more parts."""
     first, *rest = place or ("",)
     return first, " · ".join(rest[:-1]) or "".join(rest[:1]), rest[-1] if len(rest) > 1 else ""
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:
-    """A key by which ``Fold 10`` comes after ``Fold 9``."""
+    """Return a sort key by which ``Fold 10`` comes after ``Fold 9``."""
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", text) if part]
 
 
@@ -149,9 +149,9 @@ def settled(jobs: Jobs, node_state: str) -> Jobs:
 
 
 def job_grid(jobs: Jobs) -> str:
-    """A cell for each job, coloured by its state, its seconds written in it where they fit.
+    """Return HTML with a cell for each job: coloured by its state, with its seconds if they fit.
 
-    HTML and not a figure: a live figure is built anew at each look, and blinks. All that is said in it is escaped.
+    It is not a figure: a live figure is built again at each refresh, and blinks. All text is escaped.
     """
     grid = grid_of(jobs)
     width = sum(len(folds) for folds in grid.learners.values())
@@ -188,12 +188,12 @@ def _legend_entry(state: str) -> str:
 
 
 def job_colour(state: str) -> str:
-    """Strong enough for white text on it; a job that waits is but a shade."""
+    """Return a colour for white text; a job that waits is pale."""
     return FAINT if state == "waiting" else tone(state).strong
 
 
 def _brief(job: Subtask) -> str:
-    """Seconds in three characters or so."""
+    """Return the seconds in about three characters."""
     if job.seconds is None:
         return ""
     return f"{job.seconds:.1f}" if job.seconds < 9.95 else f"{job.seconds:.0f}"
@@ -205,7 +205,7 @@ def _job_hover(place: tuple[str, ...], job: Subtask) -> str:
 
 
 def layer_lines(jobs: Jobs) -> dict[str, str]:
-    """Return for each layer a line such as ``12 of 20 fits done, 4 reused``."""
+    """Return a line for each layer, such as ``12 of 20 fits done, 4 reused``."""
     layers: dict[str, list[str]] = {}
     for place, job in jobs.items():
         layers.setdefault(three_parts(place)[0], []).append(job.state)
@@ -233,11 +233,11 @@ GRID_STYLE = (
 )
 
 
-# When each node was at work, while it is
+# When each node was running, for a live run
 
 
 def live_timeline(spans: Sequence[Span], titles: Mapping[str, str]) -> str:
-    """The same as ``gantt`` while a run is live: HTML, since a figure would blink at each look."""
+    """Return the same as ``gantt`` for a live run: HTML, since a figure would blink at each refresh."""
     start = min(span.start for span in spans)
     whole = max(max(_end(span) for span in spans) - start, 1.0)
     rows = []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.pipeline import Edge, Node, Pipeline, changed
+from engine.pipeline import Edge, Node, Pipeline
+from engine.pipeline_file import with_values
 from engine.run_state import NodeState, RunState
 from ui.studio.builder.node_states import node_views, unchanged_nodes
 
@@ -21,8 +22,8 @@ CHAIN = Pipeline(
 
 
 def with_node(name: str, **values: object) -> Pipeline:
-    node = changed(CHAIN.nodes[name], **values)
-    return changed(CHAIN, nodes={**CHAIN.nodes, name: node})
+    node = with_values(CHAIN.nodes[name], **values)
+    return with_values(CHAIN, nodes={**CHAIN.nodes, name: node})
 
 
 @pytest.mark.parametrize(
@@ -34,13 +35,13 @@ def with_node(name: str, **values: object) -> Pipeline:
         (with_node("split", params={"seed": 1}), {"load", "other"}),
         (with_node("mart", params={"trees": 9}), {"load", "split", "other"}),
         (with_node("mart", type="extra-trees"), {"load", "split", "other"}),
-        (changed(CHAIN, edges=CHAIN.edges[:1]), {"load", "split", "other"}),
+        (with_values(CHAIN, edges=CHAIN.edges[:1]), {"load", "split", "other"}),
         (
-            changed(CHAIN, edges=(CHAIN.edges[0], Edge.between("split.test", "mart.table"))),
+            with_values(CHAIN, edges=(CHAIN.edges[0], Edge.between("split.test", "mart.table"))),
             {"load", "split", "other"},
         ),
-        (changed(CHAIN, edges=(Edge.between("other.table", "split.table"), CHAIN.edges[1])), {"load", "other"}),
-        (changed(CHAIN, layout={"load": (5.0, 5.0)}), {"load", "split", "mart", "other"}),
+        (with_values(CHAIN, edges=(Edge.between("other.table", "split.table"), CHAIN.edges[1])), {"load", "other"}),
+        (with_values(CHAIN, layout={"load": (5.0, 5.0)}), {"load", "split", "mart", "other"}),
     ],
 )
 def test_a_change_makes_the_node_and_all_below_it_stale(now: Pipeline, same: set[str]):
@@ -49,7 +50,7 @@ def test_a_change_makes_the_node_and_all_below_it_stale(now: Pipeline, same: set
 
 def test_a_cycle_drawn_since_does_not_hang():
     edges = (*CHAIN.edges, Edge.between("mart.model", "load.table"))
-    assert unchanged_nodes(changed(CHAIN, edges=edges), CHAIN) == {"other"}
+    assert unchanged_nodes(with_values(CHAIN, edges=edges), CHAIN) == {"other"}
 
 
 @pytest.mark.parametrize(

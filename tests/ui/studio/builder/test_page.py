@@ -11,21 +11,21 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine import pipeline_file
-from engine.catalogue import load_catalog
 from engine.errors import SylvaError
 from engine.events import EventLog, RunFinished, RunStarted
-from engine.launch import Launcher
+from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline, PortRef, Sweep
 from engine.pipeline_file import dumps, write
 from engine.pipeline_library import Library
 from engine.plan import RunOptions
 from engine.processes import identify
 from engine.run_state import run_state
+from engine.supervisor_starter import SupervisorStarter
 from engine.workspace import Workspace
 from tests.e2e.tab import until
-from ui.studio.builder import builder, node_panel, pipeline_list
-from ui.studio.builder import open_pipeline as desk
+from ui.studio.builder import builder, node_panel, page, pipeline_list
 from ui.studio.builder.examples import EXAMPLE, prepare_example, samples
+from ui.studio.builder.open_pipeline import OpenPipeline, pipeline_of_run
 from ui.studio.canvas import CanvasResult, Edited
 from ui.studio.canvas.protocol import Revision
 from ui.studio.session import Studio
@@ -41,17 +41,17 @@ WINE = Pipeline(
 
 
 @pytest.fixture(scope="module")
-def launcher() -> Iterator[Launcher]:
-    made = Launcher()
+def starter() -> Iterator[SupervisorStarter]:
+    made = SupervisorStarter(preload=True)
     yield made
     made.close()
 
 
 @pytest.fixture
-def studio(tmp_path: Path, launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> Studio:
+def studio(tmp_path: Path, starter: SupervisorStarter, monkeypatch: pytest.MonkeyPatch) -> Studio:
     made = Studio(Workspace(tmp_path).create(), load_catalog())
-    made.__dict__["launcher"] = launcher
-    for module in (desk, pipeline_list, node_panel, builder):
+    made.runs.starter = starter
+    for module in (page, pipeline_list, node_panel, builder):
         monkeypatch.setattr(module, "studio", lambda: made)
     return made
 
@@ -179,7 +179,7 @@ def test_an_edit_on_the_canvas_is_saved(studio: Studio, canvas: Canvas):
     canvas.edit = lambda document: Pipeline(name="Wine", nodes={"only": Node(type="split")})
     app = open_page(pipeline)
     assert not app.exception
-    assert list(library(studio).open(pipeline).document.nodes) == ["only"]
+    assert list(library(studio).open(pipeline).pipeline.nodes) == ["only"]
     assert [problem.node for problem in canvas.drawn["problems"]] == ["only"]
     assert app.button(key="problem-0").label.count("only") == 1
 
@@ -189,13 +189,13 @@ def test_the_chosen_nodes_form_changes_the_document(studio: Studio, canvas: Canv
     canvas.selection = ("sample",)
     app = open_page(pipeline)
     next(field for field in app.number_input if field.label == "Seed").set_value(7).run()
-    assert library(studio).open(pipeline).document.nodes["sample"].params == {"share": 0.5, "seed": 7}
+    assert library(studio).open(pipeline).pipeline.nodes["sample"].params == {"share": 0.5, "seed": 7}
     next(field for field in app.text_input if field.label == "Label").set_value("A half").run()
     next(field for field in app.number_input if field.label == "Timeout").set_value(2.5).run()
-    node = library(studio).open(pipeline).document.nodes["sample"]
+    node = library(studio).open(pipeline).pipeline.nodes["sample"]
     assert (node.label, node.settings.timeout) == ("A half", 2.5)
     next(field for field in app.text_input if field.label == "Name").set_value("Red wine").run()
-    assert library(studio).open(pipeline).document.name == "Red wine"
+    assert library(studio).open(pipeline).pipeline.name == "Red wine"
 
 
 def test_a_pipeline_is_run_and_its_states_are_shown_on_the_canvas(studio: Studio, canvas: Canvas):
@@ -241,15 +241,15 @@ def test_the_best_of_a_sweep_is_told_and_kept_at_once(studio: Studio, canvas: Ca
     assert " depth=6" in text
     canvas.drawn["on_port"](PortRef("evaluate", "report"))
     opened = library(studio).open(pipeline)
-    kept = {name: node for name, node in opened.document.nodes.items() if name != "forest"}
-    edges = tuple(edge for edge in opened.document.edges if "forest" not in (edge.source.node, edge.target.node))
+    kept = {name: node for name, node in opened.pipeline.nodes.items() if name != "forest"}
+    edges = tuple(edge for edge in opened.pipeline.edges if "forest" not in (edge.source.node, edge.target.node))
     gone = Pipeline(name="Without", nodes=kept, edges=edges)
-    stamp = library(studio).save(pipeline, gone, opened.stamp)
+    stamp = library(studio).save(pipeline, gone, opened.version)
     app.run()
     assert not app.exception and not any("depth=6" in button.label for button in app.button)
-    library(studio).save(pipeline, opened.document, stamp)
+    library(studio).save(pipeline, opened.pipeline, stamp)
     next(button for button in app.run().button if "depth=6 seed=1" in button.label).click().run()
-    node = library(studio).open(pipeline).document.nodes["forest"]
+    node = library(studio).open(pipeline).pipeline.nodes["forest"]
     assert (node.params, node.sweep) == ({"trees": 3, "max_depth": 6, "seed": 1}, None)
     assert "depth = 6, seed = 1" in app.toast[0].value
 
@@ -333,7 +333,7 @@ def test_a_failure_is_brought_into_view_mended_and_retried(studio: Studio, canva
     assert any("nonsense" in error.value for error in app.error)
     opened = library(studio).open(pipeline)
     mended = {**nodes, "pick": Node(type="select-columns", params={"columns": ["alcohol"]})}
-    library(studio).save(pipeline, Pipeline(name="Wine", nodes=mended, edges=edges), opened.stamp)
+    library(studio).save(pipeline, Pipeline(name="Wine", nodes=mended, edges=edges), opened.version)
     app.run()
     press(app, "Retry")
     assert finished(studio, pipeline) == "done"
@@ -371,10 +371,10 @@ def test_a_workspace_that_cannot_be_written_is_said_plainly_and_the_edit_is_kept
     app.run()
     assert not app.exception
     assert "not saved" in words(app)
-    assert "new" in app.session_state["desk"].document.nodes
+    assert "new" in app.session_state[page.OPEN].document.nodes
     lock.rmdir()
     next(field for field in app.text_input if field.label == "Name").set_value("Saved again").run()
-    assert "new" in library(studio).open(pipeline).document.nodes
+    assert "new" in library(studio).open(pipeline).pipeline.nodes
     assert "not saved" not in words(app)
 
 
@@ -402,7 +402,7 @@ def test_unsaved_edits_are_kept_when_the_pipeline_is_left_and_found_again(studio
     press(app, "Pipelines")
     lock.rmdir()
     app.button(key=f"open-{pipeline}").click().run()
-    assert library(studio).open(pipeline).document.name == "Mine"
+    assert library(studio).open(pipeline).pipeline.name == "Mine"
     assert "not saved" not in words(app)
     assert not press(app, "Pipelines").warning
 
@@ -414,7 +414,7 @@ def test_unsaved_edits_that_were_left_are_saved_once_that_is_possible(studio: St
     press(rename(app, "Mine"), "Pipelines")
     lock.rmdir()
     app.run()
-    assert library(studio).open(pipeline).document.name == "Mine"
+    assert library(studio).open(pipeline).pipeline.name == "Mine"
     assert "“Mine”" in app.toast[0].value and not app.warning
 
 
@@ -448,7 +448,7 @@ def test_an_edit_upon_a_file_that_became_unreadable_goes_into_a_copy_which_is_op
     assert not app.exception
     copy = canvas.drawn["pipeline"]
     assert copy != pipeline and app.query_params["pipeline"] == copy
-    assert set(library(studio).open(copy).document.nodes) == {"load", "sample", "new"}
+    assert set(library(studio).open(copy).pipeline.nodes) == {"load", "sample", "new"}
     assert "Wine" in app.toast[0].value
 
 
@@ -466,10 +466,10 @@ def test_a_run_that_another_tab_started_is_seen_before_a_second_one_is(
     studio: Studio, canvas: Canvas, monkeypatch: pytest.MonkeyPatch
 ):
     stopped: list[str] = []
-    monkeypatch.setattr(Studio, "stop", lambda self, run: stopped.append(run))
-    opened = desk.OpenPipeline.with_pipeline(library(studio), studio.catalogue, library(studio).create(WINE))
+    monkeypatch.setattr(studio.runs, "cancel", stopped.append)
+    opened = OpenPipeline.from_library(library(studio), studio.runs, library(studio).create(WINE))
     with EventLog(studio.workspace) as log:
-        opened.follow(log)
+        opened.refresh_run()
         run = log.create_run("Wine", dumps(WINE), RunOptions(pipeline=opened.pipeline).to_dict())
         log.append(run, RunStarted(supervisor=identify(), todo=tuple(WINE.nodes)))
     for begin in (opened.start, opened.retry):
@@ -502,18 +502,15 @@ def test_a_run_log_that_cannot_be_opened_does_not_hide_the_pipeline(studio: Stud
     assert str(studio.workspace.database) in app.toast[0].value
 
 
-def test_the_pipeline_of_a_run_is_opened_as_it_was(studio: Studio, canvas: Canvas, monkeypatch: pytest.MonkeyPatch):
+def test_the_pipeline_of_a_run_is_opened_as_it_was(studio: Studio):
     pipeline = library(studio).create(WINE)
     with EventLog(studio.workspace) as log:
         same = log.create_run("Wine", dumps(WINE), RunOptions(pipeline=pipeline).to_dict())
         other = log.create_run("Wine", dumps(Pipeline(name="Wine", nodes={"old": Node(type="split")})), {})
-    opened: dict[str, str] = {}
-    monkeypatch.setattr(desk, "lay_out", lambda found: opened.update(pipeline=found))
-    desk.open_run(same)
-    assert opened["pipeline"] == pipeline
-    desk.open_run(other)
-    assert opened["pipeline"] != pipeline
-    assert list(library(studio).open(opened["pipeline"]).document.nodes) == ["old"]
+    assert pipeline_of_run(library(studio), studio.runs, same) == pipeline
+    copy = pipeline_of_run(library(studio), studio.runs, other)
+    assert copy != pipeline
+    assert list(library(studio).open(copy).pipeline.nodes) == ["old"]
 
 
 # Import
@@ -549,5 +546,5 @@ def test_a_good_import_is_opened(studio: Studio, canvas: Canvas, tmp_path: Path)
     app = open_page()
     app.file_uploader[0].set_value(("given.json", (tmp_path / "given.json").read_bytes(), "application/json")).run()
     press(app, "Import")
-    assert [library(studio).open(entry.id).document for entry in library(studio).entries()] == [WINE]
+    assert [library(studio).open(entry.id).pipeline for entry in library(studio).entries()] == [WINE]
     assert canvas.drawn["document"] == WINE

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import load_catalog
-from engine.pipeline import Node, Pipeline, Sweep, changed
+from engine.node_types import load_catalog
+from engine.pipeline import Node, Pipeline, Sweep
+from engine.pipeline_file import with_values
 from engine.run_state import NodeState, RunState
 from ui.studio.builder.node_states import node_views, unchanged_nodes
-from ui.studio.canvas.protocol import Revision, payload, take
+from ui.studio.canvas.protocol import Revision, apply_edit, payload
 
 CATALOGUE = load_catalog()
 SWEEP = Sweep.model_validate({"random": {"trees": {"from": 3, "to": 9}}, "trials": 3})
@@ -68,8 +69,8 @@ def test_progress_is_that_of_all_branches_and_time_that_of_the_work_done():
 
 
 def test_another_sweep_makes_the_node_stale():
-    node = changed(DOCUMENT.nodes["forest"], sweep=None)
-    assert unchanged_nodes(changed(DOCUMENT, nodes={"forest": node}), DOCUMENT) == set()
+    node = with_values(DOCUMENT.nodes["forest"], sweep=None)
+    assert unchanged_nodes(with_values(DOCUMENT, nodes={"forest": node}), DOCUMENT) == set()
 
 
 def test_a_sweep_goes_to_the_canvas_and_comes_back_with_an_undo():
@@ -78,12 +79,12 @@ def test_a_sweep_goes_to_the_canvas_and_comes_back_with_an_undo():
     }  # fmt: skip
     sent = json.loads(json.dumps(payload(DOCUMENT, CATALOGUE, **parts)))["document"]
     assert set(sent["nodes"]["forest"]) == {"type", "label", "settings"}  # all that the canvas keeps
-    without = changed(DOCUMENT, nodes={"forest": changed(DOCUMENT.nodes["forest"], sweep=None)})
+    without = with_values(DOCUMENT, nodes={"forest": with_values(DOCUMENT.nodes["forest"], sweep=None)})
     sent["nodes"]["forest"]["since"] = 2
     edit = {"instance": "tab", "pipeline": "p", "revision": 2, "epoch": 1, "document": sent}
-    assert take(without, edit, pipeline="p", epoch=1, taken=Revision()).document == DOCUMENT
+    assert apply_edit(without, edit, pipeline="p", epoch=1, taken=Revision()).document == DOCUMENT
     sent["nodes"]["forest"] = {"type": "random-forest", "label": "Mine", "since": 2}
-    assert take(DOCUMENT, edit, pipeline="p", epoch=1, taken=Revision()).document == without
+    assert apply_edit(DOCUMENT, edit, pipeline="p", epoch=1, taken=Revision()).document == without
 
 
 def test_a_node_that_sweeps_says_so_before_any_run():

@@ -18,7 +18,7 @@ PACKAGE = Path(ui.studio.canvas.__file__).parent
 def app() -> None:
     import streamlit as st
 
-    from engine.catalogue import load_catalog
+    from engine.node_types import load_catalog
     from engine.pipeline import Node, Pipeline
     from ui.studio.canvas import canvas
 
@@ -47,7 +47,7 @@ EDIT = {
 def app_that_keeps_edits() -> None:
     import streamlit as st
 
-    from engine.catalogue import load_catalog
+    from engine.node_types import load_catalog
     from engine.pipeline import Node, Pipeline
     from ui.studio.canvas import Edited, canvas
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import load_catalog
+from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline, PortRef
 from engine.validation import can_connect, connection_rules
 from ui.studio.canvas.protocol import Revision, payload

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import load_catalog
+from engine.errors import Problem
+from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, NodeSettings, Note, Pipeline, PortRef
-from engine.problems import Problem
 from engine.validation import connection_rules, find_problems
-from ui.studio.canvas.protocol import Reveal, Revision, RunRequest, payload, port_in, run_in, selection_in, take
+from ui.studio.canvas.protocol import Reveal, Revision, RunRequest, apply_edit, payload, port_in, run_in, selection_in
 
 CATALOGUE = load_catalog()
 DOCUMENT = Pipeline(
@@ -37,7 +37,7 @@ def sent(**changes: Any) -> dict[str, Any]:
 
 
 def taken_from(edit: object, document: Pipeline = DOCUMENT, taken: Revision = Revision()):  # noqa: B008
-    return take(document, edit, pipeline="p", epoch=7, taken=taken)
+    return apply_edit(document, edit, pipeline="p", epoch=7, taken=taken)
 
 
 def payload_of(document: Pipeline = DOCUMENT, **changes: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.catalogue import load_catalog
+from engine.node_types import load_catalog
 from engine.workspace import Workspace
 from ui.studio.session import Studio
 

@@ -13,18 +13,19 @@ from tests.run_events import append_stored
 from tests.ui.studio.compare.lab import judged_run, pipeline
 from tests.ui.studio.runs.lab import DONE
 from ui.studio.compare.leaderboard import (
+    Evaluations,
     EvaluationSummary,
     Line,
     alike,
     board_rows,
     data_names,
     first_measure,
+    inspectable_node,
     measure_title,
     measures_of,
     names_of,
     ranked,
 )
-from ui.studio.compare.reading import Boards, inspected
 from ui.studio.session import Studio
 
 
@@ -142,8 +143,8 @@ def test_runs_of_one_pipeline_are_told_apart_by_when_they_began_and_by_their_pre
     preset = preset.model_copy(update={"nodes": {**preset.nodes, "one": node}})
     for document in (plain, preset):
         judged_run(studio, document, evaluate_one=evaluation(auc=0.9))
-    with studio.log() as log:
-        lines = Boards(studio.store, studio.catalogue).lines(log, log.runs())
+    with studio.runs.log() as log:
+        lines = Evaluations(studio.runs).lines(log.runs())
     assert {each.model for each in lines} == {"Deep forest", "Deep forest, mddf"}
     assert list(board_rows(lines, data_names(lines))[0])[:4] == ["rank", "evaluation", "started", "model"]
 
@@ -167,7 +168,7 @@ def test_a_deep_forest_that_is_trained_can_be_inspected(model: str, ready: tuple
     document = pipeline(forest="deep-forest", mart="mart")
     outputs = {"model": {"type": "model", "digest": "d", "files": {}}}
     state = RunState("r", "n", 0.0, nodes={name: NodeState("done", outputs=outputs) for name in ready})
-    assert inspected(document, state, model) == expected
+    assert inspectable_node(document, state, model) == expected
 
 
 def test_every_evaluation_of_a_run_is_a_line_and_nothing_else(studio: Studio) -> None:
@@ -178,10 +179,10 @@ def test_every_evaluation_of_a_run_is_a_line_and_nothing_else(studio: Studio) ->
         "split": Report("comparison", "C", {}),
     }
     judged_run(studio, document, **reports)
-    boards = Boards(studio.store, studio.catalogue)
-    with studio.log() as log:
-        lines = boards.lines(log, log.runs())
-    assert [(each.judged.title, each.model, each.judged.measures) for each in lines] == [
+    evaluations = Evaluations(studio.runs)
+    with studio.runs.log() as log:
+        lines = evaluations.lines(log.runs())
+    assert [(each.evaluation.title, each.model, each.evaluation.measures) for each in lines] == [
         ("First", "MART", {"auc": 0.5}),
         ("Second", "Random forest", {"auc": 0.75}),
     ]
@@ -191,34 +192,34 @@ def test_a_damaged_evaluation_is_left_out(studio: Studio) -> None:
     judged_run(studio, pipeline(one="mart"), evaluate_one=evaluation(auc=0.5))
     for path in studio.workspace.objects.rglob("*.json"):
         path.write_text("{")
-    with studio.log() as log:
-        assert Boards(studio.store, studio.catalogue).lines(log, log.runs()) == []
+    with studio.runs.log() as log:
+        assert Evaluations(studio.runs).lines(log.runs()) == []
 
 
 def test_reports_are_read_once_however_many_runs_have_them(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
     document = pipeline(one="mart")
     for number in range(20):
         judged_run(studio, document, evaluate_one=evaluation(auc=number % 5 / 5))
-    boards = Boards(studio.store, studio.catalogue)
+    evaluations = Evaluations(studio.runs)
     opened = []
     plain_open = type(studio.store).open
     monkeypatch.setattr(
         type(studio.store), "open", lambda store, output: opened.append(output.digest) or plain_open(store, output)
     )
-    with studio.log() as log:
-        first = boards.lines(log, log.runs())
+    with studio.runs.log() as log:
+        first = evaluations.lines(log.runs())
         assert len(first) == 20
         assert len(opened) == 5
-        assert boards.lines(log, log.runs()) == first
+        assert evaluations.lines(log.runs()) == first
         assert len(opened) == 5
 
 
 def test_a_run_that_went_on_is_read_again(studio: Studio) -> None:
     document = pipeline(one="mart", two="mart")
     run = judged_run(studio, document, evaluate_one=evaluation("First"))
-    boards = Boards(studio.store, studio.catalogue)
-    with studio.log() as log:
-        assert [each.judged.title for each in boards.lines(log, log.runs())] == ["First"]
+    evaluations = Evaluations(studio.runs)
+    with studio.runs.log() as log:
+        assert [each.evaluation.title for each in evaluations.lines(log.runs())] == ["First"]
         output = studio.store.put("report", evaluation("Second")).to_dict()
         append_stored(log, run, "finished", "evaluate_two", **{**DONE, "outputs": {"report": output}})
-        assert [each.judged.title for each in boards.lines(log, log.runs())] == ["First", "Second"]
+        assert [each.evaluation.title for each in evaluations.lines(log.runs())] == ["First", "Second"]

@@ -13,8 +13,7 @@ from engine.values import Report
 from tests.ui.studio.compare.lab import judged_run, pipeline
 from tests.ui.studio.runs.lab import labels, press, words
 from ui.studio.compare import page as compare
-from ui.studio.compare.leaderboard import ranked
-from ui.studio.compare.reading import Boards
+from ui.studio.compare.leaderboard import Evaluations, ranked
 from ui.studio.runs import run_view
 from ui.studio.session import Studio
 
@@ -110,8 +109,8 @@ def test_different_data_is_warned_about_and_can_be_chosen(studio: Studio) -> Non
     test = compare_page()
     assert len(test.selectbox(key="compare-data").options) == 2
     assert not test.warning, "at first only lines of the same data are ticked"
-    with studio.log() as log:
-        order = ranked(Boards(studio.store, studio.catalogue).lines(log, log.runs()), "auc")
+    with studio.runs.log() as log:
+        order = ranked(Evaluations(studio.runs).lines(log.runs()), "auc")
     test.session_state[compare.table_key(order)] = {"selection": {"rows": [0, 1], "columns": [], "cells": []}}
     test.run()
     assert len(test.warning) == 1
@@ -159,7 +158,7 @@ def test_each_run_can_be_opened_and_a_deep_forest_inspected(studio: Studio, monk
     opened: list[str] = []
     monkeypatch.setattr(compare, "open_pipeline", opened.append)
     press(test, "Open this pipeline")
-    with studio.log() as log:
+    with studio.runs.log() as log:
         assert opened == [log.runs()[0].id]
 
 

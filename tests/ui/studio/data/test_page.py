@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.catalogue import load_catalog
+from engine.node_types import load_catalog
 from engine.pipeline_library import Library
 from engine.workspace import Workspace
 from tests.ui.studio.runs.lab import labels, press, words
@@ -108,7 +108,7 @@ def test_an_uploaded_file_is_kept_shown_and_made_into_a_pipeline(studio: Studio,
     test = choose_target(test, "pay")
     assert test.dataframe[1].value[["Class", "Rows"]].values.tolist() == [["high", 9], ["low", 31]]
     press(test, "Use in a new pipeline")
-    document = Library(studio.workspace).open(went[0]).document
+    document = Library(studio.workspace).open(went[0]).pipeline
     assert document.nodes["load"].params == {"source": "people.csv", "target": "pay"}
     assert [node.type for node in document.nodes.values()] == [
         "load-data",
@@ -122,10 +122,10 @@ def test_an_uploaded_file_is_kept_shown_and_made_into_a_pipeline(studio: Studio,
 def test_a_file_that_cannot_be_read_is_refused_with_the_reason(studio: Studio):
     test = send(at(), "a.csv", b"PK\x03\x04\x00\x00zip")
     assert not test.exception
-    assert "not kept" in test.error[0].value and "not text" in test.error[0].value
+    assert "not saved" in test.error[0].value and "not text" in test.error[0].value
     assert not list(studio.workspace.data.iterdir())
     test = test.run()
-    assert "not kept" in test.error[0].value
+    assert "not saved" in test.error[0].value
 
 
 def test_a_file_in_another_encoding_is_kept_once_it_is_named(studio: Studio):
@@ -201,8 +201,8 @@ def test_hostile_columns_classes_and_names_are_shown_as_text(studio: Studio):
 def test_a_large_table_says_that_figures_are_of_its_first_rows(studio: Studio, monkeypatch: pytest.MonkeyPatch):
     from nodes.data import tables
 
-    monkeypatch.setattr(tables, "WHOLE_BYTES", 100)
-    monkeypatch.setattr(tables, "HEAD_BYTES", 200)
+    monkeypatch.setattr(tables, "MAX_BYTES", 100)
+    monkeypatch.setattr(tables, "START_BYTES", 200)
     (studio.workspace.data / "a.csv").write_text(CSV)
     test = at("a.csv")
     assert not test.exception
@@ -214,11 +214,11 @@ def test_a_large_table_whose_first_rows_are_of_one_class_can_be_used_all_the_sam
 ):
     from nodes.data import tables
 
-    monkeypatch.setattr(tables, "WHOLE_BYTES", 100)
-    monkeypatch.setattr(tables, "HEAD_BYTES", 200)
+    monkeypatch.setattr(tables, "MAX_BYTES", 100)
+    monkeypatch.setattr(tables, "START_BYTES", 200)
     (studio.workspace.data / "a.csv").write_text(CSV)
     test = choose_target(at("a.csv"), "pay")
-    assert len(test.warning) == 1 and "one class" in test.warning[0].value
+    assert len(test.warning) == 1 and "single class" in test.warning[0].value
     assert not next(button for button in test.button if button.label == "Use in a new pipeline").disabled
 
 
@@ -232,5 +232,5 @@ def test_a_file_read_in_another_way_is_shown_and_used_so(studio: Studio, monkeyp
     assert "40 rows × 3 columns" in words(test)
     test = choose_target(test, "f3")
     press(test, "Use in a new pipeline")
-    params = Library(studio.workspace).open(went[0]).document.nodes["load"].params
+    params = Library(studio.workspace).open(went[0]).pipeline.nodes["load"].params
     assert params == {"source": "a.csv", "target": "f3", "header": False}

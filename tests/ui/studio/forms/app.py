@@ -10,12 +10,12 @@ from typing import Any
 
 import streamlit as st
 
-from engine.catalogue import load_catalog
-from engine.files import Files
-from engine.pipeline import Node, Pipeline, changed
-from engine.pipeline_file import parse
-from engine.validation import find_problems, find_source_problems
-from ui.studio.forms import columns_for, node_form
+from engine.node_types import load_catalog
+from engine.pipeline import Node, Pipeline
+from engine.pipeline_file import parse, with_values
+from engine.validation import columns_for, find_problems, find_source_problems
+from engine.workspace import Files
+from ui.studio.forms import node_form
 
 state = st.session_state
 catalogue = load_catalog()
@@ -33,8 +33,8 @@ if "node" not in state:
 def change(edit: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     document: Pipeline = state.document
     node = document.nodes[state.node]
-    node = changed(node, params=edit(dict(node.params)))
-    state.document = changed(document, nodes={**document.nodes, state.node: node})
+    node = with_values(node, params=edit(dict(node.params)))
+    state.document = with_values(document, nodes={**document.nodes, state.node: node})
 
 
 document: Pipeline = state.document

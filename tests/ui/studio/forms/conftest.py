@@ -16,12 +16,12 @@ pytest.importorskip("streamlit", reason="streamlit is not installed")
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
-from engine.catalogue import load_catalog
-from engine.files import Files
+from engine.errors import Problem
+from engine.node_types import load_catalog
 from engine.pipeline import Node, Pipeline
 from engine.pipeline_file import parse
-from engine.problems import Problem
 from engine.validation import find_problems, find_source_problems
+from engine.workspace import Files
 
 APP = Path(__file__).with_name("app.py")
 

@@ -8,9 +8,9 @@ from deepforest.layer import n_fits
 from deepforest.learners import make_learners
 from deepforest.presets import PRESETS, preset
 from nodes.deep_forest import Params
-from ui.studio.forms.cards import doubled, moved, of_kind, removed
+from ui.studio.forms.cards import duplicated, moved, removed, with_kind
 from ui.studio.forms.fields import specs_of
-from ui.studio.forms.fit_count import ABOUT, KINDS, amount, learner_words, needs_folds, preset_facts
+from ui.studio.forms.fit_count import LEARNER_TITLES, fit_count_text, learner_text, needs_folds, preset_info
 
 SPECS = {spec.name: spec for spec in specs_of(Params)}
 FOREST = {"kind": "random_forest", "count": 2, "trees": 50, "max_features": 0.5}
@@ -20,26 +20,26 @@ MART = {"kind": "mart", "leaves": 15}
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({}, "4 learners × 5 folds = 20 fits a layer, up to 10 layers"),
-        ({"folds": 3, "max_layers": 1}, "4 learners × 3 folds = 12 fits a layer, up to 1 layer"),
+        ({}, "4 learners × 5 folds = 20 fits per layer, up to 10 layers"),
+        ({"folds": 3, "max_layers": 1}, "4 learners × 3 folds = 12 fits per layer, up to 1 layer"),
         (
             {"class_vectors": "oob"},
-            "3 learners out of bag + 1 learner × 5 folds = 8 fits a layer with up to 4 classes, 4 with more, "
+            "3 learners out of bag + 1 learner × 5 folds = 8 fits per layer with up to 4 classes, 4 with more, "
             "up to 10 layers",
         ),
-        ({"preset": "gcforest", "class_vectors": "oob"}, "4 learners out of bag = 4 fits a layer, up to 10 layers"),
+        ({"preset": "gcforest", "class_vectors": "oob"}, "4 learners out of bag = 4 fits per layer, up to 10 layers"),
         (
             {"preset": "mart_cascade", "class_vectors": "oob"},
-            "4 learners × 5 folds (MART has no bags) = 20 fits a layer, up to 10 layers",
+            "4 learners × 5 folds (MART has no bags) = 20 fits per layer, up to 10 layers",
         ),
-        ({"learners": [{"kind": "mart"}]}, "1 learner × 5 folds = 5 fits a layer, up to 10 layers"),
-        ({"learners": []}, "4 learners × 5 folds = 20 fits a layer, up to 10 layers"),
-        ({"learners": [FOREST, MART], "folds": 2}, "3 learners × 2 folds = 6 fits a layer, up to 10 layers"),
+        ({"learners": [{"kind": "mart"}]}, "1 learner × 5 folds = 5 fits per layer, up to 10 layers"),
+        ({"learners": []}, "4 learners × 5 folds = 20 fits per layer, up to 10 layers"),
+        ({"learners": [FOREST, MART], "folds": 2}, "3 learners × 2 folds = 6 fits per layer, up to 10 layers"),
         (
             {"learners": [FOREST, MART], "class_vectors": "oob", "folds": 7},
-            "2 learners out of bag + 1 learner × 7 folds = 9 fits a layer, up to 10 layers",
+            "2 learners out of bag + 1 learner × 7 folds = 9 fits per layer, up to 10 layers",
         ),
-        ({"preset": "mddf_sf", "folds": None}, "4 learners × 5 folds = 20 fits a layer, up to 10 layers"),
+        ({"preset": "mddf_sf", "folds": None}, "4 learners × 5 folds = 20 fits per layer, up to 10 layers"),
         ({"learners": [{"kind": "oak"}]}, None),
         ({"learners": [{"kind": "mart", "count": 0}]}, None),
         ({"learners": [5]}, None),
@@ -51,40 +51,41 @@ MART = {"kind": "mart", "leaves": 15}
     ],
 )
 def test_what_settings_amount_to(params: dict[str, Any], said: str | None):
-    assert amount(params) == said
+    assert fit_count_text(params) == said
 
 
 @pytest.mark.parametrize("out_of_bag", [False, True])
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_sum_is_what_the_library_would_fit(name: str, out_of_bag: bool):
-    facts = preset_facts(name)
-    assert facts is not None
-    learners = make_learners([{**one, "count": one.get("count", 1)} for one in facts.learners])
-    said = amount({"preset": name, "class_vectors": "oob" if out_of_bag else "folds"}) or ""
-    assert f"= {n_fits(learners, out_of_bag, 5)} fits a layer" in said
+    info = preset_info(name)
+    assert info is not None
+    learners = make_learners([{**one, "count": one.get("count", 1)} for one in info.learners])
+    said = fit_count_text({"preset": name, "class_vectors": "oob" if out_of_bag else "folds"}) or ""
+    assert f"= {n_fits(learners, out_of_bag, 5)} fits per layer" in said
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_told_as_the_library_has_it(name: str):
-    facts = preset_facts(name)
-    assert facts is not None and facts.about and facts.title == PRESETS[name].title
+    info = preset_info(name)
+    assert info is not None and info.description and info.title == PRESETS[name].title
     wanted = preset(name).learners
     if wanted is not None:
         assert make_learners(wanted) == make_learners([Params(learners=[one]).learners[0].model_dump() for one in
-                                                       facts.learners])  # fmt: skip
-    Params(preset=name, learners=list(facts.learners))
-    assert all(learner_words(one) for one in (*facts.learners, *facts.of_many_classes))
+                                                       info.learners])  # fmt: skip
+    Params(preset=name, learners=list(info.learners))
+    assert all(learner_text(one) for one in (*info.learners, *info.learners_of_many_classes))
 
 
 def test_every_preset_and_kind_has_words():
-    assert set(ABOUT) == set(SPECS["preset"].choices) == set(PRESETS)
-    assert set(KINDS) == set(SPECS["learners"].variants)
+    assert set(SPECS["preset"].choices) == set(PRESETS)
+    assert all(preset.description for preset in PRESETS.values())
+    assert set(LEARNER_TITLES) == set(SPECS["learners"].variants)
 
 
 def test_a_learner_is_put_in_a_line():
-    assert learner_words({"kind": "extra_trees"}) == "1 × Extra trees, 100 trees"
-    assert learner_words(FOREST) == "2 × Random forest, 50 trees, columns a node 0.5"
-    assert learner_words(MART) == "1 × MART, 50 trees, leaves 15"
+    assert learner_text({"kind": "extra_trees"}) == "1 × Extra trees, 100 trees"
+    assert learner_text(FOREST) == "2 × Random forest, 50 trees, columns a node 0.5"
+    assert learner_text(MART) == "1 × MART, 50 trees, leaves 15"
 
 
 @pytest.mark.parametrize(
@@ -106,10 +107,10 @@ def test_cards_are_edited_as_plain_lists():
     assert moved(["a", "b", "c"], 0, 1) == ["b", "a", "c"]
     assert moved(["a", "b"], 0, -1) == ["a", "b"]
     assert moved(["a", "b"], 5, -1) == ["a", "b"]
-    assert doubled(["a", "b"], 0) == ["a", "a", "b"]
+    assert duplicated(["a", "b"], 0) == ["a", "a", "b"]
     assert removed(["a", "b"], 0) == ["b"]
-    assert of_kind(FOREST, "mart", SPECS["learners"]) == {"kind": "mart", "count": 2, "trees": 50}
-    assert of_kind(MART, "extra_trees", SPECS["learners"]) == {"kind": "extra_trees"}
+    assert with_kind(FOREST, "mart", SPECS["learners"]) == {"kind": "mart", "count": 2, "trees": 50}
+    assert with_kind(MART, "extra_trees", SPECS["learners"]) == {"kind": "extra_trees"}
 
 
 # The form
@@ -117,7 +118,7 @@ def test_cards_are_edited_as_plain_lists():
 
 def test_the_presets_learners_are_shown_until_they_are_changed(draw):
     form = draw("deep-forest")
-    assert learner_words({"kind": "completely_random_forest"}) in form.said
+    assert learner_text({"kind": "completely_random_forest"}) in form.said
     assert "20 fits" in form.said
     own = [{"kind": "random_forest"}, {"kind": "extra_trees"}, {"kind": "completely_random_forest"}]
     assert form.press("learners.change") == {"learners": [*own, {"kind": "mart", "trees": 100}]}
@@ -154,7 +155,7 @@ def test_a_wrong_card_is_kept_and_can_be_mended(draw):
         "deep-forest", learners=[{"kind": "oak"}, {"kind": "mart", "max_features": 1}, {"kind": "mart", "trees": 0}]
     )
     assert "'oak'" in form.said and "max_features" in form.said and len(form.problems) == 3
-    assert "fits a" not in form.said
+    assert "fits per" not in form.said
     form.give("Entry 1", '{"kind": "mart"}')
     form.press("learners.1.max_features.remove")
     form.give("Trees", 9, 2)

@@ -6,11 +6,10 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from engine.catalogue import load_catalog
-from engine.node_types import NodeParams, form_hint
+from engine.node_types import NodeParams, form_hint, load_catalog
 from nodes.deep_forest import Params as DeepForest
 from nodes.load_data import LoadDataParams
-from ui.studio.forms.fields import FieldSpec, applies, as_words, specs_of
+from ui.studio.forms.fields import FieldSpec, applies, display_text, specs_of
 
 
 class Oak(NodeParams):
@@ -54,21 +53,21 @@ SPECS = {spec.name: spec for spec in specs_of(Everything)}
     [
         ("flag", {"kind": "switch", "title": "Flag", "help": "On or off.", "default": True}),
         ("maybe", {"kind": "switch", "optional": True, "default": None}),
-        ("count", {"kind": "whole", "least": 1, "most": 9, "default": 3, "whole": True}),
-        ("share", {"kind": "number", "least": 0, "most": 1, "default": 0.5, "whole": False}),
-        ("limit", {"kind": "whole", "least": 2, "most": 50, "optional": True}),
+        ("count", {"kind": "integer", "minimum": 1, "maximum": 9, "default": 3, "integer": True}),
+        ("share", {"kind": "number", "minimum": 0, "maximum": 1, "default": 0.5, "integer": False}),
+        ("limit", {"kind": "integer", "minimum": 2, "maximum": 50, "optional": True}),
         ("name", {"kind": "text", "default": "x", "required": False}),
         ("needed", {"kind": "text", "required": True}),
         ("mode", {"kind": "choice", "choices": ("a", "b"), "default": "b", "optional": False}),
         ("maybe_mode", {"kind": "choice", "choices": ("a", "b"), "optional": True}),
-        ("columns", {"kind": "mixed", "choices": ("sqrt", "all"), "least": 0, "most": 1, "default": "sqrt"}),
+        ("columns", {"kind": "mixed", "choices": ("sqrt", "all"), "minimum": 0, "maximum": 1, "default": "sqrt"}),
         ("roles", {"kind": "table", "choices": ("id", "time"), "default": {}}),
-        ("weights", {"kind": "table", "choices": (), "whole": False}),
+        ("weights", {"kind": "table", "choices": (), "integer": False}),
         ("class_weights", {"kind": "choice or table", "choices": ("none",), "default": "none"}),
         ("names", {"kind": "texts", "default": ["", "NA"]}),
         ("kinds", {"kind": "choices", "choices": ("x", "y")}),
-        ("layers", {"kind": "numbers", "whole": True, "default": [100]}),
-        ("trees", {"kind": "cards", "tag": "kind", "longest": 4, "default": []}),
+        ("layers", {"kind": "numbers", "integer": True, "default": [100]}),
+        ("trees", {"kind": "cards", "tag": "kind", "max_items": 4, "default": []}),
         ("day", {"kind": "text", "optional": True}),
         ("odd", {"kind": "json", "default": {}}),
         ("anything", {"kind": "json"}),
@@ -81,7 +80,7 @@ def test_a_field_is_read_from_the_model(name: str, about: dict[str, Any]):
 def test_cards_know_the_fields_of_each_kind_in_the_order_of_the_model():
     variants = SPECS["trees"].variants
     assert list(variants) == ["oak", "pine", "fir"]
-    assert [(spec.name, spec.kind, spec.default) for spec in variants["oak"]] == [("age", "whole", 100)]
+    assert [(spec.name, spec.kind, spec.default) for spec in variants["oak"]] == [("age", "integer", 100)]
     assert variants["pine"] == variants["fir"]
 
 
@@ -139,9 +138,9 @@ def test_a_field_is_of_use_when_the_others_say_so(model: Any, name: str, params:
     [(True, "yes"), (None, "none"), ([], "none"), (0.0, "0"), (0.05, "0.05"), (7, "7"), (["", "NA"], "(empty), NA")],
 )
 def test_values_are_put_in_words(value: Any, words: str):
-    assert as_words(value) == words
+    assert display_text(value) == words
 
 
 def test_the_default_in_words_is_empty_where_there_is_none():
     assert FieldSpec("a", "A", "text", required=True).default_text == ""
-    assert FieldSpec("a", "A", "whole", default=5).default_text == "5"
+    assert FieldSpec("a", "A", "integer", default=5).default_text == "5"

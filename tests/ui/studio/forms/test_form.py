@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.catalogue import load_catalog
+from engine.node_types import load_catalog
 from ui.studio.forms.fields import specs_of
 
 PEOPLE = "age,city,income\n31,Paris,high\n42,Rome,low\n25,Oslo,low\n"

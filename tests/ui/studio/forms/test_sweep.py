@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.catalogue import load_catalog
+from engine.node_types import load_catalog
 from engine.pipeline import Node, Pipeline, Sweep
 from ui.studio.forms.fields import FieldSpec, specs_of
 from ui.studio.forms.sweep import (
     as_sweep,
     as_values,
     can_sweep,
-    in_mode,
     offered_settings,
     spec_at,
     summary,
     values_text,
+    with_mode,
     with_param,
 )
 
@@ -70,7 +70,7 @@ def test_what_is_shown_reads_back_as_the_same(values: Any):
 
 def test_settings_of_a_card_are_found_by_their_place():
     params = {"learners": [{"kind": "random_forest"}, {"kind": "mart"}]}
-    assert spec_at(DEEP, params, "learners.1.trees").kind == "whole"
+    assert spec_at(DEEP, params, "learners.1.trees").kind == "integer"
     assert spec_at(DEEP, params, "learners.1.trees").title == "Trees of MART"
     assert spec_at(DEEP, {"learners": [{"kind": "mart"}] * 2}, "learners.1.trees").title == "Trees of MART (2)"
     assert spec_at(DEEP, {"learners": [None, {"kind": ["mart"]}, {}]}, "learners.1.trees").kind == "json"
@@ -81,8 +81,8 @@ def test_settings_of_a_card_are_found_by_their_place():
 
 def test_the_other_way_to_try_keeps_the_values():
     data = {"random": {"trees": {"from": 3, "to": 9}, "loss": ["log"]}, "trials": 4}
-    assert in_mode(data, "grid") == {"grid": {"trees": [3, 9], "loss": ["log"]}}
-    assert in_mode({"grid": {"trees": [3, 9]}}, "random") == {"random": {"trees": [3, 9]}}
+    assert with_mode(data, "grid") == {"grid": {"trees": [3, 9], "loss": ["log"]}}
+    assert with_mode({"grid": {"trees": [3, 9]}}, "random") == {"random": {"trees": [3, 9]}}
     assert with_param({"grid": {"trees": [3]}}, "trees", [1]) == {"grid": {"trees": [3]}}
     assert as_sweep({"grid": {}, "trials": 3}) is None
 
@@ -126,7 +126,7 @@ def test_what_can_be_swept_is_offered_as_the_form_calls_it(
 
 
 def test_titles_that_two_fields_share_are_told_apart():
-    twins = (FieldSpec("a", "Size", "whole"), FieldSpec("b", "Size", "whole"))
+    twins = (FieldSpec("a", "Size", "integer"), FieldSpec("b", "Size", "integer"))
     assert offered_settings(twins, {}, {}) == {"Size (a)": "a", "Size (b)": "b"}
     assert offered_settings(twins, {}, {"a": [1]}) == {"Size (b)": "b"}  # the same words as before
 
@@ -146,8 +146,8 @@ def test_nodes_that_run_for_their_effect_or_have_no_settings_cannot_sweep(name: 
 def app():
     import streamlit as st
 
-    from engine.catalogue import load_catalog
     from engine.edits import revise_params, revise_sweep
+    from engine.node_types import load_catalog
     from engine.validation import find_problems
     from ui.studio.forms.sweep import in_sweep, sweep_form
 

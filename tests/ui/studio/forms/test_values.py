@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from ui.studio.forms.fields import FieldSpec
-from ui.studio.forms.values import MISSING, as_text, at, fits, from_text, put
+from ui.studio.forms.values import MISSING, as_text, fits, from_text, value_at, with_value
 from ui.studio.markdown import plain
 
 CARDS = {"learners": [{"kind": "mart", "trees": 5}, {"kind": "oak"}], "seed": 1}
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "after"),
+    ("path", "value", "after"),
     [
         (("seed",), 2, {**CARDS, "seed": 2}),
         (("seed",), MISSING, {"learners": CARDS["learners"]}),
@@ -24,36 +24,36 @@ CARDS = {"learners": [{"kind": "mart", "trees": 5}, {"kind": "oak"}], "seed": 1}
         (("none",), MISSING, CARDS),
     ],
 )
-def test_one_place_is_changed_and_nothing_else(place: Any, value: Any, after: Any):
+def test_one_place_is_changed_and_nothing_else(path: Any, value: Any, after: Any):
     before = repr(CARDS)
-    assert put(CARDS, place, value) == after
+    assert with_value(CARDS, path, value) == after
     assert repr(CARDS) == before
     if value is not MISSING:
-        assert at(put(CARDS, place, value), place) == value
+        assert value_at(with_value(CARDS, path, value), path) == value
 
 
 def test_a_place_that_is_not_there_is_missing():
-    assert at(CARDS, ("learners", 5)) is MISSING
-    assert at(CARDS, ("seed", "x")) is MISSING
-    assert at(CARDS, ("learners", 0, "trees")) == 5
+    assert value_at(CARDS, ("learners", 5)) is MISSING
+    assert value_at(CARDS, ("seed", "x")) is MISSING
+    assert value_at(CARDS, ("learners", 0, "trees")) == 5
 
 
-def spec(kind: Any, **about: Any) -> FieldSpec:
-    return FieldSpec("f", "F", kind, **about)
+def spec(kind: Any, **settings: Any) -> FieldSpec:
+    return FieldSpec("f", "F", kind, **settings)
 
 
-WHOLE = spec("whole", whole=True, least=1, most=10)
+INTEGER = spec("integer", integer=True, minimum=1, maximum=10)
 
 
 @pytest.mark.parametrize(
     ("field", "value", "can_show"),
     [
-        (WHOLE, 5, True),
-        (WHOLE, 0, True),  # beyond a limit, which is a problem but can be shown
-        (WHOLE, 5.0, False),
-        (WHOLE, True, False),
-        (WHOLE, "5", False),
-        (spec("whole"), 2**60, False),
+        (INTEGER, 5, True),
+        (INTEGER, 0, True),  # beyond a limit, which is a problem but can be shown
+        (INTEGER, 5.0, False),
+        (INTEGER, True, False),
+        (INTEGER, "5", False),
+        (spec("integer"), 2**60, False),
         (spec("number"), 2, True),
         (spec("switch"), 1, False),
         (spec("switch"), False, True),
@@ -78,14 +78,14 @@ def test_what_a_widget_cannot_show_is_known(field: FieldSpec, value: Any, can_sh
 @pytest.mark.parametrize(
     ("field", "text", "value"),
     [
-        (WHOLE, " 12 ", 12),
-        (WHOLE, "5.0", 5),
-        (WHOLE, "5.5", 5.5),
-        (WHOLE, "five", "five"),
-        (WHOLE, "1_000", "1_000"),
-        (WHOLE, "nan", "nan"),
-        (WHOLE, "9" * 400, "9" * 400),
-        (WHOLE, "", MISSING),
+        (INTEGER, " 12 ", 12),
+        (INTEGER, "5.0", 5),
+        (INTEGER, "5.5", 5.5),
+        (INTEGER, "five", "five"),
+        (INTEGER, "1_000", "1_000"),
+        (INTEGER, "nan", "nan"),
+        (INTEGER, "9" * 400, "9" * 400),
+        (INTEGER, "", MISSING),
         (spec("number"), "1e-3", 0.001),
         (spec("number"), "1e999", "1e999"),
         (spec("number"), "0,5", "0,5"),
@@ -98,8 +98,8 @@ def test_what_a_widget_cannot_show_is_known(field: FieldSpec, value: Any, can_sh
         (spec("text"), " a ", " a "),
         (spec("choice", choices=(1, 2)), "2", 2),
         (spec("switch"), "no", False),
-        (spec("numbers", whole=True), "100, 50", [100, 50]),
-        (spec("numbers", whole=True), "100, a", [100, "a"]),
+        (spec("numbers", integer=True), "100, 50", [100, 50]),
+        (spec("numbers", integer=True), "100, a", [100, "a"]),
         (spec("texts"), '["a"]', ["a"]),
         (spec("json"), '{"a": [1]}', {"a": [1]}),
         (spec("json"), '{"a": ', '{"a":'),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.catalogue import load_catalog
+from engine.node_types import load_catalog
 from engine.store import Artifact
 from engine.values import Folder
 from engine.workspace import Workspace
@@ -202,7 +202,7 @@ def test_a_layer_that_finishes_appears_at_the_next_look(studio: Studio):
     run = growing(studio, *RECORDS[:1])
     test = inspect_page(run=run, node="forest")
     assert growth_words(RECORDS[:1], growing=True) in words(test)
-    with studio.log() as log:
+    with studio.runs.log() as log:
         append_stored(log, run, "part", "forest", part="layer-2", data=RECORDS[1])
     assert growth_words(RECORDS[:2], growing=True) in words(test.run())
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.catalogue import load_catalog
+from engine.node_types import load_catalog
 from engine.store import CacheEntry
 from engine.workspace import Workspace
 from tests.ui.studio.inspect.lab import inspected_run, small
@@ -48,7 +48,7 @@ def test_the_card_tells_the_layers_in_short_and_leads_inside(shown):
 
 def test_a_card_of_unknown_origin_only_tells(shown):
     test, studio, run = shown
-    with studio.log() as log:
+    with studio.runs.log() as log:
         log.remove_runs([run])
     test.run()
     assert not test.exception and labels(test) == [] and "Open Inspect" in words(test)

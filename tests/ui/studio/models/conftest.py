@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from engine.files import Files
 from engine.node_types import NodeContext
-from engine.workspace import Workspace
+from engine.workspace import Files, Workspace
 from nodes.load_data import NODE as LOAD
 from nodes.random_forest import NODE as FOREST
 from nodes.save_model import NODE as SAVE

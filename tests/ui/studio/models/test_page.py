@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.catalogue import load_catalog
-from engine.events import EventLog
-from engine.launch import new_run
+from engine.node_types import load_catalog
 from engine.pipeline_library import Library
 from engine.plan import RunOptions
+from engine.runs import Runs
 from engine.workspace import Workspace
 from nodes.models.registry import EvaluationSummary
 from tests.ui.studio.models.conftest import MODEL, ROWS
@@ -104,8 +103,7 @@ def test_a_tile_says_what_f1_goes_by(threshold: float | None, title: str):
 
 def test_ways_lead_to_run_layers_and_pipeline(jobs: ScoringJobs, workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
     pipeline = Library(workspace).create(document())
-    with EventLog(workspace) as log:
-        run = new_run(log, document(), RunOptions(pipeline=pipeline))
+    run = Runs(workspace).create(document(), RunOptions(pipeline=pipeline))
     card = {"run": run, "node": "save", "saved": 1.0}
     (workspace.root / "models" / MODEL / "card.json").write_text(json.dumps(card))
     went: list[tuple[str, ...]] = []

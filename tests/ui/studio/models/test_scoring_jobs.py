@@ -14,7 +14,7 @@ import pytest
 
 from engine.errors import BadInput, SylvaError
 from engine.workspace import Workspace
-from nodes.data.tables import Reading
+from nodes.data.formats import FileFormat
 from nodes.models.registry import Registry
 from tests.expect import refused
 from tests.ui.studio.models.conftest import MODEL, ROWS
@@ -85,8 +85,8 @@ def leftovers(workspace: Workspace) -> list[str]:
 def test_a_file_is_scored_row_by_row_as_the_model_itself_does(workspace: Workspace, ending: str):
     jobs = ScoringJobs(workspace)
     (workspace.data / "alt.csv").write_bytes(ROWS.replace("nurse", "ä").replace(",", ";").encode("latin-1"))
-    reading = Reading(encoding="latin-1")
-    job = ended(jobs, jobs.start(MODEL, "alt.csv", ending=ending, keep_all=ending == "csv", reading=reading))
+    file_format = FileFormat(encoding="latin-1")
+    job = ended(jobs, jobs.start(MODEL, "alt.csv", ending=ending, keep_all=ending == "csv", file_format=file_format))
     assert (job.state, job.rows, job.error) == ("done", 120, "")
     assert job.target == workspace.root / "exports" / f"alt by people.{ending}"
     rows = first_rows(job.target, 1000)

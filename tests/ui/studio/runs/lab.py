@@ -9,7 +9,6 @@ from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
-from engine.launch import new_run
 from engine.pipeline import Edge, Node, Pipeline
 from engine.plan import RunOptions
 from engine.processes import identify
@@ -36,8 +35,8 @@ def probes(*names: str, name: str = "Probes", **params: dict[str, Any]) -> Pipel
 def written(studio: Studio, document: Pipeline, events: Iterable[Event], *, alive: bool = False) -> str:
     """A run whose log says just this; its supervisor lives or is gone."""
     supervisor = identify().to_dict() if alive else GONE
-    with studio.log() as log:
-        run = new_run(log, document, RunOptions())
+    with studio.runs.log() as log:
+        run = studio.runs.create(document, RunOptions())
         append_stored(log, run, "run-started", supervisor=supervisor, todo=list(document.nodes))
         for kind, node, facts in events:
             append_stored(log, run, kind, node, **facts)
@@ -45,7 +44,7 @@ def written(studio: Studio, document: Pipeline, events: Iterable[Event], *, aliv
 
 
 def state_of(studio: Studio, run: str) -> RunState:
-    with studio.log() as log:
+    with studio.runs.log() as log:
         return run_state(log, log.run(run))
 
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import NodeCatalog
 from engine.errors import SylvaError
 from engine.events import RunFinished, RunStarted
-from engine.launch import Launcher
+from engine.node_types import NodeCatalog
 from engine.plan import RunOptions
 from engine.run_state import NodeState, RunState
+from engine.run_summaries import RunSummary
+from engine.supervisor_starter import SupervisorStarter
 from engine.values import Report
 from engine.workspace import Workspace
 from tests.run_events import append_stored
@@ -37,9 +38,11 @@ from tests.ui.studio.runs.lab import (
 from ui.studio.runs import node_view as run_node
 from ui.studio.runs import page as runs
 from ui.studio.runs import run_view
+from ui.studio.runs.state_style import result_text
 from ui.studio.session import Studio
 
-PLUGIN = Path(__file__).parents[3] / "plugin"
+ROOT = Path(__file__).parents[4]
+PLUGIN = ROOT / "tests" / "plugin"
 TRACE = "SYLVA_TEST_TRACE"
 
 
@@ -50,23 +53,23 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def launcher(traces: Path) -> Iterator[Launcher]:
+def starter(traces: Path) -> Iterator[SupervisorStarter]:
     """One warm process for all real runs; it knows the probes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(PLUGIN), str(PLUGIN.parents[1])]))
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(PLUGIN), str(ROOT)]))
         patch.setenv(TRACE, str(traces))
-        made = Launcher()
+        made = SupervisorStarter(preload=True)
     yield made
     made.close()
 
 
 @pytest.fixture
-def studio(tmp_path: Path, launcher: Launcher, traces: Path, monkeypatch: pytest.MonkeyPatch) -> Studio:
+def studio(tmp_path: Path, starter: SupervisorStarter, traces: Path, monkeypatch: pytest.MonkeyPatch) -> Studio:
     monkeypatch.syspath_prepend(PLUGIN)
     from sylva_test_nodes import PROBE
 
     made = Studio(Workspace(tmp_path).create(), NodeCatalog([PROBE]))
-    made.__dict__["launcher"] = launcher
+    made.runs.starter = starter
     for module in (runs, run_view, run_node):
         monkeypatch.setattr(module, "studio", lambda: made)
     traces.write_text("")
@@ -170,7 +173,7 @@ def test_a_run_that_is_not_there_is_said_plainly(studio: Studio, wanted: str) ->
 
 
 def test_a_finished_run_shows_its_result_and_what_each_node_did(studio: Studio) -> None:
-    run = studio.start(probes("a", "b", name="Two *probes*", a={"value": 2}), RunOptions())
+    run = studio.runs.start(probes("a", "b", name="Two *probes*", a={"value": 2}), RunOptions())
     ended(studio, run)
     test = runs_page(run=run)
     assert not test.exception
@@ -185,7 +188,7 @@ def test_a_finished_run_shows_its_result_and_what_each_node_did(studio: Studio) 
 
 def test_a_failed_run_tells_the_cause_first_and_a_retry_runs_nothing_twice(studio: Studio, traces: Path) -> None:
     document = probes("a", "b", "c", b={"action": "raise", "first": 1})
-    run = studio.start(document, RunOptions())
+    run = studio.runs.start(document, RunOptions())
     assert ended(studio, run).state == "failed"
     test = runs_page(run=run)
     assert not test.exception
@@ -203,7 +206,7 @@ def test_a_failed_run_tells_the_cause_first_and_a_retry_runs_nothing_twice(studi
 
 
 def test_a_run_is_stopped_and_resumed(studio: Studio, traces: Path) -> None:
-    run = studio.start(probes("a", "b", b={"action": "gate"}), RunOptions())
+    run = studio.runs.start(probes("a", "b", b={"action": "gate"}), RunOptions())
     started(studio, run, "b")
     test = runs_page(run=run)
     assert not test.exception
@@ -229,13 +232,13 @@ def test_a_run_whose_supervisor_died_is_interrupted_and_can_be_resumed(studio: S
 def test_a_run_that_is_at_work_already_is_not_started_again(studio: Studio) -> None:
     run = written(studio, probes("a"), [("started", "a", STARTED)])
     test = runs_page(run=run)
-    with studio.log() as log:
+    with studio.runs.log() as log:
         from engine.processes import identify
 
         log.append(run, RunStarted(supervisor=identify(), todo=("a",)))
     press(test, "Resume")
     assert not test.exception
-    with studio.log() as log:
+    with studio.runs.log() as log:
         assert [entry.event.kind for entry in log.events(run)].count("run-started") == 2, "the two written here"
 
 
@@ -252,7 +255,7 @@ def test_the_jobs_inside_a_node_are_shown(studio: Studio) -> None:
     test = runs_page(run=run)
     assert not test.exception
     assert "2 of 3" in test.text[0].value and "Layer 1" in test.text[0].value
-    with studio.log() as log:
+    with studio.runs.log() as log:
         append_stored(log, run, "jobs", "a", jobs=[at(3, "done", 2.0)])
     test.run()
     assert "3 of 3" in test.text[0].value
@@ -263,13 +266,13 @@ def test_what_the_user_chose_stays_chosen_when_something_fails(studio: Studio) -
     test = runs_page(run=run)
     assert test.selectbox(key=f"run-node-{run}").value == "a"
     test.selectbox(key=f"run-node-{run}").set_value("b").run()
-    with studio.log() as log:
+    with studio.runs.log() as log:
         append_stored(log, run, "failed", "a", error=ERROR)
     assert test.run().selectbox(key=f"run-node-{run}").value == "b"
 
 
 def test_a_pipeline_of_another_version_is_shown_without_its_graph(studio: Studio) -> None:
-    with studio.log() as log:
+    with studio.runs.log() as log:
         run = log.create_run("Old", '{"format": "sylva-pipeline", "version": 99}', {})
         log.append(run, RunFinished(state="done"))
     test = runs_page(run=run)
@@ -294,10 +297,10 @@ def test_a_run_that_cannot_be_started_is_interrupted_at_once(studio: Studio) -> 
         def start(self, workspace: Workspace, run: str) -> None:
             raise SylvaError("no process left")
 
-    studio.__dict__["launcher"] = Refusing()
+    studio.runs.starter = Refusing()
     with pytest.raises(SylvaError):
-        studio.start(probes("a"), RunOptions())
-    with studio.log() as log:
+        studio.runs.start(probes("a"), RunOptions())
+    with studio.runs.log() as log:
         (row,) = log.runs()
     assert state_of(studio, row.id).state == "interrupted"
 
@@ -331,3 +334,39 @@ def test_a_log_that_breaks_while_the_page_is_open_is_said_plainly(
     test = runs_page(run=run) if alone else runs_page()
     assert [error.value for error in test.error] == ["The run log cannot be used."]
     assert not test.exception
+
+
+# Which node is shown first
+
+
+def test_a_node_that_was_interrupted_is_shown_before_one_that_never_began() -> None:
+    nodes = {"a": NodeState("done"), "b": NodeState("cancelled", started=1.0), "c": NodeState("cancelled")}
+    assert run_view.spotlight(RunState("r", "n", 0.0, nodes=nodes)) == "b"
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ({"a": "done", "b": "failed", "c": "running"}, "b"),
+        ({"a": "done", "b": "running", "c": "queued"}, "b"),
+        ({"a": "done", "b": "done"}, "b"),
+        ({}, None),
+    ],
+)
+def test_a_failed_node_is_shown_first(states: dict[str, str], expected: str | None) -> None:
+    nodes = {name: NodeState(state) for name, state in states.items()}
+    assert run_view.spotlight(RunState("r", "n", 0.0, nodes=nodes)) == expected
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [
+        (None, ""),
+        (Report("probe", "P", {"value": 3}), ""),
+        (Report("evaluation", "E", {"accuracy": 0.5}), "Accuracy: 50.0 %"),
+        (Report("comparison", "C", {"best": "MART", "metric": "accuracy", "value": 0.9}), "MART: Accuracy 90.0 %"),
+    ],
+)
+def test_a_list_shows_the_main_figure_of_a_report(report: Report | None, expected: str) -> None:
+    run = RunSummary("r", "n", 0.0, "done", 0.0, 1.0, 1, report=report)
+    assert result_text(run) == expected

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.catalogue import load_catalog
+from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline
 from engine.run_state import NodeState, RunState, Subtask
 from ui.studio.runs.run_graph import Drawing, clicked, drawing, flow_state, is_laid_out, layer_drawing, node_line

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from engine.catalogue import load_catalog
+from pathlib import Path
+
 from engine.events import RunRow
+from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline, Sweep
 from engine.pipeline_file import dumps
 from engine.run_state import NodeState, RunState
-from ui.studio.runs.history import document_of, planned_of, written_out
+from engine.runs import Runs
+from engine.workspace import Workspace
 from ui.studio.runs.run_graph import drawing, folded_drawing
 from ui.studio.runs.run_view import _one_of_its_branches
 
 CATALOGUE = load_catalog()
+RUNS = Runs(Workspace(Path("unused")), CATALOGUE)
 DOCUMENT = Pipeline(
     name="Swept",
     nodes={
@@ -29,9 +33,9 @@ STATE = RunState(
 
 
 def test_a_run_is_drawn_with_a_node_for_each_branch():
-    written = written_out(ROW)
-    assert written is not None
-    drawn = drawing(written, CATALOGUE, STATE, "forest-2")
+    planned = RUNS.planned_pipeline(ROW)
+    assert planned is not None
+    drawn = drawing(planned.pipeline, CATALOGUE, STATE, "forest-2")
     assert {name: node[0] for name, node in drawn.nodes.items()} == {
         "load": "Load data",
         "forest-1": "Random forest trees=1",
@@ -42,11 +46,11 @@ def test_a_run_is_drawn_with_a_node_for_each_branch():
 
 
 def test_the_pipeline_of_a_run_stays_as_it_was_written():
-    assert document_of(ROW) == DOCUMENT
+    assert RUNS.written_pipeline(ROW) == DOCUMENT
 
 
 def test_too_many_branches_are_drawn_as_one_and_a_click_leads_to_the_one_that_failed():
-    planned = planned_of(ROW)
+    planned = RUNS.planned_pipeline(ROW)
     assert planned is not None
     drawn = folded_drawing(DOCUMENT, CATALOGUE, STATE, planned.copies, "forest-3")
     title, said, state = drawn.nodes["forest"]

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from engine.run_state import Subtask
+from engine.runs import Span
 from ui.studio.runs.timeline import (
     SUBTASK_STATES,
     gantt,
@@ -18,7 +19,6 @@ from ui.studio.runs.timeline import (
     settled,
     three_parts,
 )
-from ui.studio.runs.watch import Span
 
 
 def jobs(learners: int, folds: int, layers: int, state: str = "done") -> dict[tuple[str, ...], Subtask]:

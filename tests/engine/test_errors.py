@@ -1,15 +1,15 @@
+"""Every problem of a pipeline is a sentence, a class and plain data."""
+
 from __future__ import annotations
 
 import pickle
 
 import pytest
 
-from engine import problems
-from engine.errors import SylvaError
-from engine.problems import BadParam, BadStructure, InvalidPipeline, MissingInput, Problem, SelfEdge
-from engine.text import shown, suggest
+from engine import errors
+from engine.errors import BadParam, BadStructure, InvalidPipeline, MissingInput, Problem, SelfEdge, SylvaError
 
-REASONS = [kind for kind in vars(problems).values() if isinstance(kind, type) and issubclass(kind, Problem)]
+REASONS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Problem)]
 
 
 @pytest.mark.parametrize(
@@ -61,29 +61,3 @@ def test_an_invalid_pipeline_shows_one_problem_a_line_and_exits_with_2():
 def test_problems_travel_between_processes():
     error = InvalidPipeline([BadParam("one", node="a", field="b")])
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("a", "'a'"),
-        ("\x1b[31m\ud800", r"'\x1b[31m\ud800'"),
-        ("x" * 200, "'" + "x" * 80 + "…'"),
-        (None, "null"),
-        (True, "true"),
-        (1.5, "1.5"),
-        (float("nan"), "the number"),
-        (10**400, "the number"),
-        ([1], "a list"),
-        ({}, "an object"),
-        (object(), "a object"),
-    ],
-)
-def test_values_are_shown_short_and_harmless(value, text):
-    assert shown(value) == text
-
-
-def test_only_a_near_name_is_suggested():
-    assert suggest("tabel", ["table", "model"], "none") == "did you mean 'table'?"
-    assert suggest("zzz", ["table", "model"], "none") == "none"
-    assert suggest("t" * 1_000_000, ["table"], "none") == "none"

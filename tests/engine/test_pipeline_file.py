@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from engine import pipeline_file as module
-from engine.errors import SylvaError
-from engine.pipeline import NAME_PATTERN, Edge, Node, NodeSettings, Note, Pipeline, PortRef
-from engine.pipeline_file import dumps, parse, read, write
-from engine.problems import (
+from engine.errors import (
     BadName,
     BadStructure,
     BadText,
@@ -24,12 +21,14 @@ from engine.problems import (
     NewerVersion,
     NotFinite,
     NotJson,
+    SylvaError,
     TooDeep,
     TooLarge,
     Unreadable,
     WrongFormat,
 )
-from engine.schema import json_schema
+from engine.pipeline import NAME_PATTERN, Edge, Node, NodeSettings, Note, Pipeline, PortRef
+from engine.pipeline_file import dumps, json_schema, parse, read, write
 from tests.engine import fakes
 from tests.expect import problems, refused
 
@@ -245,7 +244,7 @@ def test_all_problems_are_reported_at_once():
     [
         ('{"a": 1,}', ["line 1", "column 9"]),
         (b'{"a": "\xff"}', ["UTF-8", "byte 8"]),
-        (with_head('"nodes": {}').replace("1", "7"), ["version 7", " 1;"]),
+        (with_head('"nodes": {}').replace("1", "7"), ["version 7", "version 1,"]),
         (node('"parms": {}'), ["Node 'a', field 'parms': ", "'params'?"]),
         (node('"settings": {"retries": 11}'), ["Node 'a', field 'settings.retries': ", "11", "10"]),
         (with_head('"nodes": {"a.b": {"type": "t"}}'), ["Node 'a.b': ", "64", "'-' and '_'"]),

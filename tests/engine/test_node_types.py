@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from engine.catalogue import GROUP, NodeCatalog, collect, load_catalog
+from engine.node_types import GROUP, NodeCatalog, catalog_of, load_catalog
 from tests.engine import fakes
 
 not_a_node_type = "something else"
@@ -37,7 +37,7 @@ def test_a_catalogue_is_a_mapping_of_names_to_node_types():
     ],
 )
 def test_an_entry_point_gives_one_node_type_or_several(given, names):
-    catalogue = collect([given])
+    catalogue = catalog_of([given])
     assert list(catalogue) == names
     assert catalogue.failures == []
 
@@ -52,7 +52,7 @@ def test_an_entry_point_gives_one_node_type_or_several(given, names):
     ],
 )
 def test_an_entry_point_that_fails_is_named_and_the_others_still_work(bad, reason):
-    catalogue = collect([bad, entry("SPLIT", "tests.engine.fakes")])
+    catalogue = catalog_of([bad, entry("SPLIT", "tests.engine.fakes")])
     assert list(catalogue) == ["split"]
     assert len(catalogue.failures) == 1
     assert reason in catalogue.failures[0]
@@ -62,14 +62,14 @@ def test_an_entry_point_that_fails_is_named_and_the_others_still_work(bad, reaso
 def test_a_module_that_exits_on_import_does_not_end_the_program(tmp_path, monkeypatch):
     (tmp_path / "module_that_exits.py").write_text("raise SystemExit(3)")
     monkeypatch.syspath_prepend(tmp_path)
-    assert "SystemExit" in collect([entry("x", "module_that_exits")]).failures[0]
+    assert "SystemExit" in catalog_of([entry("x", "module_that_exits")]).failures[0]
 
 
 def test_of_two_node_types_with_one_name_the_first_stays():
-    catalogue = collect([entry("READ", "tests.engine.fakes"), entry("READ", "tests.engine.fakes")])
+    catalogue = catalog_of([entry("READ", "tests.engine.fakes"), entry("READ", "tests.engine.fakes")])
     assert list(catalogue) == ["read"]
     assert "'read'" in catalogue.failures[0]
-    assert "already has one of that name" in catalogue.failures[0]
+    assert "already has a node type of that name" in catalogue.failures[0]
 
 
 def test_the_installed_node_types_are_loaded_once():
@@ -78,7 +78,7 @@ def test_the_installed_node_types_are_loaded_once():
 
 def test_documents_are_read_without_slow_imports():
     script = (
-        "import sys, engine.catalogue, engine.pipeline, engine.validation, engine.edits;"
+        "import sys, engine.node_types, engine.pipeline, engine.validation, engine.edits;"
         "print([m for m in ('networkx', 'numpy', 'pyarrow', 'sklearn', 'pandas') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "[]\n"

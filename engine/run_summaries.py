@@ -1,0 +1,262 @@
+"""What became of many runs, without reading the events of each.
+
+The summary of a run is its state, its times and the headline of its report, saved with the number
+of the last event that it is made of. It counts as long as that is the last event; otherwise it is
+made again from the events. Whether a supervisor still lives is not saved but looked up each time.
+
+- ``RunSummary``, ``summaries``  a run in a list of runs; the list
+- ``save_summary``               save the summary of one run, which its supervisor does in the end
+- ``RunPipelines``               the pipelines of runs as they were planned, each read once
+- ``result_state``, ``final_reports``, ``main_report``  what a run found
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.errors import SylvaError
+from engine.events import EventLog, Noted, RunRow
+from engine.node_types import NodeCatalog, load_catalog
+from engine.pipeline import Pipeline
+from engine.pipeline_file import parse
+from engine.run_state import LIVE, RunState, apply_events, mark_interrupted_if_dead
+from engine.store import Artifact, Store
+from engine.sweeps import ExpandedPipeline, expand_past
+from engine.text import cell
+from engine.values import Report
+
+PROGRESS_KINDS = ("progress", "jobs", "part")
+"""Events that say nothing about results."""
+MAIN_KINDS = ("comparison", "evaluation")
+"""Kinds of reports that can be the headline of a run, the most important first."""
+UNREADABLE = (SylvaError, OSError, ValueError, TypeError, KeyError)
+"""What opening an output raises if it was removed or is damaged."""
+SAVED_AT_ONCE = 100
+MAX_REMEMBERED = 256
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A run in a list of runs."""
+
+    id: str
+    name: str
+    created: float
+    state: str
+    started: float | None
+    finished: float | None
+    last_event: int
+    settings: tuple[str, ...] = ()
+    """What was changed for this run on the command line."""
+    report: Report | None = None
+    """The headline of its main report, without rows and data; None while the run is live."""
+
+    @property
+    def live(self) -> bool:
+        """Whether a supervisor works on it."""
+        return self.state in LIVE
+
+    @property
+    def seconds(self) -> float | None:
+        """How long its last attempt took; None while the run is live."""
+        return self.finished - self.started if self.finished and self.started else None
+
+    @property
+    def headline(self) -> str:
+        """The main report in a few words; empty if there is none."""
+        figures = self.report.headline if self.report else {}
+        texts = {name: cell(value) for name, value in figures.items()}
+        if "best" in texts:
+            return f"best {texts['best']}, {texts['metric']} {texts['value']}"
+        return next((f"{name} {text}" for name, text in texts.items()), "")
+
+
+class RunPipelines:
+    """The pipelines of runs. Each is read once, also if several runs have the same."""
+
+    def __init__(self, catalog: NodeCatalog | None = None) -> None:
+        self._catalog = catalog
+        self._written: dict[str, Pipeline | None] = {}
+        self._planned: dict[str, ExpandedPipeline | None] = {}
+
+    def add(self, text: str, pipeline: Pipeline) -> None:
+        """Remember a pipeline that is parsed already."""
+        if len(self._written) >= MAX_REMEMBERED:
+            self._written, self._planned = {}, {}
+        self._written[text] = pipeline
+
+    def written(self, row: RunRow) -> Pipeline | None:
+        """Return the pipeline of a run as it was written; None if this version cannot read it."""
+        try:
+            if row.document not in self._written:
+                self.add(row.document, parse(row.document))
+        except SylvaError:
+            self._written[row.document] = None
+        return self._written.get(row.document)
+
+    def planned(self, row: RunRow) -> ExpandedPipeline | None:
+        """Return the same with its sweeps expanded: a node for each that the run has."""
+        if row.document not in self._planned:
+            pipeline = self.written(row)
+            catalog = load_catalog() if self._catalog is None else self._catalog
+            self._planned[row.document] = expand_past(pipeline, catalog) if pipeline else None
+        return self._planned.get(row.document)
+
+
+def summaries(
+    log: EventLog,
+    pipelines: RunPipelines,
+    limit: int | None = None,
+    *,
+    matches: Callable[[Noted], bool] = lambda noted: True,
+    states: Sequence[str] = (),
+) -> Iterator[RunSummary]:
+    """Yield the runs that match and are in one of the states, newest first.
+
+    ``limit`` is how many runs to look at, whether or not they match.
+    """
+    yield from _summaries(log, pipelines, filter(matches, log.noted(limit)), states)
+
+
+def save_summary(log: EventLog, pipelines: RunPipelines, run_id: str) -> RunSummary | None:
+    """Return the summary of a run and save it; None if there is no such run."""
+    return next(iter(list(_summaries(log, pipelines, log.noted(run=run_id)))), None)
+
+
+def _summaries(
+    log: EventLog, pipelines: RunPipelines, runs: Iterable[Noted], states: Sequence[str] = ()
+) -> Iterator[RunSummary]:
+    unsaved: list[tuple[str, int, dict[str, Any]]] = []
+    try:
+        for noted in runs:
+            reported, facts = _reported_state(log, noted)
+            state = mark_interrupted_if_dead(reported)
+            listed = not states or state.state in states
+            if listed and not state.live and "report" not in facts:
+                facts = facts | _report_facts(log, pipelines, noted.id)
+            if facts != noted.facts and not state.live:
+                unsaved.append((noted.id, noted.last_event, facts))
+            if listed:
+                yield _summary(noted, state, facts)
+            if len(unsaved) >= SAVED_AT_ONCE:
+                _save(log, unsaved)
+    finally:
+        _save(log, unsaved)
+
+
+def _save(log: EventLog, unsaved: list[tuple[str, int, dict[str, Any]]]) -> None:
+    """Save new summaries. If the disk is full or read-only, they are made again next time."""
+    with contextlib.suppress(SylvaError):
+        log.save_summaries(unsaved)
+    unsaved.clear()
+
+
+def _summary(noted: Noted, state: RunState, facts: dict[str, Any]) -> RunSummary:
+    return RunSummary(
+        noted.id,
+        noted.name,
+        noted.created,
+        state.state,
+        state.started,
+        state.finished,
+        noted.last_event,
+        settings=tuple(str(setting) for setting in noted.request.get("settings") or ()),
+        report=_report(facts),
+    )
+
+
+def _reported_state(log: EventLog, noted: Noted) -> tuple[RunState, dict[str, Any]]:
+    """Return what the events say, and the same as it is saved.
+
+    This is the saved summary, carried on by the events that came since.
+    """
+    saved = _from_facts(noted)
+    if saved and noted.summarised == noted.last_event:
+        return saved, noted.facts
+    if saved is None or noted.summarised > noted.last_event:
+        saved = RunState(noted.id, noted.name, noted.created)
+    state = apply_events(saved, log.events(noted.id, saved.last_event, nodes=False))
+    facts = {
+        "state": state.state,
+        "supervisor": state.supervisor,
+        "started": state.started,
+        "finished": state.finished,
+        "attempt": state.attempt,
+    }
+    return replace(state, nodes={}), facts
+
+
+def _from_facts(noted: Noted) -> RunState | None:
+    match noted.facts:
+        case {
+            "state": str() as state,
+            "supervisor": dict() | None as supervisor,
+            "started": float() | None as started,
+            "finished": float() | None as finished,
+            "attempt": int() as attempt,
+        }:
+            return RunState(
+                noted.id,
+                noted.name,
+                noted.created,
+                state,
+                supervisor=supervisor,
+                started=started,
+                finished=finished,
+                attempt=attempt,
+                last_event=noted.summarised,
+            )
+    return None
+
+
+# What a run found
+
+
+def result_state(log: EventLog, row: RunRow) -> RunState:
+    """Return what the events of a run say about its results; reports of progress are left out."""
+    events = log.events(row.id, without=PROGRESS_KINDS)
+    return apply_events(RunState(row.id, row.name, row.created), events)
+
+
+def final_reports(pipelines: RunPipelines, row: RunRow, state: RunState) -> dict[str, Artifact]:
+    """Return the reports of a run that no other node reads, by node."""
+    reports = {}
+    for name, node in state.nodes.items():
+        for output in node.outputs.values():
+            if output["type"] == "report":
+                reports[name] = Artifact.from_dict(output)
+    planned = pipelines.planned(row) if reports else None
+    edges = planned.pipeline.edges if planned else ()
+    read = {edge.source.node for edge in edges if edge.target.node in state.nodes}
+    return {name: report for name, report in reports.items() if name not in read}
+
+
+def main_report(reports: Iterable[Report]) -> Report | None:
+    """Return a comparison if there is one, else an evaluation, else any report."""
+    ranks = {kind: rank for rank, kind in enumerate(MAIN_KINDS)}
+    return min(reports, key=lambda report: ranks.get(report.kind, len(ranks)), default=None)
+
+
+def _report_facts(log: EventLog, pipelines: RunPipelines, run_id: str) -> dict[str, Any]:
+    """Return the headline of a run as it is saved; nothing if a report cannot be read now."""
+    try:
+        row = log.run(run_id)
+        artifacts = final_reports(pipelines, row, result_state(log, row))
+        store = Store(log.workspace)
+        report = main_report([store.open(artifact) for artifact in artifacts.values()])
+    except UNREADABLE:
+        return {}
+    if report is None:
+        return {"report": None}
+    headline = dict(report.headline)
+    return {"report": {"kind": report.kind, "title": report.title, "headline": headline}}
+
+
+def _report(facts: dict[str, Any]) -> Report | None:
+    match facts.get("report"):
+        case {"kind": str() as kind, "title": str() as title, "headline": dict() as headline}:
+            return Report(kind, title, headline)
+    return None
