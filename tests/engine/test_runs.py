@@ -264,7 +264,7 @@ def test_refreshing_after_each_event_gives_the_same_as_refreshing_once(runs: Run
         for kind, node, facts in steps:
             append_stored(log, run_id, kind, node, **facts)
             state = often.refresh()
-            assert [event.kind for event in often.new_events][-1] == kind
+            assert [entry.event.kind for entry in often.new_events][-1] == kind
         assert state == once.refresh() == run_state(log, log.run(run_id))
     assert often.spans == once.spans
     assert state.nodes["b"].subtasks["Layer 1", "Forest", "Fold 1"].state == "done"
@@ -290,7 +290,7 @@ def test_the_last_events_of_a_supervisor_that_has_just_ended_are_not_missed(
     monkeypatch.setattr(EventLog, "events", read_before_the_end)
     state = watcher.refresh()
     assert (state.state, state.nodes["a"].state) == ("done", "done")
-    assert [event.kind for event in watcher.new_events] == ["finished", "run-finished"]
+    assert [entry.event.kind for entry in watcher.new_events] == ["finished", "run-finished"]
 
 
 def test_a_run_can_be_watched_from_its_creation(runs: Runs) -> None:
