@@ -18,7 +18,7 @@ from playwright.sync_api import sync_playwright
 
 import ui.studio.session
 from benchmarks._figures import Figure
-from engine.events import EventLog
+from engine.events import EventLog, NodeStarted, RunFinished, RunStarted
 from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_file import dumps
@@ -129,22 +129,21 @@ def state_latency(studio: Studio, repeats: int) -> Figure:
     took = []
     with EventLog(studio.workspace) as log:
         run = log.create_run("Many", dumps(document), {"pipeline": pipeline})
-        log.append(run, "run-started", supervisor=identify().to_dict(), todo=list(document.nodes))
+        log.append(run, RunStarted(supervisor=identify(), todo=tuple(document.nodes)))
         studio.open(pipeline)
         until(lambda: studio.node("split-0").get_attribute("data-state") == "queued")
         places = studio.places()
         for at in range(repeats):
             node = f"split-{at}"
             studio.page.wait_for_timeout(300 + 70 * at)  # not in step with the looks for news
-            facts = {"attempt": 1, "key": "k", "process": {}}
             took.append(
                 timed(
-                    lambda node=node, facts=facts: log.append(run, "started", node, **facts),
+                    lambda node=node: log.append(run, NodeStarted(node=node, attempt=1, key="k")),
                     lambda node=node: studio.node(node).get_attribute("data-state") == "running",
                 )
             )
         assert studio.places() == places, "a state moved a node"
-        log.append(run, "run-finished", state="done")
+        log.append(run, RunFinished(state="done"))
     return median("a state reaches the canvas, 100 nodes, nothing moves", took, 1.2)
 
 

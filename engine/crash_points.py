@@ -1,9 +1,9 @@
-"""Named points at which a test can make the program die, to prove that nothing finished is lost.
+"""Named points at which a test can kill the program, to prove that nothing finished is lost.
 
-``SYLVA_FAULT=POINT:NODE:VICTIM`` kills, when ``NODE`` reaches ``POINT``, the ``worker`` that runs it, the
-``supervisor`` of its run, or ``both``; with ``none`` it stops there until it is killed. At the points on the way to
-a run, ``NODE`` is ``run`` and the ``worker`` is the process that starts or supervises it. Without the variable a point
-costs one look-up.
+``SYLVA_FAULT=POINT:NODE:VICTIM`` kills, when ``NODE`` reaches ``POINT``, the ``worker`` that runs
+it, the ``supervisor`` of its run, or ``both``; with ``none`` the node pauses there until it is
+killed. At points before a run starts, ``NODE`` is ``run`` and ``worker`` is the process that
+starts or supervises the run. Without the variable a point costs one look-up.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ SUPERVISOR = "SYLVA_SUPERVISOR_PID"
 
 
 def crash_point(name: str, node: str) -> None:
-    """Die here, if that was asked for."""
-    wanted = os.environ.get(VARIABLE)
-    if not wanted:
+    """Kill or pause this process if ``SYLVA_FAULT`` names this point and node."""
+    setting = os.environ.get(VARIABLE)
+    if not setting:
         return
-    at, at_node, victim = wanted.split(":")
+    at, at_node, victim = setting.split(":")
     if (at, at_node) != (name, node):
         return
     if victim in ("supervisor", "both"):

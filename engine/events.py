@@ -1,12 +1,19 @@
-"""The log of events from which every state shown anywhere is derived.
+"""The events of a run, and the log in which they are stored.
 
-Events are added and never changed. What a node reports on the way is replaced by what says the same in fewer events:
-a newer progress takes the place of the last, and when the node ends, one event with the last state of its jobs takes
-the place of all. What is written anew gets a new number, in the same commit in which the old events go. So a reader
-that asks for what came after the last number it has seen misses nothing.
+``RunEvent`` is the union of all events: one class for one fact. A worker sends them over its
+socket, a Dask task forwards them, the scheduler appends them to the log, and ``run_state`` derives
+from them every state that is shown anywhere. The stored words (``kind`` and the names of the
+fields) are those of the first version, so old logs are read like new ones.
 
-SQLite in WAL mode: one supervisor writes a run's events, any number of programs read them meanwhile. Events
-may be lost in a power cut (results may not: they are in the store), so commits do not wait for the disk.
+Events are added and never changed. What a node reports while it runs is replaced by an event that
+says the same in less: a newer progress replaces the last one, and when the node ends, one event
+with the last state of its subtasks replaces all earlier ones. An event that is written again gets
+a new number, in the same commit in which the old ones are deleted. So a reader that asks for the
+events after the last number it knows misses nothing.
+
+SQLite runs in WAL mode: one supervisor writes the events of a run while any number of programs read
+them. A power cut may lose events (not results: these are in the store), so a commit does not wait
+for the disk.
 """
 
 from __future__ import annotations
@@ -15,43 +22,243 @@ import contextlib
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from uuid import uuid4
 
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
 from engine.errors import SylvaError
+from engine.processes import ProcessId
+from engine.store import ArtifactData
 from engine.workspace import Workspace
+
+# The events. A field that the log has lost takes its default.
+
+
+Outputs = dict[str, ArtifactData]
+"""The outputs of a node by port, as ``Artifact.to_dict`` describes them."""
+
+SubtaskReport = tuple[tuple[str, ...], str, float | None]
+"""Path (layer, learner, fold), state and seconds of one subtask."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a node did not finish: a kind that a program can act on, a message that a person can."""
+
+    kind: str = "error"
+    """``bad-input``, ``error``, ``memory``, ``disk``, ``timeout``, ``crashed`` (the node lost its
+    process), ``lost`` (it lost the cluster it ran on), ``corrupt`` or ``cancelled``."""
+    message: str = "The reason is not in the run log."
+    field: str | None = None
+    """The parameter to change, if it is known."""
+    traceback: str | None = None
+    digest: str | None = None
+    """The damaged input, when ``kind`` is ``corrupt``."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain JSON."""
+        return dict(vars(self))
+
+
+class _Event(BaseModel):
+    model_config = ConfigDict(frozen=True, validate_by_name=True, validate_by_alias=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain JSON, as processes send it and the log stores it."""
+        return self.model_dump(by_alias=True)
+
+
+class _NodeEvent(_Event):
+    node: str
+
+
+class RunStarted(_Event):
+    """A supervisor starts or resumes the run; ``todo`` lists the nodes that are left."""
+
+    supervisor: ProcessId | None = None
+    todo: tuple[str, ...] = ()
+    node: ClassVar[None] = None
+    kind: Literal["run-started"] = "run-started"
+
+
+class RunFinished(_Event):
+    """The run ended as ``done``, ``failed``, ``cancelled`` or ``interrupted``."""
+
+    state: str = "interrupted"
+    node: ClassVar[None] = None
+    kind: Literal["run-finished"] = "run-finished"
+
+
+class NodeStarted(_NodeEvent):
+    """The process of a node runs."""
+
+    attempt: int = 1
+    key: str | None = None
+    """The cache key of the node."""
+    process: ProcessId | None = None
+    kind: Literal["started"] = "started"
+
+
+class NodeProgress(_NodeEvent):
+    """A node reports how far it is (0 to 1) and what it does now."""
+
+    fraction: float = 0.0
+    text: str = ""
+    kind: Literal["progress"] = "progress"
+
+
+class SubtaskUpdate(_NodeEvent):
+    """A node reports the states of subtasks, such as the fits of a deep forest."""
+
+    subtasks: Annotated[tuple[SubtaskReport, ...], Field(alias="jobs")] = ()
+    kind: Literal["jobs"] = "jobs"
+
+
+class PartialResult(_NodeEvent):
+    """A node publishes a part of its result while it runs, as plain JSON."""
+
+    name: Annotated[str, Field(alias="part")]
+    data: dict[str, Any]
+    kind: Literal["part"] = "part"
+
+
+class NodeFinished(_NodeEvent):
+    """The result of a node is in the store.
+
+    A worker leaves out ``seconds`` and ``outputs``: the scheduler reads them from the store.
+    """
+
+    key: str | None = None
+    seconds: float | None = None
+    outputs: Outputs | None = None
+    kind: Literal["finished"] = "finished"
+
+
+class NodeCached(_NodeEvent):
+    """The store had the result of a node already; ``why`` says since when."""
+
+    key: str | None = None
+    seconds: float | None = None
+    outputs: Outputs | None = None
+    why: str = ""
+    kind: Literal["cached"] = "cached"
+
+
+class NodeFailed(_NodeEvent):
+    """A node ended without a result."""
+
+    error: Failure = Failure()
+    kind: Literal["failed"] = "failed"
+
+
+class NodeRetrying(_NodeEvent):
+    """A node failed and will be tried again."""
+
+    why: str = ""
+    error: Failure = Failure()
+    kind: Literal["retrying"] = "retrying"
+
+
+class NodeSkipped(_NodeEvent):
+    """A node will not run because a node above it failed."""
+
+    why: str = ""
+    kind: Literal["skipped"] = "skipped"
+
+
+class NodeStopped(_NodeEvent):
+    """A node was stopped because the run was cancelled."""
+
+    kind: Literal["stopped"] = "stopped"
+
+
+class NodeReopened(_NodeEvent):
+    """A node must run again because an input or an output of it was damaged on disk."""
+
+    why: str = ""
+    kind: Literal["reopened"] = "reopened"
+
+
+class UnknownEvent(_Event):
+    """An event that cannot be read: damaged, or of a kind that a newer version writes."""
+
+    kind: str
+    node: str | None
+
+
+KnownEvent = (
+    RunStarted
+    | RunFinished
+    | NodeStarted
+    | NodeProgress
+    | SubtaskUpdate
+    | PartialResult
+    | NodeFinished
+    | NodeCached
+    | NodeFailed
+    | NodeRetrying
+    | NodeSkipped
+    | NodeStopped
+    | NodeReopened
+)
+RunEvent = KnownEvent | UnknownEvent
+
+_ADAPTER: TypeAdapter[Any] = TypeAdapter(Annotated[KnownEvent, Field(discriminator="kind")])
+
+
+def event_from_dict(data: Mapping[str, Any]) -> RunEvent:
+    """Return the event that ``to_dict`` wrote.
+
+    A field with a wrong value takes its default. If a required field is wrong or missing, or the
+    kind is unknown, return an ``UnknownEvent``.
+    """
+    event: RunEvent
+    try:
+        event = _ADAPTER.validate_python(data)
+        return event
+    except ValidationError as error:
+        # The location of a problem begins with the kind of the event and the name of the field.
+        wrong = {problem["loc"][1] for problem in error.errors() if len(problem["loc"]) > 1}
+    try:
+        event = _ADAPTER.validate_python({name: data[name] for name in data if name not in wrong})
+        return event
+    except ValidationError:
+        return UnknownEvent(kind=str(data.get("kind")), node=data.get("node"))
+
+
+# The log.
 
 VERSION = 1
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
-    id TEXT PRIMARY KEY, name TEXT NOT NULL, document TEXT NOT NULL, request TEXT NOT NULL, created REAL NOT NULL
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, document TEXT NOT NULL, request TEXT NOT NULL,
+    created REAL NOT NULL
 );
 CREATE TABLE IF NOT EXISTS events (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL, time REAL NOT NULL,
     kind TEXT NOT NULL, node TEXT, data TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS events_of_run ON events (run, seq);
-CREATE TABLE IF NOT EXISTS summaries (run TEXT PRIMARY KEY, seq INTEGER NOT NULL, facts TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS summaries (
+    run TEXT PRIMARY KEY, seq INTEGER NOT NULL, facts TEXT NOT NULL
+);
 """
-IN_PASSING = ("progress", "jobs")
-"""Kinds of events that count only until the node ends."""
-
 INSERT_EVENT = "INSERT INTO events (run, time, kind, node, data) VALUES (?, ?, ?, ?, ?)"
+PIPELINE = "CASE WHEN json_valid(request) THEN json_extract(request, '$.pipeline') END"
 
 FULL_DISK_PATIENCE = 5.0
-MOST_TRIES = 50
+MAX_TRIES = 50
 REMOVED_AT_ONCE = 100
-"""Runs that are forgotten in one commit; whoever writes meanwhile waits no longer than that takes."""
+"""Runs that are deleted in one commit; another writer waits no longer than that takes."""
 WORTH_SHRINKING = 0.25
-"""Share of unused pages from which on the log is written anew; below that, later runs use them."""
+"""Share of unused pages above which the log file is rewritten; below that, later runs use them."""
 
 Written = TypeVar("Written")
-
-PIPELINE = "CASE WHEN json_valid(request) THEN json_extract(request, '$.pipeline') END"
 
 
 class UnknownRun(SylvaError):
@@ -60,33 +267,20 @@ class UnknownRun(SylvaError):
     exit_code = 2
 
 
-@dataclass(frozen=True)
+@dataclass
 class LogEntry:
-    """One thing that happened in a run."""
-
-    seq: int
-    time: float
-    kind: str
-    node: str | None
-    data: dict[str, Any]
-
-
-@dataclass(eq=False)
-class NewEntry:
-    """An event as its writer knows it; ``seq`` is its number once it is in the log."""
+    """An event in the log, and when it happened."""
 
     run: str
     time: float
-    kind: str
-    node: str | None
-    data: dict[str, Any]
-    replaces: Sequence[NewEntry | LogEntry] = ()
-    seq: int | None = None
+    event: RunEvent
+    seq: int = 0
+    """Its number, which later entries exceed; 0 until it is written."""
 
 
 @dataclass(frozen=True)
 class Noted:
-    """What the log says of a run without its events: the summary that was saved, and the number it is of."""
+    """A run without its events: the summary that was saved, and the number it was saved for."""
 
     id: str
     name: str
@@ -99,7 +293,7 @@ class Noted:
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run as it was asked for; what became of it is in its events."""
+    """A run as it was requested; its events say how it went."""
 
     id: str
     name: str
@@ -113,10 +307,11 @@ class EventLog:
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
-        self._gathered: list[NewEntry] | None = None
+        self._gathered: list[tuple[LogEntry, Sequence[LogEntry]]] | None = None
         try:
             self._db = sqlite3.connect(workspace.database, timeout=30, isolation_level=None)
-            self._db.text_factory = lambda text: text.decode(errors="replace")  # one damaged text costs no other
+            # One damaged text must not make the others unreadable.
+            self._db.text_factory = lambda text: text.decode(errors="replace")
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._check_version()
@@ -135,7 +330,7 @@ class EventLog:
             self._db.execute(f"PRAGMA user_version = {VERSION}")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._db.close()
 
     def __enter__(self) -> EventLog:
@@ -144,68 +339,76 @@ class EventLog:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    # Writing.
+
     def create_run(self, name: str, document: str, request: dict[str, Any]) -> str:
-        """Note down a run that is about to start; its id."""
-        for _ in range(MOST_TRIES):
+        """Add a run that is about to start and return its id."""
+        for _ in range(MAX_TRIES):
             now = time.time()
             run = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{uuid4().hex[:4]}"
-            with contextlib.suppress(sqlite3.IntegrityError):  # another run of this second has the id
+            with contextlib.suppress(sqlite3.IntegrityError):  # another run has this id
                 row = (run, name, document, json.dumps(request), now)
                 self._write_rows("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", [row])
                 return run
         raise SylvaError("Too many runs were started in this second; try again.")
 
     def change_request(self, run: str, request: dict[str, Any]) -> None:
-        """Go on with a run under other limits."""
+        """Store other options for a run that is resumed."""
         self._write_rows("UPDATE runs SET request = ? WHERE id = ?", [(json.dumps(request), run)])
 
     def append(
         self,
         run: str,
-        kind: str,
-        node: str | None = None,
+        event: RunEvent,
         *,
-        replaces: Sequence[NewEntry | LogEntry] = (),
+        replaces: Sequence[LogEntry] = (),
         moment: float | None = None,
-        **data: Any,
-    ) -> NewEntry:
-        """Add one event, in the place of those that it replaces; ``moment`` is when it happened, if not now."""
-        entry = NewEntry(run, time.time() if moment is None else moment, kind, node, data, replaces)
+    ) -> LogEntry:
+        """Add an event and delete the entries that it replaces.
+
+        ``moment`` is when the event happened, by default now. The entry that is returned has its
+        number once it is written: at once, or at the end of ``together``.
+        """
+        entry = LogEntry(run, time.time() if moment is None else moment, event)
         if self._gathered is None:
-            self._add([entry])
+            self._add([(entry, replaces)])
         else:
-            self._gathered.append(entry)
+            self._gathered.append((entry, replaces))
         return entry
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Events appended inside become visible at once, in one commit."""
+        """Write the events that are appended inside in one commit."""
         self._gathered = []
         try:
             yield
         finally:
-            entries, self._gathered = self._gathered, None
-            self._add(entries)
+            additions, self._gathered = self._gathered, None
+            self._add(additions)
 
-    def _add(self, entries: Sequence[NewEntry]) -> None:
-        """Write events and drop those they replace, in one commit. One that is replaced already is not written."""
-        replaced = [old for entry in entries for old in entry.replaces]
+    def _add(self, additions: Sequence[tuple[LogEntry, Sequence[LogEntry]]]) -> None:
+        """Write entries and delete those that each replaces, in one commit."""
+        replaced = [old for _, replaces in additions for old in replaces]
+        deleted = [(old.seq, old.run) for old in replaced if old.seq]
+        # An entry that is replaced in the commit that would add it is not written at all.
         unwritten = {id(old) for old in replaced}
-        new = [entry for entry in entries if id(entry) not in unwritten]
-        gone = [(old.seq, entry.run) for entry in entries for old in entry.replaces if old.seq is not None]
+        new = [entry for entry, _ in additions if id(entry) not in unwritten]
 
         def change() -> list[int | None]:
-            self._db.executemany("DELETE FROM events WHERE seq = ? AND run = ?", gone)
+            self._db.executemany("DELETE FROM events WHERE seq = ? AND run = ?", deleted)
             return [self._db.execute(INSERT_EVENT, _row(entry)).lastrowid for entry in new]
 
         for entry, seq in zip(new, self._write(change), strict=True):
-            entry.seq, entry.replaces = seq, ()
+            entry.seq = seq or 0
 
     def _write_rows(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self._write(lambda: self._db.executemany(statement, rows))
 
     def _write(self, change: Callable[[], Written], patience: float = FULL_DISK_PATIENCE) -> Written:
-        """Do all of a change or nothing. A node that has filled the disk frees it when it fails, so wait a little."""
+        """Make all of a change or nothing.
+
+        A node that has filled the disk frees space when it fails, so wait ``patience`` seconds.
+        """
         deadline = time.monotonic() + patience
         while True:
             try:
@@ -215,8 +418,9 @@ class EventLog:
                 if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
                     raise self._damaged(error) from error
                 if time.monotonic() > deadline:
-                    place = self.workspace.root
-                    raise SylvaError(f"The run log cannot be written ({error}); free some space at {place}.") from error
+                    raise SylvaError(
+                        f"The run log cannot be written ({error}); free some space at {self.workspace.root}."
+                    ) from error
             except sqlite3.IntegrityError:
                 raise
             except sqlite3.Error as error:
@@ -225,8 +429,8 @@ class EventLog:
 
     def _damaged(self, error: sqlite3.Error) -> SylvaError:
         return SylvaError(
-            f"The run log {self.workspace.database} cannot be used: {error}. If the file is damaged, move it away: "
-            "a new one is begun then, and results that are stored stay."
+            f"The run log {self.workspace.database} cannot be used: {error}. If the file is damaged, "
+            "move it away: a new one is created, and stored results stay."
         )
 
     @contextmanager
@@ -239,48 +443,66 @@ class EventLog:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
 
+    # Reading.
+
     def events(self, run: str, after: int = 0, *, without: Sequence[str] = (), nodes: bool = True) -> list[LogEntry]:
-        """The run's events with a number above ``after``, but for those of the kinds ``without`` or of nodes."""
+        """Return the run's events with a number above ``after``.
+
+        Leave out the kinds in ``without`` and, unless ``nodes``, all events of nodes.
+        """
         others = f"AND kind NOT IN ({', '.join('?' * len(without))})" if without else ""
-        others += "" if nodes else " AND node IS NULL"
-        query = f"SELECT seq, time, kind, node, data FROM events WHERE run = ? AND seq > ? {others} ORDER BY seq"
-        rows = self._select(query, run, after, *without)
+        if not nodes:
+            others += " AND node IS NULL"
+        rows = self._select(
+            f"SELECT seq, time, kind, node, data FROM events WHERE run = ? AND seq > ? {others} ORDER BY seq",
+            run,
+            after,
+            *without,
+        )
         return [
-            LogEntry(seq, when, kind, node, _facts(data)) for seq, when, kind, node, data in rows if _is_moment(when)
+            LogEntry(run, when, event_from_dict({**_object(data), "kind": kind, "node": node}), seq)
+            for seq, when, kind, node, data in rows
+            if _is_moment(when)
         ]
 
     def last_event(self, run: str) -> int:
-        """The number of the run's newest event; 0 if it has none."""
+        """Return the number of the run's newest event, 0 if it has none."""
         ((newest,),) = self._select("SELECT MAX(seq) FROM events WHERE run = ?", run)
         return newest or 0
 
     def runs(self, limit: int | None = None) -> list[RunRow]:
-        """All runs, newest first."""
+        """Return all runs, newest first."""
         return self._rows("ORDER BY rowid DESC LIMIT ?", -1 if limit is None else limit)
 
     def run(self, wanted: str) -> RunRow:
-        """The run of that id, of an unambiguous beginning of it, or the newest for ``last``."""
+        """Return the run with this id or beginning of an id, or the newest one for ``last``.
+
+        Raise ``UnknownRun`` if no id matches, or if several do.
+        """
         found = self.runs(1) if wanted == "last" else []
         found = found or self._rows("WHERE id = ?", wanted)
         found = found or self._rows("WHERE substr(id, 1, ?) = ? ORDER BY rowid DESC", len(wanted), wanted)
         if len(found) == 1:
             return found[0]
         if found:
-            raise UnknownRun(f"'{wanted}' fits {len(found)} runs: {', '.join(row.id for row in found[:5])} …")
+            ids = ", ".join(row.id for row in found[:5])
+            raise UnknownRun(f"'{wanted}' fits {len(found)} runs: {ids} …")
         raise UnknownRun(f"There is no run '{wanted}' in {self.workspace.root}; `sylva runs` lists them.")
 
     def last_run_of(self, pipeline: str) -> RunRow | None:
-        """The newest run of a pipeline of the workspace."""
-        return next(iter(self._rows(f"WHERE {PIPELINE} = ? ORDER BY rowid DESC LIMIT 1", pipeline)), None)
+        """Return the newest run of a pipeline of the workspace."""
+        rows = self._rows(f"WHERE {PIPELINE} = ? ORDER BY rowid DESC LIMIT 1", pipeline)
+        return next(iter(rows), None)
 
     def pipelines(self) -> set[str]:
-        """The pipelines of the workspace that have runs."""
-        return {name for (name,) in self._select(f"SELECT DISTINCT {PIPELINE} FROM runs") if isinstance(name, str)}
+        """Return the pipelines of the workspace that have runs."""
+        rows = self._select(f"SELECT DISTINCT {PIPELINE} FROM runs")
+        return {name for (name,) in rows if isinstance(name, str)}
 
     def _rows(self, which: str, *values: str | int) -> list[RunRow]:
         rows = self._select(f"SELECT id, name, document, request, created FROM runs {which}", *values)
         return [
-            RunRow(str(run), str(name), document, _facts(request), created)
+            RunRow(str(run), str(name), document, _object(request), created)
             for run, name, document, request, created in rows
             if _is_moment(created)
         ]
@@ -291,11 +513,13 @@ class EventLog:
         except sqlite3.Error as error:
             raise self._damaged(error) from error
 
+    # Summaries of runs, and runs that are removed.
+
     def noted(self, limit: int | None = None, run: str | None = None) -> Iterator[Noted]:
-        """All runs, newest first, or one run, with their saved summaries."""
+        """Yield all runs, newest first, or one run, with their saved summaries."""
         query = (
-            "SELECT id, name, created, request, (SELECT MAX(seq) FROM events WHERE run = id), summaries.seq, facts "
-            "FROM runs LEFT JOIN summaries ON summaries.run = id "
+            "SELECT id, name, created, request, (SELECT MAX(seq) FROM events WHERE run = id), "
+            "summaries.seq, facts FROM runs LEFT JOIN summaries ON summaries.run = id "
         )
         if run is None:
             rows = self._select(f"{query} ORDER BY runs.rowid DESC LIMIT ?", -1 if limit is None else limit)
@@ -303,17 +527,25 @@ class EventLog:
             rows = self._select(f"{query} WHERE id = ?", run)
         for found, name, created, request, last, seq, facts in rows:
             if _is_moment(created):
-                yield Noted(str(found), str(name), created, _facts(request), last or 0, seq or 0, _facts(facts))
+                yield Noted(
+                    str(found),
+                    str(name),
+                    created,
+                    _object(request),
+                    last or 0,
+                    seq or 0,
+                    _object(facts),
+                )
 
     def save_summaries(self, found: Iterable[tuple[str, int, dict[str, Any]]]) -> None:
-        """Save what became of runs: run, the number of its last event, facts."""
+        """Save summaries of runs: run, the number of its last event, facts."""
         rows = [(seq, json.dumps(facts), run) for run, seq, facts in found]
-        # Of a run that was forgotten meanwhile nothing is saved.
+        # The SELECT saves nothing of a run that was removed meanwhile.
         statement = "INSERT OR REPLACE INTO summaries SELECT id, ?, ? FROM runs WHERE id = ?"
         self._write(lambda: self._db.executemany(statement, rows), patience=0.0)
 
     def remove_runs(self, runs: Sequence[str]) -> None:
-        """Forget runs and their events."""
+        """Delete runs and their events."""
         try:
             for start in range(0, len(runs), REMOVED_AT_ONCE):
                 some = [(run,) for run in runs[start : start + REMOVED_AT_ONCE]]
@@ -325,37 +557,40 @@ class EventLog:
             raise self._damaged(error) from error
 
     def size(self) -> int:
-        """Bytes on disk."""
+        """Return the bytes on disk."""
         files = [self.workspace.database, Path(f"{self.workspace.database}-wal")]
         return sum(file.stat().st_size for file in files if file.is_file())
 
     def shrink(self) -> None:
-        """Give the space of forgotten runs back to the disk. Readers and writers may go on meanwhile."""
+        """Return the space of removed runs to the disk; others may read and write meanwhile."""
         try:
             (pages,) = self._db.execute("PRAGMA page_count").fetchone()
             (unused,) = self._db.execute("PRAGMA freelist_count").fetchone()
             if unused >= WORTH_SHRINKING * pages:
                 self._db.execute("VACUUM")
-            # Waits for readers of the old pages as long as for any lock; if they stay, a later one does it.
+            # This waits for readers of the old pages; if they stay, a later call does it.
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.Error as error:
             raise SylvaError(
-                f"The run log {self.workspace.database} could not be made smaller ({error}). If the disk is full, "
-                "free some space; if runs are in progress, wait for them. Then run `sylva gc` again."
+                f"The run log {self.workspace.database} could not be made smaller ({error}). "
+                "If the disk is full, free some space; if runs are in progress, wait for them. "
+                "Then run `sylva gc` again."
             ) from error
 
 
-def _row(entry: NewEntry) -> tuple[Any, ...]:
-    return entry.run, entry.time, entry.kind, entry.node, json.dumps(entry.data)
+def _row(entry: LogEntry) -> tuple[Any, ...]:
+    data = entry.event.to_dict()
+    kind, node = data.pop("kind"), data.pop("node", None)
+    return entry.run, entry.time, kind, node, json.dumps(data)
 
 
-def _facts(text: str) -> dict[str, Any]:
-    """What was noted down with a run or an event; nothing if it is damaged."""
+def _object(text: str) -> dict[str, Any]:
+    """Return a stored JSON object, empty if it is damaged."""
     try:
-        facts = json.loads(text)
+        value = json.loads(text)
     except (ValueError, TypeError, RecursionError):
         return {}
-    return facts if isinstance(facts, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _is_moment(value: object) -> bool:

@@ -37,11 +37,8 @@ if TYPE_CHECKING:
 PortType = Literal["table", "model", "predictions", "report", "layers"]
 Kind = Literal["number", "category", "bool", "time", "text"]
 Role = Literal["feature", "target", "id", "time", "weight", "ignore"]
-SubtaskState = Literal["waiting", "running", "done", "kept", "failed"]
-"""The state of a subtask inside a node.
-
-``kept``: it finished before a crash and is not repeated.
-"""
+SubtaskState = Literal["waiting", "running", "done", "reused", "failed"]
+"""The state of a subtask inside a node; ``reused``: an attempt that was killed had finished it."""
 MAX_LABEL = 200
 """Characters of a title on the canvas and in a leaderboard."""
 Category = Literal["Data", "Prepare", "Learn", "Apply", "Judge", "Save"]

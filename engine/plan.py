@@ -1,8 +1,9 @@
-"""Which nodes a run wants, frozen when it starts.
+"""Which nodes a run executes, in which order and under which cache keys.
 
-- ``RunOptions``  what the user asked for: up to a node, from a node, limits
-- ``PlannedNode``     one node, ready to be run: its type, checked parameters and where its inputs come from
-- ``Plan``     the steps and their order
+- ``RunOptions``   what the user asked for: up to a node, from a node, limits
+- ``PlannedNode``  one node: its type, checked parameters and the sources of its inputs
+- ``Plan``         the nodes of a run and their order, fixed when it starts
+- ``cache_key``    the name of the result a node would have
 """
 
 from __future__ import annotations
@@ -25,14 +26,18 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
+OLD_NAMES = {"start": "force_from"}
+"""Options that older runs stored under another name."""
+
+
 @dataclass(frozen=True)
 class RunOptions:
-    """What a run was asked to do, besides its document."""
+    """What a run is asked to do, besides its pipeline."""
 
     to: tuple[str, ...] = ()
     """Only these nodes and what they need."""
     force_from: tuple[str, ...] = ()
-    """Run these and all below them afresh, whatever is stored."""
+    """Run these nodes and all below them again, even if their results are stored."""
     workers: int | None = None
     retries: int = 0
     timeout: float | None = None
@@ -41,28 +46,29 @@ class RunOptions:
     store_limit: int | None = None
     """Bytes the store may hold."""
     allow_absolute: bool = False
-    """Whether the document may name files outside the workspace."""
+    """Whether the pipeline may name files outside the workspace."""
     executor: str | None = None
     """Address of a Dask scheduler whose workers run the nodes; ``None``: this machine."""
     pipeline: str | None = None
-    """The pipeline of the workspace that was run, if it was one."""
+    """The pipeline of the workspace that is run, if it is one."""
     settings: tuple[str, ...] = ()
-    """The parameters changed for this run, as they were given; the document holds them already."""
+    """The parameters changed for this run, as written; the pipeline has them already."""
 
     def __post_init__(self) -> None:
         if self.executor is not None and not re.fullmatch(r"(tcp|tls)://\S+:\d+", self.executor):
             raise BadInput(f"--executor {self.executor}: write the address of a Dask scheduler as tcp://HOST:PORT.")
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON."""
+        """Return them as plain JSON."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, about: dict[str, Any]) -> RunOptions:
-        """From plain JSON."""
-        values: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in about.items()}
-        if "start" in values:  # runs of before
-            values["force_from"] = values.pop("start")
+    def from_dict(cls, data: dict[str, Any]) -> RunOptions:
+        """Return the options that ``to_dict`` wrote, in this version or an older one."""
+        values: dict[str, Any] = {}
+        for name, value in data.items():
+            new_name = OLD_NAMES.get(name, name)
+            values[new_name] = tuple(value) if isinstance(value, list) else value
         return cls(**values)
 
 
@@ -75,9 +81,9 @@ class PlannedNode:
     params: NodeParams
     settings: NodeSettings
     inputs: dict[str, list[PortRef]] = field(default_factory=dict)
-    """Where each input port is fed from."""
+    """The output ports that feed each input port."""
     force: bool = False
-    """Only a result made by this very run counts."""
+    """Whether only a result that this run made counts."""
     branch: Branch | None = None
     """The branch of a sweep the node is in, if it evaluates one."""
     branches: dict[str, list[Branch | None]] = field(default_factory=dict)
@@ -86,28 +92,28 @@ class PlannedNode:
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps of a run and their order."""
+    """The nodes of a run, in the order in which they may run."""
 
     graph: nx.DiGraph[str]
     steps: dict[str, PlannedNode]
 
     def parents(self, node: str) -> set[str]:
-        """The nodes this one reads from."""
+        """Return the nodes that this one reads from."""
         return set(self.graph.predecessors(node))
 
     def children(self, node: str) -> list[str]:
-        """The nodes that read from this one, in the order of their edges."""
+        """Return the nodes that read from this one, in the order of their edges."""
         return list(self.graph.successors(node))
 
     def descendants(self, node: str) -> list[str]:
-        """All that cannot run without this one, in the order of the plan."""
+        """Return all nodes that cannot run without this one, in the order of the plan."""
         import networkx as nx
 
         below = nx.descendants(self.graph, node)
         return [step for step in self.steps if step in below]
 
     def unfinished(self, finished: Collection[str], intact: Callable[[str], bool]) -> set[str]:
-        """Return what is left to do: nodes that are not finished, and finished ones they need whose output is gone."""
+        """Return the unfinished nodes, and finished ones they need whose output is gone."""
         todo = set(self.steps) - set(finished)
         # Backwards, since a node that has to run again may need the output of the nodes before it.
         for node in reversed(self.steps):
@@ -117,7 +123,11 @@ class Plan:
 
 
 def make_plan(document: Pipeline, catalogue: NodeTypes, request: RunOptions) -> Plan:
-    """Return the plan for a valid document, its sweeps expanded; a swept node stands for all its branches."""
+    """Return the plan for a valid pipeline, its sweeps expanded.
+
+    In the options, a node with a sweep stands for all its branches. Raise ``BadInput`` if they
+    name a node that does not exist, or one to start from that ``to`` does not depend on.
+    """
     import networkx as nx
 
     expanded = expand(document, catalogue)
@@ -144,13 +154,13 @@ def make_plan(document: Pipeline, catalogue: NodeTypes, request: RunOptions) -> 
 def _branches(
     node_type: NodeType, inputs: Mapping[str, list[PortRef]], branches: Mapping[str, Branch]
 ) -> dict[str, list[Branch | None]]:
-    """Return the branches behind the inputs that compare evaluations; nothing if there are none."""
-    behind = {
-        port.name: [branches.get(ref.node) for ref in inputs.get(port.name, ())]
-        for port in node_type.inputs
-        if port.role == "evaluation"
-    }
-    return {port: each for port, each in behind.items() if any(each)}
+    """Return the branches behind the inputs that compare evaluations, by port."""
+    behind = {}
+    for port in node_type.inputs:
+        sources = [branches.get(ref.node) for ref in inputs.get(port.name, ())]
+        if port.role == "evaluation" and any(sources):
+            behind[port.name] = sources
+    return behind
 
 
 def cache_key(
@@ -161,21 +171,26 @@ def cache_key(
     fingerprint: str = "",
     branches: Sequence[Branch | None] = (),
 ) -> str:
-    """Hash of what the result depends on. ``inputs`` are content digests, ``sources`` the nodes they come from."""
+    """Return a hash of everything the result of a node depends on, and of nothing else.
+
+    ``inputs`` are content digests, ``sources`` the nodes they come from, ``fingerprint`` identifies
+    what the node reads from outside, ``branches`` are those of a sweep that it evaluates. Content
+    counts, not history: a node above that ran again with the same outcome changes no key below it.
+    """
     many = {port.name for port in node_type.inputs if port.many}
-    about: dict[str, Any] = {
+    content: dict[str, Any] = {
         "type": node_type.name,
         "version": node_type.version,
         "params": params.model_dump(mode="json"),
         "inputs": {port: list(digests) for port, digests in inputs.items()},
-        # A node that gathers many inputs may tell them apart by where they come from.
+        # A node with many inputs on one port may distinguish them by where they come from.
         "sources": {port: list(nodes) for port, nodes in sources.items() if port in many},
         "outside": fingerprint,
     }
     # Only where there are branches: a node outside a sweep keeps the key that it has always had.
     if any(branches):
-        about["branches"] = [branch and asdict(branch) for branch in branches]
-    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+        content["branches"] = [branch and asdict(branch) for branch in branches]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def check_requested_nodes(document: Pipeline, catalogue: NodeTypes, request: RunOptions) -> None:
@@ -204,7 +219,8 @@ def _must_exist(graph: nx.DiGraph[str], nodes: Collection[str], option: str) -> 
 
 
 def _inputs(document: Pipeline) -> dict[str, dict[str, list[PortRef]]]:
-    found: dict[str, dict[str, list[PortRef]]] = {}
+    """Return the output ports that feed each input port, by node and port."""
+    inputs: dict[str, dict[str, list[PortRef]]] = {}
     for edge in document.edges:
-        found.setdefault(edge.target.node, {}).setdefault(edge.target.port, []).append(edge.source)
-    return found
+        inputs.setdefault(edge.target.node, {}).setdefault(edge.target.port, []).append(edge.source)
+    return inputs

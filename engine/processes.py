@@ -1,7 +1,7 @@
-"""Processes of this machine: who is alive, who dies with whom, how a group is ended, what one may use. Linux.
+"""Processes of this Linux machine: identity, parents, groups, memory limits.
 
-A process id alone names nobody for long, since ids are used again; together with the boot and the clock
-tick at which the process began it does.
+The system uses process ids again. A process is identified by its id together with the boot and the
+clock tick at which it began.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import ctypes
 import os
 import signal
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,46 +19,48 @@ from typing import Any
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 MEMORY_SHARE = 0.9
-"""Share of the machine's memory one node may use when nothing else is said."""
+"""Share of the machine's memory that one node may use, unless a limit is set."""
 
 
 @dataclass(frozen=True)
 class ProcessId:
-    """One process for good: id, the clock tick at which it began, and the boot it belongs to."""
+    """One process, never confused with a later one: id, clock tick at which it began, and boot."""
 
     pid: int
     began: int
     boot: str
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON."""
-        return asdict(self)
+        """Return it as plain JSON."""
+        return dict(vars(self))
 
 
 def identify(pid: int | None = None) -> ProcessId:
-    """The identity of a process, by default of this one; ``began`` is 0 if there is no such process."""
+    """Return the identity of a process, by default this one; ``began`` is 0 if it has ended."""
     pid = os.getpid() if pid is None else pid
     status = _status(pid)
     return ProcessId(pid, int(status[19]) if status else 0, _boot())
 
 
 def is_alive(process: ProcessId) -> bool:
-    """Whether exactly this process still runs (a zombie does not)."""
+    """Return whether exactly this process still runs (a zombie does not)."""
     status = _status(process.pid)
-    return bool(status) and status[0] != "Z" and int(status[19]) == process.began and process.boot == _boot()
+    if not status or status[0] == "Z":
+        return False
+    return int(status[19]) == process.began and process.boot == _boot()
 
 
 def wait_passively() -> None:
-    """Let threads of OpenMP sleep while they wait, unless the user has chosen otherwise.
+    """Let threads of OpenMP sleep while they wait, unless the user has set it otherwise.
 
-    By default they spin: two threads that boost trees took twice the processor time. OpenMP reads this when it is
-    loaded, so call it before LightGBM or scikit-learn are imported.
+    By default they spin: two threads that boost trees took twice the processor time. OpenMP reads
+    this when it is loaded, so call it before LightGBM or scikit-learn are imported.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def die_with_parent(parent: int, kill_signal: int = signal.SIGKILL) -> None:
-    """Have the kernel end this process when ``parent`` ends, however that happens."""
+    """Ask the kernel to end this process when ``parent`` ends in any way."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, kill_signal)
     if os.getppid() != parent:  # it ended before the kernel knew
         os._exit(1)
@@ -70,7 +72,7 @@ def name_process(name: str) -> None:
 
 
 def kill_group(leader: int) -> None:
-    """End a process and all it started in its group, at once."""
+    """Kill a process and all processes of its group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 
@@ -78,8 +80,8 @@ def kill_group(leader: int) -> None:
 def end_leftover(process: ProcessId, patience: float = 5.0) -> None:
     """End the group of a worker whose supervisor died, and wait until it is gone.
 
-    The leader may be dead while processes it started live on: its number cannot have been given to another
-    process as long as the group exists, unless the machine was started anew.
+    The leader may be dead while processes that it started still run. The system does not use its id
+    again as long as the group exists, unless the machine was restarted.
     """
     leader = identify(process.pid)
     if process.boot != leader.boot or leader.began not in (0, process.began):
@@ -91,20 +93,20 @@ def end_leftover(process: ProcessId, patience: float = 5.0) -> None:
 
 
 def limit_memory(megabytes: int) -> None:
-    """Limit what this process allocates on top of what it began with; files mapped into memory do not count."""
+    """Limit the memory that this process allocates; memory-mapped files do not count."""
     import resource
 
     status = Path("/proc/self/status").read_text()
     born_with = int(status.split("VmData:")[1].split()[0]) * 1024
     limit = born_with + megabytes * 1_000_000
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    # If the whole machine runs short all the same, the kernel should choose this process, not the studio.
+    # If the whole machine runs out of memory, the kernel should kill this process, not the studio.
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def exit_text(code: int) -> str:
-    """Return how a process ended, by the exit code that Python gives: the name of a signal, or the code."""
+    """Return the name of the signal that ended a process, or its exit code, in words."""
     if code >= 0:
         return f"exit code {code}"
     try:
@@ -114,7 +116,7 @@ def exit_text(code: int) -> str:
 
 
 def usable_memory() -> int:
-    """Megabytes; a container's own limit counts where there is one."""
+    """Return the megabytes one node may use; the limit of a container counts if there is one."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for limit in (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")):
         if limit.is_file() and (text := limit.read_text().strip()).isdigit():
@@ -123,7 +125,10 @@ def usable_memory() -> int:
 
 
 def _status(pid: int) -> list[str]:
-    """What ``/proc`` says of a process, from its state on; the name before it may hold spaces and brackets."""
+    """Return the fields of ``/proc/PID/stat`` from the state on, empty if there is no process.
+
+    The name before the state may contain spaces and brackets.
+    """
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -136,6 +141,10 @@ def _boot() -> str:
 
 
 def _group_lives(leader: int) -> bool:
-    """Whether any process of the group runs. Zombies do not: in a container perhaps nobody ever collects them."""
-    processes = (_status(int(each.name)) for each in Path("/proc").iterdir() if each.name.isdigit())
-    return any(status and status[0] != "Z" and int(status[2]) == leader for status in processes)
+    """Return whether any process of the group runs.
+
+    Zombies do not count: in a container without an init process they may stay.
+    """
+    pids = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
+    running = [status for status in map(_status, pids) if status and status[0] != "Z"]
+    return any(int(status[2]) == leader for status in running)

@@ -1,7 +1,7 @@
-"""What state a run and its nodes are in: a fold over the event log, nothing else.
+"""The state of a run and of its nodes, derived from the events in the log and from nothing else.
 
-A run whose supervisor is gone without a last word is ``interrupted``; it resumes like a failed one. An event may lack
-facts, where the log was damaged or a newer version wrote it: those count as unknown.
+A run whose supervisor is gone without a last event is ``interrupted``; it is resumed like a failed
+one. Events that cannot be read are ignored.
 """
 
 from __future__ import annotations
@@ -9,29 +9,50 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
-from engine.events import IN_PASSING, EventLog, LogEntry, NewEntry, RunRow
+from engine.events import (
+    EventLog,
+    LogEntry,
+    NodeCached,
+    NodeFailed,
+    NodeFinished,
+    NodeProgress,
+    NodeReopened,
+    NodeRetrying,
+    NodeSkipped,
+    NodeStarted,
+    NodeStopped,
+    PartialResult,
+    RunEvent,
+    RunFinished,
+    RunRow,
+    RunStarted,
+    SubtaskReport,
+    SubtaskUpdate,
+)
 from engine.processes import ProcessId, is_alive
 
 STARTING_SECONDS = 20.0
-"""How long a run may take from being noted down to its supervisor's first word."""
+"""How long a run may take from its creation to the first event of its supervisor."""
 
 LIVE = ("starting", "running")
+FINISHED_SUBTASK = ("done", "reused")
+OLD_SUBTASK_STATES = {"kept": "reused"}
+"""States in older logs, and what they are called now."""
 
-Kind = TypeVar("Kind")
-Otherwise = TypeVar("Otherwise")
+SubtaskPath = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Subtask:
-    """One job inside a node, such as a fit of a deep forest."""
+    """One subtask inside a node, such as a fit of a deep forest."""
 
     state: str
-    """``waiting``, ``running``, ``done``, ``kept`` (finished before a kill, and not repeated) or ``failed``."""
+    """A ``node_types.SubtaskState``."""
     seconds: float | None = None
     attempt: int = 1
-    """Which start of the node this was last heard of in."""
+    """The start of the node, counted from 1, that reported this last."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +71,11 @@ class NodeState:
     error: dict[str, Any] | None = None
     process: dict[str, Any] | None = None
     executions: int = 0
-    """How often its code was started over all attempts of the run."""
-    subtasks: dict[tuple[str, ...], Subtask] = field(default_factory=dict)
-    """The jobs inside it, by their place: layer, learner, fold."""
+    """How often its process was started, over all attempts of the run."""
+    subtasks: dict[SubtaskPath, Subtask] = field(default_factory=dict)
+    """The subtasks inside it, by path: layer, learner, fold."""
     partial_results: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What it told of its result while it was at work; the same work tells the same, so an end takes nothing back."""
+    """What it published of its result. A restart gives the same, so it removes nothing."""
 
 
 @dataclass(frozen=True)
@@ -74,42 +95,47 @@ class RunState:
 
     @property
     def live(self) -> bool:
-        """Whether someone is at work on it."""
+        """Whether the run is starting or running."""
         return self.state in LIVE
 
     def nodes_in(self, *states: str) -> list[str]:
-        """Ids of the nodes in one of ``states``."""
+        """Return the ids of the nodes in one of ``states``."""
         return [name for name, node in self.nodes.items() if node.state in states]
 
 
 def run_state(log: EventLog, row: RunRow) -> RunState:
-    """The present state of a run."""
-    return mark_interrupted_if_dead(apply_events(RunState(row.id, row.name, row.created), log.events(row.id)))
+    """Return the present state of a run."""
+    state = RunState(row.id, row.name, row.created)
+    return mark_interrupted_if_dead(apply_events(state, log.events(row.id)))
 
 
-def apply_events(state: RunState, events: Iterable[LogEntry]) -> RunState:
-    """Carry ``state`` over the events that came since."""
-    nodes = dict(state.nodes)
-    for event in events:
-        state = replace(state, last_event=event.seq)
-        if event.node is not None:
-            before = nodes.get(event.node, NodeState())
-            change = _NODE_EVENTS.get(event.kind)  # a newer version may know more kinds
-            nodes[event.node] = change(before, event) if change else before
-        elif event.kind == "run-started":
-            nodes |= {name: _queued(nodes.get(name)) for name in _todo(event)}
-            state = replace(
-                state, state="running", supervisor=_process(event, "supervisor"), attempt=state.attempt + 1,
-                started=event.time, finished=None,
-            )  # fmt: skip
-        elif event.kind == "run-finished":
-            state = replace(state, state=_fact(event, "state", str, "interrupted"), finished=event.time)
-            nodes = _ended(nodes, state.state)
-    return replace(state, nodes=nodes)
+def apply_events(state: RunState, entries: Iterable[LogEntry]) -> RunState:
+    """Return the state after the events that were added since."""
+    nodes, last_event = dict(state.nodes), state.last_event
+    for entry in entries:
+        event, last_event = entry.event, entry.seq
+        match event:
+            case RunStarted():
+                nodes |= {name: _queued(nodes.get(name)) for name in event.todo}
+                state = replace(
+                    state,
+                    state="running",
+                    supervisor=_process(event.supervisor),
+                    attempt=state.attempt + 1,
+                    started=entry.time,
+                    finished=None,
+                )
+            case RunFinished():
+                state = replace(state, state=event.state, finished=entry.time)
+                nodes = _ended(nodes, event.state)
+            case _ if event.node is not None:
+                node = nodes.get(event.node, NodeState())
+                nodes[event.node] = _apply_to_node(node, event, entry.time)
+    return replace(state, nodes=nodes, last_event=last_event)
 
 
 def mark_interrupted_if_dead(state: RunState) -> RunState:
-    """A run that says it is at work but has no living supervisor was interrupted."""
+    """Return a live run without a living supervisor as interrupted, any other run as it is."""
     if state.state == "starting" and 0 <= time.time() - state.created < STARTING_SECONDS:
         return state
     if not state.live or (state.supervisor and is_alive(ProcessId(**state.supervisor))):
@@ -118,182 +144,126 @@ def mark_interrupted_if_dead(state: RunState) -> RunState:
 
 
 def _ended(nodes: dict[str, NodeState], state: str) -> dict[str, NodeState]:
-    """Nodes that a run left behind when it ended share its state."""
-    return {
-        name: replace(node, state=state) if node.state in ("running", "queued") else node
-        for name, node in nodes.items()
-    }
+    """Give the nodes that a run did not finish the state in which the run ended."""
+    ended = {}
+    for name, node in nodes.items():
+        unfinished = node.state in ("running", "queued")
+        ended[name] = replace(node, state=state) if unfinished else node
+    return ended
 
 
 def _queued(before: NodeState | None) -> NodeState:
+    """Return a node that has to run (again), with what earlier attempts left."""
     if before is None:
         return NodeState()
     return NodeState(
-        executions=before.executions, subtasks=_left_behind(before.subtasks), partial_results=before.partial_results
+        executions=before.executions,
+        subtasks=_finished_subtasks(before),
+        partial_results=before.partial_results,
     )
 
 
-def _left_behind(jobs: dict[tuple[str, ...], Subtask]) -> dict[tuple[str, ...], Subtask]:
-    """The jobs that an attempt finished; what was under way when it ended is not."""
-    return {place: job for place, job in jobs.items() if job.state in ("done", "kept")}
+def _finished_subtasks(node: NodeState) -> dict[SubtaskPath, Subtask]:
+    """Return the subtasks that an attempt finished; the others start again with the node."""
+    subtasks = node.subtasks.items()
+    return {path: subtask for path, subtask in subtasks if subtask.state in FINISHED_SUBTASK}
 
 
-# What single events tell
+def _process(process: ProcessId | None) -> dict[str, Any] | None:
+    return process.to_dict() if process else None
 
 
-def _fact(event: LogEntry, name: str, kind: type[Kind], otherwise: Otherwise) -> Kind | Otherwise:
-    """A fact of an event, if it is there and of that kind."""
-    found = event.data.get(name)
-    return found if isinstance(found, kind) else otherwise
-
-
-def _number(event: LogEntry, name: str) -> float | None:
-    found = event.data.get(name)
-    return found if isinstance(found, int | float) else None
-
-
-def _text(event: LogEntry, name: str) -> str:
-    return _fact(event, name, str, "")
-
-
-def _todo(event: LogEntry) -> list[str]:
-    return [name for name in _fact(event, "todo", list, []) if isinstance(name, str)]
-
-
-def _process(event: LogEntry, name: str) -> dict[str, Any] | None:
-    """A process, if it is told well enough to be found."""
-    match event.data.get(name):
-        case {"pid": int() as pid, "began": int() as began, "boot": str() as boot}:
-            return {"pid": pid, "began": began, "boot": boot}
-    return None
-
-
-def _error(event: LogEntry) -> dict[str, Any]:
-    return {"kind": "error", "message": "It is not known why.", "field": None} | _fact(event, "error", dict, {})
-
-
-def _outputs(event: LogEntry) -> dict[str, Any] | None:
-    """What a node gave, by port; nothing if any of it cannot be told."""
-    outputs = event.data.get("outputs")
-    return outputs if isinstance(outputs, dict) and all(map(_is_output, outputs.values())) else None
-
-
-def _is_output(value: object) -> bool:
-    match value:
-        case {"type": str(), "digest": str(), "files": dict()}:
-            return True
-    return False
-
-
-def _started(node: NodeState, event: LogEntry) -> NodeState:
-    return NodeState(
-        "running", _fact(event, "attempt", int, 1), started=event.time, key=_fact(event, "key", str, None),
-        process=_process(event, "process"), executions=node.executions + 1, subtasks=_left_behind(node.subtasks),
-        partial_results=node.partial_results,
-    )  # fmt: skip
-
-
-def _progress(node: NodeState, event: LogEntry) -> NodeState:
-    return replace(node, fraction=_number(event, "fraction") or 0.0, text=_text(event, "text"))
-
-
-def _jobs(node: NodeState, event: LogEntry) -> NodeState:
-    heard = {
-        place: Subtask(state, seconds, node.executions) for place, (state, seconds) in _told_jobs(event.data).items()
-    }
-    return replace(node, subtasks={**node.subtasks, **heard})
-
-
-def _told_jobs(data: dict[str, Any]) -> dict[tuple[str, ...], tuple[str, float | None]]:
-    """State and seconds of the jobs that one event reports, by place."""
-    told: dict[tuple[str, ...], tuple[str, float | None]] = {}
-    jobs = data.get("jobs")
-    for job in jobs if isinstance(jobs, list) else []:
-        match job:
-            case [list() | tuple() as place, str() as state, int() | float() | None as seconds]:
-                told[tuple(map(str, place))] = state, seconds
-    return told
-
-
-# What is reported on the way, once it no longer matters
-
-
-def last_jobs(passing: Iterable[LogEntry | NewEntry]) -> list[Any]:
-    """Return the last state of every job that these events report, as one event reports it.
-
-    Folded after the events themselves it changes nothing, so a reader may have seen any of them.
-    """
-    told: dict[tuple[str, ...], tuple[str, float | None]] = {}
-    for event in passing:
-        if event.kind == "jobs":
-            told |= _told_jobs(event.data)
-    return [[list(place), state, seconds] for place, (state, seconds) in told.items()]
-
-
-def left_in_passing(events: Iterable[LogEntry]) -> dict[str, list[LogEntry]]:
-    """Return what nodes reported on the way that never ended, since their supervisor was killed."""
-    left: dict[str, list[LogEntry]] = {}
-    for event in events:
-        if event.node is not None and event.kind in IN_PASSING:
-            left.setdefault(event.node, []).append(event)
-        elif event.node is not None and event.kind != "part":
-            left.pop(event.node, None)
-    return left
-
-
-def _part(node: NodeState, event: LogEntry) -> NodeState:
-    match event.data:
-        case {"part": str() as part, "data": dict() as data}:
-            return replace(node, partial_results={**node.partial_results, part: data})
+def _apply_to_node(node: NodeState, event: RunEvent, moment: float) -> NodeState:
+    """Return the state of a node after one event; an unknown event changes nothing."""
+    match event:
+        case NodeStarted():
+            return NodeState(
+                "running",
+                event.attempt,
+                started=moment,
+                key=event.key,
+                process=_process(event.process),
+                executions=node.executions + 1,
+                subtasks=_finished_subtasks(node),
+                partial_results=node.partial_results,
+            )
+        case NodeProgress():
+            return replace(node, fraction=event.fraction, text=event.text)
+        case SubtaskUpdate():
+            return replace(node, subtasks=node.subtasks | _reported(event, node.executions))
+        case PartialResult():
+            results = node.partial_results | {event.name: event.data}
+            return replace(node, partial_results=results)
+        case NodeFinished():
+            return _with_result(node, event)
+        case NodeCached():
+            cached = _with_result(node, event)
+            if cached.state != "done":
+                return cached
+            return replace(cached, state="cached", text=event.why)
+        case NodeFailed():
+            seconds = moment - node.started if node.started else None
+            error = event.error.to_dict()
+            return replace(node, state="failed", fraction=0.0, seconds=seconds, error=error, text="")
+        case NodeRetrying():
+            error = event.error.to_dict()
+            return replace(node, state="queued", fraction=0.0, text=event.why, error=error)
+        case NodeSkipped():
+            return replace(node, state="skipped", text=event.why)
+        case NodeStopped():
+            return replace(node, state="cancelled", fraction=0.0, text="stopped by a cancel")
+        case NodeReopened():
+            return replace(_queued(node), text=event.why)
     return node
 
 
-def _retrying(node: NodeState, event: LogEntry) -> NodeState:
-    return replace(node, state="queued", fraction=0.0, text=_text(event, "why"), error=_error(event))
-
-
-def _finished(node: NodeState, event: LogEntry) -> NodeState:
-    outputs = _outputs(event)
-    if outputs is None:  # whoever resumes the run must not build on it
+def _with_result(node: NodeState, event: NodeFinished | NodeCached) -> NodeState:
+    """Return a node with its outputs, or interrupted if the log has lost them."""
+    if event.outputs is None:  # a resumed run must not build on it
         return replace(node, state="interrupted", text="its result is not in the log")
     return replace(
-        node, state="done", fraction=1.0, text="", seconds=_number(event, "seconds"),
-        key=_fact(event, "key", str, None), outputs=outputs, error=None,
-    )  # fmt: skip
+        node,
+        state="done",
+        fraction=1.0,
+        text="",
+        seconds=event.seconds,
+        key=event.key,
+        outputs=event.outputs,
+        error=None,
+    )
 
 
-def _cached(node: NodeState, event: LogEntry) -> NodeState:
-    after = _finished(node, event)
-    return replace(after, state="cached", text=_text(event, "why")) if after.state == "done" else after
+def _reported(event: SubtaskUpdate, attempt: int) -> dict[SubtaskPath, Subtask]:
+    """Return the subtasks that an event reports, in the words of this version."""
+    return {
+        path: Subtask(OLD_SUBTASK_STATES.get(state, state), seconds, attempt) for path, state, seconds in event.subtasks
+    }
 
 
-def _failed(node: NodeState, event: LogEntry) -> NodeState:
-    seconds = event.time - node.started if node.started else None
-    return replace(node, state="failed", fraction=0.0, seconds=seconds, error=_error(event), text="")
+# Updates (progress and subtasks) count only until their node ends.
 
 
-def _skipped(node: NodeState, event: LogEntry) -> NodeState:
-    return replace(node, state="skipped", text=_text(event, "why"))
+def last_subtasks(updates: Iterable[LogEntry]) -> tuple[SubtaskReport, ...]:
+    """Return the last state of every subtask that these events report.
+
+    Applied after the events themselves it changes nothing, so a reader may have seen any of them.
+    """
+    last: dict[SubtaskPath, SubtaskReport] = {}
+    for entry in updates:
+        if isinstance(entry.event, SubtaskUpdate):
+            last |= {report[0]: report for report in entry.event.subtasks}
+    return tuple(last.values())
 
 
-def _stopped(node: NodeState, event: LogEntry) -> NodeState:
-    return replace(node, state="cancelled", fraction=0.0, text="stopped by a cancel")
-
-
-def _reopened(node: NodeState, event: LogEntry) -> NodeState:
-    return replace(_queued(node), text=_text(event, "why"))
-
-
-_NODE_EVENTS = {
-    "started": _started,
-    "progress": _progress,
-    "jobs": _jobs,
-    "part": _part,
-    "retrying": _retrying,
-    "finished": _finished,
-    "cached": _cached,
-    "failed": _failed,
-    "skipped": _skipped,
-    "stopped": _stopped,
-    "reopened": _reopened,
-}
+def updates_left_behind(entries: Iterable[LogEntry]) -> dict[str, list[LogEntry]]:
+    """Return the updates of nodes that never ended because their supervisor was killed."""
+    left: dict[str, list[LogEntry]] = {}
+    for entry in entries:
+        match entry.event:
+            case NodeProgress() | SubtaskUpdate() as update:
+                left.setdefault(update.node, []).append(entry)
+            case PartialResult():
+                pass
+            case event if event.node is not None:
+                left.pop(event.node, None)
+    return left

@@ -29,7 +29,17 @@ from itertools import islice
 
 from engine.crash_points import crash_point
 from engine.errors import BadInput, InvalidPipeline, Problem, SylvaError
-from engine.events import EventLog, LogEntry, Noted, RunRow
+from engine.events import (
+    EventLog,
+    LogEntry,
+    NodeCached,
+    NodeStarted,
+    Noted,
+    RunEvent,
+    RunFinished,
+    RunRow,
+    RunStarted,
+)
 from engine.node_types import NodeCatalog, NodeParams, NodeType, load_catalog
 from engine.pipeline import Pipeline
 from engine.pipeline_file import dumps
@@ -191,7 +201,7 @@ class Runs:
     def give_up(self, run_id: str) -> None:
         """Write into the log that a run never started: no other process can know."""
         with self.log() as log:
-            log.append(run_id, "run-finished", state="interrupted")
+            log.append(run_id, RunFinished(state="interrupted"))
 
     def _hand_over(self, run_id: str) -> None:
         if self.starter is None:
@@ -413,28 +423,27 @@ class RunWatcher:
         with self._runs.log() as log:
             events = log.events(self.row.id, self._reported.last_event)
         attempt = self._reported.attempt
-        for event in events:
-            if event.kind == "run-started":
+        for entry in events:
+            if isinstance(entry.event, RunStarted):
                 attempt += 1
-            self._add_to_spans(event, attempt)
-            # Jobs of a killed attempt may be written again, with the time of the first writing.
-            self._last_time = max(self._last_time, event.time)
+            self._add_to_spans(entry.event, entry.time, attempt)
+            # Subtasks of a killed attempt may be written again, with the time of the first writing.
+            self._last_time = max(self._last_time, entry.time)
         self._reported = apply_events(self._reported, events)
         self.new_events += events
 
-    def _add_to_spans(self, event: LogEntry, attempt: int) -> None:
-        node = str(event.node)
-        match event.kind:
-            case "run-started":  # nodes of an attempt that was killed
+    def _add_to_spans(self, event: RunEvent, moment: float, attempt: int) -> None:
+        match event:
+            case RunStarted():  # nodes of an attempt that was killed
                 self._end_spans(self._last_time, "interrupted")
-            case "run-finished":
-                self._end_spans(event.time, str(event.data.get("state", "interrupted")))
-            case "started":
-                self._spans.append(Span(node, event.time, None, "running", attempt))
-            case "cached":
-                self._spans.append(Span(node, event.time, event.time, "cached", attempt))
-            case kind if kind in SPAN_ENDS:
-                self._end_spans(event.time, SPAN_ENDS[kind], node)
+            case RunFinished():
+                self._end_spans(moment, event.state)
+            case NodeStarted():
+                self._spans.append(Span(event.node, moment, None, "running", attempt))
+            case NodeCached():
+                self._spans.append(Span(event.node, moment, moment, "cached", attempt))
+            case _ if event.kind in SPAN_ENDS:
+                self._end_spans(moment, SPAN_ENDS[event.kind], event.node)
 
     def _end_spans(self, moment: float, state: str, node: str | None = None) -> None:
         """End the open spans, of one node or of all."""

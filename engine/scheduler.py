@@ -1,7 +1,8 @@
-"""Runs a plan: each node as soon as its own inputs are ready, as many at once as the executor takes.
+"""Run a plan: start each node as soon as its inputs are ready and the executor is free.
 
-A failure skips the nodes below it and nothing else. What is in the store is not run. The scheduler decides and
-writes down; where and how a node runs is the executor's business, what a result is the store's.
+A failure skips the nodes below it and nothing else. A node whose result is in the store does not
+run. The scheduler decides and writes the log; the executor knows where and how a node runs, the
+store what a result is.
 """
 
 from __future__ import annotations
@@ -10,26 +11,31 @@ import heapq
 import os
 import time
 from collections import deque
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
 from engine.errors import BadInput
-from engine.events import EventLog, NewEntry
-from engine.executors import (
-    Executor,
+from engine.events import (
+    EventLog,
     Failure,
+    LogEntry,
+    NodeCached,
     NodeFailed,
     NodeFinished,
     NodeProgress,
+    NodeReopened,
+    NodeRetrying,
+    NodeSkipped,
     NodeStarted,
-    NodeTask,
+    NodeStopped,
+    Outputs,
     PartialResult,
     RunEvent,
     SubtaskUpdate,
 )
+from engine.executors import Executor, NodeTask
 from engine.plan import Plan, PlannedNode, RunOptions, cache_key
-from engine.run_state import last_jobs
+from engine.run_state import last_subtasks
 from engine.store import Artifact, CacheEntry, Store
 from engine.workspace import Files
 
@@ -61,11 +67,14 @@ class Scheduler:
         self.repairs: dict[str, int] = {}
         self.keys: dict[str, str] = {}
         self.running: set[str] = set()
+        # A node waits for the nodes above it, is ready, and is startable once it is known that it
+        # is not cached. A node that failed comes back later, at a time of the monotonic clock.
         self.waiting: dict[str, set[str]] = {}
         self.ready: deque[str] = deque()
         self.startable: deque[str] = deque()
         self.later: list[tuple[float, str]] = []
-        self.passing: dict[str, list[NewEntry]] = {}
+        # Progress and subtasks in the log, to be replaced when the node ends.
+        self.updates: dict[str, list[LogEntry]] = {}
         self.files = Files(self.store.workspace.root, self.request.allow_absolute)
         self.bytes_left = self._bytes_left()
         for node in self.plan.steps:
@@ -73,178 +82,213 @@ class Scheduler:
                 self._queue(node)
 
     def run(self) -> str:
-        """Work until nothing is left that can be done; how it ended."""
+        """Work until nothing is left that can be done; return how the run ended."""
         while not self.cancelled and (self.ready or self.startable or self.running or self.later):
             self._requeue_due()
             if self.ready or self.startable:
                 with self.log.together():
-                    self._settle_ready()
+                    self._check_cache()
                     self._start_startable()
             if self.running or self.later:
-                reports = self.executor.wait(self._until_next_retry())
-                if reports:
+                events = self.executor.wait(self._until_next_retry())
+                if events:
                     with self.log.together():
-                        for report in reports:
-                            self._handle(report)
+                        for event in events:
+                            self._handle(event)
         if self.cancelled:
             with self.log.together():
                 for node in self.executor.stop():
-                    self._record("stopped", node)
+                    self._record(NodeStopped(node=node))
             return "cancelled"
         return "failed" if self.failed else "done"
 
     def cancel(self) -> None:
-        """Stop at the next moment; safe in a signal handler."""
+        """Stop as soon as possible; safe in a signal handler."""
         self.cancelled = True
         self.executor.wake()
 
-    # Before a node runs: its key, and whether the store has its result already.
+    # Before a node runs: its cache key, and whether the store has its result already.
 
-    def _settle_ready(self) -> None:
+    def _check_cache(self) -> None:
+        """Complete the ready nodes that are cached and queue the others to start."""
         while self.ready:
-            node = self.ready.popleft()
-            step = self.plan.steps[node]
+            name = self.ready.popleft()
+            node = self.plan.steps[name]
             try:
-                self.keys[node] = self._key(step)
+                self.keys[name] = self._key(node)
             except BadInput as error:
-                self._fail(node, Failure("bad-input", error.message, error.field))
+                self._fail(name, Failure("bad-input", error.message, error.field))
                 continue
-            result = self._usable_result(step)
-            if result:
-                why = "made earlier in this run" if result.run == self.run_id else f"unchanged since run {result.run}"
-                self._complete("cached", result, node, why=why)
-            else:
-                self.startable.append(node)
+            result = self._usable_result(node)
+            if result is None:
+                self.startable.append(name)
+                continue
+            why = f"unchanged since run {result.run}"
+            if result.run == self.run_id:
+                why = "made earlier in this run"
+            outputs = _as_stored(result)
+            self._complete(
+                NodeCached(node=name, key=result.key, seconds=result.seconds, outputs=outputs, why=why), result
+            )
 
-    def _key(self, step: PlannedNode) -> str:
-        digests = {port: [output.digest for output in outputs] for port, outputs in self._inputs(step).items()}
-        fingerprint = step.type.fingerprint(step.params, self.files) if step.type.fingerprint else ""
-        branches = [step.branch, *chain.from_iterable(step.branches.values())]
-        return cache_key(step.type, step.params, digests, _sources(step), fingerprint, branches)
+    def _key(self, node: PlannedNode) -> str:
+        """Return the cache key of a node; raise ``BadInput`` if a file it reads is not there."""
+        digests = {}
+        for port, artifacts in self._inputs(node).items():
+            digests[port] = [artifact.digest for artifact in artifacts]
+        fingerprint = ""
+        if node.type.fingerprint:
+            fingerprint = node.type.fingerprint(node.params, self.files)
+        branches = [node.branch, *chain.from_iterable(node.branches.values())]
+        return cache_key(node.type, node.params, digests, _sources(node), fingerprint, branches)
 
-    def _usable_result(self, step: PlannedNode) -> CacheEntry | None:
-        result = self.store.find(self.keys[step.id])
-        promised = {port.name: port.type for port in step.type.outputs}
-        if result and {port: output.type for port, output in result.outputs.items()} != promised:
+    def _usable_result(self, node: PlannedNode) -> CacheEntry | None:
+        """Return the stored result of a node if it may be used instead of running it."""
+        result = self.store.find(self.keys[node.id])
+        if result is None or (node.force and result.run != self.run_id):
             return None
-        return result if result and (not step.force or result.run == self.run_id) else None
+        promised = {port.name: port.type for port in node.type.outputs}
+        stored = {port: artifact.type for port, artifact in result.outputs.items()}
+        return result if stored == promised else None
 
-    def _inputs(self, step: PlannedNode) -> dict[str, list[Artifact]]:
-        return {port: [self.outputs[end.node][end.port] for end in ends] for port, ends in step.inputs.items()}
+    def _inputs(self, node: PlannedNode) -> dict[str, list[Artifact]]:
+        """Return the artifacts at each input port; all nodes above have finished."""
+        inputs = {}
+        for port, sources in node.inputs.items():
+            inputs[port] = [self.outputs[source.node][source.port] for source in sources]
+        return inputs
 
     # Starting.
 
     def _start_startable(self) -> None:
+        """Submit as many tasks as the executor takes."""
         while self.startable and self.executor.free > 0:
-            node = self.startable.popleft()
-            self.attempts[node] = self.attempts.get(node, 0) + 1
-            self.running.add(node)
-            self.executor.submit(self._job(self.plan.steps[node]), self._upcoming())
+            name = self.startable.popleft()
+            self.attempts[name] = self.attempts.get(name, 0) + 1
+            self.running.add(name)
+            self.executor.submit(self._task(self.plan.steps[name]), self._upcoming())
 
-    def _job(self, step: PlannedNode) -> NodeTask:
-        settings, request = step.settings, self.request
-        at_once = min(len(self.running) + len(self.startable), len(self.running) + self.executor.free)
+    def _task(self, node: PlannedNode) -> NodeTask:
+        """Return the next attempt at a node; nodes that run at once share the processors."""
+        settings, request = node.settings, self.request
+        at_once = len(self.running) + min(len(self.startable), self.executor.free)
         return NodeTask(
             workspace=str(self.store.workspace.root),
             run=self.run_id,
-            node=step.id,
-            attempt=self.attempts[step.id],
-            type=step.type.name,
-            params=step.params.model_dump(mode="json"),
-            key=self.keys[step.id],
-            inputs=self._inputs(step),
-            sources=_sources(step),
-            branch=step.branch,
-            branches=step.branches,
-            force=step.force,
+            node=node.id,
+            attempt=self.attempts[node.id],
+            type=node.type.name,
+            params=node.params.model_dump(mode="json"),
+            key=self.keys[node.id],
+            inputs=self._inputs(node),
+            sources=_sources(node),
+            branch=node.branch,
+            branches=node.branches,
+            force=node.force,
             allow_absolute=request.allow_absolute,
             threads=max(1, len(os.sched_getaffinity(0)) // max(1, at_once)),
             timeout=settings.timeout or request.timeout,
             memory_limit=settings.memory_limit or request.memory_limit or self.default_memory,
             bytes_left=self.bytes_left,
-            imports=step.type.imports,
+            imports=node.type.imports,
         )
 
     def _upcoming(self) -> dict[str, None]:
-        """Modules that nodes still to come will need."""
-        todo = set(self.plan.steps) - set(self.outputs) - self.skipped - self.failed
-        return {name: None for node in self.plan.steps if node in todo for name in self.plan.steps[node].type.imports}
+        """Return the modules that nodes still to come will need, in the order of the plan."""
+        finished = set(self.outputs) | self.skipped | self.failed
+        modules: dict[str, None] = {}
+        for name, node in self.plan.steps.items():
+            if name not in finished:
+                modules |= dict.fromkeys(node.type.imports)
+        return modules
 
-    # What becomes of it.
+    # What happens to it.
 
-    def _handle(self, report: RunEvent) -> None:
-        match report:
-            case NodeStarted(node, process):
-                self._record(
-                    "started", node, attempt=self.attempts[node], key=self.keys[node], process=process.to_dict()
-                )
-            case NodeProgress(node, fraction, text):
-                self._progress(node, fraction, text)
-            case SubtaskUpdate(node, jobs):
-                entry = self.log.append(self.run_id, "jobs", node, jobs=jobs)
-                self.passing.setdefault(node, []).append(entry)
-            case PartialResult(node, part, data):
-                self._record("part", node, part=part, data=data)
-            case NodeFinished(node):
-                self.running.discard(node)
-                self._finish(node)
-            case NodeFailed(node, failure):
-                self.running.discard(node)
-                self._retry_or_fail(node, failure)
+    def _handle(self, event: RunEvent) -> None:
+        """Write an event of a node to the log and act on it."""
+        match event:
+            case NodeStarted() | PartialResult():
+                self.log.append(self.run_id, event)
+            case NodeProgress():
+                self._replace_progress(event)
+            case SubtaskUpdate():
+                entry = self.log.append(self.run_id, event)
+                self.updates.setdefault(event.node, []).append(entry)
+            case NodeFinished():
+                self.running.discard(event.node)
+                self._finish(event)
+            case NodeFailed():
+                self.running.discard(event.node)
+                self._retry_or_fail(event.node, event.error)
 
-    def _finish(self, node: str) -> None:
-        result = self.store.find(self.keys[node])
+    def _replace_progress(self, event: NodeProgress) -> None:
+        """Write how far a node is in place of what it reported last."""
+        updates = self.updates.get(event.node, [])
+        before = [entry for entry in updates if isinstance(entry.event, NodeProgress)]
+        others = [entry for entry in updates if not isinstance(entry.event, NodeProgress)]
+        entry = self.log.append(self.run_id, event, replaces=before)
+        self.updates[event.node] = [*others, entry]
+
+    def _finish(self, event: NodeFinished) -> None:
+        """Complete a node with its result in the store: only what is there counts."""
+        result = self.store.find(self.keys[event.node])
         if result is None:
-            self._retry_or_fail(node, Failure("crashed", "finished, but its result is not in the store"))
+            missing = Failure("crashed", "finished, but its result is not in the store")
+            self._retry_or_fail(event.node, missing)
             return
         if self.bytes_left is not None:
-            self.bytes_left -= sum(output.size for output in result.outputs.values())
-        self._complete("finished", result, node)
+            self.bytes_left -= sum(artifact.size for artifact in result.outputs.values())
+        outputs = _as_stored(result)
+        facts = {"key": result.key, "seconds": result.seconds, "outputs": outputs}
+        self._complete(event.model_copy(update=facts), result)
 
-    def _complete(self, kind: str, result: CacheEntry, node: str, **facts: str) -> None:
-        outputs = {port: output.to_dict() for port, output in result.outputs.items()}
-        self._record(kind, node, key=result.key, seconds=result.seconds, outputs=outputs, **facts)
-        self.outputs[node] = result.outputs
-        for child in self.plan.children(node):
-            if node in self.waiting.get(child, ()):
+    def _complete(self, event: NodeFinished | NodeCached, result: CacheEntry) -> None:
+        """Make the outputs of a node available to the nodes below it."""
+        self._record(event)
+        self.outputs[event.node] = result.outputs
+        for child in self.plan.children(event.node):
+            if event.node in self.waiting.get(child, ()):
                 self._queue(child)
 
     def _queue(self, node: str) -> None:
-        """Ready if all it reads is there, else waiting for what is not."""
+        """Make a node ready if all its inputs are there, else let it wait for the others."""
         self.waiting[node] = self.plan.parents(node) - set(self.outputs)
         if not self.waiting[node]:
             self.ready.append(node)
 
     def _retry_or_fail(self, node: str, failure: Failure) -> None:
-        """Repair, try again or give up."""
-        settings = self.plan.steps[node].settings
+        """Repair a damaged input, try the node again later, or let it fail."""
         if failure.kind == "corrupt" and self.repairs.get(node, 0) < REPAIRS:
             self.repairs[node] = self.repairs.get(node, 0) + 1
             self._repair(node, failure)
             return
         self.failures[node] = self.failures.get(node, 0) + 1
-        if failure.kind != "bad-input" and self.failures[node] <= (settings.retries or self.request.retries):
-            wait = min(BACK_OFF_SECONDS * 2 ** (self.failures[node] - 1), LONGEST_BACK_OFF)
-            why = f"failed: {failure.message}; tries again in {wait:g} s"
-            self._record("retrying", node, why=why, error=asdict(failure))
-            heapq.heappush(self.later, (time.monotonic() + wait, node))
-        else:
+        retries = self.plan.steps[node].settings.retries or self.request.retries
+        if failure.kind == "bad-input" or self.failures[node] > retries:
             self._fail(node, failure)
+            return
+        wait = min(BACK_OFF_SECONDS * 2 ** (self.failures[node] - 1), LONGEST_BACK_OFF)
+        why = f"failed: {failure.message}; tries again in {wait:g} s"
+        self._record(NodeRetrying(node=node, why=why, error=failure))
+        heapq.heappush(self.later, (time.monotonic() + wait, node))
 
     def _repair(self, node: str, failure: Failure) -> None:
-        """An input was damaged on disk: have whoever made it make it again, then come back to ``node``."""
-        self._record("reopened", node, why=failure.message)
-        for end in [end for ends in self.plan.steps[node].inputs.values() for end in ends]:
-            output = self.outputs.get(end.node, {}).get(end.port)
-            # It may have been made again meanwhile, for another node that found the damage first.
-            if output and output.digest == failure.digest and not self.store.is_whole(output):
-                self.store.discard(output)
-                self._make_again(end.node, f"its output was damaged on disk; '{node}' found it")
+        """Run the node again that made an input that is damaged on disk, then ``node`` itself."""
+        self._record(NodeReopened(node=node, why=failure.message))
+        for source in chain.from_iterable(self.plan.steps[node].inputs.values()):
+            artifact = self.outputs.get(source.node, {}).get(source.port)
+            if artifact is None or artifact.digest != failure.digest:
+                continue
+            # Another node may have found the damage first, and it may be repaired meanwhile.
+            if not self.store.is_whole(artifact):
+                self.store.discard(artifact)
+                self._make_again(source.node, f"its output was damaged on disk; '{node}' found it")
         self._queue(node)
 
     def _make_again(self, node: str, why: str) -> None:
+        """Queue a finished node again, and let the nodes below it wait that have not started."""
         del self.outputs[node]
-        self._record("reopened", node, why=why)
+        self._record(NodeReopened(node=node, why=why))
         for child in self.plan.children(node):
             for queue in (self.ready, self.startable):
                 if child in queue:
@@ -253,39 +297,47 @@ class Scheduler:
         self._queue(node)
 
     def _fail(self, node: str, failure: Failure) -> None:
+        """Let a node fail for good and skip all nodes below it."""
         self.failed.add(node)
-        self._record("failed", node, error=asdict(failure))
+        self._record(NodeFailed(node=node, error=failure))
         for below in self.plan.descendants(node):
             if below not in self.skipped and below not in self.outputs:
                 self.skipped.add(below)
-                self._record("skipped", below, why=f"needs '{node}', which failed")
+                self._record(NodeSkipped(node=below, why=f"needs '{node}', which failed"))
 
     def _requeue_due(self) -> None:
+        """Queue the nodes whose time to be tried again has come."""
         while self.later and self.later[0][0] <= time.monotonic():
             self._queue(heapq.heappop(self.later)[1])
 
     def _until_next_retry(self) -> float | None:
+        """Return the seconds until the next retry, None if no node waits for one."""
         return max(0.0, self.later[0][0] - time.monotonic()) if self.later else None
 
     def _bytes_left(self) -> int | None:
+        """Return the bytes that may be added to the store, None without a limit."""
         limit = self.request.store_limit
         return None if limit is None else limit - self.store.size()
 
-    def _progress(self, node: str, fraction: float, text: str) -> None:
-        """Note how far a node is, in the place of what it said last."""
-        before = [entry for entry in self.passing.get(node, []) if entry.kind == "progress"]
-        entry = self.log.append(self.run_id, "progress", node, replaces=before, fraction=fraction, text=text)
-        others = [entry for entry in self.passing.get(node, []) if entry.kind != "progress"]
-        self.passing[node] = [*others, entry]
+    def _record(self, event: RunEvent) -> None:
+        """Write an event that ends an attempt of a node, in place of the updates of that attempt.
 
-    def _record(self, kind: str, node: str, **facts: Any) -> None:
-        """Note what became of a node. Once it has ended, one event says how its jobs ended and none how far it was."""
-        passing = [] if kind in ("started", "part") else self.passing.pop(node, [])
-        jobs = last_jobs(passing)
-        if jobs:
-            self.log.append(self.run_id, "jobs", node, jobs=jobs)
-        self.log.append(self.run_id, kind, node, replaces=passing, **facts)
+        The last states of its subtasks stay in the log as one event.
+        """
+        updates = self.updates.pop(str(event.node), [])
+        subtasks = last_subtasks(updates)
+        if subtasks:
+            self.log.append(self.run_id, SubtaskUpdate(node=str(event.node), subtasks=subtasks))
+        self.log.append(self.run_id, event, replaces=updates)
 
 
-def _sources(step: PlannedNode) -> dict[str, list[str]]:
-    return {port: [end.node for end in ends] for port, ends in step.inputs.items()}
+def _sources(node: PlannedNode) -> dict[str, list[str]]:
+    """Return the nodes that feed each input port."""
+    nodes = {}
+    for port, sources in node.inputs.items():
+        nodes[port] = [source.node for source in sources]
+    return nodes
+
+
+def _as_stored(result: CacheEntry) -> Outputs:
+    return {port: artifact.to_dict() for port, artifact in result.outputs.items()}

@@ -1,14 +1,14 @@
-"""Results on disk, named by what is in them.
+"""Results on disk, named by the hash of their content.
 
-An output is a folder under ``objects/`` whose name is the hash of its files. It is written under a temporary
-name, synced, renamed into place, and only then does a small record under ``results/`` say that a node's key
-stands for it. So a record always points at whole data: killed at any moment, the store holds the work or
-does not, never half of it.
+An artifact is a folder under ``objects/`` whose name is the hash of its files. It is written under
+a temporary name, synced and renamed, and only then a small record under ``results/`` says which
+artifacts belong to a cache key. So a record always points at complete data: killed at any moment,
+the store holds a result or does not, never half of it.
 
-- ``Store.put`` / ``record``   keep an output; say what a key stands for
-- ``Store.find``               the result of a key, if it is there and untouched since it was written
-- ``Store.open``               read an output back, its hash checked first
-- ``Store.collect``            remove what no one refers to
+- ``Store.put``, ``record``  store an artifact; record the result of a cache key
+- ``Store.find``             the result of a key, if it is there and unchanged since it was written
+- ``Store.open``             read an artifact back, after a check of its hash
+- ``Store.collect``          remove everything that no key refers to
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ import errno
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+from typing_extensions import TypedDict  # pydantic cannot read typing's own before Python 3.12
 
 from engine.atomic import replacing, sync
 from engine.crash_points import crash_point
@@ -36,16 +38,24 @@ LARGE = 1 << 20
 
 @dataclass(frozen=True)
 class StoredFile:
-    """One file of an output; time and size show cheaply that nobody has touched it since it was hashed."""
+    """One file of an artifact; time and size show cheaply that it was not changed."""
 
     size: int
     modified: int
     sha256: str
 
 
+class ArtifactData(TypedDict):
+    """An ``Artifact`` as plain JSON."""
+
+    type: str
+    digest: str
+    files: dict[str, Any]
+
+
 @dataclass(frozen=True)
 class Artifact:
-    """One output of a node, as it lies in the store."""
+    """One output of a node in the store."""
 
     type: str
     digest: str
@@ -56,19 +66,21 @@ class Artifact:
         """Bytes on disk."""
         return sum(file.size for file in self.files.values())
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON."""
-        return asdict(self)
+    def to_dict(self) -> ArtifactData:
+        """Return it as plain JSON."""
+        files = {name: dict(vars(file)) for name, file in self.files.items()}
+        return {"type": self.type, "digest": self.digest, "files": files}
 
     @classmethod
-    def from_dict(cls, about: dict[str, Any]) -> Artifact:
-        """From plain JSON."""
-        return cls(about["type"], about["digest"], {name: StoredFile(**file) for name, file in about["files"].items()})
+    def from_dict(cls, data: Mapping[str, Any]) -> Artifact:
+        """Return the artifact that ``to_dict`` wrote."""
+        files = {name: StoredFile(**file) for name, file in data["files"].items()}
+        return cls(data["type"], data["digest"], files)
 
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """What a key stands for: the outputs by port, the run that made them and how long it took."""
+    """The result of a cache key: artifacts by port, the run that made them, the seconds."""
 
     key: str
     run: str
@@ -78,143 +90,152 @@ class CacheEntry:
     outputs: dict[str, Artifact]
 
     @classmethod
-    def from_dict(cls, about: dict[str, Any]) -> CacheEntry:
-        """From plain JSON."""
-        outputs = {port: Artifact.from_dict(output) for port, output in about.pop("outputs").items()}
-        return cls(**about, outputs=outputs)
+    def from_dict(cls, data: dict[str, Any]) -> CacheEntry:
+        """Return the entry that a record holds."""
+        outputs = {port: Artifact.from_dict(artifact) for port, artifact in data["outputs"].items()}
+        return cls(**{**data, "outputs": outputs})
 
 
 @dataclass(frozen=True)
 class Store:
-    """The results of one workspace. ``scratch`` keeps apart what different runs are writing."""
+    """The results of one workspace. ``scratch`` separates the temporary files of different runs."""
 
     workspace: Workspace
     scratch: str = "shared"
 
     def put(self, port_type: str, value: Savable, *, node: str = "", bytes_left: int | None = None) -> Artifact:
-        """Store ``value`` durably; equal content is stored once. ``bytes_left`` is how much may still be added."""
+        """Store ``value`` durably; equal content is stored once.
+
+        Raise ``SylvaError`` if it needs more than ``bytes_left``.
+        """
         crash_point("before-write", node)
         with self._temporary_folder() as folder:
             value.save(folder)
             files = _hashed_and_synced(folder)
-            output = Artifact(port_type, _digest_of(files), files)
-            if bytes_left is not None and output.size > bytes_left:
+            artifact = Artifact(port_type, _digest_of(files), files)
+            if bytes_left is not None and artifact.size > bytes_left:
                 raise SylvaError(
-                    f"the store has {bytes_left:,} bytes left of its limit and this output needs {output.size:,}; "
+                    f"the store has {bytes_left:,} bytes left of its limit and this output needs {artifact.size:,}; "
                     "free space with `sylva gc` or raise --store-limit"
                 )
             crash_point("after-temporary", node)
-            adopted = self._adopt(folder, output)
+            adopted = self._adopt(folder, artifact)
         crash_point("after-rename", node)
         return adopted
 
     def record(self, result: CacheEntry) -> None:
-        """Say what a key stands for: the moment from which the work is finished."""
+        """Record the result of a key. From this moment on the work is finished."""
         path = self._record_path(result.key)
         with replacing(path, self._scratch()) as temporary:
             temporary.write_text(json.dumps(asdict(result)), encoding="utf-8")
         crash_point("after-record", result.node)
 
     def find(self, key: str) -> CacheEntry | None:
-        """The result of ``key`` if all of it is in the store and looks as it did when it was written."""
+        """Return the result of ``key`` if all of it is in the store and unchanged, else None."""
         try:
             result = CacheEntry.from_dict(json.loads(self._record_path(key).read_text(encoding="utf-8")))
             outputs = result.outputs.values()
-            whole = all(_digest_of(output.files) == output.digest and self.intact(output) for output in outputs)
+            whole = all(_digest_of(artifact.files) == artifact.digest and self.intact(artifact) for artifact in outputs)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
         return result if whole else None
 
-    def intact(self, output: Artifact) -> bool:
-        """Whether the files are those that were written. A file is hashed again only if its time has changed."""
-        return all(self._unchanged(output, name, file) for name, file in output.files.items())
+    def intact(self, artifact: Artifact) -> bool:
+        """Return whether the files are those that were written.
 
-    def open(self, output: Artifact) -> Any:
-        """Read an output back; ``CorruptObject`` if its bytes are not those that were written."""
+        A file is hashed again only if its time has changed.
+        """
+        return all(self._unchanged(artifact, name, file) for name, file in artifact.files.items())
+
+    def open(self, artifact: Artifact) -> Any:
+        """Read an artifact back; raise ``CorruptObject`` if its bytes have changed."""
         try:
-            if damage := self._damage(output):
-                raise CorruptObject(output.digest, damage)
-            return VALUES[output.type].load(self._folder(output))
+            if damage := self._damage(artifact):
+                raise CorruptObject(artifact.digest, damage)
+            return VALUES[artifact.type].load(self._folder(artifact))
         except FileNotFoundError as error:  # discarded at this moment by a run that found it damaged
-            raise CorruptObject(output.digest, "a file of it is gone") from error
+            raise CorruptObject(artifact.digest, "a file of it is gone") from error
 
-    def is_whole(self, output: Artifact) -> bool:
-        """Whether every byte is as it was written."""
+    def is_whole(self, artifact: Artifact) -> bool:
+        """Return whether every byte is as it was written."""
         try:
-            return self._damage(output) is None
+            return self._damage(artifact) is None
         except FileNotFoundError:
             return False
 
-    def discard(self, output: Artifact) -> None:
-        """Drop a damaged output; the records that point at it no longer count."""
-        shutil.rmtree(self._folder(output), ignore_errors=True)
+    def discard(self, artifact: Artifact) -> None:
+        """Remove a damaged artifact; the records that point at it no longer count."""
+        shutil.rmtree(self._folder(artifact), ignore_errors=True)
 
     def size(self) -> int:
-        """Bytes in stored outputs."""
+        """Return the bytes of all artifacts."""
         return _size_of(self.workspace.objects)
 
     def collect(self, keep: Iterable[str]) -> int:
-        """Remove every result whose key is not in ``keep``, and what belongs to no result; bytes freed."""
-        before, kept, referenced = self.size(), set(keep), set()
+        """Remove every result whose key is not in ``keep``, and all that belongs to no result.
+
+        Return the bytes that were freed.
+        """
+        before, keys, referenced = self.size(), set(keep), set()
         for path in self.workspace.results.iterdir():
-            result = self.find(path.stem) if path.stem in kept else None
+            result = self.find(path.stem) if path.stem in keys else None
             if result is None:
                 _remove(path)
             else:
-                referenced |= {output.digest for output in result.outputs.values()}
+                referenced |= {artifact.digest for artifact in result.outputs.values()}
         for path in self.workspace.objects.iterdir():
             if path.name not in referenced:
                 _remove(path)
         for path in self.workspace.checkpoints.iterdir():
-            if path.name not in kept:
+            if path.name not in keys:
                 _remove(path)
         return before - self.size()
 
     def clear_temporary(self) -> int:
-        """Remove everything half written, of all runs; bytes freed. Only for a workspace at rest."""
+        """Remove temporary files of all runs, none of which is alive; return the bytes freed."""
         freed = _size_of(self.workspace.temporary)
         for path in self.workspace.temporary.iterdir():
             _remove(path)
         return freed
 
     def clear_scratch(self) -> None:
-        """Remove what this run was writing when it was killed."""
+        """Remove the temporary files of this run."""
         shutil.rmtree(self.workspace.temporary / self.scratch, ignore_errors=True)
 
-    def _adopt(self, folder: Path, output: Artifact) -> Artifact:
-        """Give a finished folder its name; if it is there already and whole, use that one."""
-        place = self._folder(output)
+    def _adopt(self, folder: Path, artifact: Artifact) -> Artifact:
+        """Rename a finished folder to its digest; if that exists already and is intact, use it."""
+        target = self._folder(artifact)
         try:
-            folder.rename(place)
+            folder.rename(target)
         except OSError as error:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
-            existing = Artifact(output.type, output.digest, _hashed_and_synced(place))
-            if _digest_of(existing.files) == output.digest:
+            existing = Artifact(artifact.type, artifact.digest, _hashed_and_synced(target))
+            if _digest_of(existing.files) == artifact.digest:
                 return existing
-            shutil.rmtree(place)
-            folder.rename(place)
-        sync(place.parent)
-        return output
+            shutil.rmtree(target)
+            folder.rename(target)
+        sync(target.parent)
+        return artifact
 
-    def _damage(self, output: Artifact) -> str | None:
-        for name, file in output.files.items():
-            path = self._folder(output) / name
+    def _damage(self, artifact: Artifact) -> str | None:
+        for name, file in artifact.files.items():
+            path = self._folder(artifact) / name
             if not path.is_file():
                 return f"its file '{name}' is gone"
             if _sha256(path) != file.sha256:
                 return f"its file '{name}' has changed on disk"
         return None
 
-    def _unchanged(self, output: Artifact, name: str, file: StoredFile) -> bool:
-        path = self._folder(output) / name
+    def _unchanged(self, artifact: Artifact, name: str, file: StoredFile) -> bool:
+        path = self._folder(artifact) / name
         try:
-            found = path.stat()
+            now = path.stat()
         except OSError:
             return False
-        if found.st_size != file.size:
+        if now.st_size != file.size:
             return False
-        return found.st_mtime_ns == file.modified or _sha256(path) == file.sha256
+        return now.st_mtime_ns == file.modified or _sha256(path) == file.sha256
 
     @contextmanager
     def _temporary_folder(self) -> Iterator[Path]:
@@ -223,7 +244,7 @@ class Store:
         try:
             yield folder
         finally:
-            # Also gives the space back when the disk was full.
+            # This also frees the space when the disk was full.
             shutil.rmtree(folder, ignore_errors=True)
 
     def _scratch(self) -> Path:
@@ -231,8 +252,8 @@ class Store:
         folder.mkdir(exist_ok=True)
         return folder
 
-    def _folder(self, output: Artifact) -> Path:
-        return self.workspace.objects / output.digest
+    def _folder(self, artifact: Artifact) -> Path:
+        return self.workspace.objects / artifact.digest
 
     def _record_path(self, key: str) -> Path:
         return self.workspace.results / f"{key}.json"
@@ -250,7 +271,7 @@ def _size_of(folder: Path) -> int:
 
 
 def _hashed_and_synced(folder: Path) -> dict[str, StoredFile]:
-    """Describe and sync every file; a folder that was not synced could come back empty after a power cut."""
+    """Hash and sync every file, and the folders: else a power cut could empty them."""
     files, folders = {}, {folder}
     for path in sorted(folder.rglob("*")):
         if path.is_dir():
@@ -268,7 +289,7 @@ def _describe(path: Path) -> StoredFile:
         sync(path)
         sha256 = _sha256(path)
     else:
-        # The disk writes while the processor hashes.
+        # The disk writes while the CPU hashes.
         with ThreadPoolExecutor(1) as pool:
             synced = pool.submit(sync, path)
             sha256 = _sha256(path)

@@ -21,7 +21,7 @@ from typing import NoReturn
 
 from engine.crash_points import SUPERVISOR, crash_point
 from engine.errors import SylvaError
-from engine.events import EventLog, LogEntry, RunRow
+from engine.events import EventLog, LogEntry, RunFinished, RunRow, RunStarted, SubtaskUpdate
 from engine.executors import Executor
 from engine.executors.fork_server import preload
 from engine.executors.local import LocalExecutor
@@ -29,7 +29,7 @@ from engine.node_types import load_catalog
 from engine.pipeline_file import parse
 from engine.plan import Plan, RunOptions, make_plan
 from engine.processes import ProcessId, end_leftover, identify, name_process, usable_memory, wait_passively
-from engine.run_state import RunState, apply_events, last_jobs, left_in_passing
+from engine.run_state import RunState, apply_events, last_subtasks, updates_left_behind
 from engine.run_summaries import RunPipelines, save_summary
 from engine.scheduler import Scheduler
 from engine.store import Artifact, Store
@@ -149,28 +149,25 @@ def run_plan(log: EventLog, row: RunRow, plan: Plan, options: RunOptions, execut
     outputs = {node: ports for node, ports in finished.items() if node not in todo}
     with log.together():
         _condense(log, row.id, events)
-        log.append(
-            row.id,
-            "run-started",
-            supervisor=identify().to_dict(),
-            todo=[node for node in plan.steps if node in todo],
-        )
+        left = tuple(node for node in plan.steps if node in todo)
+        log.append(row.id, RunStarted(supervisor=identify(), todo=left))
     # On a cluster only the worker that gets a node knows how much memory there is.
     memory = usable_memory() if options.executor is None else UNBOUNDED_MEMORY
     scheduler = Scheduler(plan, options, row.id, store, log, executor, outputs, memory)
     _handle_signals(scheduler, executor)
     state = scheduler.run()
     store.clear_scratch()
-    log.append(row.id, "run-finished", state=state)
+    log.append(row.id, RunFinished(state=state))
     return state
 
 
 def _condense(log: EventLog, run: str, events: Sequence[LogEntry]) -> None:
-    """Replace the job events that a killed supervisor has left by one event for each node."""
-    for node, passing in left_in_passing(events).items():
-        jobs = last_jobs(passing)
-        if jobs and len(passing) > 1:
-            log.append(run, "jobs", node, replaces=passing, moment=passing[-1].time, jobs=jobs)
+    """Replace the updates that a killed supervisor left of a node by one event of the same moment."""
+    for node, updates in updates_left_behind(events).items():
+        subtasks = last_subtasks(updates)
+        if subtasks and len(updates) > 1:
+            event = SubtaskUpdate(node=node, subtasks=subtasks)
+            log.append(run, event, replaces=updates, moment=updates[-1].time)
 
 
 def _end_leftovers(before: RunState) -> None:

@@ -1,14 +1,22 @@
-"""Runs each node as a task of a Dask cluster that is already there; ``sylva run --executor ADDRESS``.
+"""Run each node as a task of a Dask cluster that exists already: ``sylva run --executor ADDRESS``.
 
-- ``DaskExecutor``  the supervisor's side: one task per job, through a client of the cluster's scheduler
-- ``run_job``       the cluster's side: what a task does on a Dask worker
+- ``DaskExecutor``  in the supervisor: one Dask task per node, through a client of the scheduler
+- ``run_node``      in a Dask worker: the function of such a task
+- ``NodeHost``      in a Dask worker: its connection to the host, a process that runs the node
+- ``serve``         in the host: what that process does
 
-Nothing but a job's description travels: inputs and outputs lie in the workspace, a path that every machine sees. How a
-node ended is the return value of its task, which Dask keeps and passes on reliably. Progress comes as events along the
-way; one that is lost does no harm.
+Only the description of a node travels: inputs and outputs are in the workspace, a path that every
+machine sees. How a node ended is the return value of its Dask task, which Dask delivers reliably.
+Progress comes as Dask events; one that is lost does no harm.
 
-A task whose worker dies is given to another worker by Dask. A task nobody wants any longer (its run was cancelled,
-its supervisor was killed or cut off) is dropped by Dask's scheduler; ``run_job`` notices and ends the node.
+A node must not run inside a Dask worker: a crash would end the worker too, and a thread cannot be
+stopped. So each thread of a Dask worker has a host, which runs nodes through a ``LocalExecutor``,
+with its preloaded libraries, limits and process groups. The kernel tells the host when its Dask
+worker dies; the host then ends its node and everything the node has started.
+
+Dask gives the task of a worker that died to another worker. Once a task is no longer wanted (the
+run was cancelled, or its supervisor died), Dask's scheduler drops it; ``run_node`` notices this
+and ends the node.
 """
 
 from __future__ import annotations
@@ -33,16 +41,15 @@ from typing import Any
 from uuid import uuid4
 
 from engine.errors import SylvaError
-from engine.executors import (
+from engine.events import (
     Failure,
     NodeFailed,
     NodeFinished,
     NodeStarted,
-    NodeTask,
     RunEvent,
     event_from_dict,
-    event_to_dict,
 )
+from engine.executors import NodeTask
 from engine.executors.local import GRACE_SECONDS, LocalExecutor
 from engine.node_types import load_catalog
 from engine.processes import die_with_parent, usable_memory, wait_passively
@@ -50,89 +57,100 @@ from engine.workspace import Workspace
 
 CONNECT_SECONDS = 5.0
 STOP_SECONDS = 2.0
-LOOK_SECONDS = 0.2
-"""How often a task looks whether it is still wanted."""
-HOST_LOOK_SECONDS = 1.0
+CHECK_SECONDS = 0.2
+"""How often a Dask task checks whether it is still wanted."""
 COUNT_SECONDS = 1.0
 """How often the workers are counted."""
+HOST_WAIT_SECONDS = 1.0
 PATIENCE = "SYLVA_CLUSTER_PATIENCE"
 PATIENCE_SECONDS = 60.0
-"""How long a cluster may be without any worker before its nodes fail, unless the environment says otherwise."""
+"""How long a cluster may be without workers before its nodes fail; ``PATIENCE`` overrides it."""
 VISIBLE_SECONDS = 90.0
-"""How long a result may take to show up here: a network file system may remember for a while that it was not there."""
+"""How long a result may take to appear: a network file system caches that it was not there."""
 
 Message = dict[str, Any]
+"""From a Dask task: its ``key``, and an ``event`` or that it ``stopped``. Empty: a wake-up."""
 
 
-# The supervisor's side.
+# In the supervisor.
 
 
 @dataclass
-class _Task:
-    job: NodeTask
+class _Running:
+    task: NodeTask
     future: Any
     started: bool = False
 
 
 class DaskExecutor:
-    """One task per job, as many at once as the cluster has threads, or ``most`` of them."""
+    """Runs as many nodes at once as the cluster has threads, or at most ``limit`` of them."""
 
-    def __init__(self, address: str, most: int | None = None) -> None:
+    def __init__(self, address: str, limit: int | None = None) -> None:
         self.address = address
-        self.most = most
-        self.tasks: dict[str, _Task] = {}
+        self.limit = limit
+        self.running: dict[str, _Running] = {}
         self.patience = float(os.environ.get(PATIENCE, PATIENCE_SECONDS))
         self._inbox: SimpleQueue[Message] = SimpleQueue()
         self._client = _connect(address)
-        # Dask's scheduler forgets the events of a topic named after a client together with the client.
+        # Dask's scheduler drops a topic named after a client together with the client.
         self._client.subscribe_topic(self._client.id, lambda event: self._inbox.put(event[1]))
         self._had_workers = time.monotonic()
         self._count_threads()
 
     @property
     def free(self) -> int:
-        """One job per thread; one without any thread too, or else nobody would find out that there is none."""
-        threads: int = max(1, self._threads)
-        return min(threads, self.most or threads) - len(self.tasks)
+        """How many tasks may be submitted now: one per thread.
 
-    def submit(self, job: NodeTask, upcoming: Mapping[str, None]) -> None:
-        """Hand a job to the cluster."""
-        key = f"sylva-{job.run}-{job.node}-{job.attempt}-{uuid4().hex[:8]}"
+        Without any thread it is one: a waiting task then fails when no worker comes in time.
+        """
+        threads: int = max(1, self._threads)
+        return min(threads, self.limit or threads) - len(self.running)
+
+    def submit(self, task: NodeTask, upcoming: Mapping[str, None]) -> None:
+        """Hand a node to the cluster."""
+        key = f"sylva-{task.run}-{task.node}-{task.attempt}-{uuid4().hex[:8]}"
         try:
             future = self._client.submit(
-                run_job, job.to_dict(), list(upcoming), self._client.id, key=key, pure=False, retries=0
+                run_node,
+                task.to_dict(),
+                list(upcoming),
+                self._client.id,
+                key=key,
+                pure=False,
+                retries=0,
             )
         except Exception as error:  # the client gave up on a scheduler that went away
-            self.tasks[key] = _Task(job, None)
-            self._inbox.put({"key": key, **event_to_dict(NodeFailed(job.node, self._explain(error)))})
+            self.running[key] = _Running(task, None)
+            failed = NodeFailed(node=task.node, error=self._explain(error))
+            self._inbox.put({"key": key, "event": failed.to_dict()})
         else:
-            self.tasks[key] = _Task(job, future)
-            future.add_done_callback(self._take_outcome)
+            self.running[key] = _Running(task, future)
+            future.add_done_callback(self._receive_outcome)
 
     def wait(self, timeout: float | None) -> list[RunEvent]:
-        """What tasks told and how they ended; also whether there is still a cluster."""
+        """Return new events of nodes; fail all nodes if the cluster has no workers any more."""
         limit = COUNT_SECONDS if timeout is None else min(timeout, COUNT_SECONDS)
-        reports = [report for message in self._messages(limit) for report in self._understand(message)]
+        events = [event for message in self._messages(limit) for event in self._handle(message)]
         if time.monotonic() - self._counted >= COUNT_SECONDS:
             self._count_threads()
-        return reports + self._give_up_without_workers()
+        return events + self._fail_without_workers()
 
     def wake(self) -> None:
         """Make ``wait`` return."""
         self._inbox.put({})
 
     def stop(self) -> list[str]:
-        """Cancel all tasks and wait until their nodes are gone."""
-        stopped = [task.job.node for task in self.tasks.values()]
-        ending = {key for key, task in self.tasks.items() if task.started}
+        """Cancel all tasks, wait until their nodes are gone, and return these nodes."""
+        stopped = [running.task.node for running in self.running.values()]
+        ending = {key for key, running in self.running.items() if running.started}
         self._cancel_all()
         deadline = time.monotonic() + STOP_SECONDS
         while ending and (left := deadline - time.monotonic()) > 0:
-            ending -= {message["key"] for message in self._messages(left) if message.get("kind") == "stopped"}
+            ending -= {message["key"] for message in self._messages(left) if "stopped" in message}
         return stopped
 
     def close(self) -> None:
-        """Leave the cluster; it drops whatever was left."""
+        """Leave the cluster, which drops all tasks that are left."""
         with contextlib.suppress(Exception):  # it may be gone, in any state
             self._client.unsubscribe_topic(self._client.id)
             self._client.close(timeout=STOP_SECONDS)
@@ -145,46 +163,50 @@ class DaskExecutor:
                 messages.append(self._inbox.get_nowait())
         return messages
 
-    def _understand(self, message: Message) -> list[RunEvent]:
-        key = message.get("key")
-        task = self.tasks.get(key) if key else None
-        if task is None or message["kind"] == "stopped":
+    def _handle(self, message: Message) -> list[RunEvent]:
+        """Return the event of a message, if it has one and its task still counts."""
+        running = self.running.get(message.get("key", ""))
+        if running is None or "event" not in message:
             return []
-        report = event_from_dict(message)
-        match report:
+        event = event_from_dict(message["event"])
+        match event:
             case NodeStarted():
-                task.started = True
+                running.started = True
             case NodeFinished() | NodeFailed():
-                del self.tasks[message["key"]]
-        return [report]
+                del self.running[message["key"]]
+        return [event]
 
-    def _take_outcome(self, future: Any) -> None:
-        """Called in a thread of Dask's client when a task is over; there it may wait."""
-        task = self.tasks.get(future.key)
-        if task is None:
+    def _receive_outcome(self, future: Any) -> None:
+        """Read how a task ended; called in a thread of Dask's client, which may wait."""
+        running = self.running.get(future.key)
+        if running is None:
             return
         try:
             outcome = future.result()
         except (Exception, CancelledError) as error:
-            outcome = event_to_dict(NodeFailed(task.job.node, self._explain(error)))
+            outcome = NodeFailed(node=running.task.node, error=self._explain(error)).to_dict()
         if outcome["kind"] == "finished":
-            self._wait_until_visible(future.key, task.job)
-        self._inbox.put({"key": future.key, **outcome})
+            self._wait_until_visible(future.key, running.task)
+        self._inbox.put({"key": future.key, "event": outcome})
 
-    def _wait_until_visible(self, key: str, job: NodeTask) -> None:
-        record = Workspace(Path(job.workspace)).results / f"{job.key}.json"
+    def _wait_until_visible(self, key: str, task: NodeTask) -> None:
+        record = Workspace(Path(task.workspace)).results / f"{task.key}.json"
         deadline = time.monotonic() + VISIBLE_SECONDS
-        while key in self.tasks and not record.exists() and time.monotonic() < deadline:
-            time.sleep(LOOK_SECONDS)
+        while key in self.running and not record.exists() and time.monotonic() < deadline:
+            time.sleep(CHECK_SECONDS)
 
     def _explain(self, error: BaseException) -> Failure:
         match type(error).__name__:
             case "KilledWorker":
                 return Failure("lost", f"was lost with its Dask worker time and again. {error}")
             case "CancelledError" | "FutureCancelledError" | "ClosedClientError":
-                return Failure("lost", f"was lost: the Dask scheduler at {self.address} dropped it or went away")
-        what = f"{type(error).__name__}: {error}"
-        return Failure("error", f"no Dask worker could run it ({what}); each needs the same packages as this machine")
+                why = f"was lost: the Dask scheduler at {self.address} dropped it or went away"
+                return Failure("lost", why)
+        return Failure(
+            "error",
+            f"no Dask worker could run it ({type(error).__name__}: {error}); "
+            "each needs the same packages as this machine",
+        )
 
     def _count_threads(self) -> None:
         self._counted = time.monotonic()
@@ -195,17 +217,18 @@ class DaskExecutor:
         if self._threads:
             self._had_workers = self._counted
 
-    def _give_up_without_workers(self) -> list[RunEvent]:
-        if self._threads or not self.tasks or time.monotonic() - self._had_workers < self.patience:
+    def _fail_without_workers(self) -> list[RunEvent]:
+        waited = time.monotonic() - self._had_workers
+        if self._threads or not self.running or waited < self.patience:
             return []
-        lost = [task.job.node for task in self.tasks.values()]
+        lost = [running.task.node for running in self.running.values()]
         self._cancel_all()
         why = f"was lost: the Dask scheduler at {self.address} has had no worker for {self.patience:g} s; start some"
-        return [NodeFailed(node, Failure("lost", why)) for node in lost]
+        return [NodeFailed(node=node, error=Failure("lost", why)) for node in lost]
 
     def _cancel_all(self) -> None:
-        futures = [task.future for task in self.tasks.values() if task.future]
-        self.tasks.clear()
+        futures = [running.future for running in self.running.values() if running.future]
+        self.running.clear()
         with contextlib.suppress(Exception):  # without a scheduler there is nothing to cancel
             self._client.cancel(futures)
 
@@ -223,40 +246,50 @@ def _distributed() -> Any:
     try:
         return importlib.import_module("distributed")
     except ImportError as error:
-        raise SylvaError("Running on a cluster needs a package more: install sylva-studio[cluster].") from error
+        raise SylvaError("Running on a cluster needs one more package: install sylva-studio[cluster].") from error
 
 
-# The cluster's side.
+# In a Dask worker.
 
 _of_this_thread = threading.local()
 
 
-def run_job(about: dict[str, Any], upcoming: list[str], topic: str) -> Message:
-    """On a Dask worker: run one job in a host process, forward its reports to ``topic``; its last report."""
+def run_node(data: dict[str, Any], upcoming: list[str], topic: str) -> dict[str, Any]:
+    """Run one node in a host process, forward its events to ``topic`` and return the last one."""
     worker = _distributed().get_worker()
-    job, key = NodeTask.from_dict(about), worker.get_current_task()
-    if not Workspace(Path(job.workspace)).run_folder(job.run).is_dir():
-        return event_to_dict(NodeFailed(job.node, _unseen(job, worker.address)))
-    host = _host(job.workspace)
-    host.submit(about, upcoming)
+    task, key = NodeTask.from_dict(data), worker.get_current_task()
+    if not Workspace(Path(task.workspace)).run_folder(task.run).is_dir():
+        return _failed(
+            task,
+            "error",
+            f"the Dask worker {worker.address} does not see the workspace {task.workspace}; "
+            "every worker must see it under that path, over NFS for instance",
+        )
+    host = _host(task.workspace)
+    host.submit(data, upcoming)
     while _is_wanted(worker, key):
         try:
-            report = host.receive(LOOK_SECONDS)
+            event = host.receive(CHECK_SECONDS)
         except (EOFError, OSError):
-            lost = Failure("crashed", f"lost its process: the host beside Dask worker {worker.address} was killed")
-            return event_to_dict(NodeFailed(job.node, lost))
-        if report and report["kind"] in ("finished", "failed"):
-            return report
-        if report:
-            worker.log_event(topic, {"key": key, **report})
+            why = f"lost its process: the host beside Dask worker {worker.address} was killed"
+            return _failed(task, "crashed", why)
+        if event is None:
+            continue
+        if event["kind"] in ("finished", "failed"):
+            return event
+        worker.log_event(topic, {"key": key, "event": event})
     host.terminate()
-    worker.log_event(topic, {"key": key, "kind": "stopped"})
-    # Should the worker be closing while the run goes on, Dask gives the job to another.
+    worker.log_event(topic, {"key": key, "stopped": True})
+    # If only the worker is closing, not the run, Dask gives the task to another worker.
     raise _distributed().Reschedule
 
 
+def _failed(task: NodeTask, kind: str, why: str) -> dict[str, Any]:
+    return NodeFailed(node=task.node, error=Failure(kind, why)).to_dict()
+
+
 def _host(workspace: str) -> NodeHost:
-    """The host of this thread, started when it is first needed."""
+    """Return the host of this thread; start it when it is first needed."""
     host: NodeHost | None = getattr(_of_this_thread, "host", None)
     if host and host.alive and host.workspace == workspace:
         return host
@@ -267,30 +300,26 @@ def _host(workspace: str) -> NodeHost:
 
 
 def _is_wanted(worker: Any, key: str) -> bool:
-    """Whether anyone still waits for this task; the worker is told when not, but cannot stop a thread by itself."""
+    """Return whether a client still waits for this task.
+
+    Dask tells its worker when none does, but a worker cannot stop a thread by itself.
+    """
+    if worker.status.name in ("closing", "closed", "failed"):
+        return False
     task = worker.state.tasks.get(key)
-    return task is not None and task.state == "executing" and worker.status.name not in ("closing", "closed", "failed")
-
-
-def _unseen(job: NodeTask, address: str) -> Failure:
-    return Failure(
-        "error",
-        f"the Dask worker {address} does not see the workspace {job.workspace}; "
-        "every worker must see it under that path, over NFS for instance",
-    )
-
-
-# The host: a process beside a Dask worker that runs one node at a time.
+    return task is not None and task.state == "executing"
 
 
 class NodeHost:
-    """A host for jobs of one workspace, as the thread that started it sees it."""
+    """A host for nodes of one workspace, as the thread that started it sees it."""
 
     def __init__(self, workspace: str) -> None:
         self.workspace = workspace
         self._line, end = Pipe()
+        module = "engine.executors.dask"
+        arguments = [workspace, str(os.getpid()), str(end.fileno())]
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "engine.executors.dask", workspace, str(os.getpid()), str(end.fileno())],
+            [sys.executable, "-P", "-m", module, *arguments],
             stdin=subprocess.DEVNULL,
             pass_fds=[end.fileno()],
             start_new_session=True,
@@ -299,69 +328,76 @@ class NodeHost:
 
     @property
     def alive(self) -> bool:
-        """Whether it can take a job."""
+        """Whether it can take a task."""
         return self._process.poll() is None
 
-    def submit(self, job: dict[str, Any], upcoming: Iterable[str]) -> None:
-        """Hand over a job. A host that has just died is noticed in ``hear``."""
+    def submit(self, task: dict[str, Any], upcoming: Iterable[str]) -> None:
+        """Hand over a task. A host that has just died is noticed in ``receive``."""
+        request = {"task": task, "upcoming": list(upcoming)}
         with contextlib.suppress(OSError):
-            self._line.send_bytes(json.dumps({"job": job, "upcoming": list(upcoming)}).encode())
+            self._line.send_bytes(json.dumps(request).encode())
 
     def receive(self, timeout: float) -> dict[str, Any] | None:
-        """Its next report, if one comes in time; ``OSError`` or ``EOFError`` once the host is gone."""
+        """Return its next event as plain JSON, None if no event comes in time.
+
+        Raise ``OSError`` or ``EOFError`` if the host is gone.
+        """
         return json.loads(self._line.recv_bytes()) if self._line.poll(timeout) else None
 
     def terminate(self) -> None:
-        """End it and the node it runs; returns when both are gone."""
+        """End it and the node it runs; return when both are gone."""
         self._process.terminate()
         try:
-            self._process.wait(GRACE_SECONDS + HOST_LOOK_SECONDS)
+            self._process.wait(GRACE_SECONDS + HOST_WAIT_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
         self._line.close()
 
 
+# In the host.
+
+
 def serve(workspace: Path, dask_worker: int, line: Connection) -> None:
-    """Run the jobs that come, one after the other, until the Dask worker is gone or says so."""
+    """Run the tasks that come, one after the other, until the Dask worker is gone."""
     die_with_parent(dask_worker, signal.SIGTERM)
     wait_passively()
-    load_catalog()  # every node's process is a copy of this one and has it too
+    load_catalog()  # every node's process is a copy of this one and inherits it
     executor = LocalExecutor(Workspace(workspace), slots=1)
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGCHLD, lambda *_: executor.wake())
     try:
         while True:
-            order = json.loads(line.recv_bytes())
-            job = fit_to_this_machine(NodeTask.from_dict(order["job"]))
-            for report in _run_one(executor, job, order["upcoming"]):
-                line.send_bytes(json.dumps(event_to_dict(report)).encode())
+            request = json.loads(line.recv_bytes())
+            task = fit_to_this_machine(NodeTask.from_dict(request["task"]))
+            for event in _events_of(executor, task, request["upcoming"]):
+                line.send_bytes(json.dumps(event.to_dict()).encode())
     except (EOFError, OSError):
-        pass  # nobody is left at the other end
+        pass  # the Dask worker has closed its end
     finally:
         executor.stop()
         executor.close()
 
 
 def _leave(*_: object) -> None:
-    # Asked twice, by the Dask worker and by its death, it must still finish ending its node.
+    # The signal may come twice, from the Dask worker and at its death; the node must be ended once.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit()
 
 
-def _run_one(executor: LocalExecutor, job: NodeTask, upcoming: list[str]) -> Iterator[RunEvent]:
-    executor.submit(job, dict.fromkeys(upcoming))
+def _events_of(executor: LocalExecutor, task: NodeTask, upcoming: list[str]) -> Iterator[RunEvent]:
+    executor.submit(task, dict.fromkeys(upcoming))
     while executor.running:
-        yield from executor.wait(HOST_LOOK_SECONDS)
+        yield from executor.wait(HOST_WAIT_SECONDS)
 
 
-def fit_to_this_machine(job: NodeTask) -> NodeTask:
-    """The job with the threads and the memory there are here, which the supervisor cannot know."""
+def fit_to_this_machine(task: NodeTask) -> NodeTask:
+    """Return the task with the threads and memory of this machine, unknown to the supervisor."""
     threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     return replace(
-        job,
+        task,
         threads=max(1, int(threads)) if threads.isdigit() else 1,
-        memory_limit=min(job.memory_limit, usable_memory()),
+        memory_limit=min(task.memory_limit, usable_memory()),
     )
 
 

@@ -1,10 +1,15 @@
 """The process from which every worker is forked.
 
-It has one thread and nothing open but two sockets, so forking it is safe, and it has loaded the slow libraries,
-so a forked worker starts at once. Workers and fork server tell the supervisor what happens through one datagram
-socket: each message arrives whole, and a worker's last word arrives before the news of its end.
+It has one thread and nothing open but two sockets, so it is safe to fork, and it has loaded the
+slow libraries, so a forked worker starts at once. Workers and fork server send messages to the
+executor through one datagram socket: each message arrives whole, and the last event of a worker
+arrives before its exit code. A message names the node and the attempt and has one more key:
 
-The kernel ends the fork server with its supervisor and every worker with the fork server.
+- ``event``      a run event of the node
+- ``reading``    the file from outside that the node reads now, and the parameter that names it
+- ``exit_code``  how the worker's process ended, sent by the fork server
+
+The kernel ends the fork server with its supervisor, and every worker with the fork server.
 """
 
 from __future__ import annotations
@@ -21,49 +26,54 @@ import socket
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from engine.events import NodeFailed, NodeStarted, RunEvent
 from engine.executors import NodeTask
 from engine.executors.worker import describe, execute
 from engine.processes import die_with_parent, identify, kill_group, limit_memory
 from engine.workspace import Workspace
 
 NICENESS = 5
-"""Nodes use all the machine has, but what people look at meanwhile comes first."""
+"""Nodes use the whole machine, but programs that people look at meanwhile come first."""
 
 
 def start_fork_server() -> tuple[int, socket.socket, socket.socket]:
-    """Fork a fork server; its process id, the socket for requests and the socket of reports."""
+    """Start a fork server; return its process id and the sockets for requests and messages."""
     requests, requests_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    reports, reports_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    messages, messages_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     supervisor = os.getpid()
     pid = os.fork()
     if pid:
         requests_end.close()
-        reports_end.close()
-        return pid, requests, reports
+        messages_end.close()
+        return pid, requests, messages
     try:
         die_with_parent(supervisor)
-        _close_all_but(requests_end.fileno(), reports_end.fileno())
-        _ForkServer(requests_end, reports_end).serve()
+        # One that replaces a lost fork server starts amid a run and must not hold its locks.
+        _close_all_but(requests_end.fileno(), messages_end.fileno())
+        _ForkServer(requests_end, messages_end).serve()
     finally:
         os._exit(0)
 
 
 def preload(modules: Iterable[str]) -> None:
-    """Load what is not loaded yet. What cannot be loaded fails the node that needs it, later, with its own message."""
+    """Import modules that are not loaded yet, and prepare this process to be forked.
+
+    A module that cannot be imported fails later, in the node that needs it, with its own message.
+    """
     missing = [name for name in modules if name not in sys.modules]
     for name in missing:
         try:
             importlib.import_module(name)
         except Exception as error:
-            print(f"{name} could not be loaded ahead of time: {error}", file=sys.stderr, flush=True)
+            message = f"{name} could not be loaded ahead of time: {error}"
+            print(message, file=sys.stderr, flush=True)
     if not missing:
         return
     if "pyarrow" in sys.modules:
-        # At its first conversion Arrow looks for pandas and loads it where it is installed; else every worker would.
+        # At its first conversion Arrow imports pandas, if it is installed; else every worker would.
         sys.modules["pyarrow"].scalar(0)
     # A collection in a worker would touch, and so copy, every page it shares with this process.
     gc.collect()
@@ -71,7 +81,6 @@ def preload(modules: Iterable[str]) -> None:
 
 
 def _close_all_but(*kept: int) -> None:
-    """A fork server that replaces a lost one is forked amid a run: nothing it starts may hold on to the run's locks."""
     for handle in [int(each.name) for each in Path("/proc/self/fd").iterdir()]:
         if handle > 2 and handle not in kept:
             with contextlib.suppress(OSError):
@@ -79,15 +88,17 @@ def _close_all_but(*kept: int) -> None:
 
 
 class _ForkServer:
-    def __init__(self, requests: socket.socket, reports: socket.socket) -> None:
+    """The loop of the fork server, and what a forked worker does first."""
+
+    def __init__(self, requests: socket.socket, messages: socket.socket) -> None:
         self.requests = requests
-        self.reports = reports
+        self.messages = messages
         self.children: dict[int, NodeTask] = {}
         self.upcoming: dict[str, None] = {}
         self.unread = b""
 
     def serve(self) -> None:
-        """Fork what is asked for; load what will be needed whenever there is nothing else to do."""
+        """Fork a worker for each request; between requests import what later nodes need."""
         wake, wake_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -95,14 +106,15 @@ class _ForkServer:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         while True:
             requests = self.requests.fileno()
-            readable, _, _ = select.select([requests, wake], [], [], 0 if self.upcoming else None)
+            timeout = 0 if self.upcoming else None
+            readable, _, _ = select.select([requests, wake], [], [], timeout)
             if wake in readable:
                 os.read(wake, 4096)
             self._reap()
             if requests in readable:
                 for request in self._read_requests():
-                    preload(request["job"]["imports"])
-                    self._fork(NodeTask.from_dict(request["job"]))
+                    preload(request["task"]["imports"])
+                    self._fork(NodeTask.from_dict(request["task"]))
                     self.upcoming |= request["upcoming"]
             elif self.upcoming:
                 soonest = next(iter(self.upcoming))
@@ -110,6 +122,7 @@ class _ForkServer:
                 preload([soonest])
 
     def _read_requests(self) -> Iterator[dict[str, Any]]:
+        """Yield complete requests, one JSON object a line; exit when the executor has closed."""
         received = self.requests.recv(1 << 20)
         if not received:
             os._exit(0)
@@ -117,47 +130,53 @@ class _ForkServer:
         for line in lines:
             yield json.loads(line)
 
-    def _fork(self, job: NodeTask) -> None:
+    def _fork(self, task: NodeTask) -> None:
         fork_server = os.getpid()
         pid = os.fork()
         if not pid:
             try:
-                self._become_worker(job, fork_server)
+                self._become_worker(task, fork_server)
             finally:
                 os._exit(0)
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
-        self.children[pid] = job
+        self.children[pid] = task
 
-    def _become_worker(self, job: NodeTask, fork_server: int) -> None:
+    def _become_worker(self, task: NodeTask, fork_server: int) -> None:
+        """Run a task in this forked process: own group, log and memory limit."""
+
+        def send(event: RunEvent) -> None:
+            self._send(task, event=event.to_dict())
+
         os.setpgid(0, 0)
         die_with_parent(fork_server)
         os.nice(NICENESS)
-        # Sent by the worker itself, so that it comes before everything else it tells.
-        self._tell(job, "started", process=identify().to_dict())
+        # Sent by the worker itself, so that it arrives before all its other events.
+        send(NodeStarted(node=task.node, attempt=task.attempt, key=task.key, process=identify()))
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self.requests.close()
         try:
-            _write_to(Workspace(Path(job.workspace)).node_log(job.run, job.node), job.attempt)
+            _write_to(Workspace(Path(task.workspace)).node_log(task.run, task.node), task.attempt)
         except OSError as error:  # a full disk, for instance
-            self._tell(job, "failed", failure=asdict(describe(error, job)))
+            send(NodeFailed(node=task.node, error=describe(error, task)))
             return
         faulthandler.enable()
-        limit_memory(job.memory_limit)
-        execute(job, lambda kind, **facts: self._tell(job, kind, **facts))
+        limit_memory(task.memory_limit)
+        execute(task, send, lambda subject, field: self._send(task, reading=[subject, field]))
 
     def _reap(self) -> None:
+        """Report the workers that have ended and kill what they left behind."""
         while self.children:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 return
-            kill_group(pid)  # what the node started and left behind
-            self._tell(self.children.pop(pid), "ended", code=os.waitstatus_to_exitcode(status))
+            kill_group(pid)  # processes that the node started and left behind
+            self._send(self.children.pop(pid), exit_code=os.waitstatus_to_exitcode(status))
 
-    def _tell(self, job: NodeTask, kind: str, **facts: Any) -> None:
-        message = {"node": job.node, "attempt": job.attempt, "kind": kind, **facts}
-        self.reports.send(json.dumps(message).encode())
+    def _send(self, task: NodeTask, **content: Any) -> None:
+        message = {"node": task.node, "attempt": task.attempt, **content}
+        self.messages.send(json.dumps(message).encode())
 
 
 def _write_to(log: Path, attempt: int) -> None:
@@ -169,7 +188,7 @@ def _write_to(log: Path, attempt: int) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    # Whatever the parent's streams were, in a test run for instance, these are the worker's.
+    # The parent may have replaced its streams, in a test run for instance; these are the worker's.
     sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
     if attempt > 1:

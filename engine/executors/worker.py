@@ -1,6 +1,6 @@
-"""What happens inside the process of one node: read the inputs, run, keep the outputs, say so.
+"""What happens inside the process of one node: load the inputs, run, store the outputs, report.
 
-Whoever calls ``execute`` gives it a way to tell (``tell(kind, **facts)``); it never raises.
+``execute`` sends the node's events through the function it is given; it never raises.
 """
 
 from __future__ import annotations
@@ -15,171 +15,197 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from engine.atomic import lock
 from engine.crash_points import crash_point
 from engine.errors import BadInput, Cancelled, CorruptObject, SylvaError
-from engine.executors import Failure, NodeTask
+from engine.events import (
+    Failure,
+    NodeFailed,
+    NodeFinished,
+    NodeProgress,
+    PartialResult,
+    RunEvent,
+    SubtaskUpdate,
+)
+from engine.executors import NodeTask
 from engine.node_types import NodeContext, NodeType, load_catalog
 from engine.store import CacheEntry, Store
 from engine.text import readable
 from engine.workspace import Files, Workspace
 
-Tell = Callable[..., None]
+Send = Callable[[RunEvent], None]
+OnReading = Callable[[str, str | None], None]
+"""Called with the file from outside that the node reads now, and the parameter that names it."""
 
 PROGRESS_SECONDS = 1.0
 LOCK = ".lock"
 NUMPY_DISK_FULL = re.compile(r"Not enough free space to write|\d+ requested and \d+ written")
-"""NumPy says it in words only, without an error number."""
+"""NumPy reports a full disk in words only, without an error number."""
 MESSAGE_CHARACTERS = 4_000
+PROGRESS_CHARACTERS = 200
 TRACEBACK_CHARACTERS = 16_000
-PART_CHARACTERS = 64_000
-"""Most that a part of a result may have as JSON: it is told in one message, and kept in the run's log."""
+PARTIAL_RESULT_CHARACTERS = 64_000
+"""Limit for a partial result as JSON: it travels in one message and is stored in the run log."""
 
 
-def execute(job: NodeTask, tell: Tell) -> None:
-    """Run one node to its end and tell how it went."""
-    store = Store(Workspace(Path(job.workspace)), job.run)
+def execute(task: NodeTask, send: Send, on_reading: OnReading) -> None:
+    """Run one node to its end and send its events, the last of which says how it ended."""
+    store = Store(Workspace(Path(task.workspace)), task.run)
     try:
-        with _work_folder(store.workspace.checkpoints / job.key, tell) as folder:
-            if not _already_done(job, store):
-                store.record(_run(job, store, folder, tell))
+        with _work_folder(store.workspace.checkpoints / task.key, task.node, send) as folder:
+            if not _already_done(task, store):
+                store.record(_run(task, store, folder, send, on_reading))
             shutil.rmtree(folder, ignore_errors=True)
     except BaseException as error:
-        tell("failed", failure=asdict(describe(error, job)))
+        send(NodeFailed(node=task.node, error=describe(error, task)))
     else:
-        tell("finished")
+        send(NodeFinished(node=task.node, key=task.key))
 
 
-def _run(job: NodeTask, store: Store, folder: Path, tell: Tell) -> CacheEntry:
-    node_type = load_catalog()[job.type]
+def _run(task: NodeTask, store: Store, folder: Path, send: Send, on_reading: OnReading) -> CacheEntry:
+    """Load the inputs, run the node, store its outputs and return the result to record."""
+    node_type = load_catalog()[task.type]
     began = time.monotonic()
-    crash_point("before-run", job.node)
-    inputs = {port: [store.open(output) for output in outputs] for port, outputs in job.inputs.items()}
-    given = {port.name: _given(inputs.get(port.name, []), port.many) for port in node_type.inputs}
-    params = node_type.params.model_validate_json(json.dumps(job.params))
-    values = node_type.run(_context(job, store, folder, tell), given, params)
-    _check_ports(node_type, values)
-    outputs = {
-        port.name: store.put(port.type, values[port.name], node=job.node, bytes_left=job.bytes_left)
-        for port in node_type.outputs
-    }
-    return CacheEntry(job.key, job.run, job.node, time.monotonic() - began, time.time(), outputs)
-
-
-def _given(values: list[Any], many: bool) -> Any:
-    if many:
-        return values
-    return values[0] if values else None
+    crash_point("before-run", task.node)
+    inputs = {}
+    for port in node_type.inputs:
+        values = [store.open(artifact) for artifact in task.inputs.get(port.name, [])]
+        inputs[port.name] = values if port.many else next(iter(values), None)
+    params = node_type.params.model_validate_json(json.dumps(task.params))
+    context = _context(task, store, folder, send, on_reading)
+    results = node_type.run(context, inputs, params)
+    _check_ports(node_type, results)
+    outputs = {}
+    for port in node_type.outputs:
+        value = results[port.name]
+        outputs[port.name] = store.put(port.type, value, node=task.node, bytes_left=task.bytes_left)
+    seconds = time.monotonic() - began
+    return CacheEntry(task.key, task.run, task.node, seconds, time.time(), outputs)
 
 
 def _check_ports(node_type: NodeType, values: dict[str, Any]) -> None:
+    """Raise ``SylvaError`` unless the outputs are those that the node type declares."""
     promised = {port.name for port in node_type.outputs}
     if set(values) != promised:
         raise SylvaError(
-            f"Node type '{node_type.name}' gave outputs {sorted(values)}, but promises {sorted(promised)}."
+            f"Node type '{node_type.name}' returned the outputs {sorted(values)}, but declares {sorted(promised)}."
         )
     for name, value in values.items():
         if not hasattr(value, "save"):
             raise SylvaError(
-                f"Node type '{node_type.name}' gave a {type(value).__name__} for '{name}'; "
-                "give one of the values in engine.values."
+                f"Node type '{node_type.name}' returned a {type(value).__name__} for '{name}'; "
+                "return one of the values in engine.values."
             )
 
 
-def _already_done(job: NodeTask, store: Store) -> bool:
-    """Whether another run, or this one just before it was killed, finished the same work meanwhile."""
-    result = store.find(job.key)
-    return result is not None and (not job.force or result.run == job.run)
+def _already_done(task: NodeTask, store: Store) -> bool:
+    """Return whether another run, or this one before it was killed, finished the same work."""
+    result = store.find(task.key)
+    return result is not None and (not task.force or result.run == task.run)
 
 
 @contextmanager
-def _work_folder(folder: Path, tell: Tell) -> Iterator[Path]:
-    """Yield the folder for half-done work on a key; one process at a time, so that no two runs do the same work."""
+def _work_folder(folder: Path, node: str, send: Send) -> Iterator[Path]:
+    """Hold the folder for checkpoints of a key, so that no two runs do the same work at once."""
 
-    def waiting() -> None:
-        tell("progress", fraction=0.0, text="waiting: another run is doing the same work")
+    def send_waiting() -> None:
+        send(NodeProgress(node=node, fraction=0.0, text="waiting: another run is doing the same work"))
 
     # The folder may disappear: the process that finishes the work removes it.
-    with lock(folder / LOCK, on_wait=waiting, create_folder=True):
+    with lock(folder / LOCK, on_wait=send_waiting, create_folder=True):
         yield folder
 
 
-def _context(job: NodeTask, store: Store, folder: Path, tell: Tell) -> NodeContext:
+def _context(task: NodeTask, store: Store, folder: Path, send: Send, on_reading: OnReading) -> NodeContext:
+    """Return what the node may use; a SIGTERM from now on asks it to stop."""
+    node = task.node
     cancelled = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: cancelled.set())
-    calmly = _Throttle(lambda fraction, text: tell("progress", fraction=fraction, text=text[:200]), PROGRESS_SECONDS)
+
+    def send_progress(fraction: float, text: str) -> None:
+        send(NodeProgress(node=node, fraction=fraction, text=text[:PROGRESS_CHARACTERS]))
+
     return NodeContext(
-        node=job.node,
-        key=job.key,
-        files=Files(store.workspace.root, job.allow_absolute),
+        node=node,
+        key=task.key,
+        files=Files(store.workspace.root, task.allow_absolute),
         checkpoint=folder,
-        threads=job.threads,
-        sources=job.sources,
-        branch=job.branch,
-        branches=job.branches,
-        on_progress=calmly,
+        threads=task.threads,
+        sources=task.sources,
+        branch=task.branch,
+        branches=task.branches,
+        on_progress=_Throttle(send_progress, PROGRESS_SECONDS),
         on_log=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True),
-        on_subtask=lambda place, state, seconds: tell("jobs", jobs=[[place, state, seconds]]),
-        on_publish=lambda part, data: _tell_part(part, data, tell),
-        on_reading=lambda subject, field: tell("reading", subject=subject, field=field),
+        on_subtask=lambda path, state, seconds: send(SubtaskUpdate(node=node, subtasks=((path, state, seconds),))),
+        on_publish=lambda name, data: _publish(PartialResult(node=node, name=name, data=data), send),
+        on_reading=on_reading,
         cancelled=cancelled,
-        run=job.run,
+        run=task.run,
     )
 
 
-def _tell_part(part: str, data: dict[str, Any], tell: Tell) -> None:
-    """Pass on a part of a result; one that is too large to be told is only seen once the node has finished."""
-    length = len(json.dumps([part, data], allow_nan=False))
-    if length > PART_CHARACTERS:
-        print(f"Part '{part[:100]}' is too large to be told before the node has finished.", flush=True)
+def _publish(result: PartialResult, send: Send) -> None:
+    """Send a partial result; one that is too large is only seen once the node has finished."""
+    length = len(json.dumps([result.name, result.data], allow_nan=False))
+    if length > PARTIAL_RESULT_CHARACTERS:
+        print(
+            f"Partial result '{result.name[:100]}' is too large to be shown before the node has finished.",
+            flush=True,
+        )
     else:
-        tell("part", part=part, data=data)
+        send(result)
 
 
 class _Throttle:
-    """Passes on at most one word in so many seconds: the first at once, and the last of many once its time has come."""
+    """Call a function at most once in so many seconds.
 
-    def __init__(self, say: Callable[..., None], seconds: float) -> None:
-        self._say, self._seconds = say, seconds
+    The first call of a burst is made at once, the last one when its time has come; those between
+    are dropped.
+    """
+
+    def __init__(self, function: Callable[..., None], seconds: float) -> None:
+        self._function, self._seconds = function, seconds
         self._lock = threading.Lock()
-        self._last = 0.0
+        self._last_call = 0.0
         self._held: tuple[Any, ...] | None = None
 
-    def __call__(self, *words: Any) -> None:
+    def __call__(self, *arguments: Any) -> None:
         with self._lock:
-            wait = self._last + self._seconds - time.monotonic()
+            wait = self._last_call + self._seconds - time.monotonic()
             if wait <= 0:
-                self._pass_on(words)
-            elif self._held is not None:
-                self._held = words
-            else:
-                self._held = words
-                timer = threading.Timer(wait, self._pass_on_held)
+                self._call(arguments)
+                return
+            timer_runs = self._held is not None
+            self._held = arguments
+            if not timer_runs:
+                timer = threading.Timer(wait, self._call_held)
                 timer.daemon = True
                 timer.start()
 
-    def _pass_on_held(self) -> None:
+    def _call_held(self) -> None:
         with self._lock:
             if self._held is not None:
-                self._pass_on(self._held)
+                self._call(self._held)
 
-    def _pass_on(self, words: tuple[Any, ...]) -> None:
-        self._held, self._last = None, time.monotonic()
-        self._say(*words)
+    def _call(self, arguments: tuple[Any, ...]) -> None:
+        self._held, self._last_call = None, time.monotonic()
+        self._function(*arguments)
 
 
-def describe(error: BaseException, job: NodeTask) -> Failure:
-    """An exception in words a user can act on; the traceback goes along, folded."""
-    failure = _explain(error, job)
+def describe(error: BaseException, task: NodeTask) -> Failure:
+    """Return an exception as a failure whose message a user can act on."""
+    failure = _explain(error, task)
     trace = failure.traceback and readable(failure.traceback, TRACEBACK_CHARACTERS)
-    return replace(failure, message=readable(failure.message, MESSAGE_CHARACTERS), traceback=trace)
+    message = readable(failure.message, MESSAGE_CHARACTERS)
+    return replace(failure, message=message, traceback=trace)
 
 
-def _explain(error: BaseException, job: NodeTask) -> Failure:
+def _explain(error: BaseException, task: NodeTask) -> Failure:
+    """Return the kind of a failure and its message, by the class of the exception."""
     trace = "".join(traceback.format_exception(error))[-TRACEBACK_CHARACTERS:]
     match error:
         case BadInput():
@@ -191,27 +217,27 @@ def _explain(error: BaseException, job: NodeTask) -> Failure:
         case SylvaError():
             return Failure("error", str(error))
         case MemoryError():
-            return Failure("memory", out_of_memory(job), traceback=trace)
+            return Failure("memory", out_of_memory(task), traceback=trace)
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
-            return Failure("disk", _disk_full(job), traceback=trace)
+            return Failure("disk", _disk_full(task), traceback=trace)
         case OSError(errno=None) if NUMPY_DISK_FULL.match(str(error)):
-            return Failure("disk", _disk_full(job), traceback=trace)
+            return Failure("disk", _disk_full(task), traceback=trace)
         case _ if "bad allocation" in str(error) or "bad_alloc" in str(error):
-            return Failure("memory", out_of_memory(job), traceback=trace)
+            return Failure("memory", out_of_memory(task), traceback=trace)
     return Failure("error", f"{type(error).__name__}: {error}", traceback=trace)
 
 
-def out_of_memory(job: NodeTask) -> str:
-    """What to say of a node that wanted more than it may have."""
+def out_of_memory(task: NodeTask) -> str:
+    """Return the message for a node that needed more memory than its limit."""
     return (
-        f"ran out of memory, limit {job.memory_limit:,} MB; give it less data, "
+        f"ran out of memory, limit {task.memory_limit:,} MB; give it less data, "
         "or raise its memory_limit setting or --memory-limit"
     )
 
 
-def _disk_full(job: NodeTask) -> str:
-    free = shutil.disk_usage(job.workspace).free / 1e6
+def _disk_full(task: NodeTask) -> str:
+    free = shutil.disk_usage(task.workspace).free / 1e6
     return (
-        f"the disk is full ({free:,.0f} MB free at {job.workspace}); "
+        f"the disk is full ({free:,.0f} MB free at {task.workspace}); "
         "free some space, for example with `sylva gc`, and retry the run"
     )

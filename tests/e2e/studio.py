@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from engine.events import EventLog, LogEntry
+from engine.events import EventLog, RunEvent
 from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_library import Library
 from engine.run_state import RunState, run_state
@@ -63,10 +63,10 @@ class Studio(Tab):
             row = log.last_run_of(self.pipeline)
             return run_state(log, row) if row else None
 
-    def events(self, kind: str) -> list[LogEntry]:
+    def events(self, kind: str) -> list[RunEvent]:
         assert self.run is not None
         with EventLog(self.workspace) as log:
-            return [event for event in log.events(self.run.id) if event.kind == kind]
+            return [entry.event for entry in log.events(self.run.id) if entry.event.kind == kind]
 
     # What a user does
 

@@ -117,7 +117,7 @@ def test_a_failed_node_tells_its_cause_here_and_in_its_run_is_fixed_and_retried_
 
 def fits(studio: Studio, state: str) -> list[Any]:
     """The fits of a forest that the run's log tells to be in a state."""
-    return [event for event in studio.events("jobs") if event.data["jobs"][0][1] == state]
+    return [event for event in studio.events("jobs") if event.subtasks[0][1] == state]
 
 
 def test_a_run_is_found_again_after_a_reload_looked_at_stopped_and_gone_on_with(studio: Studio):
@@ -139,7 +139,7 @@ def test_a_run_is_found_again_after_a_reload_looked_at_stopped_and_gone_on_with(
     assert studio.run is not None and studio.run.state == "cancelled"
     run = studio.run.id
     studio.button("Retry").click()
-    until(lambda: fits(studio, "kept"), what="a fit that was kept")
+    until(lambda: fits(studio, "reused"), what="a fit that was reused")
     assert len(studio.events("run-started")) == 2 and studio.run.id == run
     studio.button("Stop").click()
     studio.expect_states(forest="skipped")
@@ -164,7 +164,7 @@ def test_a_run_outlives_the_studio_and_is_found_when_it_comes_back(tmp_path: Pat
         assert tab.run is not None and tab.run.id == run
         tab.page.close()
     with EventLog(workspace) as log:
-        assert [event.node for event in log.events(run) if event.kind == "started"].count("forest") == 1
+        assert [entry.event.node for entry in log.events(run) if entry.event.kind == "started"].count("forest") == 1
 
 
 def test_the_runs_page_shows_a_run_while_it_works_and_stops_it(studio: Studio):

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from engine.events import EventLog
-from engine.executors import Failure, NodeFailed, NodeFinished, NodeStarted, NodeTask, RunEvent
+from engine.events import EventLog, Failure, NodeFailed, NodeFinished, NodeStarted, RunEvent, RunFinished, RunStarted
+from engine.executors import NodeTask
 from engine.node_types import NodeCatalog
 from engine.pipeline import Edge, Node, NodeSettings, Pipeline
 from engine.plan import Plan, RunOptions, make_plan
@@ -44,52 +44,55 @@ def pipeline(*chains: str, settings: Mapping[str, NodeSettings] | None = None, *
 
 
 class InlineExecutor:
-    """Finishes one job per ``wait``, oldest first, unless a test has it fail."""
+    """Finishes one task per ``wait``, oldest first, unless a test has it fail."""
 
     def __init__(self, store: Store, slots: int = 2) -> None:
         self.store, self.slots = store, slots
-        self.jobs: list[NodeTask] = []
+        self.tasks: list[NodeTask] = []
         self.executed: list[str] = []
         self.most_at_once = 0
         self.failures: dict[str, list[Failure]] = {}
-        self.before: Callable[[NodeTask], None] = lambda job: None
+        self.before: Callable[[NodeTask], None] = lambda task: None
 
     @property
     def free(self) -> int:
-        return self.slots - len(self.jobs)
+        return self.slots - len(self.tasks)
 
-    def submit(self, job: NodeTask, upcoming: Mapping[str, None]) -> None:
-        self.jobs.append(job)
-        self.most_at_once = max(self.most_at_once, len(self.jobs))
+    def submit(self, task: NodeTask, upcoming: Mapping[str, None]) -> None:
+        self.tasks.append(task)
+        self.most_at_once = max(self.most_at_once, len(self.tasks))
 
     def wait(self, timeout: float | None) -> list[RunEvent]:
-        if not self.jobs:
+        if not self.tasks:
             return []
-        job = self.jobs.pop(0)
-        self.before(job)
-        self.executed.append(job.node)
-        started = NodeStarted(job.node, identify())
-        if self.failures.get(job.node):
-            return [started, NodeFailed(job.node, self.failures[job.node].pop(0))]
-        for outputs in job.inputs.values():
+        task = self.tasks.pop(0)
+        self.before(task)
+        self.executed.append(task.node)
+        started = NodeStarted(node=task.node, attempt=task.attempt, key=task.key, process=identify())
+        if self.failures.get(task.node):
+            return [started, NodeFailed(node=task.node, error=self.failures[task.node].pop(0))]
+        for outputs in task.inputs.values():
             for output in outputs:
                 if not self.store.is_whole(output):
-                    return [started, NodeFailed(job.node, Failure("corrupt", "damaged", digest=output.digest))]
-        self.store.record(self._result(job))
-        return [started, NodeFinished(job.node)]
+                    return [
+                        started,
+                        NodeFailed(node=task.node, error=Failure("corrupt", "damaged", digest=output.digest)),
+                    ]
+        self.store.record(self._result(task))
+        return [started, NodeFinished(node=task.node)]
 
-    def _result(self, job: NodeTask) -> CacheEntry:
-        read = [self.store.open(output) for output in job.inputs.get("reports", [])]
-        value = job.params["value"] + sum(report.headline["value"] for report in read)
+    def _result(self, task: NodeTask) -> CacheEntry:
+        read = [self.store.open(output) for output in task.inputs.get("reports", [])]
+        value = task.params["value"] + sum(report.headline["value"] for report in read)
         output = self.store.put("report", ReportValue("probe", "Probe", {"value": value}))
-        return CacheEntry(job.key, job.run, job.node, 0.0, 0.0, {"report": output})
+        return CacheEntry(task.key, task.run, task.node, 0.0, 0.0, {"report": output})
 
     def wake(self) -> None:
         pass
 
     def stop(self) -> list[str]:
-        stopped = [job.node for job in self.jobs]
-        self.jobs.clear()
+        stopped = [task.node for task in self.tasks]
+        self.tasks.clear()
         return stopped
 
     def close(self) -> None:
@@ -114,13 +117,13 @@ class Lab:
         request = request or RunOptions()
         run = self.log.create_run(document.name, "", request.to_dict())
         plan = make_plan(document, CATALOGUE_WITH_EFFECTS, request)
-        self.log.append(run, "run-started", supervisor=identify().to_dict(), todo=list(plan.steps))
+        self.log.append(run, RunStarted(supervisor=identify(), todo=tuple(plan.steps)))
         return Scheduler(plan, request, run, self.store, self.log, self.executor, outputs or {})
 
     def run(self, document: Pipeline, request: RunOptions | None = None) -> RunState:
         scheduler = self.scheduler(document, request)
         self.executor.executed.clear()
-        self.log.append(scheduler.run_id, "run-finished", state=scheduler.run())
+        self.log.append(scheduler.run_id, RunFinished(state=scheduler.run()))
         return run_state(self.log, self.log.run(scheduler.run_id))
 
     def value(self, state: RunState, node: str) -> float:

@@ -32,7 +32,11 @@ from tests.expect import refused
 from tests.faults.lab import Answer, Lab, diamond, duration_of, pipeline, tame, wait_until
 
 SAMPLE = Path(__file__).parents[2] / "sample_pipelines" / "first_pipeline.json"
-JOB = NodeTask("/ws", "run", "node", 1, "probe", {}, "key", {}, {}, None, {}, False, False, 8, None, 10**9, None, ())
+TASK = NodeTask(
+    workspace="/ws", run="run", node="node", attempt=1, type="probe", params={}, key="key", inputs={}, sources={},
+    branch=None, branches={}, force=False, allow_absolute=False, threads=8, timeout=None, memory_limit=10**9,
+    bytes_left=None, imports=(),
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -173,12 +177,12 @@ def test_what_is_no_address_is_refused_before_anything_is_noted_down(address: st
 @pytest.mark.parametrize(("said", "threads"), [("", 1), ("4", 4), ("2,1", 2), ("many", 1), ("0", 1)])
 def test_a_worker_says_how_many_threads_a_node_has(said: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", said)
-    assert fit_to_this_machine(JOB).threads == threads
+    assert fit_to_this_machine(TASK).threads == threads
 
 
 def test_no_node_may_have_more_memory_than_its_machine() -> None:
-    assert fit_to_this_machine(JOB).memory_limit == usable_memory()
-    assert fit_to_this_machine(replace(JOB, memory_limit=10)).memory_limit == 10
+    assert fit_to_this_machine(TASK).memory_limit == usable_memory()
+    assert fit_to_this_machine(replace(TASK, memory_limit=10)).memory_limit == 10
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

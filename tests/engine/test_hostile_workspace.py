@@ -14,6 +14,7 @@ from engine.run_state import run_state
 from engine.store import Store
 from engine.workspace import Workspace
 from tests.expect import refused
+from tests.run_events import append_stored
 from ui.cli import ReadableStream
 
 
@@ -69,7 +70,7 @@ def test_a_file_that_is_no_log_is_said_plainly(workspace: Workspace) -> None:
 def test_events_nobody_knows_change_nothing(workspace: Workspace) -> None:
     with EventLog(workspace) as log:
         run = log.create_run("test", "{}", {})
-        log.append(run, "paused", "a", why="of a newer version")
+        append_stored(log, run, "paused", "a", why="of a newer version")
         assert run_state(log, log.run(run)).nodes["a"].state == "queued"
 
 

@@ -14,23 +14,31 @@ from typing import Any
 import pytest
 
 from engine.errors import SylvaError
-from engine.events import EventLog
-from engine.executors import (
+from engine.events import (
+    EventLog,
     Failure,
+    NodeCached,
     NodeFailed,
     NodeFinished,
     NodeProgress,
+    NodeReopened,
+    NodeRetrying,
+    NodeSkipped,
     NodeStarted,
-    NodeTask,
+    NodeStopped,
     PartialResult,
     RunEvent,
+    RunFinished,
+    RunStarted,
     SubtaskUpdate,
+    event_from_dict,
 )
+from engine.executors import NodeTask
 from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
 from engine.plan import RunOptions
-from engine.processes import identify
-from engine.run_state import RunState, Subtask, apply_events, left_in_passing, mark_interrupted_if_dead, run_state
+from engine.processes import ProcessId, identify
+from engine.run_state import RunState, Subtask, apply_events, mark_interrupted_if_dead, run_state, updates_left_behind
 from engine.run_summaries import RunSummary
 from engine.runs import Runs
 from engine.scheduler import Scheduler
@@ -41,9 +49,9 @@ from engine.workspace import Workspace
 from tests.engine.lab import Lab
 from tests.faults.lab import pipeline
 
-GONE = {"pid": 1, "began": 1, "boot": "another"}
+GONE = ProcessId(1, 1, "another")
 OLD_LOG = Path(__file__).with_name("old_log.sql")
-PLACES = [["layer 1", "rf", "fold 1"], ["layer 1", "rf", "fold 2"]]
+PATHS = [("layer 1", "rf", "fold 1"), ("layer 1", "rf", "fold 2")]
 
 
 @pytest.fixture
@@ -58,7 +66,7 @@ def folded(log: EventLog, run: str) -> RunState:
 
 
 def kinds(log: EventLog, run: str) -> list[str]:
-    return [event.kind for event in log.events(run)]
+    return [entry.event.kind for entry in log.events(run)]
 
 
 # What a node reports on the way
@@ -67,12 +75,12 @@ def kinds(log: EventLog, run: str) -> list[str]:
 def talk(node: str, executions: int = 1) -> list[RunEvent]:
     """All that a node reports on the way, one after the other."""
     states = [("waiting", None), ("running", None), ("done", 0.5 * executions)]
-    said: list[RunEvent] = [NodeStarted(node, identify())]
-    for number, place in enumerate(PLACES):
-        said += [SubtaskUpdate(node, [[place, state, seconds]]) for state, seconds in states]
+    said: list[RunEvent] = [NodeStarted(node=node, process=identify())]
+    for number, place in enumerate(PATHS):
+        said += [SubtaskUpdate(node=node, subtasks=((place, state, seconds),)) for state, seconds in states]
         said += [
-            NodeProgress(node, number / 2, f"fold {number}"),
-            PartialResult(node, f"part {number}", {"score": number}),
+            NodeProgress(node=node, fraction=number / 2, text=f"fold {number}"),
+            PartialResult(node=node, name=f"part {number}", data={"score": number}),
         ]
     return said
 
@@ -88,10 +96,10 @@ class Talking:
 
     def submit(self, job: NodeTask, upcoming: object) -> None:
         ending = self.endings.pop(0)
-        end: RunEvent = NodeFailed(job.node, Failure("error", "the test said so"))
+        end: RunEvent = NodeFailed(node=job.node, error=Failure("error", "the test said so"))
         if ending == "finished":
             self.lab.store.record(self.lab.executor._result(job))
-            end = NodeFinished(job.node)
+            end = NodeFinished(node=job.node)
         self.reports = [*talk(job.node), end]
 
     def wait(self, timeout: float | None) -> list[RunEvent]:
@@ -133,7 +141,7 @@ def test_what_was_said_on_the_way_does_not_stay(
     executor = Talking(lab, list(endings), at_once, look)
     made = lab.scheduler(one_node(), RunOptions(retries=len(endings) - 1))
     scheduler = Scheduler(made.plan, made.request, made.run_id, lab.store, lab.log, executor, {})
-    lab.log.append(scheduler.run_id, "run-finished", state=scheduler.run())
+    lab.log.append(scheduler.run_id, RunFinished(state=scheduler.run()))
     look()
     assert len(readers) >= 2
     assert all(state == readers[-1] for state in readers)
@@ -142,18 +150,18 @@ def test_what_was_said_on_the_way_does_not_stay(
     assert told.count("jobs") == len(endings)
     assert told.count("part") == 2 * len(endings)
     node = readers[-1].nodes["a"]
-    assert node.subtasks == {tuple(place): Subtask("done", 0.5, len(endings)) for place in PLACES}
+    assert node.subtasks == {place: Subtask("done", 0.5, len(endings)) for place in PATHS}
     assert node.executions == len(endings)
 
 
 def test_a_node_at_work_has_one_progress_in_the_log(log: EventLog) -> None:
     run = log.create_run("test", "{}", {})
-    log.append(run, "started", "a", attempt=1, key="k", process=GONE)
+    log.append(run, NodeStarted(node="a", attempt=1, key="k", process=GONE))
     entry, seen = None, 0
     for step in range(5):
-        entry = log.append(run, "progress", "a", replaces=[entry] if entry else [], fraction=step / 5, text="")
+        entry = log.append(run, NodeProgress(node="a", fraction=step / 5), replaces=[entry] if entry else [])
         (newest,) = log.events(run, max(seen, 1))
-        assert newest.data["fraction"] == step / 5
+        assert newest.event == NodeProgress(node="a", fraction=step / 5)
         assert newest.seq > seen
         seen = newest.seq
     assert kinds(log, run) == ["started", "progress"]
@@ -162,24 +170,24 @@ def test_a_node_at_work_has_one_progress_in_the_log(log: EventLog) -> None:
 def test_what_replaces_an_event_is_there_or_the_event_is(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A write that fails half-way leaves the log as it was."""
     run = log.create_run("test", "{}", {})
-    first = log.append(run, "progress", "a", fraction=0.1, text="")
+    first = log.append(run, NodeProgress(node="a", fraction=0.1))
     monkeypatch.setattr("engine.events._row", lambda entry: (entry.run, None, None, None, None))
     with pytest.raises(sqlite3.IntegrityError):
-        log.append(run, "progress", "a", replaces=[first], fraction=0.2, text="")
-    assert [event.data["fraction"] for event in log.events(run)] == [0.1]
+        log.append(run, NodeProgress(node="a", fraction=0.2), replaces=[first])
+    assert [entry.event for entry in log.events(run)] == [NodeProgress(node="a", fraction=0.1)]
 
 
 def interrupted(log: EventLog) -> str:
     """A run whose supervisor was killed while a node was at work."""
     run = log.create_run("test", "{}", {})
-    log.append(run, "run-started", supervisor=GONE, todo=["a", "b"])
+    log.append(run, RunStarted(supervisor=GONE, todo=("a", "b")))
     for node in ("a", "b"):
-        log.append(run, "started", node, attempt=1, key="k", process=GONE)
-    for place in PLACES:
+        log.append(run, NodeStarted(node=node, attempt=1, key="k", process=GONE))
+    for place in PATHS:
         for state, seconds in (("waiting", None), ("running", None), ("done", 1.0)):
-            log.append(run, "jobs", "a", moment=100.0, jobs=[[place, state, seconds]])
-    log.append(run, "progress", "a", moment=101.0, fraction=0.5, text="half")
-    log.append(run, "progress", "b", moment=102.0, fraction=0.5, text="half")
+            log.append(run, SubtaskUpdate(node="a", subtasks=((place, state, seconds),)), moment=100.0)
+    log.append(run, NodeProgress(node="a", fraction=0.5, text="half"), moment=101.0)
+    log.append(run, NodeProgress(node="b", fraction=0.5, text="half"), moment=102.0)
     return run
 
 
@@ -188,25 +196,25 @@ def test_what_a_killed_supervisor_left_is_put_together_when_the_run_goes_on(log:
     before = folded(log, run)
     _condense(log, run, log.events(run))
     assert kinds(log, run).count("jobs") == 1
-    assert [event.time for event in log.events(run) if event.kind == "jobs"] == [101.0]
+    assert [entry.time for entry in log.events(run) if entry.event.kind == "jobs"] == [101.0]
     after = folded(log, run)
     assert after.nodes["a"].subtasks == before.nodes["a"].subtasks
     assert apply_events(before, log.events(run, before.last_event)).nodes == before.nodes
     events = log.events(run)
     _condense(log, run, events)  # killed again before it began: nothing is left to be done
     assert log.events(run) == events
-    log.append(run, "run-started", supervisor=GONE, todo=["a", "b"])
+    log.append(run, RunStarted(supervisor=GONE, todo=("a", "b")))
     carried = apply_events(before, log.events(run, before.last_event))
     assert replace(carried, last_event=0) == replace(folded(log, run), last_event=0)
 
 
 def test_a_node_that_ended_left_nothing_in_passing(log: EventLog) -> None:
     run = interrupted(log)
-    log.append(run, "stopped", "a")
-    assert list(left_in_passing(log.events(run))) == ["b"]
+    log.append(run, NodeStopped(node="a"))
+    assert list(updates_left_behind(log.events(run))) == ["b"]
 
 
-# Logs of before
+# Old logs
 
 
 @pytest.fixture
@@ -234,11 +242,50 @@ def test_an_old_log_opens_and_reads(old_log: EventLog) -> None:
 def test_an_old_run_goes_on_with_its_jobs(old_log: EventLog) -> None:
     row = old_log.run("last")
     before = folded(old_log, row.id).nodes["forest"]
-    assert {job.state for job in before.subtasks.values()} == {"kept", "done"}
+    assert {job.state for job in before.subtasks.values()} == {"reused", "done"}
     _condense(old_log, row.id, old_log.events(row.id))
     after = folded(old_log, row.id).nodes["forest"]
     assert after.subtasks == before.subtasks
     assert after.partial_results == before.partial_results == {"layer 1": {"score": 0.6}, "layer 2": {"score": 0.7}}
+
+
+def test_every_event_of_an_old_log_is_known_and_written_in_the_same_words(old_log: EventLog) -> None:
+    rows = old_log._db.execute("SELECT seq, kind, node, data FROM events").fetchall()
+    entries = {entry.seq: entry for row in old_log.runs() for entry in old_log.events(row.id)}
+    assert len(rows) == len(entries) > 20
+    for seq, kind, node, data in rows:
+        written = json.loads(json.dumps(entries[seq].event.to_dict()))
+        stored = json.loads(data)
+        if "error" in stored:
+            stored["error"] = Failure(**stored["error"]).to_dict()  # written with all its fields
+        assert (written.pop("kind"), written.pop("node", None), written) == (kind, node, stored)
+
+
+PROCESS = identify()
+OUTPUTS = {"report": {"type": "report", "digest": "d", "files": {"report.json": {"size": 1}}}}
+EVENTS: list[RunEvent] = [
+    RunStarted(supervisor=PROCESS, todo=("a", "b")),
+    RunFinished(state="done"),
+    NodeStarted(node="a", attempt=2, key="k", process=PROCESS),
+    NodeProgress(node="a", fraction=0.5, text="half"),
+    SubtaskUpdate(node="a", subtasks=((PATHS[0], "done", 0.5), (PATHS[1], "waiting", None))),
+    PartialResult(node="a", name="layer-1", data={"score": 0.5, "learners": [{"name": "MART 1"}]}),
+    NodeFinished(node="a", key="k", seconds=1.5, outputs=OUTPUTS),
+    NodeCached(node="a", key="k", seconds=1.5, outputs=OUTPUTS, why="unchanged"),
+    NodeFailed(node="a", error=Failure("corrupt", "damaged", None, "trace", "digest")),
+    NodeRetrying(node="a", why="again", error=Failure("crashed", "crashed")),
+    NodeSkipped(node="a", why="needs b"),
+    NodeStopped(node="a"),
+    NodeReopened(node="a", why="damaged"),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.kind)
+def test_an_event_survives_the_way_between_processes_and_into_the_log(log: EventLog, event: RunEvent) -> None:
+    assert event_from_dict(json.loads(json.dumps(event.to_dict()))) == event
+    run = log.create_run("test", "{}", {})
+    log.append(run, event)
+    assert [entry.event for entry in log.events(run)] == [event]
 
 
 # Summaries
@@ -250,10 +297,10 @@ def summaries(log: EventLog) -> list[RunSummary]:
 
 def ended(log: EventLog, state: str = "done", report: dict[str, Any] | None = None) -> str:
     run = log.create_run("test", json.dumps(pipeline(a={})), {"settings": ["a.value=3"]})
-    log.append(run, "run-started", supervisor=GONE, todo=["a"])
+    log.append(run, RunStarted(supervisor=GONE, todo=("a",)))
     if report:
-        log.append(run, "finished", "a", key="k", seconds=1.0, outputs={"report": report})
-    log.append(run, "run-finished", state=state)
+        log.append(run, NodeFinished(node="a", key="k", seconds=1.0, outputs={"report": report}))
+    log.append(run, RunFinished(state=state))
     return run
 
 
@@ -268,17 +315,17 @@ def test_a_saved_summary_is_used_until_the_run_goes_on(log: EventLog, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(EventLog, "events", lambda *_, **__: pytest.fail("read again"))
         assert list(summaries(log)) == [first]
-    log.append(run, "run-started", supervisor=identify().to_dict(), todo=["a"])
+    log.append(run, RunStarted(supervisor=identify(), todo=("a",)))
     (now,) = summaries(log)
     assert (now.state, now.live, now.finished) == ("running", True, None)
-    log.append(run, "run-finished", state="done")
+    log.append(run, RunFinished(state="done"))
     assert [each.state for each in summaries(log)] == ["done"]
 
 
 def test_a_summary_does_not_hide_that_a_supervisor_died(log: EventLog) -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     run = log.create_run("test", "{}", {})
-    log.append(run, "run-started", supervisor=identify(process.pid).to_dict(), todo=["a"])
+    log.append(run, RunStarted(supervisor=identify(process.pid), todo=("a",)))
     assert [each.state for each in summaries(log)] == ["running"]
     process.communicate(b"\n")
     for _ in range(2):  # the second time it was saved
@@ -335,8 +382,8 @@ def filled(log: EventLog, runs: int = 30) -> list[str]:
     made = []
     for _ in range(runs):
         run = log.create_run("test", "{}", {})
-        log.append(run, "part", "a", part="p", data={"text": "x" * 30_000})
-        log.append(run, "run-finished", state="done")
+        log.append(run, PartialResult(node="a", name="p", data={"text": "x" * 30_000}))
+        log.append(run, RunFinished(state="done"))
         made.append(run)
     return made
 
@@ -365,7 +412,7 @@ def test_a_log_is_shrunk_beside_a_reader_and_written_on(log: EventLog) -> None:
         log.shrink()
         assert len(reader.runs()) == 1
         reader._db.execute("COMMIT")
-        writer.append(runs[0], "run-started", supervisor=GONE, todo=[])
+        writer.append(runs[0], RunStarted(supervisor=GONE))
         assert kinds(reader, runs[0]) == ["part", "run-finished", "run-started"]
 
 

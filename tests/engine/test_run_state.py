@@ -11,12 +11,13 @@ from uuid import UUID
 import pytest
 
 from engine.errors import SylvaError
-from engine.events import EventLog, UnknownRun
+from engine.events import EventLog, NodeStarted, RunFinished, RunStarted, UnknownRun
 from engine.processes import ProcessId, identify
 from engine.run_state import RunState, Subtask, run_state
 from engine.runs import Runs
 from engine.workspace import Workspace
 from tests.expect import refused
+from tests.run_events import append_stored
 
 GONE = {"pid": 1, "began": 1, "boot": "another"}
 DONE = {"key": "k", "seconds": 1.5, "outputs": {}}
@@ -30,9 +31,9 @@ def log(tmp_path: Path) -> EventLog:
 
 def state_after(log: EventLog, *events: tuple, supervisor: dict | None = None, todo: str = "ab") -> RunState:
     run = log.create_run("test", "{}", {})
-    log.append(run, "run-started", supervisor=supervisor or identify().to_dict(), todo=list(todo))
+    append_stored(log, run, "run-started", supervisor=supervisor or identify().to_dict(), todo=list(todo))
     for kind, node, facts in events:
-        log.append(run, kind, node, **facts)
+        append_stored(log, run, kind, node, **facts)
     return run_state(log, log.run(run))
 
 
@@ -68,19 +69,19 @@ def test_a_run_without_a_living_supervisor_was_interrupted(log: EventLog) -> Non
 
 def test_nodes_a_cancelled_run_never_came_to_are_cancelled(log: EventLog) -> None:
     run = state_after(log, ("started", "a", STARTED), ("stopped", "a", {})).id
-    log.append(run, "run-finished", state="cancelled")
+    log.append(run, RunFinished(state="cancelled"))
     assert {node.state for node in run_state(log, log.run(run)).nodes.values()} == {"cancelled"}
 
 
 def test_a_finished_run_stays_finished_whoever_is_alive(log: EventLog) -> None:
     run = state_after(log, ("started", "a", STARTED), ("finished", "a", DONE), supervisor=GONE, todo="a").id
-    log.append(run, "run-finished", state="done")
+    log.append(run, RunFinished(state="done"))
     assert run_state(log, log.run(run)).state == "done"
 
 
 def test_a_second_attempt_queues_only_what_is_left(log: EventLog) -> None:
     run = state_after(log, ("started", "a", STARTED), ("finished", "a", DONE), supervisor=GONE).id
-    log.append(run, "run-started", supervisor=identify().to_dict(), todo=["b"])
+    log.append(run, RunStarted(supervisor=identify(), todo=("b",)))
     state = run_state(log, log.run(run))
     assert (state.nodes["a"].state, state.nodes["b"].state, state.attempt) == ("done", "queued", 2)
 
@@ -101,7 +102,7 @@ def test_events_written_together_appear_at_once(log: EventLog, tmp_path: Path) -
     run = log.create_run("test", "{}", {})
     reader = EventLog(Workspace(tmp_path))
     with log.together():
-        log.append(run, "started", "a", **STARTED)
+        log.append(run, NodeStarted(node="a"))
         assert reader.events(run) == []
     assert len(reader.events(run)) == 1
 
@@ -142,7 +143,7 @@ def test_the_jobs_inside_a_node_are_known_and_an_attempt_that_was_cut_off_leaves
     running = state_after(log, *heard).nodes["a"].subtasks
     assert running == {tuple(first): Subtask("done", 0.5, 1), tuple(second): Subtask("running", None, 1)}
     again = state_after(log, *heard, ("started", "a", STARTED), ("jobs", "a", {"jobs": [[first, "kept", 0.5]]}))
-    assert again.nodes["a"].subtasks == {tuple(first): Subtask("kept", 0.5, 2)}
+    assert again.nodes["a"].subtasks == {tuple(first): Subtask("reused", 0.5, 2)}
 
 
 def test_parts_of_a_result_are_known_before_the_node_has_finished_and_outlive_an_attempt_that_was_cut_off(
@@ -184,9 +185,9 @@ def test_one_damaged_row_costs_no_other(log: EventLog, text: str) -> None:
     assert last is not None and last.id == good
     assert log.pipelines() == {"p"}
     assert {row.id: row.request for row in log.runs()} == {good: {"pipeline": "p"}, bad: {}}
-    log.append(good, "run-started", supervisor=identify().to_dict(), todo=["a"])
-    log.append(good, "started", "a", **STARTED)
-    log.append(good, "finished", "a", **DONE)
+    log.append(good, RunStarted(supervisor=identify(), todo=("a",)))
+    append_stored(log, good, "started", "a", **STARTED)
+    append_stored(log, good, "finished", "a", **DONE)
     damage(log, f"UPDATE events SET data = {text} WHERE kind = 'started'")
     state = run_state(log, log.run(good))
     assert (state.state, state.nodes["a"].state) == ("running", "done")
@@ -213,9 +214,9 @@ def test_one_damaged_row_costs_no_other(log: EventLog, text: str) -> None:
 )
 def test_facts_that_are_missing_are_unknown(log: EventLog, kind: str, data: dict) -> None:
     run = log.create_run("test", "{}", {})
-    log.append(run, "run-started", **data)
-    log.append(run, kind, "a", **data)
-    log.append(run, "run-finished", **data)
+    append_stored(log, run, "run-started", **data)
+    append_stored(log, run, kind, "a", **data)
+    append_stored(log, run, "run-finished", **data)
     state = run_state(log, log.run(run))
     assert state.state == "interrupted"
     assert set(state.nodes) == {"a"}
@@ -229,7 +230,7 @@ def test_a_node_whose_result_the_log_has_lost_does_not_count_as_done(log: EventL
 def test_a_log_that_is_damaged_while_it_is_open_is_said_plainly(log: EventLog) -> None:
     run = log.create_run("test", "{}", {})
     damage(log, "DROP TABLE events")
-    for use in (lambda: log.events(run), lambda: log.append(run, "jobs"), lambda: log.remove_runs([run])):
+    for use in (lambda: log.events(run), lambda: log.append(run, RunFinished()), lambda: log.remove_runs([run])):
         with refused(SylvaError, naming=[log.workspace.database, "no such table: events"]):
             use()
     damage(log, "DROP TABLE runs")

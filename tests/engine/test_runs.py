@@ -22,6 +22,7 @@ from engine.runs import NotResumable, Runs
 from engine.values import Report
 from engine.workspace import Workspace
 from tests.expect import refused
+from tests.run_events import append_stored
 
 GONE = {"pid": 1, "began": 1, "boot": "another"}
 STARTED = {"attempt": 1, "key": "k", "process": GONE}
@@ -47,9 +48,9 @@ def written(runs: Runs, pipeline: Pipeline, events: list[Event], supervisor: dic
     """Write the log of a run by hand; return its id."""
     run_id = runs.create(pipeline, RunOptions())
     with runs.log() as log:
-        log.append(run_id, "run-started", supervisor=supervisor, todo=list(pipeline.nodes))
+        append_stored(log, run_id, "run-started", supervisor=supervisor, todo=list(pipeline.nodes))
         for kind, node, facts in events:
-            log.append(run_id, kind, node, **facts)
+            append_stored(log, run_id, kind, node, **facts)
     return run_id
 
 
@@ -151,9 +152,9 @@ def test_a_finished_run_that_is_resumed_is_noticed(runs: Runs) -> None:
     run_id = ended_as(runs, "failed")
     assert runs.list()[0].state == "failed"
     with runs.log() as log:
-        log.append(run_id, "run-started", supervisor=GONE, todo=["a"])
+        append_stored(log, run_id, "run-started", supervisor=GONE, todo=["a"])
         assert runs.list()[0].state == "interrupted"
-        log.append(run_id, "run-finished", state="done")
+        append_stored(log, run_id, "run-finished", state="done")
         assert runs.list()[0].state == "done"
 
 
@@ -261,9 +262,9 @@ def test_refreshing_after_each_event_gives_the_same_as_refreshing_once(runs: Run
     often, once = runs.watch(run_id), runs.watch(run_id)
     with runs.log() as log:
         for kind, node, facts in steps:
-            log.append(run_id, kind, node, **facts)
+            append_stored(log, run_id, kind, node, **facts)
             state = often.refresh()
-            assert [event.kind for event in often.new_events][-1] == kind
+            assert [entry.event.kind for entry in often.new_events][-1] == kind
         assert state == once.refresh() == run_state(log, log.run(run_id))
     assert often.spans == once.spans
     assert state.nodes["b"].subtasks["Layer 1", "Forest", "Fold 1"].state == "done"
@@ -281,15 +282,15 @@ def test_the_last_events_of_a_supervisor_that_has_just_ended_are_not_missed(
     def read_before_the_end(log: EventLog, *args: Any, **options: Any) -> Any:
         events = read(log, *args, **options)
         if process.poll() is None:  # between this look and the next, the supervisor finishes the run
-            log.append(run_id, "finished", "a", **DONE)
-            log.append(run_id, "run-finished", state="done")
+            append_stored(log, run_id, "finished", "a", **DONE)
+            append_stored(log, run_id, "run-finished", state="done")
             process.communicate(b"\n")
         return events
 
     monkeypatch.setattr(EventLog, "events", read_before_the_end)
     state = watcher.refresh()
     assert (state.state, state.nodes["a"].state) == ("done", "done")
-    assert [event.kind for event in watcher.new_events] == ["finished", "run-finished"]
+    assert [entry.event.kind for entry in watcher.new_events] == ["finished", "run-finished"]
 
 
 def test_a_run_can_be_watched_from_its_creation(runs: Runs) -> None:
@@ -297,5 +298,5 @@ def test_a_run_can_be_watched_from_its_creation(runs: Runs) -> None:
     watcher = runs.watch(run_id[:-1])
     assert (watcher.row.id, watcher.refresh().state) == (run_id, "starting")
     with runs.log() as log:
-        log.append(run_id, "run-started", **(AGAIN | {"supervisor": identify().to_dict()}))
+        append_stored(log, run_id, "run-started", **(AGAIN | {"supervisor": identify().to_dict()}))
     assert watcher.refresh().nodes == {"a": NodeState()}

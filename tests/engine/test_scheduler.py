@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine import scheduler as scheduling
-from engine.executors import Failure, PartialResult
+from engine.events import Failure, PartialResult
 from engine.pipeline import NodeSettings
 from engine.plan import RunOptions
 from tests.engine.lab import Lab, pipeline
@@ -40,7 +40,7 @@ def test_a_node_does_not_wait_for_unrelated_nodes(lab: Lab) -> None:
     wait = lab.executor.wait
 
     def slow_last(timeout):
-        lab.executor.jobs.sort(key=lambda job: job.node == "slow")
+        lab.executor.tasks.sort(key=lambda job: job.node == "slow")
         return wait(timeout)
 
     lab.executor.wait = slow_last
@@ -186,7 +186,7 @@ def test_what_a_node_tells_of_its_result_is_noted_down(lab: Lab) -> None:
 
     def telling(timeout):
         started, *others = wait(timeout)
-        return [started, PartialResult(started.node, "layer-1", {"score": 0.5}), *others]
+        return [started, PartialResult(node=started.node, name="layer-1", data={"score": 0.5}), *others]
 
     lab.executor.wait = telling
     state = lab.run(pipeline("a"))

@@ -50,9 +50,9 @@ def test_after_a_kill_no_finished_fit_is_repeated_and_the_model_is_the_same(lab:
     resumed = lab.resume()
     assert resumed.code == 0
     shown = lab.sylva("show", "last", "forest", "--json").json
-    assert [job["state"] for job in shown["jobs"]].count("kept") == finished
+    assert [job["state"] for job in shown["jobs"]].count("reused") == finished
     assert {job["place"][0] for job in shown["jobs"]} >= {"Layer 1", "Layer 2"}
-    assert {job["state"] for job in shown["jobs"]} == {"kept", "done"}
+    assert {job["state"] for job in shown["jobs"]} == {"reused", "done"}
     log = "\n".join(shown["log"])
-    assert sum(map(int, re.findall(r"(\d+) of \d+ fits kept from before", log))) == finished
+    assert sum(map(int, re.findall(r"(\d+) of \d+ fits reused", log))) == finished
     assert resumed.outputs == Lab(tmp_path / "undisturbed").run(forest()).outputs

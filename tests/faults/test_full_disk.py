@@ -16,6 +16,7 @@ from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.workspace import Workspace
 from tests.faults.lab import Lab, Outputs, Pipeline, diamond, pipeline, wait_until
+from tests.run_events import append_stored
 
 Undisturbed = Callable[[Pipeline], Outputs]
 
@@ -157,7 +158,7 @@ def test_a_disk_too_full_to_shrink_the_run_log_is_said_and_costs_nothing(disk: P
     with EventLog(Workspace(disk).create()) as log:
         runs = [log.create_run("test", "{}", {}) for _ in range(40)]
         for run in runs:
-            log.append(run, "part", "a", part="p", data={"text": "x" * 40_000})
+            append_stored(log, run, "part", "a", part="p", data={"text": "x" * 40_000})
         log.remove_runs(runs[20:])
         fill(disk)
         with pytest.raises(SylvaError, match=r"could not be made smaller .*free some space"):

@@ -72,7 +72,7 @@ def test_a_training_that_goes_on_tells_the_layers_from_before_too(rows: Table, t
     jobs: list[str] = []
     ctx = make_context(tmp_path, on_publish=after.hear, on_subtask=lambda place, state, seconds: jobs.append(state))
     kept = grow(ctx, rows, tmp_path / "whole")
-    assert jobs.count("kept") >= 4  # one layer of two learners by two folds
+    assert jobs.count("reused") >= 4  # one layer of two learners by two folds
     assert [without_times(record) for record in after.values()] == kept
     assert without_times(after["layer-1"]) == without_times(before["layer-1"])
 

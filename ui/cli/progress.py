@@ -9,7 +9,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from engine.errors import SylvaError
-from engine.events import LogEntry
+from engine.events import (
+    LogEntry,
+    NodeCached,
+    NodeFailed,
+    NodeFinished,
+    NodeProgress,
+    NodeReopened,
+    NodeRetrying,
+    NodeSkipped,
+    NodeStarted,
+    PartialResult,
+    RunEvent,
+    SubtaskUpdate,
+)
 from engine.run_state import NodeState, RunState
 from engine.runs import Runs
 from engine.supervisor_starter import SupervisorProcess
@@ -95,37 +108,35 @@ class Lines:
 
     def update(self, state: RunState, events: Sequence[LogEntry]) -> None:
         """Print what is new."""
-        for event in events:
-            if event.node and event.kind not in ("jobs", "part") and (event.kind != "progress" or self._due(event)):
-                print(self._line(event), file=sys.stderr, flush=True)
+        for entry in events:
+            event = entry.event
+            if event.node is None or isinstance(event, SubtaskUpdate | PartialResult):
+                continue
+            if not isinstance(event, NodeProgress) or self._due(event.node, entry.time):
+                when = time.strftime("%H:%M:%S", time.localtime(entry.time))
+                print(f"{when} {event.node}: {_words(event)}", file=sys.stderr, flush=True)
 
-    def _due(self, event: LogEntry) -> bool:
-        last = self.spoke.setdefault(str(event.node), event.time)
-        if event.time - last < SPEAK_SECONDS:
+    def _due(self, node: str, moment: float) -> bool:
+        if moment - self.spoke.setdefault(node, moment) < SPEAK_SECONDS:
             return False
-        self.spoke[str(event.node)] = event.time
+        self.spoke[node] = moment
         return True
 
-    def _line(self, event: LogEntry) -> str:
-        when = time.strftime("%H:%M:%S", time.localtime(event.time))
-        return f"{when} {event.node}: {_words(event)}"
 
-
-def _words(event: LogEntry) -> str:
-    data = event.data
-    match event.kind:
-        case "started":
-            return "started" if data["attempt"] == 1 else f"started, attempt {data['attempt']}"
-        case "progress":
-            return f"{data['fraction']:.0%} {data['text']}"
-        case "finished":
-            return f"done in {duration(data['seconds'])}"
-        case "cached":
-            return f"cached, {data['why']}"
-        case "failed":
-            return f"failed: {data['error']['message']}"
-        case "skipped" | "retrying" | "reopened":
-            return f"{event.kind}: {data['why']}"
+def _words(event: RunEvent) -> str:
+    match event:
+        case NodeStarted():
+            return "started" if event.attempt == 1 else f"started, attempt {event.attempt}"
+        case NodeProgress():
+            return f"{event.fraction:.0%} {event.text}"
+        case NodeFinished():
+            return f"done in {duration(event.seconds)}"
+        case NodeCached():
+            return f"cached, {event.why}"
+        case NodeFailed():
+            return f"failed: {event.error.message}"
+        case NodeSkipped() | NodeRetrying() | NodeReopened():
+            return f"{event.kind}: {event.why}"
     return event.kind
 
 

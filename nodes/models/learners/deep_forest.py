@@ -109,7 +109,7 @@ def _stop_if_cancelled(problem: Problem) -> None:
 
 
 JOB_WORDS: Mapping[str, SubtaskState] = {
-    "waiting": "waiting", "started": "running", "finished": "done", "kept": "kept", "failed": "failed",
+    "waiting": "waiting", "started": "running", "finished": "done", "kept": "reused", "failed": "failed",
 }  # fmt: skip
 
 
@@ -132,7 +132,7 @@ def _teller(problem: Problem, cascade: Any) -> Callable[[Event], None]:
         if isinstance(event.result, LayerRecord):
             record = event.result
             tell_layers()
-            before = f", {kept} of {fits} fits kept from before" if kept else ""
+            before = f", {kept} of {fits} fits reused" if kept else ""
             problem.log(f"Layer {record.number}, {record.seconds:.1f} s{before}: {record.reason}.")
             said = f"; layer {record.number} scored {record.score:.4f}"
             layer, planned, fits, kept = record.number + 1, 0, 0, 0

@@ -117,7 +117,7 @@ def layer_drawing(jobs: Mapping[tuple[str, ...], Subtask], layer: str) -> Drawin
             took = f" {duration(job.seconds)}" if job.seconds is not None else ""
             nodes[fit] = (learner, state_label(job.state) + took, job.state)
             edges |= {(f"fold {fold}", fit): None, (fit, f"vectors {learner}"): None}
-    finished = {"done", "kept"}
+    finished = {"done", "reused"}
     for learner in dict.fromkeys(three_parts(place)[1] for place in jobs if three_parts(place)[0] == layer):
         fits = [job for place, job in jobs.items() if three_parts(place)[:2] == (layer, learner)]
         whole = all(job.state in finished for job in fits)

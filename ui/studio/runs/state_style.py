@@ -32,7 +32,7 @@ TONES = {
     "running": Tone("#b45309", "#fef3c7", "orange"),
     "done": Tone("#15803d", "#dcfce7", "green"),
     "cached": Tone("#0e7490", "#cffafe", "blue"),
-    "kept": Tone("#0e7490", "#cffafe", "blue"),
+    "reused": Tone("#0e7490", "#cffafe", "blue"),
     "failed": Tone("#c53030", "#fee2e2", "red"),
     "skipped": Tone("#a16207", "#f5f5f4", "gray"),
     "cancelled": Tone("#7c3aed", "#ede9fe", "violet"),

@@ -28,8 +28,7 @@ Jobs = Mapping[tuple[str, ...], Subtask]
 NAME_LENGTH = 28
 ROOM_FOR_TEXT = 44
 """Columns beyond which a job's seconds no longer fit into its cell."""
-JOB_STATES = ("waiting", "running", "done", "kept", "failed", "interrupted")
-JOB_WORDS = {"kept": "reused", "running": "running", "failed": "failed", "interrupted": "interrupted"}
+SUBTASK_STATES = ("waiting", "running", "done", "reused", "failed", "interrupted")
 TIME_STEPS = [
     {"dtickrange": [None, 999], "value": "%H:%M:%S.%2f"},
     {"dtickrange": [1000, 86_399_999], "value": "%H:%M:%S"},
@@ -143,7 +142,7 @@ def _natural(text: str) -> list[tuple[int, int, str]]:
 
 
 def settled(jobs: Jobs, node_state: str) -> Jobs:
-    """Return the jobs of a node; those that ran when it ended were interrupted."""
+    """Return the subtasks of a node; those that ran when it ended were interrupted."""
     if node_state == "running":
         return jobs
     return {place: replace(job, state="interrupted") if job.state == "running" else job for place, job in jobs.items()}
@@ -160,7 +159,7 @@ def job_grid(jobs: Jobs) -> str:
     rows = "".join(_grid_row(layer, grid, cells) for layer in grid.layers)
     heads = "".join(f"<th colspan={len(folds) + 1}>{_named(name)}</th>" for name, folds in grid.learners.items())
     height = 24 if len(grid.layers) <= 12 else 15
-    states = dict.fromkeys(job.state for job in jobs.values() if job.state in JOB_STATES)
+    states = dict.fromkeys(job.state for job in jobs.values() if job.state in SUBTASK_STATES)
     return (
         f"<style>{GRID_STYLE} .run-jobs td {{height: {height}px}}</style>"
         f"<div class='run-legend'>{''.join(map(_legend_entry, states))}</div>"
@@ -176,7 +175,7 @@ def _grid_row(layer: str, grid: Grid, cells: Mapping[tuple[str, str, str], str])
 
 
 def _cell(place: tuple[str, ...], job: Subtask, *, written: bool) -> str:
-    state = job.state if job.state in JOB_STATES else "waiting"
+    state = job.state if job.state in SUBTASK_STATES else "waiting"
     return f"<td class='{state}' title='{_job_hover(place, job)}'>{_brief(job) if written else ''}</td>"
 
 
@@ -185,7 +184,7 @@ def _named(name: str) -> str:
 
 
 def _legend_entry(state: str) -> str:
-    return f"<span><i class='{state}'></i> {JOB_WORDS.get(state, state)}</span>"
+    return f"<span><i class='{state}'></i> {state}</span>"
 
 
 def job_colour(state: str) -> str:
@@ -202,8 +201,7 @@ def _brief(job: Subtask) -> str:
 
 def _job_hover(place: tuple[str, ...], job: Subtask) -> str:
     took = f" in {duration(job.seconds)}" if job.seconds is not None else ""
-    words = JOB_WORDS.get(job.state, job.state)
-    return f"{html.escape(' · '.join(place))}: {html.escape(words)}{took}, attempt {job.attempt}"
+    return f"{html.escape(' · '.join(place))}: {html.escape(job.state)}{took}, attempt {job.attempt}"
 
 
 def layer_lines(jobs: Jobs) -> dict[str, str]:
@@ -216,8 +214,9 @@ def layer_lines(jobs: Jobs) -> dict[str, str]:
 
 def _tally(states: Sequence[str]) -> str:
     count = Counter(states)
-    parts = [f"{count['done'] + count['kept']} of {len(states)} fits done"]
-    return ", ".join(parts + [f"{count[state]} {words}" for state, words in JOB_WORDS.items() if count[state]])
+    parts = [f"{count['done'] + count['reused']} of {len(states)} fits done"]
+    others = ("reused", "running", "failed", "interrupted")
+    return ", ".join(parts + [f"{count[state]} {state}" for state in others if count[state]])
 
 
 GRID_STYLE = (
@@ -229,7 +228,7 @@ GRID_STYLE = (
     ".run-legend span {margin-right: 14px; font-size: 12px}"
     ".run-legend i {display: inline-block; width: 11px; height: 11px}"
     + "".join(
-        f".run-jobs td.{state}, .run-legend i.{state} {{background: {job_colour(state)}}}" for state in JOB_STATES
+        f".run-jobs td.{state}, .run-legend i.{state} {{background: {job_colour(state)}}}" for state in SUBTASK_STATES
     )
 )
 

@@ -10,7 +10,7 @@ import pytest
 
 from engine.edits import revise_params, set_description, set_label, set_name, set_params
 from engine.errors import BadInput, SylvaError
-from engine.events import EventLog
+from engine.events import EventLog, RunFinished, RunStarted
 from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_file import dumps, with_values
@@ -18,6 +18,7 @@ from engine.pipeline_library import Library
 from engine.processes import identify
 from engine.runs import Runs
 from engine.workspace import Workspace
+from tests.run_events import append_stored
 from ui.studio.builder.open_pipeline import DELETED, OpenPipeline
 from ui.studio.canvas import Edited
 from ui.studio.canvas.protocol import Revision, apply_edit
@@ -301,11 +302,11 @@ def test_what_goes_wrong_is_told_and_problems_are_kept_for_that_document(opened:
 def test_the_last_run_is_followed_and_a_changed_pipeline_is_run_anew(opened: OpenPipeline):
     with EventLog(opened.library.workspace) as log:
         run = log.create_run("Wine", dumps(opened.document), {"pipeline": opened.pipeline})
-        log.append(run, "run-started", supervisor=identify().to_dict(), todo=["load"])
+        log.append(run, RunStarted(supervisor=identify(), todo=("load",)))
         opened.refresh_run()
         assert opened.running and opened.run is not None and opened.run.nodes["load"].state == "queued"
-        log.append(run, "failed", "load", error={"kind": "bad-input", "message": "no", "field": None})
-        log.append(run, "run-finished", state="failed")
+        append_stored(log, run, "failed", "load", error={"kind": "bad-input", "message": "no", "field": None})
+        log.append(run, RunFinished(state="failed"))
         opened.refresh_run()
     assert not opened.running
     assert opened.run is not None and opened.run.nodes["load"].state == "failed"
@@ -317,7 +318,7 @@ def test_the_last_run_is_followed_and_a_changed_pipeline_is_run_anew(opened: Ope
 def test_a_run_whose_pipeline_cannot_be_read_is_followed_all_the_same(opened: OpenPipeline):
     with EventLog(opened.library.workspace) as log:
         run = log.create_run("Wine", "{", {"pipeline": opened.pipeline})
-        log.append(run, "run-finished", state="failed")
+        log.append(run, RunFinished(state="failed"))
         opened.refresh_run()
     assert opened.run is not None and opened.run.state == "failed"
     assert opened.run_pipeline is None

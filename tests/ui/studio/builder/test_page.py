@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine import pipeline_file
 from engine.errors import SylvaError
-from engine.events import EventLog
+from engine.events import EventLog, RunFinished, RunStarted
 from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline, PortRef, Sweep
 from engine.pipeline_file import dumps, write
@@ -471,13 +471,13 @@ def test_a_run_that_another_tab_started_is_seen_before_a_second_one_is(
     with EventLog(studio.workspace) as log:
         opened.refresh_run()
         run = log.create_run("Wine", dumps(WINE), RunOptions(pipeline=opened.pipeline).to_dict())
-        log.append(run, "run-started", supervisor=identify().to_dict(), todo=list(WINE.nodes))
+        log.append(run, RunStarted(supervisor=identify(), todo=tuple(WINE.nodes)))
     for begin in (opened.start, opened.retry):
         with pytest.raises(SylvaError):
             begin()
     with EventLog(studio.workspace) as log:
         assert [row.id for row in log.runs()] == [run]
-        log.append(run, "run-finished", state="failed")
+        log.append(run, RunFinished(state="failed"))
         newer = log.create_run("Wine", dumps(WINE), RunOptions(pipeline=opened.pipeline).to_dict())
     opened.stop()
     assert stopped == [newer]

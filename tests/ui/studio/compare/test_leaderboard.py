@@ -9,6 +9,7 @@ import pytest
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
 from engine.values import Report
+from tests.run_events import append_stored
 from tests.ui.studio.compare.lab import judged_run, pipeline
 from tests.ui.studio.runs.lab import DONE
 from ui.studio.compare.leaderboard import (
@@ -220,5 +221,5 @@ def test_a_run_that_went_on_is_read_again(studio: Studio) -> None:
     with studio.runs.log() as log:
         assert [each.evaluation.title for each in evaluations.lines(log.runs())] == ["First"]
         output = studio.store.put("report", evaluation("Second")).to_dict()
-        log.append(run, "finished", "evaluate_two", **{**DONE, "outputs": {"report": output}})
+        append_stored(log, run, "finished", "evaluate_two", **{**DONE, "outputs": {"report": output}})
         assert [each.evaluation.title for each in evaluations.lines(log.runs())] == ["First", "Second"]

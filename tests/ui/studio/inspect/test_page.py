@@ -11,6 +11,7 @@ from engine.node_types import load_catalog
 from engine.store import Artifact
 from engine.values import Folder
 from engine.workspace import Workspace
+from tests.run_events import append_stored
 from tests.ui.studio.inspect.lab import (
     HOSTILE,
     RECORDS,
@@ -202,7 +203,7 @@ def test_a_layer_that_finishes_appears_at_the_next_look(studio: Studio):
     test = inspect_page(run=run, node="forest")
     assert growth_words(RECORDS[:1], growing=True) in words(test)
     with studio.runs.log() as log:
-        log.append(run, "part", "forest", part="layer-2", data=RECORDS[1])
+        append_stored(log, run, "part", "forest", part="layer-2", data=RECORDS[1])
     assert growth_words(RECORDS[:2], growing=True) in words(test.run())
 
 

@@ -13,6 +13,7 @@ from engine.pipeline import Edge, Node, Pipeline
 from engine.plan import RunOptions
 from engine.processes import identify
 from engine.run_state import RunState, run_state
+from tests.run_events import append_stored
 from ui.studio.session import Studio
 
 GONE = {"pid": 1, "began": 1, "boot": "another"}
@@ -36,9 +37,9 @@ def written(studio: Studio, document: Pipeline, events: Iterable[Event], *, aliv
     supervisor = identify().to_dict() if alive else GONE
     with studio.runs.log() as log:
         run = studio.runs.create(document, RunOptions())
-        log.append(run, "run-started", supervisor=supervisor, todo=list(document.nodes))
+        append_stored(log, run, "run-started", supervisor=supervisor, todo=list(document.nodes))
         for kind, node, facts in events:
-            log.append(run, kind, node, **facts)
+            append_stored(log, run, kind, node, **facts)
     return run
 
 

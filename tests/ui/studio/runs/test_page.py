@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from engine.errors import SylvaError
+from engine.events import RunFinished, RunStarted
 from engine.node_types import NodeCatalog
 from engine.plan import RunOptions
 from engine.run_state import NodeState, RunState
@@ -19,6 +20,7 @@ from engine.run_summaries import RunSummary
 from engine.supervisor_starter import SupervisorStarter
 from engine.values import Report
 from engine.workspace import Workspace
+from tests.run_events import append_stored
 from tests.ui.studio.runs.lab import (
     DONE,
     ERROR,
@@ -233,11 +235,11 @@ def test_a_run_that_is_at_work_already_is_not_started_again(studio: Studio) -> N
     with studio.runs.log() as log:
         from engine.processes import identify
 
-        log.append(run, "run-started", supervisor=identify().to_dict(), todo=["a"])
+        log.append(run, RunStarted(supervisor=identify(), todo=("a",)))
     press(test, "Resume")
     assert not test.exception
     with studio.runs.log() as log:
-        assert [event.kind for event in log.events(run)].count("run-started") == 2, "the two written here"
+        assert [entry.event.kind for entry in log.events(run)].count("run-started") == 2, "the two written here"
 
 
 def test_the_jobs_inside_a_node_are_shown(studio: Studio) -> None:
@@ -254,7 +256,7 @@ def test_the_jobs_inside_a_node_are_shown(studio: Studio) -> None:
     assert not test.exception
     assert "2 of 3" in test.text[0].value and "Layer 1" in test.text[0].value
     with studio.runs.log() as log:
-        log.append(run, "jobs", "a", jobs=[at(3, "done", 2.0)])
+        append_stored(log, run, "jobs", "a", jobs=[at(3, "done", 2.0)])
     test.run()
     assert "3 of 3" in test.text[0].value
 
@@ -265,14 +267,14 @@ def test_what_the_user_chose_stays_chosen_when_something_fails(studio: Studio) -
     assert test.selectbox(key=f"run-node-{run}").value == "a"
     test.selectbox(key=f"run-node-{run}").set_value("b").run()
     with studio.runs.log() as log:
-        log.append(run, "failed", "a", error=ERROR)
+        append_stored(log, run, "failed", "a", error=ERROR)
     assert test.run().selectbox(key=f"run-node-{run}").value == "b"
 
 
 def test_a_pipeline_of_another_version_is_shown_without_its_graph(studio: Studio) -> None:
     with studio.runs.log() as log:
         run = log.create_run("Old", '{"format": "sylva-pipeline", "version": 99}', {})
-        log.append(run, "run-finished", state="done")
+        log.append(run, RunFinished(state="done"))
     test = runs_page(run=run)
     assert not test.exception
     assert "another version" in test.warning[0].value

@@ -106,7 +106,7 @@ def test_a_node_says_its_state_and_time(node: NodeState, expected: str) -> None:
 def test_a_layer_is_folds_fits_vectors_and_the_layer() -> None:
     jobs = {
         ("Layer 1", "Forest", "Fold 1"): Subtask("done", 1.0),
-        ("Layer 1", "Forest", "Fold 2"): Subtask("kept"),
+        ("Layer 1", "Forest", "Fold 2"): Subtask("reused"),
         ("Layer 1", "Trees", "Fold 1"): Subtask("running"),
         ("Layer 2", "Forest", "Fold 1"): Subtask("waiting"),
     }

@@ -9,7 +9,7 @@ import pytest
 from engine.run_state import Subtask
 from engine.runs import Span
 from ui.studio.runs.timeline import (
-    JOB_STATES,
+    SUBTASK_STATES,
     gantt,
     grid_of,
     job_colour,
@@ -56,12 +56,12 @@ def test_layers_and_folds_are_in_the_order_of_their_numbers_and_learners_as_they
 def test_each_job_has_a_cell_in_the_colour_of_its_state() -> None:
     found = {
         ("Layer 1", "Forest", f"Fold {number}"): Subtask(state, 1.25, 2)
-        for number, state in enumerate(JOB_STATES, start=1)
+        for number, state in enumerate(SUBTASK_STATES, start=1)
     }
     cells = job_grid(found)
-    assert [cells.count(f"<td class='{state}'") for state in JOB_STATES] == [1] * len(JOB_STATES)
+    assert [cells.count(f"<td class='{state}'") for state in SUBTASK_STATES] == [1] * len(SUBTASK_STATES)
     assert "title='Layer 1 · Forest · Fold 4: reused in 1.2 s, attempt 2'>1.2</td>" in cells
-    assert len({job_colour(state) for state in JOB_STATES}) == len(JOB_STATES)
+    assert len({job_colour(state) for state in SUBTASK_STATES}) == len(SUBTASK_STATES)
 
 
 @pytest.mark.parametrize(("size", "written"), [((4, 5, 10), True), ((20, 10, 30), False)])
@@ -99,7 +99,7 @@ def test_a_live_timeline_has_a_row_for_each_node_and_a_bar_for_each_span() -> No
 
 def test_how_far_each_layer_is_in_words() -> None:
     found = jobs(2, 5, 1) | jobs(1, 1, 10, "waiting")
-    found |= {("Layer 2", "Forest 1", f"Fold {fold}"): Subtask("kept") for fold in (1, 2)}
+    found |= {("Layer 2", "Forest 1", f"Fold {fold}"): Subtask("reused") for fold in (1, 2)}
     found |= {
         ("Layer 2", "Forest 2", "Fold 1"): Subtask("running"),
         ("Layer 2", "Forest 2", "Fold 2"): Subtask("failed"),
