@@ -16,7 +16,6 @@ from nodes.inspection.layer_statistics import LayerStatistics, cascade_of, choos
 from nodes.inspection.layers import UNKNOWN, Layers
 from nodes.inspection.tsne import fitting_perplexity, lay_out
 from nodes.models.categories import class_codes
-from nodes.models.learners import DeepForest
 from nodes.models.model import FittedModel, describe_model, load_model
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
     names = cascade.layer_feature_names(model.encoder.names)
     layers = Layers(
         title=model.title,
-        kind=str(model.params.get("preset") or model.learner.kind),
+        kind=str(model.params.get("preset") or model.kind.name),
         metric=metric,
         classes=model.classes,
         features=names[0],
@@ -100,7 +99,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
 
 def _deep_forest(folder: Path) -> FittedModel:
     about = describe_model(folder)
-    if about["kind"] != DeepForest.kind:
+    if about["kind"] != "deep-forest":
         raise BadInput(
             f"the model is a {about['title']} and has no layers to look into; connect one of the Deep forest node, "
             "and use Evaluate for the others"

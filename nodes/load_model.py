@@ -18,7 +18,7 @@ from engine.export_python import Code, Names, statement
 from engine.files import Files
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.workspace import Workspace
-from nodes.models.model import CARD, FILE, describe_model, is_plain, load_model, model_files
+from nodes.models.model import CARD, FILE, describe_model, is_regular_file, load_model, model_files
 from nodes.models.registry import Registry, read_lock
 from nodes.save_model import NAME
 
@@ -76,7 +76,7 @@ def fingerprint(params: Params, files: Files) -> str:
     """What ``model.json`` says, which holds the hashes of all other files."""
     folder = _folder(params, files)
     with read_lock(folder):
-        if not is_plain(folder / FILE):
+        if not is_regular_file(folder / FILE):
             raise BadInput(f"'{params.name}' holds no model: there is no {FILE} in it", field="name")
         return sha256((folder / FILE).read_bytes()).hexdigest()
 
@@ -102,5 +102,5 @@ NODE = NodeType(
     outputs=(Port("model", "model", "Model"),),
     check=check,
     fingerprint=fingerprint,
-    imports=("numpy", "lightgbm", "sklearn.tree"),
+    imports=("numpy", "lightgbm"),
 )

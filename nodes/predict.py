@@ -101,5 +101,5 @@ NODE = NodeType(
     inputs=(Port("model", "model", "Model"), Port("table", "table", "Rows to score")),
     outputs=(Port("predictions", "predictions", "Predictions"),),
     columns=columns,
-    imports=("numpy", "pyarrow.compute", "lightgbm", "sklearn.tree"),
+    imports=("numpy", "pyarrow.compute", "lightgbm"),
 )

@@ -29,10 +29,11 @@ from engine.files import Files
 from engine.node_types import NodeContext, NodeType
 from engine.values import Folder, Predictions, Report, Table
 from engine.workspace import Workspace
-from nodes.models.kinds import learner_of
+from nodes.models.encoder import Encoding
+from nodes.models.kinds import find_kind
 from nodes.models.model import CARD, FittedModel
 from nodes.models.model import load_model as read_model
-from nodes.models.training import Rows, prepare
+from nodes.models.training import TrainingRows, prepare
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from nodes.models.encoder import Form, Precision
 
 __all__ = [
-    "Rows",
+    "TrainingRows",
     "compare",
     "evaluate",
     "importances",
@@ -85,7 +86,7 @@ def select_columns(table: Table, **settings: Any) -> Table:
     return _outputs("select_columns", {"table": table}, settings)["table"]  # type: ignore[no-any-return]
 
 
-def keep_features(table: Table, rows: Rows, kept: Sequence[bool] | np.ndarray) -> Table:
+def keep_features(table: Table, rows: TrainingRows, kept: Sequence[bool] | np.ndarray) -> Table:
     """The table without the features that are not kept; ``kept`` has an entry for each column of the matrix."""
     from nodes.feature_selection import without
 
@@ -99,26 +100,21 @@ def training_rows(
     form: Form = "codes",
     precision: Precision = "float64",
     class_weights: str | dict[str, float] = "none",
-) -> Rows:
+) -> TrainingRows:
     """The labelled rows as a matrix: categories as numbers (codes), or one-hot beside standardised numbers."""
-    return prepare(table, form=form, precision=precision, class_weights=class_weights)
+    return prepare(table, Encoding(form, precision), class_weights=class_weights)
 
 
 # Models
 
 
-def model(rows: Rows, estimator: Any) -> FittedModel:
+def model(rows: TrainingRows, estimator: Any) -> FittedModel:
     """What was trained on ``rows``, ready to predict for tables and to be saved."""
-    learner = learner_of(estimator)
-    return FittedModel(
-        title=learner.title,
-        classes=rows.classes,
-        encoder=rows.encoder,
-        learner=learner,
-        params={},
-        train_rows=len(rows.codes),
-        class_weights=rows.class_weights,
-    )
+    kind = find_kind(estimator)
+    # Saved and loaded again, an estimator of a script predicts with the same bits as a model of a run.
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = kind.load(Path(folder), kind.save(estimator, Path(folder)))
+    return rows.model(kind.name, loaded, params={})
 
 
 def load_model(name: str) -> FittedModel:
@@ -157,7 +153,7 @@ def compare(reports: Mapping[str, Report], **settings: Any) -> Report:
     return _outputs("compare", inputs, settings, {"reports": list(reports)})["report"]  # type: ignore[no-any-return]
 
 
-def importances(rows: Rows, gains: np.ndarray, kept: Sequence[bool] | np.ndarray) -> Report:
+def importances(rows: TrainingRows, gains: np.ndarray, kept: Sequence[bool] | np.ndarray) -> Report:
     """What trees gained from each feature, and which are kept."""
     from nodes.feature_selection import report
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from engine.node_types import NodeContext
 from engine.values import Table
-from nodes.models.learners import DeepForest
 from nodes.models.model import FittedModel
 
 if TYPE_CHECKING:
@@ -34,8 +33,8 @@ FEW = 30
 
 def cascade_of(model: FittedModel) -> Any:
     """The cascade of a model that is a deep forest."""
-    assert isinstance(model.learner, DeepForest)
-    return model.learner.cascade
+    assert model.kind.name == "deep-forest"
+    return model.estimator
 
 
 def choose_rows(truth: np.ndarray, wanted: int, follow: Sequence[int], seed: int) -> np.ndarray:
@@ -222,8 +221,7 @@ class _Pass:
         """Take the rows from ``start`` on through all layers."""
         import numpy as np
 
-        learner = self.model.learner
-        block = self.model.encoder.transform(self.table.data.slice(start, self.step), learner.precision)
+        block = self.model.encoder.transform(self.table.data.slice(start, self.step), self.model.precision)
         stages, here = self.cascade.stages(block), slice(start, start + len(block))
         no_rows = np.empty(0, int), np.empty((self.cascade.n_learners_, 0, len(self.model.classes)), np.float32)
         tallies, said = [], np.empty(0)

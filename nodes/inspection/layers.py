@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
-from nodes.models.model_folder import reading_folder, sha256_of
+from nodes.models.model import reading_folder, sha256_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "sylva-layers", 1
 FILE, SAMPLE = "layers.json", "sample.arrow"
-BLAMED = ("layers", "run the inspection again")
 UNKNOWN = -1
 """Class number of a row whose class is not known."""
 
@@ -127,7 +126,7 @@ class Layers:
 def load_layers(folder: Path) -> Layers:
     """The layers a folder holds; ``BadInput`` if it is damaged, foreign or from a newer version."""
     about = _describe(folder)
-    with reading_folder(folder, *BLAMED):
+    with reading_folder(folder, "layers", "run the inspection again"):
         for name, digest in about["files"].items():
             if sha256_of(folder / Path(name).name) != digest:
                 raise ValueError(f"{name} is not the file that was saved")
@@ -142,7 +141,7 @@ def _describe(folder: Path) -> dict[str, Any]:
     path = folder / FILE
     if not path.is_file():
         raise BadInput(f"'{folder.name}' holds no layers: there is no {FILE} in it")
-    with reading_folder(folder, *BLAMED):
+    with reading_folder(folder, "layers", "run the inspection again"):
         about = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
         if not isinstance(about, dict) or about.get("format") != FORMAT:
             raise ValueError(f"{FILE} does not describe layers")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from nodes.models.learners.base import one_blas_thread
+from nodes.models.training import one_blas_thread
 
 if TYPE_CHECKING:
     import numpy as np

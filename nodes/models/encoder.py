@@ -35,6 +35,16 @@ if TYPE_CHECKING:
 Form = Literal["codes", "onehot"]
 Precision = Literal["float32", "float64"]
 
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a kind of model wants its matrix; ``order`` is that of the training matrix in memory."""
+
+    form: Form
+    precision: Precision
+    order: Literal["C", "F"] = "C"
+
+
 VERSION = 1
 ONEHOT_LEVELS = 100
 TEXT_LEVELS = 1_000

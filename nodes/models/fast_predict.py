@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from nodes.models.learners import DeepForest
 from nodes.models.model import FittedModel
 
 if TYPE_CHECKING:
@@ -31,34 +30,39 @@ RAW_SCORE = 1
 
 def with_fast_predict(model: FittedModel) -> FittedModel:
     """The same model, quick for single rows; where that is not possible, as it was."""
-    for owner in _owners_of_boosters(model.learner):
-        owner.booster = FastBooster.over(owner.booster)
-    if isinstance(model.learner, DeepForest):
-        quick: Any = FastCascade(**vars(model.learner))
-        return replace(model, learner=quick)
+    if model.kind.name == "mart":
+        model.estimator.booster_ = FastBooster.over(model.estimator.booster_)
+    if model.kind.name == "deep-forest":
+        for learner in _boosted_learners(model.estimator):
+            learner.booster = FastBooster.over(learner.booster)
+        return replace(model, estimator=FastCascade(model.estimator))
     return model
 
 
-def _owners_of_boosters(learner: Any) -> Iterator[Any]:
-    if hasattr(learner, "booster"):
-        yield learner
-    for layer in getattr(getattr(learner, "cascade", None), "estimators_", ()):
-        for models in layer.models:
-            yield from (model for model in models if hasattr(model, "booster"))
+def _boosted_learners(cascade: Any) -> Iterator[Any]:
+    for layer in cascade.estimators_:
+        for folds in layer.models:
+            yield from (fitted for fitted in folds if hasattr(fitted, "booster"))
 
 
-class FastCascade(DeepForest):
-    """A deep forest that takes a few rows straight through its layers."""
+class FastCascade:
+    """A cascade that takes a few rows straight through its layers."""
 
-    def predict_proba(self, matrix: np.ndarray, threads: int = 1) -> np.ndarray:
-        """Class probabilities."""
+    def __init__(self, cascade: Any) -> None:
+        self.cascade = cascade
+        self.n_jobs = 1
+
+    def predict_proba(self, matrix: np.ndarray) -> np.ndarray:
+        """Return class probabilities, rows × classes."""
         import numpy as np
 
-        if not 0 < len(matrix) <= FEW:
-            return super().predict_proba(matrix, threads)
-        values = matrix if self.cascade.selected_ is None else matrix[:, self.cascade.selected_]
-        *_, last = self.cascade._stages(self.cascade._features(values))
-        return np.asarray(self.cascade._scaled(last.output))
+        cascade = self.cascade
+        if len(matrix) > FEW:
+            cascade.n_jobs = self.n_jobs
+            return np.asarray(cascade.predict_proba(matrix))
+        values = matrix if cascade.selected_ is None else matrix[:, cascade.selected_]
+        *_, last = cascade._stages(cascade._features(values))
+        return np.asarray(cascade._scaled(last.output))
 
 
 class FastBooster:

@@ -27,7 +27,7 @@ from engine.processes import usable_memory
 from engine.workspace import Workspace
 from nodes.data.columns import listed
 from nodes.load_data import NODE as LOAD
-from nodes.models.model import CARD, FittedModel, describe_model, is_plain, load_model
+from nodes.models.model import CARD, FittedModel, describe_model, is_regular_file, load_model
 from nodes.save_model import NAME, write_lock
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Registry:
         """One model; ``BadInput`` if there is none of that name."""
         folder = self.place(name)
         with read_lock(folder):
-            files = [path for path in folder.iterdir() if is_plain(path)] if folder.is_dir() else []
+            files = [path for path in folder.iterdir() if is_regular_file(path)] if folder.is_dir() else []
             size, saved = sum(path.stat().st_size for path in files), _saved(folder)
             try:
                 about = describe_model(folder)
@@ -197,7 +197,7 @@ def prove_model(folder: Path) -> None:
     """Open a model in a child process first: one that is hostile or damaged must not end this process."""
     call = sandbox.Call(
         "nodes.models.registry:open_in_child", folder.name, {"folder": str(folder.absolute())},
-        ("numpy", "lightgbm", "sklearn.tree"), field=None, megabytes=usable_memory(), seconds=OPENING_SECONDS,
+        ("numpy", "lightgbm"), field=None, megabytes=usable_memory(), seconds=OPENING_SECONDS,
     )  # fmt: skip
     sandbox.call(call)
 
@@ -239,7 +239,7 @@ def _saved(folder: Path) -> float:
 def _read_json(path: Path) -> dict[str, Any]:
     """What a card says; nothing if it is none. It may have come with a model from elsewhere."""
     with suppress(OSError, ValueError, RecursionError):
-        if is_plain(path) and path.stat().st_size <= CARD_BYTES:
+        if is_regular_file(path) and path.stat().st_size <= CARD_BYTES:
             found = json.loads(path.read_text(encoding="utf-8"))
             return found if isinstance(found, dict) else {}
     return {}

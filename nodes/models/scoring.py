@@ -129,7 +129,7 @@ def score_blocks(
             del first  # so that no block outlives its turn
             yield 0, file.total
             while block is not None:
-                probabilities = model.learner.predict_proba(block.matrix, threads)
+                probabilities = model.predict_matrix(block.matrix, threads)
                 writer.write(probabilities, block.kept)
                 done += len(probabilities)
                 yield done, None if file.total is None else max(file.total, done)
@@ -226,7 +226,7 @@ def _encoded(file: BlockFile, fitting: InputChecker, model: FittedModel, kept: l
     for table in file.blocks(wanted, model.rows_at_once):
         done += table.num_rows
         yield _Block(
-            model.encoder.transform(fitting.table(table, done - table.num_rows), model.learner.precision),
+            model.encoder.transform(fitting.table(table, done - table.num_rows), model.precision),
             _written_out(table.select(kept), file) if kept else None,
         )
         del table  # before the next is read

@@ -400,7 +400,7 @@ def rewrite(folder: Path, **changes: Any) -> None:
 
 
 def resave(folder: Path, name: str, array: np.ndarray) -> None:
-    from nodes.models.model_folder import sha256_of
+    from nodes.models.model import sha256_of
 
     np.save(folder / f"{name}.npy", array)
     about = json.loads((folder / "layers.json").read_text())

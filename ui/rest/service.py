@@ -95,7 +95,7 @@ class Service:
         self.limits = limits or RequestLimits()
         self._token = token.encode() if token else None
         self._threads = threads or len(os.sched_getaffinity(0))
-        self._reader = RowReader(model.encoder, model.learner.precision)
+        self._reader = RowReader(model.encoder, model.precision)
         self._received = 0
         # One thread for the many small requests, one for the large: neither waits for the other.
         self._small, self._large = (
@@ -107,7 +107,7 @@ class Service:
         """Predict a row, so that the first request does not wait until compiled code is loaded."""
         import numpy as np
 
-        self._predicted([np.zeros((1, self.model.encoder.width), self.model.learner.precision)])
+        self._predicted([np.zeros((1, self.model.encoder.width), self.model.precision)])
 
     # What it answers
 
@@ -147,7 +147,7 @@ class Service:
             return [np.empty((0, len(self.model.classes)))] * len(matrices)
         together = matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
         threads = 1 if len(together) <= FEW_ROWS else self._threads
-        probabilities = self.model.learner.predict_proba(together, threads)
+        probabilities = self.model.predict_matrix(together, threads)
         return [probabilities[end - count : end] for count, end in zip(counts, accumulate(counts), strict=True)]
 
     def _told(self, probabilities: np.ndarray) -> bytes:
@@ -182,7 +182,7 @@ class Service:
         return {
             "model": self.name,
             "title": self.model.title,
-            "kind": self.model.learner.kind,
+            "kind": self.model.kind.name,
             "trained_on_rows": self.model.train_rows,
             "classes": self.model.classes,
             "columns": self._reader.describe(),

@@ -71,7 +71,7 @@ def test_the_request_holds_a_row_that_the_model_takes(workspace: Workspace):
     assert words[:2] == ["curl", "http://127.0.0.1:8000/predict"]
     sent = json.loads(words[words.index("--data") + 1])
     assert sent == {"rows": [row]}
-    matrix = RowReader(model.encoder, model.learner.precision).matrix(sent["rows"])
+    matrix = RowReader(model.encoder, model.precision).matrix(sent["rows"])
     assert matrix.shape == (1, model.encoder.width)
 
 
