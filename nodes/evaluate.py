@@ -20,7 +20,7 @@ from engine.export_python import Code, Names, settings, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Predictions, Report
 from nodes.data.columns import HOW_TO_TARGET, listed
-from nodes.models.categories import MISSING, class_codes
+from nodes.models.encoder import MISSING, class_codes
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,7 +15,7 @@ from engine.values import Table
 from nodes.inspection.layer_statistics import LayerStatistics, cascade_of, choose_rows, survey
 from nodes.inspection.layers import UNKNOWN, Layers
 from nodes.inspection.tsne import fitting_perplexity, lay_out
-from nodes.models.categories import class_codes
+from nodes.models.encoder import class_codes
 from nodes.models.model import FittedModel, describe_model, load_model
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from engine.export_python import Code, Names, settings, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Predictions, Table
 from nodes.data.columns import require_column
-from nodes.models.categories import MISSING, class_codes
+from nodes.models.encoder import MISSING, class_codes
 from nodes.models.model import FittedModel, load_model
 
 if TYPE_CHECKING:

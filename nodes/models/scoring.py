@@ -215,7 +215,7 @@ def check_names(file: BlockFile, fitting: InputChecker) -> None:
         if lacking:
             raise BadInput(describe(lacking, []))
     elif not set(fitting.encoder.names) & set(file.names):
-        raise BadInput(f"{describe(fitting.lacking(file.names), [])}; it has {listed(file.names)}")
+        raise BadInput(f"{describe(fitting.missing_columns(file.names), [])}; it has {listed(file.names)}")
 
 
 def _encoded(file: BlockFile, fitting: InputChecker, model: FittedModel, kept: list[str]) -> Iterator[_Block]:

@@ -22,8 +22,7 @@ from engine.export_python import Code, Names, Raw, statement
 from engine.node_types import NodeContext, NodeParams, form_hint
 from engine.values import Table, kind_of
 from nodes.data.columns import listed
-from nodes.models.categories import MISSING, class_codes, class_names
-from nodes.models.encoder import Encoding, TableEncoder, numbers
+from nodes.models.encoder import MISSING, Encoding, TableEncoder, class_codes, class_names, numbers
 from nodes.models.kinds import KINDS
 from nodes.models.model import FittedModel
 

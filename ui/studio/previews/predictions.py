@@ -10,7 +10,7 @@ import streamlit as st
 from engine.store import Artifact, Store
 from engine.text import size
 from engine.values import Predictions
-from nodes.models.categories import MISSING, level_codes
+from nodes.models.encoder import MISSING, category_codes
 from ui.studio import plots
 from ui.studio.previews.measures import MEASURES, shown
 from ui.studio.previews.parts import chart, check_there, counted, facts, grid, opened, short_texts, tabs, tiles
@@ -110,7 +110,7 @@ def _right(predictions: Predictions, given: np.ndarray) -> tuple[int, int]:
 
     if predictions.truth is None:
         return 0, 0
-    truth = level_codes(pa.chunked_array([predictions.truth]), predictions.classes)
+    truth = category_codes(pa.chunked_array([predictions.truth]), predictions.classes)
     known = truth != MISSING
     return int(known.sum()), int((known & (truth == given)).sum())
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.files import Files
-from engine.node_types import Context
+from engine.node_types import NodeContext
 from engine.workspace import Workspace
 from nodes.load_data import NODE as LOAD
 from nodes.random_forest import NODE as FOREST
@@ -32,7 +32,7 @@ class Saved:
 
 def run_node(node: Any, workspace: Path, inputs: dict[str, Any], **params: Any) -> dict[str, Any]:
     (workspace / "ck").mkdir(parents=True, exist_ok=True)
-    context = Context(node="n", key="0" * 64, files=Files(workspace), checkpoint=workspace / "ck")
+    context = NodeContext(node="n", key="0" * 64, files=Files(workspace), checkpoint=workspace / "ck")
     found: dict[str, Any] = node.run(context, inputs, node.params(**params))
     return found
 

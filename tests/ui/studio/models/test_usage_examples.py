@@ -15,7 +15,7 @@ import pytest
 from engine.errors import SylvaError
 from engine.pipeline import Edge, Node, Pipeline
 from engine.workspace import Workspace
-from nodes.models.encoder import LevelColumn, NumberColumn, TableEncoder
+from nodes.models.encoder import CategoryColumn, NumberColumn, TableEncoder
 from nodes.models.model import load_model
 from nodes.models.registry import Card, EvaluationSummary, ModelEntry, Registry
 from nodes.models.rows import RowReader
@@ -89,10 +89,10 @@ def test_example_values_are_of_the_kind_that_a_column_is():
 
     columns = (
         number("whole", "number", 3.0), number("part", "number", 0.1234567), number("bool", "bool", 1.0),
-        number("time", "time", 1e9), LevelColumn("job", "category", ("it's", "b")), LevelColumn("none", "category", ()),
+        number("time", "time", 1e9), CategoryColumn("job", "category", ("it's", "b")),
     )  # fmt: skip
     assert usage_examples.example_row(TableEncoder("codes", columns)) == {
-        "whole": 3, "part": 0.123457, "bool": True, "time": "2024-01-31 12:30:00", "job": "it's", "none": None
+        "whole": 3, "part": 0.123457, "bool": True, "time": "2001-09-09 01:46:40", "job": "it's"
     }  # fmt: skip
 
 
