@@ -166,7 +166,7 @@ def describe_model(folder: Path) -> dict[str, Any]:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ValueError(f"{FILE} does not describe a model")
         if type(data["version"]) is not int or data["version"] < 1:
-            raise ValueError(f"{data['version']!r} is not a valid version")
+            raise ValueError(f"version {data['version']!r} is not valid")
         if data["version"] == VERSION:
             _check_description(data)
     if data["version"] > VERSION:

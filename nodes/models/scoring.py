@@ -42,6 +42,7 @@ IMPORTS = ("numpy", "pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parque
 """Slow modules that scoring needs."""
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow"}
 """What is written, by the ending of the target."""
+CANCELLED = "Scoring cancelled. No file was written."
 TITLES = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
 
 Keep = Sequence[str] | Literal["all"]
@@ -88,7 +89,7 @@ def score_file(
             progress(*done)
             if cancelled():
                 break
-    raise Cancelled("The scoring was stopped; nothing was written.")
+    raise Cancelled(CANCELLED)
 
 
 def score_blocks(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     from nodes.data.batches import Writing
 
 TOKEN_VARIABLE = "SYLVA_TOKEN"
-SPEAK_SECONDS = 5.0
-STOPPED = "The scoring was stopped; nothing was written."
+LINE_SECONDS = 5.0
+JSON_SECONDS = 0.2
+"""How often progress is printed as a line, for people and for programs."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 ModelArgument = Annotated[
@@ -53,6 +55,10 @@ def predict(
     missing: Annotated[
         list[str] | None, typer.Option("--missing", metavar="TEXT", help="One more text that means a missing value.")
     ] = None,
+    report_as: Annotated[
+        Literal["auto", "json"],
+        typer.Option("--progress", help="How progress is shown on standard error: a bar or lines, or JSON lines."),
+    ] = "auto",
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
@@ -72,7 +78,7 @@ def predict(
         raise BadInput(f"There is no folder {out.absolute().parent} to write {out.name} into.")
     writing = _writing(file_format, delimiter, encoding, header=not no_header, missing=missing or [])
     folder = Registry(Workspace.at(workspace)).find(model)
-    with _stoppable(), _progress(quiet=as_json) as progress:
+    with _stoppable(), _progress(report_as, quiet=as_json) as progress:
         scored = score_guarded(
             folder,
             data,
@@ -172,9 +178,11 @@ def _stoppable() -> Iterator[None]:
     """
     import signal
 
+    from nodes.models.scoring import CANCELLED
+
     def stop(number: int, frame: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        raise Cancelled(STOPPED)
+        raise Cancelled(CANCELLED)
 
     before = signal.signal(signal.SIGTERM, stop)
     try:
@@ -184,9 +192,11 @@ def _stoppable() -> Iterator[None]:
 
 
 @contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[int, int | None], None]]:
-    """A moving bar in a terminal, a line now and then anywhere else, nothing for a program."""
-    if quiet:
+def _progress(report_as: str, *, quiet: bool) -> Iterator[Callable[[int, int | None], None]]:
+    """Yield what shows the progress: a moving bar in a terminal, else lines; nothing with ``--json`` alone."""
+    if report_as == "json":
+        yield _ProgressLines(lambda rows, total: json.dumps({"rows": rows, "total": total}), JSON_SECONDS)
+    elif quiet:
         yield lambda rows, total: None
     elif sys.stderr.isatty():
         from rich.console import Console
@@ -197,15 +207,21 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[int, int | None], None]]:
             task = bar.add_task("", total=None)
             yield lambda rows, total: bar.update(task, completed=rows, total=total)
     else:
-        yield _Lines()
+        yield _ProgressLines(_line, LINE_SECONDS)
 
 
-class _Lines:
-    def __init__(self) -> None:
-        self._spoke = time.monotonic()
+def _line(rows: int, total: int | None) -> str:
+    of = "" if total is None else f" of about {total:,}"
+    return f"{rows:,}{of} rows"
+
+
+class _ProgressLines:
+    """Prints a line of progress on standard error every ``seconds``."""
+
+    def __init__(self, line: Callable[[int, int | None], str], seconds: float) -> None:
+        self._line, self._seconds, self._printed = line, seconds, time.monotonic()
 
     def __call__(self, rows: int, total: int | None) -> None:
-        if time.monotonic() - self._spoke >= SPEAK_SECONDS:
-            self._spoke = time.monotonic()
-            of = "" if total is None else f" of about {total:,}"
-            print(f"{rows:,}{of} rows", file=sys.stderr, flush=True)
+        if time.monotonic() - self._printed >= self._seconds:
+            self._printed = time.monotonic()
+            print(self._line(rows, total), file=sys.stderr, flush=True)

@@ -22,7 +22,7 @@ import pytest
 from engine.errors import Cancelled
 from tests.expect import refused
 from tests.nodes.models.conftest import ROOT, Kept, environment, make_table, started
-from ui.cli.model_commands import _check_token, _Lines, _stoppable
+from ui.cli.model_commands import LINE_SECONDS, _check_token, _line, _ProgressLines, _stoppable
 
 
 def test_predict_tells_what_it_did(sylva, kept: Kept, table, tmp_path: Path):
@@ -171,11 +171,20 @@ def test_this_machine_needs_none(host, token):
 def test_progress_is_a_line_now_and_then(capsys, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    lines = _Lines()
+    lines = _ProgressLines(_line, LINE_SECONDS)
     for now[0], rows in [(1.0, 10), (6.0, 20), (7.0, 30), (12.0, 40)]:
         lines(rows, 1000)
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("20 ") and second.startswith("40 ") and "1,000" in first
+
+
+def test_progress_for_a_program_is_a_line_of_json_for_each_step(sylva, table, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("ui.cli.model_commands.JSON_SECONDS", 0.0)
+    pa_csv.write_csv(table.data, tmp_path / "t.csv")
+    done = sylva("predict", "mart", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--json", "--progress", "json")
+    steps = [json.loads(line) for line in done.stderr.splitlines()]
+    assert steps[0]["rows"] == 0 and steps[-1] == {"rows": 600, "total": 600}
+    assert json.loads(done.stdout)["rows"] == 600
 
 
 def test_listing_the_commands_loads_nothing_slow() -> None:

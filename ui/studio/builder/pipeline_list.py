@@ -16,15 +16,15 @@ from engine.validation import find_problems
 from ui.studio.builder import open_pipeline as desk
 from ui.studio.builder.examples import open_example, open_sample, samples
 from ui.studio.markdown import plain, time_of_day
-from ui.studio.notices import flash_error, show_flashes
 from ui.studio.session import studio
+from ui.studio.widgets import flash_error, show_flashes
 
 FIVE_STEPS = """
 1. Drag **Load data** from the list on the left onto the canvas, and choose your table in the form on the right.
    A table of your own is uploaded under **Data**, which can also do all these steps for you.
 2. Drag **Split** beside it, and draw a line from *Table* to *Table*.
-3. Drag **Deep forest** and connect *To learn from* with it; choose its learners, or leave the preset as it is.
-4. Drag **Predict** and connect *Model* and *To judge by* with it; then **Evaluate** behind it.
+3. Drag **Deep forest** and connect *Training rows* with it; choose its learners, or leave the preset as it is.
+4. Drag **Predict** and connect *Model* and *Test rows* with it; then **Evaluate** behind it.
 5. Press **Run**. Click the dot of any finished output to look at it.
 """
 MOST_SHOWN = 20
@@ -137,7 +137,7 @@ def _start(library: Library) -> None:
     st.button(
         "Open the finished example", icon=":material/play_circle:", type="primary", on_click=_open, args=(example,)
     )
-    st.caption("A deep forest that tells handwritten digits apart, trained, judged and ready to be looked into.")
+    st.caption("A deep forest that recognises handwritten digits: trained, evaluated and ready to inspect.")
     with st.container(border=True):
         st.markdown("**Build your own in five steps**")
         st.markdown(FIVE_STEPS)

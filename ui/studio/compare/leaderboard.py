@@ -17,14 +17,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from deepforest.metrics import METRIC_INFO, lower_is_better, title_among
 from engine.catalogue import NodeCatalog
 from engine.pipeline import Pipeline, PortRef
 from engine.store import Artifact
 from engine.text import clock
 from engine.values import Report
 from engine.wording import readable
-from ui.studio.previews.measures import LOWER_IS_BETTER, MEASURES, title_among
-from ui.studio.previews.parts import counted
+from ui.studio.widgets import counted
 
 LONGEST_NAME = 60
 
@@ -47,7 +47,7 @@ class EvaluationSummary:
         positive = report.data.get("positive")
         return cls(
             readable(report.title, LONGEST_NAME),
-            {name: value for name in MEASURES if _is_number(value := report.headline.get(name))},  # type: ignore[misc]
+            {name: value for name in METRIC_INFO if _is_number(value := report.headline.get(name))},  # type: ignore[misc]
             int(report.headline.get("rows") or 0),
             tuple(map(str, report.data.get("classes") or ())),
             None if positive is None else str(positive),
@@ -94,7 +94,7 @@ def _is_number(value: object) -> bool:
 def measures_of(lines: Iterable[Line]) -> list[str]:
     """The measures for which any line has a value, the telling ones first."""
     there = {name for line in lines for name in line.judged.measures} - {"threshold"}
-    return [name for name in MEASURES if name in there]
+    return [name for name in METRIC_INFO if name in there]
 
 
 def measure_title(lines: Iterable[Line], measure: str) -> str:
@@ -111,7 +111,7 @@ def first_measure(lines: Sequence[Line]) -> str:
 
 def ranked(lines: Iterable[Line], measure: str) -> list[Line]:
     """The best first, those without a value last; equals keep their order."""
-    sign = 1 if measure in LOWER_IS_BETTER else -1
+    sign = 1 if lower_is_better(measure) else -1
 
     def rank(line: Line) -> tuple[bool, float]:
         value = line.judged.measures.get(measure)

@@ -14,8 +14,8 @@ from engine.text import size
 from nodes.data.files import MOST_UPLOADED, CannotKeep, NameTaken, clean_name, free_name, name_fault, receive
 from nodes.data.tables import Reading
 from ui.studio.markdown import plain
-from ui.studio.notices import flash
 from ui.studio.session import studio
+from ui.studio.widgets import flash
 
 READINGS = "data-readings"
 """Where a session keeps how files are written, by name."""

@@ -69,7 +69,7 @@ def python(call: Call) -> str:
 
 
 def example_row(encoder: TableEncoder) -> dict[str, Any]:
-    """A value for each column that the model reads: medians, and the most frequent of its categories."""
+    """Return a value for each column of the model: the median, or the most frequent category."""
     return {column.name: column.example for column in encoder.columns}
 
 

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.catalogue import load_catalog
-from engine.store import ReportLine
+from engine.store import CacheEntry
 from engine.workspace import Workspace
 from tests.ui.studio.inspect.lab import inspected_run, small
 from tests.ui.studio.runs.lab import labels, words
@@ -30,7 +30,7 @@ def shown(tmp_path: Path) -> tuple[AppTest, Studio, str]:
     """The card of an inspection that a run of the workspace made."""
     studio = Studio(Workspace(tmp_path).create(), load_catalog())
     run, output = inspected_run(studio, small())
-    studio.store.record(ReportLine("a" * 64, run, "inspect", 1.0, 1.0, {"layers": output}))
+    studio.store.record(CacheEntry("a" * 64, run, "inspect", 1.0, 1.0, {"layers": output}))
     test = AppTest.from_function(_card, default_timeout=60)
     test.session_state["output"], test.session_state["store"] = output, studio.store
     test.session_state[links.PAGES] = {}

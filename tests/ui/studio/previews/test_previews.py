@@ -13,17 +13,16 @@ import pyarrow as pa
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.store import Artifact, ReportLine, Store
+from engine.store import Artifact, CacheEntry, Store
 from engine.values import Folder, Predictions, Report, Table
 from engine.workspace import Workspace
 from nodes import NODE_TYPES
 from ui.studio import plots
 from ui.studio.previews import headline, reports
-from ui.studio.previews.measures import title_in
 from ui.studio.previews.models import settings
-from ui.studio.previews.parts import as_arrow, as_csv, in_theme
 from ui.studio.previews.predictions import summarize
-from ui.studio.previews.results import result_of
+from ui.studio.previews.reports import result_of, title_in
+from ui.studio.widgets import as_arrow, as_csv, in_theme
 
 ROOT = Path(__file__).parents[4]
 APP = str(Path(__file__).parent / "app.py")
@@ -76,7 +75,7 @@ def workspace(tmp_path_factory) -> Workspace:
 
 @pytest.fixture(scope="module")
 def outputs(workspace) -> dict[str, Artifact]:
-    results = [ReportLine.from_dict(json.loads(path.read_text())) for path in workspace.results.iterdir()]
+    results = [CacheEntry.from_dict(json.loads(path.read_text())) for path in workspace.results.iterdir()]
     return {f"{each.node}.{port}": output for each in results for port, output in each.outputs.items()}
 
 
@@ -85,7 +84,7 @@ def keep(workspace: Workspace, name: str, port_type: str, value) -> Artifact:
     workspace.create()
     store = Store(workspace)
     output = store.put(port_type, value)
-    store.record(ReportLine(name, "run", name, 0.0, 0.0, {"out": output}))
+    store.record(CacheEntry(name, "run", name, 0.0, 0.0, {"out": output}))
     return output
 
 
@@ -116,9 +115,9 @@ CASES = [
     ("load.table", "Plots", "569 rows × 31 columns", 0, ["diagnosis"]),
     ("predict_forest.predictions", "Rows", "569 rows · 2 classes · by Deep forest", 1, []),
     ("predict_forest.predictions", "Probabilities", "569 rows", 0, ["Probabilities given to each class"]),
-    ("evaluate_forest.report", "Curves", "569 rows judged · 2 classes", 0, ["ROC curve", "Precision and recall"]),
-    ("evaluate_forest.report", "Confusion", "most probable class", 0, ["Confusion matrix"]),
-    ("evaluate_forest.report", "Classes", "569 rows judged", 1, ["Scores by class"]),
+    ("evaluate_forest.report", "Curves", "evaluated on 569 rows · 2 classes", 0, ["ROC curve", "Precision and recall"]),
+    ("evaluate_forest.report", "Confusion", "most probable one", 0, ["Confusion matrix"]),
+    ("evaluate_forest.report", "Classes", "evaluated on 569 rows", 1, ["Scores by class"]),
     ("compare.report", "Leaderboard", "2 models · ranked by AUC", 1, []),
     ("compare.report", "Bars", "2 models", 0, ["AUC by model"]),
     ("compare.report", "Curves", "2 models", 0, ["ROC curves", "Precision and recall"]),
