@@ -37,7 +37,7 @@ Kind = Literal["number", "category", "bool", "time", "text"]
 Role = Literal["feature", "target", "id", "time", "weight", "ignore"]
 JobWord = Literal["waiting", "running", "done", "kept", "failed"]
 """What can be said of a job inside a node; ``kept``: it was finished before a kill and is not repeated."""
-Category = Literal["Data", "Prepare", "Learn", "Apply", "Judge", "Save"]
+Category = Literal["Data", "Prepare", "Train", "Predict", "Evaluate", "Save"]
 
 
 @dataclass(frozen=True)

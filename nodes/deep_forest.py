@@ -38,7 +38,7 @@ class _Learner(NodeParams):
 
     count: int = Field(1, ge=1, le=50, title="Count", description="How many of them each layer has.")
     trees: int = Field(100, ge=1, le=10_000, title="Trees", description="Number of trees in each of them.")
-    max_depth: Depth | None = Field(None, title="Max. depth", description="Most levels of a tree; empty: no limit.")
+    max_depth: Depth | None = Field(None, title="Depth", description="Most levels of a tree; empty: no limit.")
 
 
 class ForestLearner(_Learner):
@@ -60,7 +60,7 @@ class MartLearner(_Learner):
     kind: Literal["mart"] = Field(title="Kind", description="Gradient-boosted trees by LightGBM.")
     trees: int = Field(50, ge=1, le=10_000, title="Trees", description="Rounds of boosting.")
     learning_rate: Share = Field(0.1, title="Learning rate", description="Step size of each tree.")
-    leaves: int = Field(31, ge=2, le=4096, title="Max. leaves", description="Most leaves of a tree.")
+    leaves: int = Field(31, ge=2, le=4096, title="Leaves", description="Most leaves of a tree.")
     min_rows: int = Field(20, ge=1, title="Min. rows per leaf", description="Fewest training rows in a leaf.")
     row_share: Share = Field(0.8, title="Share of rows", description="Share of the rows each tree sees.")
     column_share: Share = Field(0.8, title="Share of columns", description="Share of the columns each tree sees.")
@@ -290,7 +290,7 @@ def python(params: Params, names: Names) -> Code:
 NODE = NodeType(
     name="deep-forest",
     title="Deep forest",
-    category="Learn",
+    category="Train",
     summary="A cascade of forests and boosted trees; each layer sees the columns and the last layer's predictions.",
     version=1,
     params=Params,

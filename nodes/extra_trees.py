@@ -24,7 +24,7 @@ def python(params: ForestParams, names: Names) -> Code:
 NODE = NodeType(
     name="extra-trees",
     title="Extra trees",
-    category="Learn",
+    category="Train",
     summary="A forest whose trees split at random thresholds: faster than a random forest, and different from it.",
     version=2,
     params=ForestParams,

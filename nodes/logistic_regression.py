@@ -23,7 +23,7 @@ class Params(NodeParams):
         title="C",
         description="Inverse strength of the penalty; a smaller C keeps the weights closer to zero.",
     )
-    max_iter: int = Field(500, ge=1, le=100_000, title="Max. steps", description="Most steps of the solver.")
+    max_iter: int = Field(500, ge=1, le=100_000, title="Steps", description="Most steps of the solver.")
     class_weights: ClassWeights = "none"
 
 
@@ -67,7 +67,7 @@ def python(params: Params, names: Names) -> Code:
 NODE = NodeType(
     name="logistic-regression",
     title="Logistic regression",
-    category="Learn",
+    category="Train",
     summary="A linear score for each class, over standardised numbers and one-hot categories; a simple baseline.",
     version=1,
     params=Params,

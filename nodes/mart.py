@@ -25,7 +25,7 @@ class Params(NodeParams):
     learning_rate: float = Field(
         0.1, gt=0, le=1, title="Learning rate", description="Step size of each tree; a smaller one needs more trees."
     )
-    leaves: int = Field(31, ge=2, le=4096, title="Max. leaves", description="Most leaves of a tree.")
+    leaves: int = Field(31, ge=2, le=4096, title="Leaves", description="Most leaves of a tree.")
     min_rows: int = Field(
         20,
         ge=1,
@@ -103,7 +103,7 @@ def python(params: Params, names: Names) -> Code:
 NODE = NodeType(
     name="mart",
     title="MART",
-    category="Learn",
+    category="Train",
     summary="Gradient-boosted trees by LightGBM: strong on most tables; handles categories and missing values.",
     version=1,
     params=Params,

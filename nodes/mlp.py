@@ -22,7 +22,7 @@ class Params(NodeParams):
         [100],
         min_length=1,
         max_length=10,
-        title="Hidden layers",
+        title="Layers",
         description="Units of each hidden layer, from input to output.",
     )
     alpha: float = Field(1e-4, ge=0, title="Penalty", description="Strength of the penalty on large weights.")
@@ -31,7 +31,7 @@ class Params(NodeParams):
         50,
         ge=1,
         le=100_000,
-        title="Max. epochs",
+        title="Epochs",
         description="Most passes over the rows; training ends earlier once its loss has settled.",
     )
     seed: Seed = 0
@@ -97,7 +97,7 @@ def python(params: Params, names: Names) -> Code:
 NODE = NodeType(
     name="mlp",
     title="Neural network",
-    category="Learn",
+    category="Train",
     summary="A multi-layer perceptron over standardised numbers and one-hot categories.",
     version=1,
     params=Params,

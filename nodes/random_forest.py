@@ -22,7 +22,7 @@ class ForestParams(NodeParams):
 
     trees: int = Field(100, ge=1, le=10_000, title="Trees", description="Number of trees.")
     max_depth: int | None = Field(
-        None, ge=1, title="Max. depth", description="Most splits from the root to a leaf; empty: until leaves are pure."
+        None, ge=1, title="Depth", description="Most splits from the root to a leaf; empty: until leaves are pure."
     )
     min_leaf: int = Field(
         1,
@@ -81,7 +81,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: ForestParams) -> dict[
 NODE = NodeType(
     name="random-forest",
     title="Random forest",
-    category="Learn",
+    category="Train",
     summary="Many trees, each on its own random draw of the rows, with a random draw of columns at every split.",
     version=2,
     params=ForestParams,

@@ -1,4 +1,4 @@
-"""Split a table into rows to learn from and rows to judge by."""
+"""Split a table into training rows and test rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SplitParams(NodeParams):
     test_share: float = Field(
         0.3,
         title="Share of test rows",
-        description="Share of the rows that are held out to judge the model by.",
+        description="Share of the rows that are held out as test rows.",
         gt=0,
         lt=1,
         json_schema_extra=form_hint(when={"test_rows": ""}),
@@ -70,7 +70,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: SplitParams) -> dict[s
     else:
         field = "test_share" if params.test_rows is None else "test_rows"
         is_test = pick(table, count, params.seed, stratified=params.stratified, spare=1, field=field)
-    ctx.log(f"{len(is_test) - count:,} rows to learn from, {count:,} to judge by")
+    ctx.log(f"{len(is_test) - count:,} training rows, {count:,} test rows")
     return {"train": _part(table, ~is_test), "test": _part(table, is_test)}
 
 
@@ -134,13 +134,13 @@ NODE = NodeType(
     name="split",
     title="Split",
     category="Prepare",
-    summary="Holds out rows to judge a model by: at random, in proportion to the classes, or the latest.",
+    summary="Holds out test rows: at random, in proportion to the classes, or the latest.",
     version=1,
     params=SplitParams,
     run=run,
     python=python,
     inputs=(Port("table", "table", "Table"),),
-    outputs=(Port("train", "table", "To learn from"), Port("test", "table", "To judge by")),
+    outputs=(Port("train", "table", "Training rows"), Port("test", "table", "Test rows")),
     columns=columns,
     imports=("numpy", "pyarrow"),
 )

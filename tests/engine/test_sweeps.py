@@ -41,11 +41,11 @@ def _no_run(*_: Any) -> dict[str, Any]:
 
 
 JUDGE = NodeType(
-    "judge", "Judge", "Judge", "Judges.", 1, JudgeParams, _no_run,
+    "judge", "Judge", "Evaluate", "Judges.", 1, JudgeParams, _no_run,
     inputs=(Port("predictions", "predictions"),), outputs=(Port("report", "report"),),
 )  # fmt: skip
 RANK = NodeType(
-    "rank", "Rank", "Judge", "Ranks.", 1, RankParams, _no_run,
+    "rank", "Rank", "Evaluate", "Ranks.", 1, RankParams, _no_run,
     inputs=(Port("reports", "report", many=True),), outputs=(Port("report", "report"),),
 )  # fmt: skip
 KEEP = NodeType(
