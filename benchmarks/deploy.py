@@ -28,12 +28,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks._figures import Figure
-from engine.node_types import NodeContext, NodeParams
+from engine.node_types import NodeContext
 from engine.values import Table
 from engine.workspace import Files
-from nodes.models.learners import DeepForest, Mart
+from nodes import deep_forest, mart
 from nodes.models.model import load_model
-from nodes.models.training import train
 
 NUMBERS, CATEGORIES = 26, 4
 LEVELS = [f"level{number}" for number in range(12)]
@@ -90,12 +89,13 @@ def make_table(rows: int, seed: int) -> Table:
 
 def make_models(place: Path) -> None:
     context = NodeContext("learn", "0" * 64, Files(place), place, threads=cores())
-    cascade = DeepForest("mart_cascade", {"max_layers": 2, "patience": 2})
-    for name, learner in {"cascade": cascade, "mart": Mart()}.items():
+    params = deep_forest.Params(preset="mart_cascade", max_layers=2, patience=2)
+    models = {"cascade": (deep_forest.NODE, params), "mart": (mart.NODE, mart.Params())}
+    for name, (node_type, params) in models.items():
         folder = place / "models" / name
         folder.mkdir(parents=True)
-        train(context, make_table(TRAINING_ROWS, 0), learner, NodeParams()).save(folder)
-    layers = len(cascade.cascade.estimators_)
+        node_type.run(context, {"table": make_table(TRAINING_ROWS, 0)}, params)["model"].save(folder)
+    layers = len(load_model(place / "models" / "cascade").estimator.estimators_)
     print(f"{cores()} cores; the cascade kept {layers} layers of 4 learners × 5 folds × 50 trees", flush=True)
 
 
@@ -136,9 +136,9 @@ def score(place: Path, name: str, source: str) -> tuple[float, float]:
 def library_rate(place: Path, name: str, rows: int) -> float:
     model = load_model(place / "models" / name)
     data = pq.read_table(place / "data.parquet")
-    matrix = model.encoder.transform(data, model.learner.precision)
+    matrix = model.encoder.transform(data, model.precision)
     began = time.perf_counter()
-    model.learner.predict_proba(matrix, cores())
+    model.predict_matrix(matrix, cores())
     return rows / (time.perf_counter() - began)
 
 

@@ -10,6 +10,8 @@ also a share of less than one row.
 
 - ``METRICS``, ``metric``     measures by name, so that anything can be driven by any of them
 - ``accuracy`` … ``recall_at_rate``  the measures themselves
+- ``METRIC_INFO``, ``metric_title``, ``format_metric``, ``lower_is_better``, ``title_among``,
+  ``headline_metric``         metrics as people read them
 - ``best_f1``                 the threshold with the highest F1
 - ``roc_curve``, ``precision_recall_curve``  points to draw, thinned without losing the shape
 - ``confusion_matrix``        how often which class was taken for which
@@ -19,7 +21,7 @@ also a share of less than one row.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -51,6 +53,94 @@ class Metric:
         """Whether ``value`` is better than ``on`` by more than ``tolerance``."""
         gain = value - on if self.greater_is_better else on - value
         return gain > tolerance
+
+
+@dataclass(frozen=True)
+class MetricInfo:
+    """What people read about a metric, and its direction."""
+
+    title: str
+    explanation: str
+    percent: bool = False
+    greater_is_better: bool = True
+
+
+METRIC_INFO: Mapping[str, MetricInfo] = {
+    "auc": MetricInfo(
+        "AUC",
+        "How often a row of the class gets a higher probability than a row of another. 0.5 is guessing, 1 is perfect.",
+    ),
+    "accuracy": MetricInfo("Accuracy", "Share of rows whose predicted class is right.", percent=True),
+    "balanced_accuracy": MetricInfo(
+        "Balanced accuracy", "Mean of the recall of each class; rare classes count as much as others.", percent=True
+    ),
+    "f1": MetricInfo(
+        "F1",
+        "Harmonic mean of precision and recall: high only if both are. 1 is perfect. It depends on the threshold: the "
+        "one set in Evaluate, or else the one with the highest F1 on these rows. Predicted classes are the most "
+        "probable ones, without a threshold. With several classes F1 is the mean over them.",
+    ),
+    "average_precision": MetricInfo(
+        "Average precision", "Area under the precision-recall curve: useful when the class is rare. 1 is perfect."
+    ),
+    "ks": MetricInfo(
+        "KS", "Largest difference of true and false positive rate over all thresholds. 1 is perfect."
+    ),
+    "log_loss": MetricInfo(
+        "Log loss",
+        "How far the probabilities are from the truth. Lower is better, 0 is perfect.",
+        greater_is_better=False,
+    ),
+    "recall_at_1_in_10000": MetricInfo(
+        "Recall at 1/10,000", "Share of the class found when one row in 10,000 is checked.", percent=True
+    ),
+    "recall_at_1_in_1000": MetricInfo(
+        "Recall at 1/1,000", "Share of the class found when one row in 1,000 is checked.", percent=True
+    ),
+    "recall_at_1_in_100": MetricInfo(
+        "Recall at 1/100", "Share of the class found when one row in 100 is checked.", percent=True
+    ),
+    "threshold": MetricInfo("Threshold", "Probability from which a row counts as positive for F1."),
+}  # fmt: skip
+"""The figures of an evaluation, the most important first."""
+
+
+def metric_title(name: str) -> str:
+    """Return the title of a metric: ``Balanced accuracy`` for ``balanced_accuracy``."""
+    return METRIC_INFO[name].title if name in METRIC_INFO else name.replace("_", " ").capitalize()
+
+
+def lower_is_better(name: str) -> bool:
+    """Return whether a smaller value of the metric is better."""
+    return name in METRIC_INFO and not METRIC_INFO[name].greater_is_better
+
+
+def format_metric(name: str, value: Any) -> str:
+    """Return a value as a person reads it: ``0.973``, ``97.2 %``, ``–`` for none."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if name in METRIC_INFO and METRIC_INFO[name].percent:
+        return f"{value * 100:.1f} %"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.3f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def title_among(evaluations: Iterable[Mapping[str, Any]], metric: str) -> str:
+    """Return the title of a metric for these evaluations: F1 is at a threshold, or a mean over classes."""
+    if metric == "f1":
+        has_threshold = {each.get("threshold") is not None for each in evaluations if each.get("f1") is not None}
+        if len(has_threshold) == 1:
+            return "F1 at threshold" if has_threshold.pop() else "Mean F1"
+    return metric_title(metric)
+
+
+def headline_metric(figures: Mapping[str, Any]) -> str | None:
+    """Return the name of an evaluation's most important metric."""
+    order = ("auc", "accuracy") if figures.get("positive") is not None else ("accuracy", "auc")
+    return next((name for name in order if figures.get(name) is not None), None)
 
 
 class Curve(NamedTuple):
@@ -208,16 +298,21 @@ def metric(name: str) -> Metric:
     return Metric(name, f"Recall at rate {share:g}", True, partial(recall_at_rate, rate=share))
 
 
+def _described(name: str, measure: Measure) -> Metric:
+    info = METRIC_INFO[name]
+    return Metric(name, info.title, info.greater_is_better, measure)
+
+
 METRICS: dict[str, Metric] = {
     entry.name: entry
     for entry in (
-        Metric("accuracy", "Accuracy", True, accuracy),
-        Metric("balanced_accuracy", "Balanced accuracy", True, balanced_accuracy),
-        Metric("auc", "AUC", True, auc),
-        Metric("f1", "F1", True, f1),
-        Metric("ks", "KS", True, ks),
-        Metric("log_loss", "Log loss", False, log_loss),
-        Metric("average_precision", "Average precision", True, average_precision),
+        _described("accuracy", accuracy),
+        _described("balanced_accuracy", balanced_accuracy),
+        _described("auc", auc),
+        _described("f1", f1),
+        _described("ks", ks),
+        _described("log_loss", log_loss),
+        _described("average_precision", average_precision),
         Metric("recall_at_rate", "Recall at rate 0.01", True, recall_at_rate),
     )
 }

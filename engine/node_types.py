@@ -41,7 +41,7 @@ SubtaskState = Literal["waiting", "running", "done", "reused", "failed"]
 """The state of a subtask inside a node; ``reused``: an attempt that was killed had finished it."""
 MAX_LABEL = 200
 """Characters of a title on the canvas and in a leaderboard."""
-Category = Literal["Data", "Prepare", "Learn", "Apply", "Judge", "Save"]
+Category = Literal["Data", "Prepare", "Train", "Predict", "Evaluate", "Save"]
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ TITLES = "*"
 """Stands for the node where a detail gives the title of a column."""
 FALLBACKS = ("auc", "accuracy")
 """Tried in turn when no evaluation has a value for the measure asked for; accuracy always has one."""
-ASCENDING = ("log_loss",)
 
 
 class Params(NodeParams):
@@ -54,6 +53,8 @@ class Params(NodeParams):
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """A leaderboard with every measure of every evaluation."""
+    from deepforest.metrics import lower_is_better
+
     reports: list[Report] = inputs["reports"]
     _check_kinds(reports)
     metric = _usable_metric(reports, params.metric)
@@ -77,7 +78,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
             rows=_leaderboard([(names[index], columns[index], reports[index]) for index in order]),
             data={
                 "metric": metric,
-                "greater_is_better": metric not in ASCENDING,
+                "greater_is_better": not lower_is_better(metric),
                 "details": list(columns[best]),
                 **({"titles": titles} if titles else {}),
                 "curves": [{"name": names[index], "curves": reports[index].data.get("curves", [])} for index in order],
@@ -101,10 +102,12 @@ def _usable_metric(reports: list[Report], wanted: str) -> str:
 
 def _rank(report: Report, metric: str) -> tuple[bool, float]:
     """Sorts the best first and those without a value last; equals keep the order of their edges."""
+    from deepforest.metrics import lower_is_better
+
     value = report.headline.get(metric)
     if not isinstance(value, int | float):
         return True, 0.0
-    return False, value if metric in ASCENDING else -value
+    return False, value if lower_is_better(metric) else -value
 
 
 def _unique_names(titles: list[str], sources: list[str]) -> list[str]:
@@ -187,7 +190,7 @@ def python(params: Params, names: Variables) -> Snippet:
 NODE = NodeType(
     name="compare",
     title="Compare",
-    category="Judge",
+    category="Evaluate",
     summary="A leaderboard of any number of evaluations, ranked by the measure you choose.",
     version=2,
     params=Params,

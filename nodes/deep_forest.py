@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from engine.export_python import Code, Names, Raw, statement
-from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
+from engine.node_types import NodeContext, NodeParams, NodeType, Port, SubtaskState, form_hint
 from nodes.data.columns import check_learnable
-from nodes.models.training import ClassWeights, Seed, fitting, train
+from nodes.models.kinds import cascade_params
+from nodes.models.training import ClassWeights, Seed, TrainingRows, compile_kernels, train, training_script
+
+if TYPE_CHECKING:
+    from deepforest.jobs import Event
+    from deepforest.record import LayerRecord
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Depth = Annotated[int, Field(ge=1, le=1000)]
@@ -27,10 +34,10 @@ Preset = Literal[
 
 
 class _Learner(NodeParams):
-    """What the learners share."""
+    """Parameters that all learners share."""
 
-    count: int = Field(1, ge=1, le=50, title="Count", description="How many of them a layer has.")
-    trees: int = Field(100, ge=1, le=10_000, title="Trees", description="Trees in each of them.")
+    count: int = Field(1, ge=1, le=50, title="Count", description="How many of them each layer has.")
+    trees: int = Field(100, ge=1, le=10_000, title="Trees", description="Number of trees in each of them.")
     max_depth: Depth | None = Field(None, title="Depth", description="Most levels of a tree; empty: no limit.")
 
 
@@ -38,12 +45,13 @@ class ForestLearner(_Learner):
     """A forest among the learners of a layer."""
 
     kind: Literal["random_forest", "completely_random_forest", "extra_trees"] = Field(
-        title="Kind", description="How the trees are split: best cut, blind cut, or best of random cuts."
+        title="Kind",
+        description="How trees split: the best cut, a random cut of a random column, or the best of random cuts.",
     )
     max_features: Literal["sqrt", "log2", "all"] | Share = Field(
-        "sqrt", title="Columns a node", description="How many columns a node chooses its cut from, or their share."
+        "sqrt", title="Columns per split", description="How many columns each split chooses from: a rule, or a share."
     )
-    min_rows: int = Field(1, ge=1, title="Rows a leaf", description="Fewest training rows in a leaf.")
+    min_rows: int = Field(1, ge=1, title="Min. rows per leaf", description="Fewest training rows in a leaf.")
 
 
 class MartLearner(_Learner):
@@ -51,9 +59,9 @@ class MartLearner(_Learner):
 
     kind: Literal["mart"] = Field(title="Kind", description="Gradient-boosted trees by LightGBM.")
     trees: int = Field(50, ge=1, le=10_000, title="Trees", description="Rounds of boosting.")
-    learning_rate: Share = Field(0.1, title="Learning rate", description="How far each tree goes.")
-    leaves: int = Field(31, ge=2, le=4096, title="Leaves", description="Most leaves a tree may have.")
-    min_rows: int = Field(20, ge=1, title="Rows a leaf", description="Fewest training rows in a leaf.")
+    learning_rate: Share = Field(0.1, title="Learning rate", description="Step size of each tree.")
+    leaves: int = Field(31, ge=2, le=4096, title="Leaves", description="Most leaves of a tree.")
+    min_rows: int = Field(20, ge=1, title="Min. rows per leaf", description="Fewest training rows in a leaf.")
     row_share: Share = Field(0.8, title="Share of rows", description="Share of the rows each tree sees.")
     column_share: Share = Field(0.8, title="Share of columns", description="Share of the columns each tree sees.")
 
@@ -62,17 +70,16 @@ LearnerParams = Annotated[ForestLearner | MartLearner, Field(discriminator="kind
 
 MARGIN = ("gamma", "mu", "depth_step")
 SCREENING = ("error_share", "tree_growth")
-COMMON = ("class_vectors", "folds", "metric", "patience", "tolerance", "max_layers", "augment")
 
 
 class Params(NodeParams):
-    """Settings of the cascade; what is left empty is as the preset has it."""
+    """Settings of the cascade; an empty field takes the value of the preset."""
 
     preset: Preset = Field(
         "default",
         title="Preset",
-        description="What to start from: the choice that measures best all round, gcForest, the MART cascade of Ant "
-        "Financial (50 trees; tuned: 200), mdDF with its variants (same forests, stacking, no predictions), or "
+        description="What to start from: default (best average accuracy on our benchmarks), gcForest, the MART cascade "
+        "of Ant Financial (50 trees; tuned: 200), mdDF with its variants (same forests, stacking, no predictions), or "
         "gcForest with confidence screening.",
     )
     learners: list[LearnerParams] = Field(
@@ -84,62 +91,66 @@ class Params(NodeParams):
     class_vectors: Literal["folds", "oob"] | None = Field(
         None,
         title="Class vectors",
-        description="Vectors of training rows come from folds that held them out, or from trees that had them out of "
-        "their bag (oob: one fit a learner, several times faster).",
+        description="How the class vectors of training rows are computed: by models of other folds (folds), or by the "
+        "trees that did not draw the row (oob: one fit per learner, several times faster).",
     )
     folds: Annotated[int, Field(ge=2, le=50)] | None = Field(
         None,
         title="Folds",
-        description="Number of folds; each learner is fitted once a fold.",
+        description="Number of folds; each learner is fitted once per fold.",
         json_schema_extra=form_hint(when={"class_vectors": "!oob"}),
     )
     metric: (
         Literal["accuracy", "balanced_accuracy", "auc", "f1", "ks", "log_loss", "average_precision", "recall_at_rate"]
         | None
-    ) = Field(None, title="Grow by", description="The measure on held-out rows that decides about further layers.")
+    ) = Field(
+        None,
+        title="Metric for growth",
+        description="The metric on held-out rows that decides whether a layer is added.",
+    )
     patience: Annotated[int, Field(ge=1, le=100)] | None = Field(
         None, title="Patience", description="Growth stops after this many layers in a row without a gain."
     )
     tolerance: Annotated[float, Field(ge=0)] | None = Field(
-        None, title="Tolerance", description="What a layer has to gain at least."
+        None, title="Tolerance", description="The smallest gain that counts."
     )
     max_layers: Annotated[int, Field(ge=1, le=100)] | None = Field(
-        None, title="Most layers", description="Growth stops here at the latest."
+        None, title="Max. layers", description="Growth stops here at the latest."
     )
     augment: Literal["concat", "stack", "none"] | None = Field(
         None,
-        title="The next layer sees",
+        title="Input of the next layer",
         description="The columns and the class vectors (concat), only the vectors (stack), or only the columns (none).",
     )
     gamma: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None,
         title="Target margin γ",
-        description="mdDF: the margin all rows should have.",
+        description="mdDF: the margin that all rows should reach.",
         json_schema_extra=form_hint(when={"preset": "mddf*"}),
     )
     mu: Annotated[float, Field(gt=0)] | None = Field(
         None,
         title="Trade-off μ",
-        description="mdDF: what margins beyond the target cost, against those below.",
+        description="mdDF: cost of margins above the target, relative to those below.",
         json_schema_extra=form_hint(when={"preset": "mddf*"}),
     )
     depth_step: Depth | None = Field(
         None,
         title="Depth step",
-        description="mdDF: random forests of layer t are this times t + 1 deep.",
+        description="mdDF: the depth of the random forests in layer t is this number times (t + 1).",
         json_schema_extra=form_hint(when={"preset": "mddf*"}),
     )
     error_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None,
         title="Error share a",
-        description="Screening: rows leave a layer where it errs less than this share of its error; empty: 1/10 or "
-        "1/3, by the accuracy of the first layer.",
+        description="Screening: rows leave after a layer if its error on rows as confident is below this share of its "
+        "whole error; empty: 1/10 or 1/3, depending on the accuracy of the first layer.",
         json_schema_extra=form_hint(when={"preset": "gcforest_cs"}),
     )
     tree_growth: Annotated[float, Field(ge=0, le=100)] | None = Field(
         None,
         title="Growth of trees",
-        description="Screening: how many times as many trees more, once all rows are gone.",
+        description="Screening: how the number of trees grows as rows leave: 1 doubles it once all rows have left.",
         json_schema_extra=form_hint(when={"preset": "gcforest_cs"}),
     )
     select_features: Annotated[int, Field(ge=1)] | None = Field(
@@ -150,7 +161,7 @@ class Params(NodeParams):
 
     @model_validator(mode="after")
     def _settings_of_the_preset(self) -> Self:
-        """A setting that the preset does not have would be without effect."""
+        """Refuse a setting that the preset does not have: it would have no effect."""
         for names, owner, title in ((MARGIN, "mddf", "mdDF"), (SCREENING, "gcforest_cs", "confidence screening")):
             alien = [name for name in names if getattr(self, name) is not None]
             if alien and not self.preset.startswith(owner):
@@ -160,64 +171,127 @@ class Params(NodeParams):
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Grow the cascade on the table's target."""
-    from nodes.models.learners import DeepForest
-
-    learner = DeepForest(preset=params.preset, changes=_changes(params), seed=params.seed)
-    return {"model": train(ctx, inputs["table"], learner, params)}
+    return {"model": train(ctx, inputs["table"], "deep-forest", params, fit)}
 
 
-def _changes(params: Params) -> dict[str, Any]:
-    """What is set otherwise than in the preset, in the library's words."""
-    changes = {name: getattr(params, name) for name in (*COMMON, *MARGIN, *SCREENING)}
-    changes = {name: value for name, value in changes.items() if value is not None}
-    if params.learners:
-        changes["learners"] = [_learner(learner) for learner in params.learners]
-    if params.select_features is not None:
-        from deepforest import MartSelector
+def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
+    """Grow the cascade; fits that were finished before a crash are not repeated."""
+    from deepforest.jobs import FitCancelled
 
-        changes["selector"] = MartSelector(params.select_features)
-    return changes
+    _compile_kernels_for(ctx, rows, cascade)
+    cascade.set_params(categorical_features=rows.categorical, n_jobs=ctx.threads)
+    try:
+        cascade.fit(
+            rows.matrix,
+            rows.codes,
+            sample_weight=rows.weights,
+            checkpoint=ctx.checkpoint,
+            listener=FitProgress(ctx, cascade).on_event,
+            cancelled=ctx.cancelled.is_set,
+        )
+    except FitCancelled:
+        ctx.check_cancelled()
+        raise
 
 
-def _learner(learner: ForestLearner | MartLearner) -> dict[str, Any]:
-    settings = learner.model_dump()
-    if settings.get("max_features") == "all":
-        settings["max_features"] = None
-    return settings
+def _compile_kernels_for(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
+    kinds = {learner["kind"] for learner in cascade.learners or []}
+    if kinds == {"mart"}:
+        return
+    is_weighted = rows.weights is not None
+    # mdDF gives the rows weights from its second layer on.
+    reweights = getattr(cascade, "reweight", False)
+    compile_kernels(ctx, counts=not is_weighted, weights=is_weighted or reweights)
 
 
-def _spelled_out(learner: ForestLearner | MartLearner) -> dict[str, Any]:
-    """A learner for a reader: its kind first, and no limit that is none."""
-    settings = {"kind": learner.kind} | _learner(learner)
-    return {name: value for name, value in settings.items() if name != "max_depth" or value is not None}
+SUBTASK_STATES: Mapping[str, SubtaskState] = {
+    "waiting": "waiting", "started": "running", "finished": "done", "kept": "reused", "failed": "failed",
+}  # fmt: skip
+
+
+@dataclass
+class FitProgress:
+    """Turn the events of a fit into subtasks, partial results, progress and log lines of the node.
+
+    The counters are those of the layer that is being fitted.
+    """
+
+    ctx: NodeContext
+    cascade: Any
+    layer: int = 1
+    planned: int = 0
+    done: int = 0
+    reused: int = 0
+    last_score: str = ""
+    published: dict[int, LayerRecord] = field(default_factory=dict)
+
+    def on_event(self, event: Event) -> None:
+        """Take in one event."""
+        from deepforest.record import LayerRecord
+
+        if isinstance(event.result, LayerRecord):
+            self._finish_layer(event.result)
+        elif event.place:
+            self._count(event)
+        text = f"layer {self.layer}: {self.done} of {self.planned} fits done{self.last_score}"
+        self.ctx.progress(self.fraction, text)
+
+    @property
+    def fraction(self) -> float:
+        """How much of the largest possible cascade is fitted, from 0 to 1."""
+        of_layer = self.done / self.planned if self.planned else 0.0
+        max_layers: int = self.cascade.max_layers
+        return min(self.layer - 1 + of_layer, max_layers) / max_layers
+
+    def _count(self, event: Event) -> None:
+        seconds = getattr(event.result, "seconds", None)
+        self.ctx.subtask(event.place, SUBTASK_STATES[event.state], seconds)
+        if event.state == "waiting":
+            self.planned += 1
+        if event.state in ("finished", "kept"):
+            self.done += 1
+        if event.state == "kept":
+            self.reused += 1
+
+    def _finish_layer(self, record: LayerRecord) -> None:
+        self._publish_layers()
+        reused = f", {self.reused} of {self.done} fits reused" if self.reused else ""
+        self.ctx.log(f"Layer {record.number}, {record.seconds:.1f} s{reused}: {record.reason}.")
+        self.last_score = f"; layer {record.number} scored {record.score:.4f}"
+        self.layer = record.number + 1
+        self.planned = self.done = self.reused = 0
+
+    def _publish_layers(self) -> None:
+        # All layers: a later one may decide that an earlier one is kept after all.
+        for record in self.cascade.layers_:
+            if self.published.get(record.number) != record:
+                self.published[record.number] = record
+                self.ctx.publish(f"layer-{record.number}", record.as_dict())
 
 
 def python(params: Params, names: Names) -> Code:
-    """How the node reads in a script."""
-    changes = {name: value for name in (*COMMON, *MARGIN, *SCREENING) if (value := getattr(params, name)) is not None}
-    if params.learners:
-        changes["learners"] = [_spelled_out(learner) for learner in params.learners]
+    """Return the node as lines of a Python script."""
+    values, imports = cascade_params(params), ["from deepforest import preset"]
     if params.select_features is not None:
-        changes["selector"] = Raw(f"MartSelector({params.select_features})")
+        values["selector"] = Raw(f"MartSelector({params.select_features})")
+        imports.append("from deepforest import MartSelector")
 
     def lines(rows: Raw, cascade: Raw) -> list[str]:
         others = {"categorical_features": Raw(f"{rows}.categorical"), "random_state": params.seed, "n_jobs": -1}
         weights = Raw(f"{rows}.weights")
         return [
-            *statement(cascade, "preset", params.preset, **changes, **others),
+            *statement(cascade, "preset", params.preset, **values, **others),
             *statement("", f"{cascade}.fit", Raw(f"{rows}.matrix"), Raw(f"{rows}.codes"), sample_weight=weights),
         ]
 
-    imports = ["from deepforest import preset"]
-    imports += ["from deepforest import MartSelector"] * (params.select_features is not None)
-    return fitting(params, names, "cascade", lines, imports)
+    return training_script(params, names, "cascade", lines, imports)
 
 
 NODE = NodeType(
     name="deep-forest",
     title="Deep forest",
-    category="Learn",
-    summary="A cascade of forests and boosted trees: each layer learns from the columns and what the last one said.",
+    category="Train",
+    summary="A cascade of forests and boosted trees; each layer sees the columns and the last layer's predictions.",
     version=1,
     params=Params,
     run=run,

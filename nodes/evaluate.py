@@ -1,11 +1,12 @@
-"""Judge predictions against the truth.
+"""Evaluate predictions against the truth.
 
-With two classes, or when ``positive`` names one of several, the ranking measures judge that class against the rest.
-With several classes and no ``positive`` they are means over the classes.
+With two classes, or if ``positive`` names one of several, the ranking metrics are of that class against
+the rest. With several classes and no ``positive`` they are means over the classes.
 
-What a row is *given* is its most probable class, as in the predictions themselves; accuracy, balanced accuracy, the
-table of classes and the confusion matrix all go by that. With a ``threshold`` and two classes they go by the
-threshold instead. F1 alone is told at the threshold where it is highest, if none is given, and says which that is.
+The predicted class of a row is its most probable one, as in the predictions themselves; accuracy,
+balanced accuracy, the table of classes and the confusion matrix use it. With a ``threshold`` and two
+classes they use the threshold instead. F1 alone is reported at the threshold where it is highest, if
+none is set, together with that threshold.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, 
 from engine.text import listed
 from engine.values import Predictions, Report
 from nodes.data.columns import HOW_TO_TARGET
-from nodes.models.categories import MISSING, class_codes
+from nodes.models.encoder import MISSING, class_codes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,22 +30,22 @@ if TYPE_CHECKING:
     from deepforest.metrics import Curve
 
 RATES = {"recall_at_1_in_10000": 1 / 10_000, "recall_at_1_in_1000": 1 / 1_000, "recall_at_1_in_100": 1 / 100}
-MOST_CURVES = 12
+MAX_CURVES = 12
 
 
 class Params(NodeParams):
-    """What to judge."""
+    """What to evaluate."""
 
     name: str = Field(
         "",
         max_length=200,
         title="Name",
-        description="What a comparison calls these predictions; empty: the model's title.",
+        description="Name of these predictions in a comparison; empty: the model's title.",
     )
     positive: str | None = Field(
         None,
         title="Positive class",
-        description="The class to be found, such as fraud. Empty: the last of two classes; the mean over more.",
+        description="The class to find, such as fraud. Empty: the last of two classes; the mean over three or more.",
         json_schema_extra=form_hint(choose="class"),
     )
     threshold: float | None = Field(
@@ -52,13 +53,13 @@ class Params(NodeParams):
         ge=0,
         le=1,
         title="Threshold",
-        description="Probability from which a row counts as positive. Empty: rows get their most probable class, and "
-        "F1 is told at the threshold where it is highest on these rows.",
+        description="Probability from which a row counts as positive. Empty: the most probable class is "
+        "predicted, and F1 is reported at the threshold where it is highest on these rows.",
     )
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Every measure, the curves and the confusion matrix."""
+    """Compute every metric, the curves and the confusion matrix."""
     predictions: Predictions = inputs["predictions"]
     truth, probabilities = _known(predictions)
     if params.positive is not None and params.positive not in predictions.classes:
@@ -76,25 +77,27 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
 
 
 def columns(inputs: Mapping[str, Columns | None], params: Params) -> dict[str, Columns | None]:
-    """None; ``BadInput`` if it is known that the scored rows will have no truth."""
+    """Raise ``BadInput`` if it is known that the scored rows will have no truth."""
     scored = inputs.get("predictions")
     if scored is not None and not any(column.role == "target" for column in scored):
-        raise BadInput(f"the scored table has no target to judge by; {HOW_TO_TARGET}")
+        raise BadInput(f"the scored table has no target to compare the predictions with; {HOW_TO_TARGET}")
     return {}
 
 
 def _known(predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
-    """Class numbers and probabilities of the rows whose truth is known."""
+    """Return class numbers and probabilities of the rows whose truth is known."""
     import pyarrow as pa
 
     if predictions.truth is None:
         raise BadInput(
-            "the predictions have no truth to be judged by; set Target in the Load data node of the scored table"
+            "the predictions have no truth to compare with; set Target in the Load data node of the scored table"
         )
     codes = class_codes(pa.chunked_array([predictions.truth]), predictions.classes)
     known = codes != MISSING
     if not known.any():
-        raise BadInput("there is no row whose truth is known, so there is nothing to judge")
+        raise BadInput(
+            "the target is missing in all rows, so there is nothing to evaluate; use rows with known classes"
+        )
     return codes[known], predictions.probabilities[known]
 
 
@@ -105,15 +108,17 @@ def _of_one_class(
 
     positive = len(classes) - 1 if params.positive is None else classes.index(params.positive)
     against_rest = _against_rest(truth, probabilities, positive)
-    best = metrics.best_f1(*against_rest)
-    threshold = params.threshold if params.threshold is not None else best[1] if best else 0.5
-    labels = [name for name in classes if name != classes[positive]] if len(classes) == 2 else ["all others"]
-    labels = [*labels, classes[positive]]
+    threshold = params.threshold
+    if threshold is None:
+        best = metrics.best_f1(*against_rest)
+        threshold = best[1] if best else 0.5
+    others = classes[1 - positive] if len(classes) == 2 else "all others"
+    labels = [others, classes[positive]]
     matrix = metrics.confusion_matrix(*against_rest, threshold=params.threshold)
     headline = _headline(truth, probabilities, against_rest, classes[positive])
     headline |= {"f1": metrics.f1(*against_rest, threshold=threshold), "threshold": threshold}
     if params.threshold is not None and len(classes) == 2:
-        headline |= _shares_right(matrix)
+        headline |= _accuracies(matrix)
     return Report(
         "evaluation",
         name,
@@ -135,7 +140,7 @@ def _of_many_classes(name: str, truth: np.ndarray, probabilities: np.ndarray, cl
     from deepforest import metrics
 
     matrix = metrics.confusion_matrix(truth, probabilities)
-    frequent = np.argsort(-matrix.sum(axis=1), kind="stable")[:MOST_CURVES]
+    frequent = np.argsort(-matrix.sum(axis=1), kind="stable")[:MAX_CURVES]
     drawn = [code for code in sorted(frequent.tolist()) if matrix[code].any()]
     return Report(
         "evaluation",
@@ -155,7 +160,7 @@ def _of_many_classes(name: str, truth: np.ndarray, probabilities: np.ndarray, cl
 def _headline(
     truth: np.ndarray, probabilities: np.ndarray, ranked: tuple[np.ndarray, np.ndarray], positive: str | None = None
 ) -> dict[str, float | int | str | None]:
-    """All classes judge the first three; ``ranked`` is what the ranking measures see."""
+    """Return the figures of the report: the first three of all classes, those that rank of ``ranked``."""
     from deepforest import metrics
 
     return {
@@ -168,14 +173,14 @@ def _headline(
         "threshold": None,
         "ks": metrics.ks(*ranked),
         "average_precision": metrics.average_precision(*ranked),
-        # How many of a class are found among the top-scored rows says something only of one class to be found.
+        # Recall among the top-scored rows has a meaning only for one class that is to be found.
         **{name: metrics.recall_at_rate(*ranked, rate=rate) if positive else None for name, rate in RATES.items()},
         "rows": len(truth),
     }
 
 
-def _shares_right(matrix: np.ndarray) -> dict[str, float | int | str | None]:
-    """Accuracy and balanced accuracy of the decisions in a confusion matrix."""
+def _accuracies(matrix: np.ndarray) -> dict[str, float | int | str | None]:
+    """Return accuracy and balanced accuracy of the decisions in a confusion matrix."""
     right, actual = matrix.diagonal(), matrix.sum(axis=1)
     there = actual > 0
     return {
@@ -185,7 +190,7 @@ def _shares_right(matrix: np.ndarray) -> dict[str, float | int | str | None]:
 
 
 def _against_rest(truth: np.ndarray, probabilities: np.ndarray, positive: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same rows with two classes: the rest and the positive one."""
+    """Return the same rows with two classes: the rest and the positive one."""
     import numpy as np
 
     score = probabilities[:, positive]
@@ -193,16 +198,16 @@ def _against_rest(truth: np.ndarray, probabilities: np.ndarray, positive: int) -
 
 
 def _per_class(matrix: np.ndarray, labels: list[str]) -> list[dict[str, Any]]:
-    """Precision, recall and F1 of each class by the confusion matrix; none where there is nothing to divide by."""
-    right, actual, given = matrix.diagonal(), matrix.sum(axis=1), matrix.sum(axis=0)
+    """Return precision, recall and F1 of each class; None where there is nothing to divide by."""
+    right, actual, predicted = matrix.diagonal(), matrix.sum(axis=1), matrix.sum(axis=0)
     return [
         {
             "class": label,
             "rows": int(actual[code]),
-            "predicted": int(given[code]),
-            "precision": float(right[code] / given[code]) if given[code] else None,
+            "predicted": int(predicted[code]),
+            "precision": float(right[code] / predicted[code]) if predicted[code] else None,
             "recall": float(right[code] / actual[code]) if actual[code] else None,
-            "f1": float(2 * right[code] / (actual[code] + given[code])) if actual[code] else None,
+            "f1": float(2 * right[code] / (actual[code] + predicted[code])) if actual[code] else None,
         }
         for code, label in enumerate(labels)
     ]
@@ -222,7 +227,7 @@ def _curves(label: str, truth: np.ndarray, probabilities: np.ndarray) -> dict[st
 
 
 def _points(curve: Curve | None, x: str, y: str) -> dict[str, list[float | None]] | None:
-    """Lists for JSON, which knows no infinite threshold."""
+    """Return the curve as lists for JSON, where an infinite threshold is None."""
     import numpy as np
 
     if curve is None:
@@ -249,8 +254,8 @@ def python(params: Params, names: Variables) -> Snippet:
 NODE = NodeType(
     name="evaluate",
     title="Evaluate",
-    category="Judge",
-    summary="Judges predictions against the truth: accuracy, AUC, F1, KS, recall at interrupt rates, curves.",
+    category="Evaluate",
+    summary="Compares predictions with the truth: accuracy, AUC, F1, KS, recall at interrupt rates, curves.",
     version=1,
     params=Params,
     run=run,

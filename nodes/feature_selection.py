@@ -1,4 +1,4 @@
-"""Keep the columns that boosted trees learn most from."""
+"""Keep the columns that boosted trees gain most from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Params(NodeParams):
         None,
         ge=1,
         title="Columns",
-        description="Keep this many features, the most important ones; empty: as many as the share below asks for.",
+        description="Number of features to keep, the most important ones; empty: decided by the share below.",
     )
     share: float = Field(
         0.99,
@@ -30,12 +30,14 @@ class Params(NodeParams):
         description="Without a number: keep the fewest features that together have this share of all importance.",
         json_schema_extra=form_hint(when={"columns": ""}),
     )
-    trees: int = Field(100, ge=1, le=10_000, title="Trees", description="Rounds of boosting that are looked at.")
+    trees: int = Field(
+        100, ge=1, le=10_000, title="Trees", description="Rounds of boosting that importances are taken from."
+    )
     seed: Seed = 0
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Boost on all features and drop those from which little was gained."""
+    """Boost on all features and remove those with little gain."""
     from deepforest import MartSelector
     from nodes.models.encoder import TableEncoder
 
@@ -61,12 +63,12 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
 
 
 def without(table: Table, features: set[str]) -> Table:
-    """The table less these columns."""
+    """Return the table without these columns."""
     return table.with_data(table.data.select([name for name in table.data.column_names if name not in features]))
 
 
 def report(names: list[str], gains: list[float], kept: set[str]) -> Report:
-    """Features by importance, and which are kept."""
+    """Return the report: features by importance, and which are kept."""
     total = sum(gains) or 1.0
     order = sorted(range(len(names)), key=lambda index: -gains[index])
     rows = [{"column": names[i], "importance": gains[i] / total, "kept": names[i] in kept} for i in order]
@@ -76,7 +78,7 @@ def report(names: list[str], gains: list[float], kept: set[str]) -> Report:
 
 
 def python(params: Params, names: Variables) -> Snippet:
-    """How the node reads in a script."""
+    """Return the node as lines of a Python script."""
     table, rows, selector = names.inputs["table"], names.local("rows"), names.local("selector")
     how_many = {"n_features": params.columns} if params.columns else {"share": params.share}
     others = {

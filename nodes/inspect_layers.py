@@ -1,4 +1,4 @@
-"""Look inside a deep forest: what each of its layers and learners makes of the rows of a table."""
+"""Inspect a deep forest: what each of its layers and learners predicts for the rows of a table."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from engine.errors import BadInput
 from engine.export_python import step_call
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
-from nodes.inspection.layer_statistics import LayerStatistics, cascade_of, choose_rows, survey
+from nodes.inspection.layer_statistics import LayerStatistics, choose_rows, compute_statistics
 from nodes.inspection.layers import UNKNOWN, Layers
-from nodes.inspection.tsne import fitting_perplexity, lay_out
-from nodes.models.categories import class_codes
-from nodes.models.learners import DeepForest
+from nodes.inspection.tsne import embed, fitting_perplexity
+from nodes.models.encoder import class_codes
 from nodes.models.model import FittedModel, describe_model, load_model
 
 if TYPE_CHECKING:
@@ -24,29 +23,29 @@ if TYPE_CHECKING:
 
     from deepforest.metrics import Metric
 
-PASSING = 0.4
-"""Part of the work that the pass through the layers is; the rest is t-SNE."""
-MOST_FEATURES = 50
-MOST_VECTORS = 100_000_000
-"""Most numbers that the class vectors of the sample may be."""
+PASS_SHARE = 0.4
+"""Share of the work that the pass through the layers takes; the rest is t-SNE."""
+MAX_FEATURES = 50
+MAX_VECTORS = 100_000_000
+"""Most values in the class vectors of the sample."""
 
 
 class Params(NodeParams):
-    """Which rows are looked at one by one, and how they are laid out."""
+    """Which rows are inspected one by one, and how t-SNE arranges them."""
 
     rows: int = Field(
         2_000,
         ge=10,
         le=20_000,
-        title="Rows to look at",
-        description="So many rows are drawn for t-SNE and to be followed one by one, some of every class. Scores are "
-        "of all rows of the table.",
+        title="Rows to inspect",
+        description="How many rows are drawn for t-SNE and to be followed one by one, some of every class. Scores "
+        "are of all rows of the table.",
     )
     follow: list[Annotated[int, Field(ge=0)]] = Field(
         default_factory=list,
         max_length=1_000,
         title="Rows to follow",
-        description="Numbers of rows, counted from 0, that have to be among them.",
+        description="Numbers of rows, counted from 0, that must be among them.",
         json_schema_extra=form_hint(folded=True),
     )
     perplexity: float = Field(
@@ -54,78 +53,78 @@ class Params(NodeParams):
         ge=2,
         le=500,
         title="Perplexity",
-        description="t-SNE: about how many neighbours count for each row; less shows small groups, more the whole.",
+        description="t-SNE: about how many neighbours count for each row; fewer show small groups, more the whole.",
     )
     seed: int = Field(
-        0, ge=0, lt=2**31, title="Seed", description="The same seed gives the same rows in the same places."
+        0, ge=0, lt=2**31, title="Seed", description="The same seed gives the same rows and the same maps."
     )
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Take the table through the layers once, lay the sampled rows out for each layer, and put it all together."""
+    """Pass the table through the layers once, embed the sampled rows for each layer, and collect the result."""
     table: Table = inputs["table"]
     model = _deep_forest(inputs["model"].path)
     truth = _truth(table, model)
-    rows = choose_rows(truth, _room(ctx, model, params), _followed(params, len(truth)), params.seed)
-    ctx.log(f"{len(rows):,} of {len(truth):,} rows are looked at one by one.")
-    metric, measure = _steering(model)
-    seen = survey(ctx, model, table, truth, rows, measure, PASSING)
-    panels = _panels(ctx, seen, params)
-    ctx.progress(1.0, "putting it together")
-    cascade = cascade_of(model)
+    rows = choose_rows(truth, _sample_size(ctx, model, params), _followed(params, len(truth)), params.seed)
+    ctx.log(f"{len(rows):,} of {len(truth):,} rows are inspected one by one.")
+    metric_name, metric = _growth_metric(model)
+    statistics = compute_statistics(ctx, model, table, truth, rows, metric, PASS_SHARE)
+    panels = _panels(ctx, statistics, params)
+    ctx.progress(1.0, "collecting the result")
+    cascade = model.estimator
     names = cascade.layer_feature_names(model.encoder.names)
     layers = Layers(
         title=model.title,
-        kind=str(model.params.get("preset") or model.learner.kind),
-        metric=metric,
+        kind=str(model.params.get("preset") or model.kind.name),
+        metric=metric_name,
         classes=model.classes,
         features=names[0],
         learners=[learner.name for learner in cascade.layers_[0].learners],
         records=[record.as_dict() for record in cascade.layers_],
         table_rows=len(truth),
-        stages=[_stage(layer, seen, panels[layer], cascade, names[layer], measure) for layer in range(len(names))],
+        stages=[_stage(layer, statistics, panels[layer], cascade, names[layer], metric) for layer in range(len(names))],
         rows=rows,
-        left_at=seen.left_at[rows],
+        left_at=statistics.left_at[rows],
         truth=truth[rows],
         embedding=panels,
-        vectors=seen.vectors,
-        outputs=seen.outputs,
+        vectors=statistics.vectors,
+        outputs=statistics.outputs,
         sample=table.data.take(rows).unify_dictionaries().combine_chunks().replace_schema_metadata(None),
     )
     return {"layers": layers}
 
 
-# What there is to look at
+# Input
 
 
 def _deep_forest(folder: Path) -> FittedModel:
-    about = describe_model(folder)
-    if about["kind"] != DeepForest.kind:
+    data = describe_model(folder)
+    if data["kind"] != "deep-forest":
         raise BadInput(
-            f"the model is a {about['title']} and has no layers to look into; connect one of the Deep forest node, "
-            "and use Evaluate for the others"
+            f"the model is a {data['title']} and has no layers; connect the model of a Deep forest node, "
+            "and use Evaluate for other models"
         )
     return load_model(folder)
 
 
 def _truth(table: Table, model: FittedModel) -> np.ndarray:
-    """Class number of each row, ``UNKNOWN`` where there is none; ``BadInput`` if the table does not fit the model."""
+    """Return the class number of each row, ``UNKNOWN`` without one; raise ``BadInput`` if the table does not fit."""
     import numpy as np
 
     model.encoder.check(table.data)
     if not table.data.num_rows:
-        raise BadInput("the table has no rows to look at")
+        raise BadInput("the table has no rows to inspect")
     if table.target is None:
         return np.full(table.data.num_rows, UNKNOWN)
     return class_codes(table.labels(), model.classes).astype(np.int64)
 
 
-def _room(ctx: NodeContext, model: FittedModel, params: Params) -> int:
-    """How many rows may be looked at: as many as wanted, unless their class vectors would be too much to keep."""
-    cascade = cascade_of(model)
-    most: int = MOST_VECTORS // (len(cascade.estimators_) * cascade.n_learners_ * len(model.classes))
+def _sample_size(ctx: NodeContext, model: FittedModel, params: Params) -> int:
+    """Return the size of the sample: as requested, unless its class vectors would be too large."""
+    cascade = model.estimator
+    most: int = MAX_VECTORS // (len(cascade.estimators_) * cascade.n_learners_ * len(model.classes))
     if most < params.rows:
-        ctx.log(f"Only {most:,} rows are looked at: the forest says too much about each of them to keep it of more.")
+        ctx.log(f"Only {most:,} rows are inspected: the class vectors of more rows would be too large to store.")
     return max(1, min(params.rows, most))
 
 
@@ -136,12 +135,12 @@ def _followed(params: Params, n_rows: int) -> list[int]:
     return params.follow
 
 
-def _steering(model: FittedModel) -> tuple[str, Metric | None]:
-    """The measure that steered the growth, by name, and itself if it is a known one."""
+def _growth_metric(model: FittedModel) -> tuple[str, Metric | None]:
+    """Return the metric that decided about growth: its name, and itself if it is a known one."""
     from deepforest.inspection import steering_measure
     from deepforest.metrics import metric
 
-    cascade = cascade_of(model)
+    cascade = model.estimator
     name = steering_measure([record.as_dict() for record in cascade.layers_], cascade.metric)
     try:
         return name, metric(name)
@@ -149,14 +148,14 @@ def _steering(model: FittedModel) -> tuple[str, Metric | None]:
         return name, None
 
 
-# What is seen
+# Results
 
 
-def _panels(ctx: NodeContext, seen: LayerStatistics, params: Params) -> np.ndarray:
-    """The sampled rows in the plane after each layer, each panel begun where the one before ended."""
+def _panels(ctx: NodeContext, statistics: LayerStatistics, params: Params) -> np.ndarray:
+    """Return the sampled rows in the plane after each layer, each panel started from the one before."""
     import numpy as np
 
-    depth, n = len(seen.tallies), len(seen.rows)
+    depth, n = len(statistics.layer_sums), len(statistics.rows)
     perplexity = fitting_perplexity(params.perplexity, n)
     if perplexity < params.perplexity:
         ctx.log(f"The perplexity is lowered to {perplexity:.3g}: {n:,} rows allow no more.")
@@ -164,78 +163,82 @@ def _panels(ctx: NodeContext, seen: LayerStatistics, params: Params) -> np.ndarr
     for layer in range(depth):
 
         def progress(fraction: float, layer: int = layer) -> None:
-            ctx.progress(PASSING + (1 - PASSING) * (layer + fraction) / depth, f"t-SNE of layer {layer + 1} of {depth}")
+            ctx.progress(
+                PASS_SHARE + (1 - PASS_SHARE) * (layer + fraction) / depth, f"t-SNE of layer {layer + 1} of {depth}"
+            )
 
         progress(0.0)
         before = panels[layer - 1] if layer else None
-        panels[layer] = lay_out(_representation(seen, layer), before, perplexity, params.seed, ctx.threads, progress)
+        panels[layer] = embed(
+            _representation(statistics, layer), before, perplexity, params.seed, ctx.threads, progress
+        )
     return panels
 
 
-def _representation(seen: LayerStatistics, layer: int) -> np.ndarray:
-    """The learners' class vectors side by side; a row that left before has those of the layer it left at."""
+def _representation(statistics: LayerStatistics, layer: int) -> np.ndarray:
+    """Return the learners' class vectors side by side; a row that left before has those of its last layer."""
     import numpy as np
 
-    last = np.minimum(seen.left_at[seen.rows], layer + 1) - 1
-    vectors = seen.vectors[last, :, np.arange(len(last))]  # rows × learners × classes
+    last = np.minimum(statistics.left_at[statistics.rows], layer + 1) - 1
+    vectors = statistics.vectors[last, :, np.arange(len(last))]  # rows × learners × classes
     return vectors.reshape(len(last), -1)
 
 
 def _stage(
-    layer: int, seen: LayerStatistics, panel: np.ndarray, cascade: Any, names: list[str], measure: Metric | None
+    layer: int, statistics: LayerStatistics, panel: np.ndarray, cascade: Any, names: list[str], metric: Metric | None
 ) -> dict[str, Any]:
-    """What is known of one layer, as plain data."""
+    """Return the figures of one layer as plain data."""
     from deepforest.inspection import name_importances, scatter_ratio
 
-    tally, fitted, truth = seen.tallies[layer], cascade.estimators_[layer], seen.truth[seen.rows]
-    scores = _scores(layer, seen, measure)
-    last = layer + 1 == len(seen.tallies)
-    named = name_importances(fitted.importances(), fitted.coefficients, names, MOST_FEATURES)
+    sums, fitted, truth = statistics.layer_sums[layer], cascade.estimators_[layer], statistics.truth[statistics.rows]
+    scores = _scores(layer, statistics, metric)
+    last = layer + 1 == len(statistics.layer_sums)
+    named = name_importances(fitted.importances(), fitted.coefficients, names, MAX_FEATURES)
     return {
         "number": layer + 1,
-        "scores": scores[0] if tally.margins.n else None,
-        "margins": tally.margins.record(),
+        "scores": scores[0] if sums.margins.n else None,
+        "margins": sums.margins.record(),
         "learner_scores": scores[1:],
-        "agreement": (tally.agreements / max(tally.rows, 1)).tolist(),
+        "agreement": (sums.agreements / max(sums.rows, 1)).tolist(),
         "separation": scatter_ratio(panel, truth),
-        "separation_vectors": scatter_ratio(_representation(seen, layer), truth),
-        **_flow(layer, seen),
+        "separation_vectors": scatter_ratio(_representation(statistics, layer), truth),
+        **_flow(layer, statistics),
         "threshold": None if last else fitted.threshold,
         "importances": [entry._asdict() for entry in named],
     }
 
 
-def _scores(layer: int, seen: LayerStatistics, measure: Metric | None) -> list[dict[str, float | None]]:
-    """Scores of the cascade after a layer, then of each of its learners on the rows that came to it."""
+def _scores(layer: int, statistics: LayerStatistics, metric: Metric | None) -> list[dict[str, float | None]]:
+    """Return the scores of the cascade after a layer, then of each learner on the rows that reached it."""
     from deepforest.inspection import USUAL
 
-    tally = seen.tallies[layer]
+    sums = statistics.layer_sums[layer]
     scores: list[dict[str, float | None]] = [
         {each.name: float(total / rows) if rows else None for each, total in zip(USUAL, totals, strict=True)}
-        for totals, rows in zip(tally.sums.T, tally.judged, strict=True)
+        for totals, rows in zip(sums.sums.T, sums.n_scored, strict=True)
     ]
-    if measure is not None and measure not in USUAL:
-        for about, score in zip(scores, _ranked(layer, seen, measure), strict=True):
-            about[measure.name] = score
+    if metric is not None and metric not in USUAL:
+        for score_of, score in zip(scores, _ranked(layer, statistics, metric), strict=True):
+            score_of[metric.name] = score
     return scores
 
 
-def _ranked(layer: int, seen: LayerStatistics, measure: Metric) -> Iterator[float | None]:
-    """The same by a measure that needs the scores of all rows together; none where they were too many to keep."""
-    known = seen.truth >= 0
-    through = known & (seen.left_at > layer)
-    own, learners = seen.own_scores, seen.learner_scores
-    yield None if own is None else measure(seen.truth[known], own[layer, known])
-    for learner in range(seen.vectors.shape[1]):
-        yield None if learners is None else measure(seen.truth[through], learners[layer, learner, through])
+def _ranked(layer: int, statistics: LayerStatistics, metric: Metric) -> Iterator[float | None]:
+    """Yield the same for a metric that needs the scores of all rows together; None if they were too many."""
+    known = statistics.truth >= 0
+    through = known & (statistics.left_at > layer)
+    own, learners = statistics.own_scores, statistics.learner_scores
+    yield None if own is None else metric(statistics.truth[known], own[layer, known])
+    for learner in range(statistics.vectors.shape[1]):
+        yield None if learners is None else metric(statistics.truth[through], learners[layer, learner, through])
 
 
-def _flow(layer: int, seen: LayerStatistics) -> Mapping[str, Any]:
-    """Rows that came into a layer and those that went no further, with the share of these that is wrong."""
-    leaves = seen.left_at == layer + 1
-    wrong = seen.wrong[leaves & (seen.truth >= 0)]
+def _flow(layer: int, statistics: LayerStatistics) -> Mapping[str, Any]:
+    """Return how many rows reached a layer and left after it, and the error of those that left."""
+    leaves = statistics.left_at == layer + 1
+    wrong = statistics.wrong[leaves & (statistics.truth >= 0)]
     return {
-        "rows_in": seen.tallies[layer].rows,
+        "rows_in": statistics.layer_sums[layer].rows,
         "rows_out": int(leaves.sum()),
         "error_out": float(wrong.mean()) if len(wrong) else None,
     }
@@ -244,13 +247,13 @@ def _flow(layer: int, seen: LayerStatistics) -> Mapping[str, Any]:
 NODE = NodeType(
     name="inspect-layers",
     title="Inspect layers",
-    category="Judge",
-    summary="Looks inside a deep forest: scores, margins, t-SNE, agreement and importances of each layer.",
+    category="Evaluate",
+    summary="Shows the inside of a deep forest: scores, margins, t-SNE, agreement and importances of each layer.",
     version=1,
     params=Params,
     run=run,
     python=step_call("nodes.steps.inspect_layers"),
-    inputs=(Port("model", "model", "Deep forest"), Port("table", "table", "Rows to look at")),
+    inputs=(Port("model", "model", "Deep forest"), Port("table", "table", "Rows to inspect")),
     outputs=(Port("layers", "layers", "Layers"),),
     imports=("numpy", "pyarrow.compute", "lightgbm", "deepforest.presets", "openTSNE"),
 )

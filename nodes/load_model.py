@@ -1,4 +1,4 @@
-"""Take a saved model of the workspace into a pipeline, to use it on new data."""
+"""Load a saved model of the workspace into a pipeline, to use it on new data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.errors import BadInput
 from engine.export_python import step_call
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.workspace import Files, Workspace
-from nodes.models.model import CARD, FILE, describe_model, is_plain, load_model, model_files
+from nodes.models.model import CARD, FILE, describe_model, is_regular_file, load_model, model_files
 from nodes.models.registry import Registry
 from nodes.save_model import NAME
 
@@ -29,21 +29,21 @@ class Params(NodeParams):
     name: str = Field(
         pattern=NAME,
         title="Model",
-        description="Name of a model that a Save model node keeps in the workspace.",
+        description="Name of a model that a Save model node saved in the workspace.",
         json_schema_extra=form_hint(choose="model"),
     )
 
 
 @dataclass(frozen=True)
 class SavedModel:
-    """A model of the workspace, copied without its card: the same model is the same output, whoever saved it."""
+    """A model of the workspace, copied without its card: the same model gives the same output."""
 
     path: Path
     reading: Callable[[str, str], AbstractContextManager[None]]
     """Reports which model is read, in case that crashes the process."""
 
     def save(self, folder: Path) -> None:
-        """Copy it while no one may swap it; ``BadInput`` if it is damaged."""
+        """Copy it, protected from being replaced meanwhile; raise ``BadInput`` if it is damaged."""
         try:
             with read_lock(self.path):
                 for file in model_files(self.path):
@@ -57,15 +57,15 @@ class SavedModel:
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """The model as it lies in the workspace."""
+    """Return the model as it is in the workspace."""
     folder = _folder(params, ctx.files)
-    about = describe_model(folder)
-    ctx.log(f"'{params.name}': {about['title']}, trained on {about['train_rows']:,} rows.")
+    data = describe_model(folder)
+    ctx.log(f"'{params.name}': {data['title']}, trained on {data['train_rows']:,} rows.")
     return {"model": SavedModel(folder, ctx.reading)}
 
 
 def check(params: Params, files: Files) -> Iterable[BadInput]:
-    """Whether it is there and can be read."""
+    """Yield a problem if the model does not exist or cannot be read."""
     try:
         describe_model(_folder(params, files))
     except BadInput as problem:
@@ -73,11 +73,11 @@ def check(params: Params, files: Files) -> Iterable[BadInput]:
 
 
 def fingerprint(params: Params, files: Files) -> str:
-    """What ``model.json`` says, which holds the hashes of all other files."""
+    """Return the hash of ``model.json``, which holds the hashes of all other files."""
     folder = _folder(params, files)
     with read_lock(folder):
-        if not is_plain(folder / FILE):
-            raise BadInput(f"'{params.name}' holds no model: there is no {FILE} in it", field="name")
+        if not is_regular_file(folder / FILE):
+            raise BadInput(f"'{params.name}' does not hold a model: {FILE} is missing", field="name")
         return sha256((folder / FILE).read_bytes()).hexdigest()
 
 
@@ -89,7 +89,7 @@ NODE = NodeType(
     name="load-model",
     title="Load model",
     category="Data",
-    summary="Takes a saved model of the workspace, to predict new data with it.",
+    summary="Loads a saved model of the workspace, to predict new data with it.",
     version=1,
     params=Params,
     run=run,
@@ -97,5 +97,5 @@ NODE = NodeType(
     outputs=(Port("model", "model", "Model"),),
     check=check,
     fingerprint=fingerprint,
-    imports=("numpy", "lightgbm", "sklearn.tree"),
+    imports=("numpy", "lightgbm"),
 )

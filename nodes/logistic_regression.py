@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from pydantic import Field
@@ -9,29 +10,46 @@ from pydantic import Field
 from engine.export_python import Code, Names, Raw, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from nodes.data.columns import check_learnable
-from nodes.models.training import ClassWeights, fitting, train
+from nodes.models.training import ClassWeights, TrainingRows, one_blas_thread, train, training_script
 
 
 class Params(NodeParams):
     """Settings of the regression."""
 
     c: float = Field(
-        1.0, gt=0, le=1e9, title="C", description="Freedom of the weights; smaller holds them closer to zero."
+        1.0,
+        gt=0,
+        le=1e9,
+        title="C",
+        description="Inverse strength of the penalty; a smaller C keeps the weights closer to zero.",
     )
     max_iter: int = Field(500, ge=1, le=100_000, title="Steps", description="Most steps of the solver.")
     class_weights: ClassWeights = "none"
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Fit the weights to the table's target."""
-    from nodes.models.learners import LogisticRegression
+    """Fit the regression to the table's target."""
+    return {"model": train(ctx, inputs["table"], "logistic-regression", params, fit)}
 
-    learner = LogisticRegression(**params.model_dump(exclude={"class_weights"}))
-    return {"model": train(ctx, inputs["table"], learner, params)}
+
+def fit(ctx: NodeContext, rows: TrainingRows, regression: Any) -> None:
+    """Minimise the penalised log loss with L-BFGS."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    ctx.progress(0.0, "fitting")
+    with warnings.catch_warnings(record=True) as caught, one_blas_thread():
+        warnings.simplefilter("always", ConvergenceWarning)
+        regression.fit(rows.matrix, rows.codes, sample_weight=rows.weights)
+    if any(issubclass(warning.category, ConvergenceWarning) for warning in caught):
+        ctx.log(f"Did not converge in {regression.max_iter} steps; more steps or a smaller C may help.")
+    ctx.progress(1.0, f"{int(regression.n_iter_.max())} steps")
 
 
 def python(params: Params, names: Names) -> Code:
-    """How the node reads in a script; on one thread, since sums that are split among threads round differently."""
+    """Return the node as lines of a Python script.
+
+    One thread of BLAS: sums that are split among threads round differently.
+    """
 
     def lines(rows: Raw, regression: Raw) -> list[str]:
         weights = Raw(f"{rows}.weights")
@@ -43,14 +61,14 @@ def python(params: Params, names: Names) -> Code:
         ]
 
     imports = ["from sklearn.linear_model import LogisticRegression", "from threadpoolctl import threadpool_limits"]
-    return fitting(params, names, "regression", lines, imports, form="onehot")
+    return training_script(params, names, "regression", lines, imports, form="onehot")
 
 
 NODE = NodeType(
     name="logistic-regression",
     title="Logistic regression",
-    category="Learn",
-    summary="A linear score for each class, over standardised numbers and one-hot categories; the plain baseline.",
+    category="Train",
+    summary="A linear score for each class, over standardised numbers and one-hot categories; a simple baseline.",
     version=1,
     params=Params,
     run=run,

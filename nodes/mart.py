@@ -9,7 +9,7 @@ from pydantic import Field
 from engine.export_python import Code, Names, Raw, assignment, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from nodes.data.columns import check_learnable
-from nodes.models.training import ClassWeights, Seed, fitting, train
+from nodes.models.training import ClassWeights, Seed, TrainingRows, train, training_script
 
 
 class Params(NodeParams):
@@ -20,16 +20,16 @@ class Params(NodeParams):
         ge=1,
         le=10_000,
         title="Trees",
-        description="Rounds of boosting; each adds one tree a class (one for two classes).",
+        description="Rounds of boosting; each adds one tree per class (one for two classes).",
     )
     learning_rate: float = Field(
-        0.1, gt=0, le=1, title="Learning rate", description="How far each tree goes; smaller needs more trees."
+        0.1, gt=0, le=1, title="Learning rate", description="Step size of each tree; a smaller one needs more trees."
     )
-    leaves: int = Field(31, ge=2, le=4096, title="Leaves", description="Most leaves a tree may have.")
+    leaves: int = Field(31, ge=2, le=4096, title="Leaves", description="Most leaves of a tree.")
     min_rows: int = Field(
         20,
         ge=1,
-        title="Rows a leaf",
+        title="Min. rows per leaf",
         description="Fewest training rows in a leaf.",
         json_schema_extra=form_hint(folded=True),
     )
@@ -55,18 +55,26 @@ class Params(NodeParams):
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Fit the trees to the table's target."""
-    from nodes.models.learners import Mart
+    return {"model": train(ctx, inputs["table"], "mart", params, fit)}
 
-    learner = Mart(**params.model_dump(exclude={"class_weights"}))
-    return {"model": train(ctx, inputs["table"], learner, params)}
+
+def fit(ctx: NodeContext, rows: TrainingRows, mart: Any) -> None:
+    """Grow the trees and report each round."""
+
+    def report_round(env: Any) -> None:
+        done = env.iteration + 1
+        ctx.progress(done / mart.n_estimators, f"round {done} of {mart.n_estimators}")
+
+    mart.set_params(n_jobs=ctx.threads)
+    mart.fit(rows.matrix, rows.codes, rows.weights, categorical_feature=rows.categorical, callbacks=[report_round])
 
 
 def python(params: Params, names: Names) -> Code:
-    """How the node reads in a script: LightGBM itself, told to give the same trees whatever the machine."""
+    """Return the node as lines of a Python script: LightGBM with settings that give the same trees everywhere."""
 
     def lines(rows: Raw, booster: Raw) -> list[str]:
         two = f"len({rows}.classes) == 2"
-        told = {
+        settings = {
             "objective": Raw(f'"binary" if {two} else "multiclass"'),
             "num_class": Raw(f"1 if {two} else len({rows}.classes)"),
             "learning_rate": params.learning_rate,
@@ -83,20 +91,20 @@ def python(params: Params, names: Names) -> Code:
         how, data = names.local("settings"), names.local("data")
         weights, categories = Raw(f"{rows}.weights"), Raw(f"{rows}.categorical")
         return [
-            *assignment(how, told),
+            *assignment(how, settings),
             *statement(data, "lightgbm.Dataset", Raw(f"{rows}.matrix"), Raw(f"{rows}.codes"),
                        weight=weights, categorical_feature=categories, params=how),
             *statement(booster, "lightgbm.train", how, data, num_boost_round=params.trees),
         ]  # fmt: skip
 
-    return fitting(params, names, "booster", lines, ["import lightgbm"])
+    return training_script(params, names, "booster", lines, ["import lightgbm"])
 
 
 NODE = NodeType(
     name="mart",
     title="MART",
-    category="Learn",
-    summary="Gradient-boosted trees by LightGBM: strong on most tables; categories and missing values need no care.",
+    category="Train",
+    summary="Gradient-boosted trees by LightGBM: strong on most tables; handles categories and missing values.",
     version=1,
     params=Params,
     run=run,

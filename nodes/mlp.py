@@ -9,7 +9,10 @@ from pydantic import Field
 from engine.export_python import Code, Names, Raw, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from nodes.data.columns import check_learnable
-from nodes.models.training import ClassWeights, Seed, fitting, train
+from nodes.models.training import ClassWeights, Seed, TrainingRows, one_blas_thread, train, training_script
+
+PATIENCE, TOLERANCE = 10, 1e-4
+"""Training ends after this many epochs in which the training loss fell by less than the tolerance."""
 
 
 class Params(NodeParams):
@@ -22,7 +25,7 @@ class Params(NodeParams):
         title="Layers",
         description="Units of each hidden layer, from input to output.",
     )
-    alpha: float = Field(1e-4, ge=0, title="Penalty", description="How strongly large weights are held back.")
+    alpha: float = Field(1e-4, ge=0, title="Penalty", description="Strength of the penalty on large weights.")
     learning_rate: float = Field(1e-3, gt=0, le=1, title="Learning rate", description="First step size of Adam.")
     epochs: int = Field(
         50,
@@ -37,15 +40,32 @@ class Params(NodeParams):
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Fit the network to the table's target."""
-    from nodes.models.learners import Mlp
+    return {"model": train(ctx, inputs["table"], "mlp", params, fit)}
 
-    learner = Mlp(**params.model_dump(exclude={"class_weights"}))
-    return {"model": train(ctx, inputs["table"], learner, params)}
+
+def fit(ctx: NodeContext, rows: TrainingRows, network: Any) -> None:
+    """Pass over the rows epoch by epoch, until the training loss has settled or ``max_iter`` is reached."""
+    losses: list[float] = []
+    with one_blas_thread():
+        for epoch in range(network.max_iter):
+            ctx.progress(epoch / network.max_iter, f"epoch {epoch + 1} of {network.max_iter}")
+            network.partial_fit(rows.matrix, rows.codes, rows.weights, classes=range(len(rows.classes)))
+            losses.append(float(network.loss_))
+            if _has_settled(losses):
+                break
+    ctx.progress(1.0, f"{len(losses)} epochs")
+    ctx.log(f"{len(losses)} epochs, training loss {losses[-1]:.6g}.")
+
+
+def _has_settled(losses: list[float]) -> bool:
+    """Return whether none of the last ``PATIENCE`` epochs beat the best one before by ``TOLERANCE``."""
+    if len(losses) <= PATIENCE:
+        return False
+    return min(losses[-PATIENCE:]) > min(losses[:-PATIENCE]) - TOLERANCE
 
 
 def python(params: Params, names: Names) -> Code:
-    """How the node reads in a script: epoch by epoch, until the loss has settled."""
-    from nodes.models.learners.mlp import PATIENCE, TOLERANCE
+    """Return the node as lines of a Python script."""
 
     def lines(rows: Raw, network: Raw) -> list[str]:
         losses, chance = names.local("losses"), Raw(f"np.random.RandomState({params.seed})")
@@ -71,13 +91,13 @@ def python(params: Params, names: Names) -> Code:
         "from sklearn.neural_network import MLPClassifier",
         "from threadpoolctl import threadpool_limits",
     ]
-    return fitting(params, names, "network", lines, imports, form="onehot", precision="float32")
+    return training_script(params, names, "network", lines, imports, form="onehot", precision="float32")
 
 
 NODE = NodeType(
     name="mlp",
     title="Neural network",
-    category="Learn",
+    category="Train",
     summary="A multi-layer perceptron over standardised numbers and one-hot categories.",
     version=1,
     params=Params,

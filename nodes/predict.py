@@ -11,7 +11,7 @@ from engine.export_python import step_call
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Predictions, Table
 from nodes.data.columns import require_column
-from nodes.models.categories import MISSING, class_codes
+from nodes.models.encoder import MISSING, class_codes
 from nodes.models.model import FittedModel, load_model
 
 if TYPE_CHECKING:
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 class Params(NodeParams):
-    """What stands beside the predictions."""
+    """What is written beside the predictions."""
 
     keep: list[str] = Field(
         default_factory=list,
         title="Columns to keep",
-        description="Columns of the table that come before the predictions, to tell the rows by; those with the role "
-        "id or time always do. Where a name is that of a prediction, “(input)” is added to it.",
+        description="Columns of the table that are written before the predictions, to identify the rows; those with "
+        "the role id or time always are. If a prediction has the same name, “(input)” is added.",
         max_length=10_000,
         json_schema_extra=form_hint(choose="columns"),
     )
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Class probabilities of every row, beside the truth and the columns that say which row it is."""
+    """Compute class probabilities of every row, beside the truth and the columns that identify it."""
     model = load_model(inputs["model"].path)
     return {"predictions": scored(model, inputs["table"], ctx.threads, ctx.progress, keep=params.keep)}
 
@@ -45,7 +45,7 @@ def scored(
     *,
     keep: Sequence[str] = (),
 ) -> Predictions:
-    """What the model says of the rows; ``keep`` names columns to carry along."""
+    """Return the model's predictions for a table; ``keep`` names columns to write beside them."""
     carried = _carried(table, keep)
     truth = None if table.target is None else _truth(table, model.classes)
     probabilities = model.predict_proba(table, threads, progress)
@@ -53,7 +53,7 @@ def scored(
 
 
 def columns(inputs: Mapping[str, Columns | None], params: Params) -> dict[str, Columns | None]:
-    """Those of the scored rows; the columns to keep must be among them."""
+    """Return the columns of the scored rows; the columns to keep must be among them."""
     table = inputs.get("table")
     if table is not None:
         _check_kept(params.keep, [column.name for column in table])
@@ -66,7 +66,7 @@ def _check_kept(keep: Sequence[str], names: Sequence[str]) -> None:
 
 
 def _truth(table: Table, classes: list[str]) -> pa.Array:
-    """The target by the model's names for the classes; missing where the table has no value."""
+    """Return the target with the model's class names; missing where the table has no value."""
     import pyarrow as pa
 
     codes = class_codes(table.labels(), classes)
@@ -83,7 +83,7 @@ def _carried(table: Table, keep: Sequence[str]) -> pa.Table | None:
 NODE = NodeType(
     name="predict",
     title="Predict",
-    category="Apply",
+    category="Predict",
     summary="Applies a model to a table: the probability of each class for every row.",
     version=1,
     params=Params,
@@ -92,5 +92,5 @@ NODE = NodeType(
     inputs=(Port("model", "model", "Model"), Port("table", "table", "Rows to score")),
     outputs=(Port("predictions", "predictions", "Predictions"),),
     columns=columns,
-    imports=("numpy", "pyarrow.compute", "lightgbm", "sklearn.tree"),
+    imports=("numpy", "pyarrow.compute", "lightgbm"),
 )

@@ -1,40 +1,94 @@
-"""Train a random forest."""
+"""Train a random forest.
+
+``ForestParams``, ``fit_forest`` and ``forest_script`` also serve the node extra-trees.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from itertools import count
+from typing import Annotated, Any, Literal
 
-from engine.export_python import Code, Names
-from engine.node_types import NodeContext, NodeType, Port
+from pydantic import Field
+
+from engine.export_python import Code, Names, Raw, statement
+from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from nodes.data.columns import check_learnable
-from nodes.models.forest_params import ForestParams, forest_python
-from nodes.models.training import train
+from nodes.models.training import ClassWeights, Seed, TrainingRows, compile_kernels, train, training_script
+
+
+class ForestParams(NodeParams):
+    """Size and shape of a forest."""
+
+    trees: int = Field(100, ge=1, le=10_000, title="Trees", description="Number of trees.")
+    max_depth: int | None = Field(
+        None, ge=1, title="Depth", description="Most splits from the root to a leaf; empty: until leaves are pure."
+    )
+    min_leaf: int = Field(
+        1,
+        ge=1,
+        title="Min. rows per leaf",
+        description="Fewest training rows in a leaf.",
+        json_schema_extra=form_hint(folded=True),
+    )
+    max_features: Literal["sqrt", "log2", "all"] | Annotated[float, Field(gt=0, le=1)] = Field(
+        "sqrt",
+        title="Columns per split",
+        description="How many columns, drawn at random, each split chooses from: a rule, or a share of all columns.",
+        json_schema_extra=form_hint(folded=True),
+    )
+    seed: Seed = 0
+    class_weights: ClassWeights = "none"
+
+
+def fit_forest(ctx: NodeContext, rows: TrainingRows, forest: Any) -> None:
+    """Grow the trees and report each of them; a cancel takes effect before the next tree."""
+    is_weighted = rows.weights is not None
+    compile_kernels(ctx, counts=not is_weighted, weights=is_weighted)
+    numbers, lock = count(), threading.Lock()
+
+    def report_tree() -> None:
+        with lock:  # several threads grow trees
+            started = next(numbers)
+            ctx.progress(started / forest.n_estimators, f"{started} of {forest.n_estimators} trees")
+
+    forest.set_params(categorical_features=rows.categorical, n_jobs=ctx.threads)
+    forest.fit(rows.matrix, rows.codes, sample_weight=rows.weights, interrupt=report_tree)
+    ctx.progress(1.0, f"{forest.n_estimators} trees")
+
+
+def forest_script(params: ForestParams, names: Names, **how: Any) -> Code:
+    """Return the node as lines of a Python script; ``how`` the trees differ from a random forest's."""
+
+    def lines(rows: Raw, forest: Raw) -> list[str]:
+        shape = {"max_depth": params.max_depth, "min_samples_leaf": params.min_leaf}
+        columns = None if params.max_features == "all" else params.max_features
+        categories, weights = Raw(f"{rows}.categorical"), Raw(f"{rows}.weights")
+        return [
+            *statement(forest, "HistForestClassifier", params.trees, **how, **shape, max_features=columns,
+                       categorical_features=categories, random_state=params.seed, n_jobs=-1),
+            *statement("", f"{forest}.fit", Raw(f"{rows}.matrix"), Raw(f"{rows}.codes"), sample_weight=weights),
+        ]  # fmt: skip
+
+    return training_script(params, names, "forest", lines, ["from deepforest import HistForestClassifier"])
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: ForestParams) -> dict[str, Any]:
     """Fit the forest to the table's target."""
-    from nodes.models.learners import RandomForest
-
-    learner = RandomForest(**params.model_dump(exclude={"class_weights"}))
-    return {"model": train(ctx, inputs["table"], learner, params)}
-
-
-def python(params: ForestParams, names: Names) -> Code:
-    """How the node reads in a script."""
-    return forest_python(params, names, "RandomForestClassifier")
+    return {"model": train(ctx, inputs["table"], "random-forest", params, fit_forest)}
 
 
 NODE = NodeType(
     name="random-forest",
     title="Random forest",
-    category="Learn",
-    summary="Many trees, each on its own draw of the rows, with a draw of the columns at every split; robust.",
-    version=1,
+    category="Train",
+    summary="Many trees, each on its own random draw of the rows, with a random draw of columns at every split.",
+    version=2,
     params=ForestParams,
     run=run,
-    python=python,
+    python=forest_script,
     inputs=(Port("table", "table", "Training rows"),),
     outputs=(Port("model", "model", "Model"),),
     columns=check_learnable,
-    imports=("numpy", "pyarrow.compute", "sklearn.ensemble"),
+    imports=("numpy", "pyarrow.compute", "deepforest.forest.estimators"),
 )

@@ -1,6 +1,6 @@
-"""Keep a model under a name, outside the store of results.
+"""Save a model under a name, outside the store of results.
 
-Beside the model lies a small card that says which run saved it and when; ``nodes.models.registry`` reads it.
+A small card beside the model says which run saved it and when; ``nodes.models.model_card`` reads it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from engine.values import Report
 from nodes.models.model import CARD, describe_model, model_files
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
-"""What models may be called: no path, nothing hidden."""
+"""Names of models: not a path, not hidden."""
 
 
 class Params(NodeParams):
-    """Where to keep it."""
+    """Where to save it."""
 
     name: str = Field(
         pattern=NAME,
@@ -38,36 +38,37 @@ class Params(NodeParams):
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Copy the model's folder; whoever opens it meanwhile sees the old one or the new one, never a part."""
+    """Copy the model's folder; a reader sees the old model or the new one, never a part."""
     source: Path = inputs["model"].path
-    about = describe_model(source)
+    model = describe_model(source)
     folder = ctx.files.models / params.name
     with write_lock(folder) as temporary:
         if params.if_exists == "error" and folder.exists():
             raise BadInput(
-                f"there is already a model '{params.name}'; choose another name or to replace it", field="name"
+                f"there is already a model '{params.name}'; choose another name, or set If it exists to replace",
+                field="name",
             )
         _put(source, folder, temporary, _card(ctx))
         sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.name != CARD}
     headline = {
         "name": params.name,
         "folder": f"models/{params.name}",
-        "kind": about["kind"],
-        "classes": len(about["classes"]),
+        "kind": model["kind"],
+        "classes": len(model["classes"]),
         "bytes": sum(sizes.values()),
     }
-    data = {key: about[key] for key in ("title", "classes", "features", "train_rows", "params")}
+    data = {key: model[key] for key in ("title", "classes", "features", "train_rows", "params")}
     rows = [{"file": name, "bytes": size} for name, size in sizes.items()]
     return {"report": Report("saved-model", f"Saved '{params.name}'", headline, rows=rows, data=data)}
 
 
 def _card(ctx: NodeContext) -> str | None:
-    """Where the model comes from, if a run saves it. The rest is found by the run once it is over."""
+    """Return where the model comes from, if a run saves it; the rest is found in the run later."""
     return json.dumps({"run": ctx.run, "node": ctx.node, "saved": time.time()}) if ctx.run else None
 
 
 def _put(source: Path, folder: Path, temporary: Path, card: str | None) -> None:
-    """Write beside, make durable, swap; the old folder goes only once the new one is in its place."""
+    """Write beside, sync, swap; the old folder is removed once the new one is in its place."""
     new = temporary / "new"
     new.mkdir()
     for file in model_files(source):
@@ -81,7 +82,7 @@ NODE = NodeType(
     name="save-model",
     title="Save model",
     category="Save",
-    summary="Keeps a copy of a model under a name in the workspace.",
+    summary="Saves a copy of a model under a name in the workspace.",
     version=1,
     params=Params,
     run=run,

@@ -24,7 +24,7 @@ class SplitParams(NodeParams):
     test_share: float = Field(
         0.3,
         title="Share of test rows",
-        description="Share of the rows that are held out to evaluate the model on.",
+        description="Share of the rows that are held out as test rows.",
         gt=0,
         lt=1,
         json_schema_extra=form_hint(when={"test_rows": ""}),
@@ -136,7 +136,7 @@ NODE = NodeType(
     name="split",
     title="Split",
     category="Prepare",
-    summary="Holds out rows to evaluate a model on: random rows with the share of each class, or the latest.",
+    summary="Holds out test rows: at random, in proportion to the classes, or the latest.",
     version=1,
     params=SplitParams,
     run=run,

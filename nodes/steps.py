@@ -1,14 +1,14 @@
-"""What the nodes do, as plain functions: for scripts that ``sylva export`` writes, and for notebooks.
+"""The nodes as plain functions: for scripts that ``sylva export`` writes, and for notebooks.
 
-Models are trained by the estimators themselves (``deepforest``, scikit-learn, LightGBM); this package has what comes
-before and after: reading and cutting tables, turning columns into a matrix, judging. It does it with the code of the
-nodes, so a script finds the same figures as a run. Settings are named and checked as in a pipeline.
+Models are trained by the estimators themselves (``deepforest``, scikit-learn, LightGBM); this module does
+what comes before and after: read and split tables, encode columns, evaluate. It uses the code of the
+nodes, so a script gets the same figures as a run. Settings are named and checked as in a pipeline.
 
 - ``load``, ``split``, ``sample``, ``select_columns``, ``keep_features``  tables
-- ``training_rows``   a table as a learner wants it: matrix, class numbers, weights
+- ``training_rows``   a table as an estimator wants it: matrix, class numbers, weights
 - ``model``           a trained estimator with all it needs to predict for tables
-- ``load_model``, ``predict``, ``inspect_layers``  models at work
-- ``evaluate``, ``compare``, ``importances``, ``tell``  what there is to say about it
+- ``load_model``, ``predict``, ``inspect_layers``  use a model
+- ``evaluate``, ``compare``, ``importances``, ``tell``  reports
 - ``save_table``, ``save_model``  files in the workspace
 
 Files and models are those of the workspace: ``$SYLVA_WORKSPACE``, else ``~/.sylva``.
@@ -28,10 +28,11 @@ from typing import TYPE_CHECKING, Any
 from engine.node_types import Branch, NodeContext, NodeType
 from engine.values import Folder, Predictions, Report, Table
 from engine.workspace import Files, Workspace
-from nodes.models.kinds import learner_of
+from nodes.models.encoder import Encoding
+from nodes.models.kinds import find_kind
 from nodes.models.model import CARD, FittedModel
 from nodes.models.model import load_model as read_model
-from nodes.models.training import Rows, prepare
+from nodes.models.training import TrainingRows, prepare
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from nodes.models.encoder import Form, Precision
 
 __all__ = [
-    "Rows",
+    "TrainingRows",
     "compare",
     "evaluate",
     "importances",
@@ -64,28 +65,28 @@ __all__ = [
 
 
 def load(source: str, **settings: Any) -> Table:
-    """A table from a file of the workspace, or a sample."""
+    """Return a table from a file of the workspace, or a sample."""
     return _outputs("load_data", {}, {"source": source, **settings})["table"]  # type: ignore[no-any-return]
 
 
 def split(table: Table, **settings: Any) -> tuple[Table, Table]:
-    """Rows to learn from, and rows to judge by."""
+    """Return training rows and test rows."""
     parts = _outputs("split", {"table": table}, settings)
     return parts["train"], parts["test"]
 
 
 def sample(table: Table, **settings: Any) -> Table:
-    """Some of the rows."""
+    """Return some of the rows."""
     return _outputs("sample", {"table": table}, settings)["table"]  # type: ignore[no-any-return]
 
 
 def select_columns(table: Table, **settings: Any) -> Table:
-    """Fewer columns."""
+    """Return the table with fewer columns."""
     return _outputs("select_columns", {"table": table}, settings)["table"]  # type: ignore[no-any-return]
 
 
-def keep_features(table: Table, rows: Rows, kept: Sequence[bool] | np.ndarray) -> Table:
-    """The table without the features that are not kept; ``kept`` has an entry for each column of the matrix."""
+def keep_features(table: Table, rows: TrainingRows, kept: Sequence[bool] | np.ndarray) -> Table:
+    """Return the table without the features that are not kept; ``kept`` has an entry per matrix column."""
     from nodes.feature_selection import without
 
     stay = {name for name, stays in zip(rows.encoder.names, kept, strict=True) if stays}
@@ -98,44 +99,39 @@ def training_rows(
     form: Form = "codes",
     precision: Precision = "float64",
     class_weights: str | dict[str, float] = "none",
-) -> Rows:
-    """The labelled rows as a matrix: categories as numbers (codes), or one-hot beside standardised numbers."""
-    return prepare(table, form=form, precision=precision, class_weights=class_weights)
+) -> TrainingRows:
+    """Return the labelled rows as a matrix: categories as numbers (codes), or one-hot (onehot)."""
+    return prepare(table, Encoding(form, precision), class_weights=class_weights)
 
 
 # Models
 
 
-def model(rows: Rows, estimator: Any) -> FittedModel:
-    """What was trained on ``rows``, ready to predict for tables and to be saved."""
-    learner = learner_of(estimator)
-    return FittedModel(
-        title=learner.title,
-        classes=rows.classes,
-        encoder=rows.encoder,
-        learner=learner,
-        params={},
-        train_rows=len(rows.codes),
-        class_weights=rows.class_weights,
-    )
+def model(rows: TrainingRows, estimator: Any) -> FittedModel:
+    """Return a trained estimator as a model that predicts for tables and can be saved."""
+    kind = find_kind(estimator)
+    # Saved and loaded again, an estimator of a script predicts with the same bits as a model of a run.
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = kind.load(Path(folder), kind.save(estimator, Path(folder)))
+    return rows.model(kind.name, loaded, params={})
 
 
 def load_model(name: str) -> FittedModel:
-    """A model of the workspace."""
+    """Return a model of the workspace."""
     with tempfile.TemporaryDirectory() as folder:
         _outputs("load_model", {}, {"name": name})["model"].save(Path(folder))
         return read_model(Path(folder))
 
 
 def predict(trained: FittedModel, table: Table, *, keep: Sequence[str] = ()) -> Predictions:
-    """The probability of each class for every row, beside the columns to keep."""
+    """Return the probability of each class for every row, beside the columns to keep."""
     from nodes.predict import scored
 
     return scored(trained, table, os.cpu_count() or 1, keep=keep)
 
 
 def inspect_layers(trained: FittedModel, table: Table, **settings: Any) -> Layers:
-    """What each layer of a deep forest makes of the rows."""
+    """Return what each layer of a deep forest predicts for the rows."""
     with tempfile.TemporaryDirectory() as folder:
         trained.save(Path(folder))
         inputs = {"model": Folder(Path(folder)), "table": table}
@@ -146,7 +142,7 @@ def inspect_layers(trained: FittedModel, table: Table, **settings: Any) -> Layer
 
 
 def evaluate(predictions: Predictions, **settings: Any) -> Report:
-    """Every measure of the predictions."""
+    """Return every metric of the predictions."""
     return _outputs("evaluate", {"predictions": predictions}, settings)["report"]  # type: ignore[no-any-return]
 
 
@@ -168,8 +164,8 @@ def compare(
     return _outputs("compare", inputs, settings, sources, {"reports": branches})["report"]  # type: ignore[no-any-return]
 
 
-def importances(rows: Rows, gains: np.ndarray, kept: Sequence[bool] | np.ndarray) -> Report:
-    """What trees gained from each feature, and which are kept."""
+def importances(rows: TrainingRows, gains: np.ndarray, kept: Sequence[bool] | np.ndarray) -> Report:
+    """Return the gain of each feature, and which are kept."""
     from nodes.feature_selection import report
 
     names = rows.encoder.names
@@ -177,7 +173,7 @@ def importances(rows: Rows, gains: np.ndarray, kept: Sequence[bool] | np.ndarray
 
 
 def tell(name: str, report: Report) -> None:
-    """Print the headline of a report, and for a comparison its lines."""
+    """Print the headline of a report, and the rows of a comparison."""
     print(f"{name}: {report.title}")
     for measure, value in report.headline.items():
         if value is not None:
@@ -196,7 +192,7 @@ def save_table(table: Table | Predictions, **settings: Any) -> Report:
 
 
 def save_model(trained: FittedModel, **settings: Any) -> Report:
-    """Keep a model under a name in the workspace; its card says when, and that a script did it."""
+    """Save a model under a name in the workspace; its card says when, and that a script saved it."""
     with tempfile.TemporaryDirectory() as folder:
         trained.save(Path(folder))
         card = json.dumps({"script": True, "saved": time.time()})
@@ -212,7 +208,7 @@ def _outputs(
     sources: Mapping[str, list[str]] | None = None,
     branches: Mapping[str, list[Branch | None]] | None = None,
 ) -> dict[str, Any]:
-    """Return the outputs of a node of that module."""
+    """Run the node of a module and return its outputs."""
     node: NodeType = import_module(f"nodes.{module}").NODE
     files = Files(Workspace.at().root, allow_absolute=True)
     with tempfile.TemporaryDirectory() as folder:

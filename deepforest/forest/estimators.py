@@ -62,7 +62,14 @@ class _HistForest(TabularEstimator):
 
     # --- fitting ---
 
-    def _grow(self, matrix_input: Array, target: Array, n_classes: int, sample_weight: Array | None) -> GrownForest:
+    def _grow(
+        self,
+        matrix_input: Array,
+        target: Array,
+        n_classes: int,
+        sample_weight: Array | None,
+        interrupt: Callable[[], None] | None = None,
+    ) -> GrownForest:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         n_jobs = effective_n_jobs(self.n_jobs)
         learned = matrix_input  # rows that weigh nothing must not leave a trace, not even in the bins
@@ -78,6 +85,7 @@ class _HistForest(TabularEstimator):
             sample_weight=sample_weight,
             seed=seed,
             n_jobs=n_jobs,
+            interrupt=interrupt,
         )
         self.forest_: Forest = grown.forest
         return grown
@@ -251,14 +259,23 @@ class HistForestClassifier(ClassifierMixin, _HistForest):  # type: ignore[misc]
     ) -> None:
         keep_arguments(self, locals())
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
-        """Grow the forest on ``X`` (an array, or a data frame) and the classes ``y``."""
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any = None,
+        interrupt: Callable[[], None] | None = None,
+    ) -> Self:
+        """Grow the forest on ``X`` (an array, or a data frame) and the classes ``y``.
+
+        ``interrupt`` is called before each tree, by the thread that grows it; an exception it raises ends the fit.
+        """
         values, y = self._read_fit(X, y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         self.n_classes_ = len(self.classes_)
         weights = self._weights(y, codes, values, sample_weight)
-        grown = self._grow(values, codes.astype(np.int32), self.n_classes_, weights)
+        grown = self._grow(values, codes.astype(np.int32), self.n_classes_, weights, interrupt)
         if self.oob_score:
             self._keep_oob(grown, codes, weights)
         return self

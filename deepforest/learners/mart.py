@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from .._files import Pack
 from .._input import check_whole
-from .._lightgbm_text import check_text, trees_only
 from ..arithmetic import class_probabilities
 from ..features import DATASET, Features
+from ..lightgbm_text import check_text, trees_only
 from .base import Fit, Fitted, Learner, Part, Task, check_share
 
 Array = npt.NDArray[Any]

@@ -1,11 +1,10 @@
-"""A table's way through the layers of a deep forest, once: what can be added up of all rows, everything of a few.
+"""Pass a table through the layers of a deep forest once: sums over all rows, everything for a few.
 
-Rows go through in blocks, several at once; what is kept of them is sums, except for the sampled rows and for a measure
-that needs all scores together (a rank, such as AUC).
+Rows pass in blocks, several at a time. Only sums of them are stored, except for the sampled rows and
+for a metric that needs all scores together (a ranking metric such as AUC).
 
-- ``cascade_of``   what a model of the right kind is made of
-- ``choose_rows``  the sample: some rows of every class, however rare
-- ``survey``       the pass itself; gives a ``LayerStatistics``
+- ``choose_rows``         the sample: some rows of every class, however rare
+- ``compute_statistics``  the pass; returns a ``LayerStatistics``
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from engine.node_types import NodeContext
 from engine.values import Table
-from nodes.models.learners import DeepForest
 from nodes.models.model import FittedModel
 
 if TYPE_CHECKING:
@@ -27,38 +25,32 @@ if TYPE_CHECKING:
 ROWS_AT_ONCE = 16_384
 CELLS_AT_ONCE = 16_000_000
 BYTES_OF_SCORES = 512 * 2**20
-"""Most that scores of all rows may take, for a measure that needs them together."""
+"""Memory limit of the scores of all rows, for a metric that needs them together."""
 FEW = 30
-"""Rows of a class that a sample should have, if there are as many and it has room."""
+"""Rows of each class that a sample should have, if there are as many and the sample is large enough."""
 
 
-def cascade_of(model: FittedModel) -> Any:
-    """The cascade of a model that is a deep forest."""
-    assert isinstance(model.learner, DeepForest)
-    return model.learner.cascade
-
-
-def choose_rows(truth: np.ndarray, wanted: int, follow: Sequence[int], seed: int) -> np.ndarray:
-    """Numbers of the sampled rows, ascending: those to follow, a few of every class, the others in proportion."""
+def choose_rows(truth: np.ndarray, requested: int, follow: Sequence[int], seed: int) -> np.ndarray:
+    """Return the sampled row numbers, ascending: those to follow, a few of every class, others in proportion."""
     import numpy as np
 
-    if wanted >= len(truth):
+    if requested >= len(truth):
         return np.arange(len(truth))
     order = np.random.default_rng(seed).permutation(len(truth))
     followed = np.unique(np.array(follow, np.int64))
     order = np.concatenate([followed, order[~np.isin(order, followed)]])
     _, group = np.unique(truth[order], return_inverse=True)
     rank = _rank_in(group)
-    few = min(FEW, wanted // (2 * (group.max() + 1)))
+    few = min(FEW, requested // (2 * (group.max() + 1)))
     ahead = np.flatnonzero((rank < few) | (np.arange(len(order)) < len(followed)))
     others = np.setdiff1d(np.arange(len(order)), ahead, assume_unique=True)
     evenly = others[np.argsort(rank[others] / np.bincount(group)[group[others]], kind="stable")]
-    chosen = np.concatenate([ahead, evenly])[: max(wanted, len(followed))]
+    chosen = np.concatenate([ahead, evenly])[: max(requested, len(followed))]
     return np.sort(order[chosen])
 
 
 def _rank_in(group: np.ndarray) -> np.ndarray:
-    """How many of its group come before each."""
+    """Return for each entry how many of its group come before it."""
     import numpy as np
 
     by_group = np.argsort(group, kind="stable")
@@ -70,7 +62,7 @@ def _rank_in(group: np.ndarray) -> np.ndarray:
 
 @dataclass
 class MarginSummary:
-    """Number, mean, squared distance to it and histogram of margins; two of them make one."""
+    """Number, mean, sum of squared deviations and histogram of margins; two summaries can be added."""
 
     n: int = 0
     mean: float = 0.0
@@ -79,7 +71,7 @@ class MarginSummary:
 
     @classmethod
     def of(cls, margin: np.ndarray) -> MarginSummary:
-        """Of the margins of some rows."""
+        """Return the summary of the margins of some rows."""
         import numpy as np
 
         from deepforest.record import MARGIN_BINS
@@ -90,7 +82,7 @@ class MarginSummary:
         return cls(len(margin), float(margin.mean()), float(((margin - margin.mean()) ** 2).sum()), counts)
 
     def add(self, other: MarginSummary) -> None:
-        """Take in other rows."""
+        """Add the sums of other rows."""
         if not other.n:
             return
         n, gap = self.n + other.n, other.mean - self.mean
@@ -100,7 +92,7 @@ class MarginSummary:
         self.n = n
 
     def record(self) -> dict[str, Any] | None:
-        """As a layer's record has it; none if no row's class is known."""
+        """Return the summary as a layer's record has it; None if no row's class is known."""
         from deepforest.record import MARGIN_BINS, MarginRecord
 
         if self.counts is None:
@@ -112,155 +104,162 @@ class MarginSummary:
 
 @dataclass
 class LayerSums:
-    """What can be added up of one layer: sums over rows, whose class is known where that matters."""
+    """Sums over the rows of one layer; metrics and margins are of the rows whose class is known."""
 
     agreements: np.ndarray
-    """Learners × learners: rows of the layer on which both name the same class."""
+    """Learners × learners: rows for which both predict the same class."""
     sums: np.ndarray
-    """The usual measures × (the cascade, each learner)."""
-    judged: np.ndarray
-    """Over how many rows those sums are."""
+    """Sums of the usual metrics × (the cascade, each learner)."""
+    n_scored: np.ndarray
+    """The number of rows in those sums."""
     rows: int = 0
     margins: MarginSummary = field(default_factory=MarginSummary)
 
     def add(self, other: LayerSums) -> None:
-        """Take in other rows."""
+        """Add the sums of other rows."""
         self.agreements = self.agreements + other.agreements
         self.sums = self.sums + other.sums
-        self.judged = self.judged + other.judged
+        self.n_scored = self.n_scored + other.n_scored
         self.rows += other.rows
         self.margins.add(other.margins)
 
 
 @dataclass
 class LayerStatistics:
-    """What a pass of a table through L layers with K learners and C classes gave; n rows are the sample."""
+    """Result of a pass through L layers with K learners and C classes; n rows are the sample."""
 
     rows: np.ndarray
     truth: np.ndarray
     """Of all rows."""
-    tallies: list[LayerSums]
+    layer_sums: list[LayerSums]
     left_at: np.ndarray
     """Of all rows: the last layer they went through."""
     wrong: np.ndarray
-    """Of all rows: whether the last word about them is not their class; meaningless where that is unknown."""
+    """Of all rows: whether the final prediction is wrong; without meaning where the class is unknown."""
     vectors: np.ndarray
     """Of the sample, L × K × n × C; NaN after the layer at which a row left."""
     outputs: np.ndarray
     """Of the sample, L × n × C; NaN likewise."""
     own_scores: np.ndarray | None
-    """Of all rows, L × all × C: what the cascade said by then, if a measure needs it."""
+    """Of all rows, L × all × C: probabilities of the cascade, if a metric needs them."""
     learner_scores: np.ndarray | None
-    """Of all rows, L × K × all × C, if a measure needs it and there is room."""
+    """Of all rows, L × K × all × C, if a metric needs them and memory allows."""
 
 
-def survey(
+def compute_statistics(
     ctx: NodeContext,
     model: FittedModel,
     table: Table,
     truth: np.ndarray,
     rows: np.ndarray,
-    measure: Metric | None,
+    metric: Metric | None,
     share: float,
 ) -> LayerStatistics:
-    """Take the table through the layers; ``share`` is the part of the node's progress that this is."""
-    work = _Pass(model, table, truth, rows, measure)
-    for who, kept in (("the cascade", work.seen.own_scores), ("each learner", work.seen.learner_scores)):
-        if work.ranked is not None and kept is None:
-            ctx.log(f"{work.ranked.title} of {who} is left out: there is no room for the scores of so many rows.")
+    """Pass the table through the layers; ``share`` is the part of the node's progress that this takes."""
+    work = _Pass(model, table, truth, rows, metric)
+    result = work.result
+    for owner, scores in (("the cascade", result.own_scores), ("each learner", result.learner_scores)):
+        if work.ranking is not None and scores is None:
+            ctx.log(f"{work.ranking.title} of {owner} is left out: the scores of so many rows need too much memory.")
     ctx.progress(0.0, f"{len(truth):,} rows through {work.depth} layers")
-    for start, tallies in zip(work.starts, ctx.executor.map(work.take, work.starts), strict=True):
+    for start, block_sums in zip(work.starts, ctx.executor.map(work.process_block, work.starts), strict=True):
         done = min(start + work.step, len(truth))
         ctx.progress(share * done / len(truth), f"{done:,} of {len(truth):,} rows through {work.depth} layers")
-        for total, tally in zip(work.seen.tallies, tallies, strict=True):
-            total.add(tally)
-    return work.seen
+        for total, sums in zip(result.layer_sums, block_sums, strict=True):
+            total.add(sums)
+    return result
 
 
 class _Pass:
-    """Blocks of a table on their way; each fills its own rows, so that several may be under way."""
+    """Blocks of a table on their way; each fills its own rows, so that several can be processed at once."""
 
     def __init__(
-        self, model: FittedModel, table: Table, truth: np.ndarray, rows: np.ndarray, measure: Metric | None
+        self, model: FittedModel, table: Table, truth: np.ndarray, rows: np.ndarray, metric: Metric | None
     ) -> None:
         import numpy as np
 
         from deepforest.inspection import USUAL
 
         self.model, self.table, self.truth = model, table, truth
-        self.cascade = cascade_of(model)
+        self.cascade = model.estimator
         self.cascade.n_jobs = 1
         self.depth, learners, classes = len(self.cascade.estimators_), self.cascade.n_learners_, len(model.classes)
         widest = max(model.encoder.width, self.depth * learners * classes)
         self.step = max(1, min(ROWS_AT_ONCE, CELLS_AT_ONCE // widest))
         self.starts = range(0, len(truth), self.step)
-        self.ranked = None if measure in USUAL or not (truth >= 0).any() else measure
+        self.ranking = None if metric in USUAL or not (truth >= 0).any() else metric
         empty = LayerSums(
             np.zeros((learners, learners), int), np.zeros((len(USUAL), 1 + learners)), np.zeros(1 + learners)
         )
         n, all_rows = len(rows), len(truth)
-        self.seen = LayerStatistics(
+        self.result = LayerStatistics(
             rows=rows,
             truth=truth,
-            tallies=[LayerSums(empty.agreements, empty.sums, empty.judged) for _ in range(self.depth)],
+            layer_sums=[LayerSums(empty.agreements, empty.sums, empty.n_scored) for _ in range(self.depth)],
             left_at=np.zeros(all_rows, np.int64),
             wrong=np.zeros(all_rows, bool),
             vectors=np.full((self.depth, learners, n, classes), np.nan, np.float32),
             outputs=np.full((self.depth, n, classes), np.nan, np.float32),
-            own_scores=self._room((self.depth, all_rows, classes), "float64"),
-            learner_scores=self._room((self.depth, learners, all_rows, classes), "float32"),
+            own_scores=self._scores_array((self.depth, all_rows, classes), "float64"),
+            learner_scores=self._scores_array((self.depth, learners, all_rows, classes), "float32"),
         )
 
-    def _room(self, shape: tuple[int, ...], kind: str) -> np.ndarray | None:
-        """Room for scores of all rows, if they are needed and not too many."""
+    def _scores_array(self, shape: tuple[int, ...], kind: str) -> np.ndarray | None:
+        """Return an array for scores of all rows, if they are needed and fit into memory."""
         import numpy as np
 
         size = np.prod(shape, dtype=float) * np.dtype(kind).itemsize
-        return np.full(shape, np.nan, kind) if self.ranked is not None and size <= BYTES_OF_SCORES else None
+        return np.full(shape, np.nan, kind) if self.ranking is not None and size <= BYTES_OF_SCORES else None
 
-    def take(self, start: int) -> list[LayerSums]:
-        """Take the rows from ``start`` on through all layers."""
+    def process_block(self, start: int) -> list[LayerSums]:
+        """Pass the block of rows from ``start`` on through all layers."""
         import numpy as np
 
-        learner = self.model.learner
-        block = self.model.encoder.transform(self.table.data.slice(start, self.step), learner.precision)
+        block = self.model.encoder.transform(self.table.data.slice(start, self.step), self.model.precision)
         stages, here = self.cascade.stages(block), slice(start, start + len(block))
         no_rows = np.empty(0, int), np.empty((self.cascade.n_learners_, 0, len(self.model.classes)), np.float32)
-        tallies, said = [], np.empty(0)
+        sums, outputs = [], np.empty(0)
         for layer in range(self.depth):
             stage = next(stages, None)
             rows, vectors = no_rows if stage is None else (stage.rows, stage.vectors)
-            said = said if stage is None else stage.output
-            self._note(layer, here, rows, vectors, said)
-            tallies.append(_tally(vectors, self.truth[here][rows], said, self.truth[here]))
-        self.seen.wrong[here] = said.argmax(axis=1) != self.truth[here]
-        return tallies
+            outputs = outputs if stage is None else stage.output
+            self._store_rows(layer, here, rows, vectors, outputs)
+            sums.append(_sums_of_block(vectors, self.truth[here][rows], outputs, self.truth[here]))
+        self.result.wrong[here] = outputs.argmax(axis=1) != self.truth[here]
+        return sums
 
-    def _note(self, layer: int, here: slice, rows: np.ndarray, vectors: np.ndarray, said: np.ndarray) -> None:
-        """Keep what is said of single rows of a block."""
+    def _store_rows(self, layer: int, here: slice, rows: np.ndarray, vectors: np.ndarray, outputs: np.ndarray) -> None:
+        """Store the predictions for single rows of a block."""
         import numpy as np
 
-        seen = self.seen
-        seen.left_at[here.start + rows] = layer + 1
-        if seen.own_scores is not None:
-            seen.own_scores[layer, here] = said
-        if seen.learner_scores is not None:
-            seen.learner_scores[layer][:, here.start + rows] = vectors
-        _, in_sample, in_block = np.intersect1d(seen.rows, here.start + rows, assume_unique=True, return_indices=True)
-        seen.vectors[layer][:, in_sample] = vectors[:, in_block]
-        seen.outputs[layer][in_sample] = said[rows[in_block]]
+        result = self.result
+        result.left_at[here.start + rows] = layer + 1
+        if result.own_scores is not None:
+            result.own_scores[layer, here] = outputs
+        if result.learner_scores is not None:
+            result.learner_scores[layer][:, here.start + rows] = vectors
+        _, in_sample, in_block = np.intersect1d(result.rows, here.start + rows, assume_unique=True, return_indices=True)
+        result.vectors[layer][:, in_sample] = vectors[:, in_block]
+        result.outputs[layer][in_sample] = outputs[rows[in_block]]
 
 
-def _tally(vectors: np.ndarray, truth_of_vectors: np.ndarray, said: np.ndarray, truth: np.ndarray) -> LayerSums:
-    """The sums over a block: of the cascade over all its rows, of the learners over those that came to the layer."""
+def _sums_of_block(
+    vectors: np.ndarray, truth_of_vectors: np.ndarray, outputs: np.ndarray, truth: np.ndarray
+) -> LayerSums:
+    """Return the sums over a block: of the cascade over all rows, of the learners over those in the layer."""
     import numpy as np
 
     from deepforest.inspection import USUAL, agreements
     from deepforest.margins import margins
 
-    known, heard = truth >= 0, truth_of_vectors >= 0
-    judged = np.array([known.sum(), *[heard.sum()] * len(vectors)])
-    speakers = [(truth[known], said[known]), *((truth_of_vectors[heard], each[heard]) for each in vectors)]
-    sums = np.array([[each(*speaker) or 0.0 for speaker in speakers] for each in USUAL]) * judged
-    margin = MarginSummary.of(margins(said[known], truth[known])) if known.any() else MarginSummary()
-    return LayerSums(agreements(vectors), sums, judged, vectors.shape[1], margin)
+    known, in_layer = truth >= 0, truth_of_vectors >= 0
+    predictors = [(truth[known], outputs[known])]
+    predictors += [(truth_of_vectors[in_layer], vector[in_layer]) for vector in vectors]
+    scores = np.zeros((len(USUAL), len(predictors)))
+    for row, metric in enumerate(USUAL):
+        scores[row] = [metric(*predictor) or 0.0 for predictor in predictors]
+    n_scored = np.array([len(rows) for rows, _ in predictors])
+    margin = MarginSummary()
+    if known.any():
+        margin = MarginSummary.of(margins(outputs[known], truth[known]))
+    return LayerSums(agreements(vectors), scores * n_scored, n_scored, vectors.shape[1], margin)

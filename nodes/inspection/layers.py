@@ -1,12 +1,12 @@
-"""What is seen inside a deep forest: the output of ``inspect-layers``, kept in a folder without any pickle.
+"""The result of ``inspect-layers``, saved in a folder without pickle.
 
-``layers.json`` holds what is small and names; beside it lie arrays (``.npy``) about a sample of the inspected rows, and
-the sampled rows themselves (``sample.arrow``). The same inspection gives the same bytes.
+``layers.json`` holds names and small figures; beside it are arrays (``.npy``) of a sample of the inspected
+rows, and the sampled rows themselves (``sample.arrow``). The same inspection gives the same bytes.
 
 - ``Layers``       everything the Inspect page draws; saves itself
-- ``load_layers``  reads a folder back, or says what is wrong with it
+- ``load_layers``  reads a folder, or says what is wrong with it
 
-Sizes: L layers that were kept, K learners in each, C classes, n sampled rows. Layers are counted from 1, as everywhere.
+Sizes: L kept layers, K learners in each, C classes, n sampled rows. Layers are counted from 1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
-from nodes.models.model_folder import reading_folder, sha256_of
+from nodes.models.model import reading_folder, sha256_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "sylva-layers", 1
 FILE, SAMPLE = "layers.json", "sample.arrow"
-BLAMED = ("layers", "run the inspection again")
 UNKNOWN = -1
 """Class number of a row whose class is not known."""
 
@@ -39,33 +38,33 @@ ARRAYS: Mapping[str, tuple[str, str]] = {
     "vectors": ("float32", "LKnC"),
     "outputs": ("float32", "LnC"),
 }
-"""Type of each array, and what its axes are."""
+"""Type and axes of each array."""
 
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """A deep forest from within, as a table shows it; L, K, C and n as the module says.
+    """What happens inside a deep forest for the rows of a table; L, K, C and n as in the module's docstring.
 
-    What is said of the inspected table (``stages``) is of all its rows, where nothing else is said.
+    ``stages`` are of all rows of the table.
     """
 
     title: str
-    """The model's."""
+    """Title of the model."""
     kind: str
     """The preset it was grown from."""
     metric: str
-    """The measure that steered the growth; ``score`` if it has no name."""
+    """The metric that decided about growth; ``score`` if it has no name."""
     classes: list[str]
     features: list[str]
-    """The columns the forest learned from."""
+    """The columns the forest was trained on."""
     learners: list[str]
     records: list[dict[str, Any]]
-    """Of EVERY layer that was grown, also those not kept: what training knew, of rows held out."""
+    """One for EVERY layer that was grown, kept or not: figures of training, on held-out rows."""
     table_rows: int
     """How many rows the inspected table has."""
     stages: list[dict[str, Any]]
     """One for each kept layer: number, scores, margins, learner_scores, agreement, separation, separation_vectors,
-    rows_in, rows_out, error_out, threshold, importances; ``None`` where the table does not tell."""
+    rows_in, rows_out, error_out, threshold, importances; ``None`` where the table has no classes."""
     rows: np.ndarray
     """Numbers of the sampled rows in the table (n,), ascending."""
     left_at: np.ndarray
@@ -75,27 +74,27 @@ class Layers:
     embedding: np.ndarray
     """t-SNE of each layer's representation (L × n × 2), each begun where the one before ended."""
     vectors: np.ndarray
-    """What each learner said (L × K × n × C); NaN after the layer at which a row left."""
+    """Class vectors of each learner (L × K × n × C); NaN after the layer at which a row left."""
     outputs: np.ndarray
-    """What the cascade said after each layer (L × n × C), as probabilities; NaN after the layer at which a row left."""
+    """Probabilities of the cascade after each layer (L × n × C); NaN after the layer at which a row left."""
     sample: pa.Table
     """The sampled rows, all columns as they were."""
 
     def output(self, layer: int) -> np.ndarray:
-        """The last word about each row by the end of ``layer`` (from 1): its own for rows that are gone by then."""
+        """Return the probabilities of each row after ``layer`` (from 1), or of the layer at which it left before."""
         import numpy as np
 
         last = np.minimum(self.left_at, layer) - 1
-        said: np.ndarray = self.outputs[last, np.arange(len(last))]
-        return said
+        probabilities: np.ndarray = self.outputs[last, np.arange(len(last))]
+        return probabilities
 
-    def said(self, layer: int) -> np.ndarray:
-        """The class number that each row has by the end of ``layer`` (from 1)."""
+    def predicted(self, layer: int) -> np.ndarray:
+        """Return the predicted class number of each row after ``layer`` (from 1)."""
         codes: np.ndarray = self.output(layer).argmax(axis=1)
         return codes
 
     def margin(self, layer: int) -> np.ndarray:
-        """The margin of each row by the end of ``layer`` (from 1); NaN where the class is not known."""
+        """Return the margin of each row after ``layer`` (from 1); NaN where the class is not known."""
         import numpy as np
 
         from deepforest.margins import margins
@@ -114,24 +113,24 @@ class Layers:
             np.save(folder / f"{name}.npy", np.ascontiguousarray(getattr(self, name), kind), allow_pickle=False)
         with pa.OSFile(str(folder / SAMPLE), "wb") as sink, pa.ipc.new_file(sink, self.sample.schema) as writer:
             writer.write_table(self.sample)
-        about = {
+        data = {
             "format": FORMAT,
             "version": VERSION,
             **{name: getattr(self, name) for name in SMALL},
             "files": {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != FILE},
         }
-        text = json.dumps(about, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False)
         (folder / FILE).write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
 def load_layers(folder: Path) -> Layers:
-    """The layers a folder holds; ``BadInput`` if it is damaged, foreign or from a newer version."""
-    about = _describe(folder)
-    with reading_folder(folder, *BLAMED):
-        for name, digest in about["files"].items():
+    """Return the layers of a folder; raise ``BadInput`` if it is damaged, foreign or from a newer version."""
+    data = _describe(folder)
+    with reading_folder(folder, "layers", "run the inspection again"):
+        for name, digest in data["files"].items():
             if sha256_of(folder / Path(name).name) != digest:
-                raise ValueError(f"{name} is not the file that was saved")
-        parts: dict[str, Any] = {name: about[name] for name in SMALL}
+                raise ValueError(f"{name} was changed after it was saved")
+        parts: dict[str, Any] = {name: data[name] for name in SMALL}
         parts |= {name: _load_array(folder, name) for name in ARRAYS}
         layers = Layers(**parts, sample=_load_sample(folder))
         _check(layers)
@@ -141,34 +140,34 @@ def load_layers(folder: Path) -> Layers:
 def _describe(folder: Path) -> dict[str, Any]:
     path = folder / FILE
     if not path.is_file():
-        raise BadInput(f"'{folder.name}' holds no layers: there is no {FILE} in it")
-    with reading_folder(folder, *BLAMED):
-        about = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
-        if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise BadInput(f"'{folder.name}' does not hold layers: {FILE} is missing")
+    with reading_folder(folder, "layers", "run the inspection again"):
+        data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ValueError(f"{FILE} does not describe layers")
-        version = about["version"]
+        version = data["version"]
         if type(version) is not int or version < 1:
-            raise ValueError(f"version {version!r} is none")
+            raise ValueError(f"version {version!r} is not valid")
     if version > VERSION:
         raise BadInput(
             f"'{folder.name}' holds layers of version {version}, this program reads up to version {VERSION}; "
             "update it, or run the inspection again"
         )
-    return about
+    return data
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 def _load_array(folder: Path, name: str) -> np.ndarray:
-    """An array of the promised type, mapped into memory; ``ValueError`` if it holds anything else."""
+    """Map an array into memory; raise ``ValueError`` unless it has the type in ``ARRAYS``."""
     import numpy as np
 
     array: np.ndarray = np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
     kind, axes = ARRAYS[name]
     if array.dtype != kind or array.ndim != len(axes):
-        raise ValueError(f"{name}.npy holds {array.dtype} of {array.ndim} axes")
+        raise ValueError(f"{name}.npy holds {array.dtype} with {array.ndim} axes")
     return array
 
 
@@ -179,10 +178,10 @@ def _load_sample(folder: Path) -> pa.Table:
 
 
 def _check(layers: Layers) -> None:
-    """``ValueError`` unless the parts fit together."""
+    """Raise ``ValueError`` unless the parts fit together."""
     texts = [layers.title, layers.kind, layers.metric, *layers.classes, *layers.features, *layers.learners]
     if not all(isinstance(text, str) for text in texts):
-        raise ValueError("its names are no texts")
+        raise ValueError("its names are not texts")
     depth, n, n_classes = len(layers.stages), len(layers.rows), len(layers.classes)
     sizes = {"L": depth, "K": len(layers.learners), "C": n_classes, "n": n, "2": 2}
     for name, (_, axes) in ARRAYS.items():
@@ -191,6 +190,6 @@ def _check(layers: Layers) -> None:
     if not (depth and n) or layers.sample.num_rows != n or len(layers.records) < depth:
         raise ValueError("its parts do not fit each other")
     if layers.left_at.min() < 1 or layers.left_at.max() > depth:
-        raise ValueError("left_at.npy names layers there are not")
+        raise ValueError("left_at.npy names layers that do not exist")
     if layers.truth.min() < UNKNOWN or layers.truth.max() >= n_classes:
-        raise ValueError("truth.npy names classes there are not")
+        raise ValueError("truth.npy names classes that do not exist")

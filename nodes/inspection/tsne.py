@@ -1,7 +1,7 @@
-"""Points in the plane that lie near each other where what they stand for does: t-SNE, the same for the same seed.
+"""Embed rows in the plane with t-SNE; the same seed gives the same points.
 
-- ``lay_out``  a panel, begun where another ended so that the two can be compared
-- ``fitting_perplexity``  the perplexity wanted, or the most that so few rows allow
+- ``embed``  one panel, started from another so that the two can be compared
+- ``fitting_perplexity``  the requested perplexity, or the largest that the number of rows allows
 """
 
 from __future__ import annotations
@@ -9,27 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from nodes.models.learners.base import one_blas_thread
+from nodes.models.training import one_blas_thread
 
 if TYPE_CHECKING:
     import numpy as np
 
 FEWEST_ROWS = 5
 INTERPOLATE_FROM = 10_000
-"""From so many rows on, forces are interpolated on a grid; below, a tree of the points is quicker."""
+"""With this many rows or more, forces are interpolated on a grid; with fewer, a tree of the points is faster."""
 EARLY, LATE = 250, 500
-"""Rounds with exaggerated forces, which find the islands, and rounds that lay each of them out."""
-LOOK_EVERY = 10
+"""Iterations with exaggerated forces, which find the clusters, and iterations that arrange each of them."""
+REPORT_EVERY = 10
 SMALL = 1e-4
-"""How wide the points lie when they start."""
+"""Spread of the points at the start."""
 
 
-def fitting_perplexity(wanted: float, rows: int) -> float:
-    """At most a third of the other rows: so many neighbours are looked at."""
-    return min(wanted, (rows - 1) / 3)
+def fitting_perplexity(requested: float, rows: int) -> float:
+    """Return at most a third of the other rows: t-SNE uses three times as many neighbours."""
+    return min(requested, (rows - 1) / 3)
 
 
-def lay_out(
+def embed(
     points: np.ndarray,
     start: np.ndarray | None,
     perplexity: float,
@@ -37,7 +37,7 @@ def lay_out(
     threads: int = 1,
     progress: Callable[[float], None] = lambda fraction: None,
 ) -> np.ndarray:
-    """Rows × 2, the same whatever ``threads``; ``progress`` is told how far it is and may raise to stop."""
+    """Return rows × 2, the same for any number of threads; ``progress`` gets the share done and may raise to stop."""
     import numpy as np
     from openTSNE import TSNE  # type: ignore[import-untyped]
 
@@ -46,29 +46,29 @@ def lay_out(
     points = np.ascontiguousarray(points, np.float64)
     done = 0
 
-    def look(iteration: int, error: float, embedding: np.ndarray) -> None:
+    def report(iteration: int, error: float, embedding: np.ndarray) -> None:
         nonlocal done
-        done += LOOK_EVERY
+        done += REPORT_EVERY
         progress(min(done / (EARLY + LATE), 1.0))
 
     with one_blas_thread():
         plane = TSNE(
             perplexity=fitting_perplexity(perplexity, len(points)),
-            initialization=_beginning(points, start, seed),
+            initialization=_start_points(points, start, seed),
             early_exaggeration_iter=EARLY,
             n_iter=LATE,
             neighbors="exact",
             negative_gradient_method="fft" if len(points) >= INTERPOLATE_FROM else "bh",
-            callbacks=[look],
-            callbacks_every_iters=LOOK_EVERY,
+            callbacks=[report],
+            callbacks_every_iters=REPORT_EVERY,
             n_jobs=threads,
             random_state=seed,
         ).fit(points)
     return np.asarray(plane, np.float32)
 
 
-def _beginning(points: np.ndarray, start: np.ndarray | None, seed: int) -> np.ndarray:
-    """Where the points start from: another panel, or their two widest directions; never all in one place."""
+def _start_points(points: np.ndarray, start: np.ndarray | None, seed: int) -> np.ndarray:
+    """Return where the points start: at another panel, or at their two principal components, with jitter."""
     import numpy as np
 
     if start is None:

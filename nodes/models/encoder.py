@@ -1,32 +1,41 @@
-"""From a table's columns to the matrix a learner wants, the same way in training and ever after.
+"""Turn the columns of tables and JSON rows into the matrix that an estimator is given.
 
-Two forms:
+There are two forms:
 
-- ``codes``   one matrix column a table column: numbers as they are, categories as the number of their level. A missing
-  value is NaN, and so is a level never seen; only where training knew no missing number it takes the median, since no
-  tree has then learned where a missing value goes. For trees.
-- ``onehot``  numbers standardised, missing ones at their median beside a column that says so, categories as one column
-  for each of their most frequent levels. For logistic regression and neural networks.
+- ``codes``   one matrix column for each table column: numbers as they are, categories as their
+  number. A missing value is NaN, and so is a category never seen in training. Only where training
+  had no missing numbers, a missing number counts as the median: no tree has learned where a missing
+  value goes. For trees.
+- ``onehot``  numbers standardised, missing ones at their median beside a column that marks them;
+  categories as one column for each of the most frequent ones. For linear models and networks.
 
-Bools count as 0 and 1, times as seconds since 1970, infinite numbers as missing. Texts are categories if they repeat
-enough, and are otherwise left out, as is a column without any value.
+Bools count as 0 and 1, times as seconds since 1970, infinite numbers as missing. Texts are
+categories if they repeat often enough, and are left out otherwise; so is a column without values.
 
-``TableEncoder`` holds one ``NumberColumn`` or ``LevelColumn`` for each column that is used; both know how wide they
-are and write themselves into their part of the matrix. All of it is plain JSON.
+A value goes the same way from an Arrow column and from a JSON row: a ``NumberColumn`` or
+``CategoryColumn`` reads it as a 64-bit float (``read_column``, ``read_value``) and writes it into
+its part of the matrix (``write``). Everything an encoder knows is plain JSON.
+
+- ``TableEncoder``      the columns of a model
+- ``category_counts``, ``category_codes``  values of a column and their numbers
+- ``class_names``, ``class_codes``         the same for the target of a classifier
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import datetime
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import isfinite
+from functools import cached_property
+from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, Literal
 
 from engine.errors import BadInput
 from engine.node_types import Kind
 from engine.text import listed
 from engine.values import Table, kind_of
-from nodes.models.categories import level_codes, level_counts
+from nodes.data.column_types import NUMBER, natural_order, parse_texts, tidy_number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,16 +45,28 @@ Form = Literal["codes", "onehot"]
 Precision = Literal["float32", "float64"]
 
 VERSION = 1
-ONEHOT_LEVELS = 100
-TEXT_LEVELS = 1_000
+MISSING = -1
+"""Number of a category or class that is missing or unknown."""
+ONEHOT_CATEGORIES = 100
+TEXT_CATEGORIES = 1_000
+MAX_NUMERIC_CLASSES = 100
 FAMILIES: Mapping[Kind, str] = {
     "number": "number",
     "bool": "number",
     "time": "time",
-    "category": "level",
-    "text": "level",
+    "category": "category",
+    "text": "category",
 }
-"""Kinds that can stand for one another: a file read anew may call a category a text, or a bool a number."""
+"""Kinds in a family can replace one another: a file may hold a category as text, or a bool as number."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a kind of model wants its matrix; ``order`` is that of the training matrix in memory."""
+
+    form: Form
+    precision: Precision
+    order: Literal["C", "F"] = "C"
 
 
 @dataclass(frozen=True)
@@ -62,14 +83,30 @@ class NumberColumn:
     """Whether every training value is exactly a 32-bit float."""
 
     def width(self, form: Form) -> int:
-        """How many matrix columns it takes."""
+        """Return how many matrix columns it takes."""
         return 2 if form == "onehot" and self.has_missing else 1
 
-    def write(self, column: pa.ChunkedArray, out: np.ndarray, form: Form) -> None:
+    @property
+    def fill_value(self) -> float:
+        """What a missing value counts as in the form ``codes``."""
+        return nan if self.has_missing else self.median
+
+    def read_column(self, column: pa.ChunkedArray) -> np.ndarray:
+        """Return the values of an Arrow column; NaN where they are missing."""
+        return numbers(column)
+
+    def read_value(self, value: Any) -> float:
+        """Return a JSON value as a number, NaN if it is missing; raise ``ValueError`` if it cannot be one."""
+        if value is None:
+            return nan
+        if self.kind == "time":
+            return _read_time(value)
+        return _read_number(value)
+
+    def write(self, values: np.ndarray, out: np.ndarray, form: Form) -> None:
         """Fill ``out``, rows × width."""
         import numpy as np
 
-        values = numbers(column)
         missing = np.isnan(values)
         if (form == "onehot" or not self.has_missing) and missing.any():
             values = np.where(missing, self.median, values)
@@ -84,31 +121,112 @@ class NumberColumn:
         if self.width(form) == 2:
             out[:, 1] = missing
 
+    @property
+    def example(self) -> Any:
+        """A JSON value that the column may hold: the median."""
+        if self.kind == "bool":
+            return self.median >= 0.5
+        if self.kind == "time":
+            try:
+                moment = datetime.datetime.fromtimestamp(int(self.median), datetime.UTC)
+            except (ValueError, OverflowError, OSError):
+                return None
+            return moment.strftime("%Y-%m-%d %H:%M:%S")
+        rounded = float(f"{self.median:.6g}")
+        return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a JSON row may hold in this column."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "missing_allowed": True,
+            "missing_in_training": self.has_missing,
+            "example": self.example,
+        }
+
 
 @dataclass(frozen=True)
-class LevelColumn:
-    """A category and the levels it had in training, the most frequent first."""
+class CategoryColumn:
+    """A category and the values it had in training, the most frequent first."""
 
     name: str
     kind: Kind
-    levels: tuple[str, ...]
+    categories: tuple[str, ...]
+
+    fill_value = nan
+
+    @cached_property
+    def code_of(self) -> dict[str, int]:
+        """The number of each category."""
+        return {category: code for code, category in enumerate(self.categories)}
+
+    @cached_property
+    def are_numbers(self) -> bool:
+        """Whether all categories are written as numbers, so that a number can stand for one."""
+        return all(NUMBER.fullmatch(category) for category in self.categories)
 
     def width(self, form: Form) -> int:
-        """How many matrix columns it takes."""
-        return 1 if form == "codes" else min(len(self.levels), ONEHOT_LEVELS)
+        """Return how many matrix columns it takes."""
+        return 1 if form == "codes" else min(len(self.categories), ONEHOT_CATEGORIES)
 
-    def write(self, column: pa.ChunkedArray, out: np.ndarray, form: Form) -> None:
+    def find(self, text: str | None) -> str | None:
+        """Return the category that a text stands for, if any: ``1.0`` is ``1`` where that is a category."""
+        if text is None or text in self.code_of:
+            return text
+        text = text.strip()
+        if text not in self.code_of and NUMBER.fullmatch(text):
+            text = tidy_number(text)
+        return text if text in self.code_of else None
+
+    def read_column(self, column: pa.ChunkedArray) -> np.ndarray:
+        """Return the category numbers of an Arrow column; NaN where they are missing or unknown."""
+        import numpy as np
+
+        codes = category_codes(column, self.categories)
+        return np.where(codes == MISSING, nan, codes)
+
+    def read_value(self, value: Any) -> float:
+        """Return the category number of a JSON value, NaN if it is missing or unknown."""
+        if value is None:
+            return nan
+        if isinstance(value, bool):
+            value = "true" if value else "false"
+        elif isinstance(value, int | float) and self.are_numbers:
+            value = str(value) if isinstance(value, float) or abs(value) < 1e18 else ""
+        if not isinstance(value, str):
+            raise ValueError("where a category is expected, as text")
+        category = self.find(value)
+        return nan if category is None else float(self.code_of[category])
+
+    def write(self, values: np.ndarray, out: np.ndarray, form: Form) -> None:
         """Fill ``out``, rows × width."""
         import numpy as np
 
-        codes = level_codes(column, self.levels)
         if form == "codes":
-            out[:, 0] = codes
-            out[codes < 0, 0] = np.nan
+            out[:, 0] = values
             return
         out[:] = 0
-        rows = np.flatnonzero((codes >= 0) & (codes < out.shape[1]))
-        out[rows, codes[rows]] = 1
+        rows = np.flatnonzero(values < out.shape[1])
+        out[rows, values[rows].astype(np.int64)] = 1
+
+    @property
+    def example(self) -> str:
+        """A value of the column: the most frequent category."""
+        return self.categories[0]
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a JSON row may hold in this column."""
+        return {
+            "name": self.name,
+            "kind": "category",
+            "missing_allowed": True,
+            "categories": list(self.categories),
+            "example": self.example,
+        }
+
+
+EncodedColumn = NumberColumn | CategoryColumn
 
 
 @dataclass(frozen=True)
@@ -116,11 +234,11 @@ class TableEncoder:
     """Turns tables with the columns of the training table into a matrix."""
 
     form: Form
-    columns: tuple[NumberColumn | LevelColumn, ...]
+    columns: tuple[EncodedColumn, ...]
 
     @classmethod
     def fit(cls, table: Table, form: Form, log: Callable[[str], None] = lambda text: None) -> TableEncoder:
-        """Learn levels, medians and scales from the feature columns; say in the log what is left out and why."""
+        """Learn categories, medians and scales of the feature columns; log what is left out and why."""
         columns = []
         for name in table.features:
             column = _learn_column(name, table.data.column(name))
@@ -144,31 +262,36 @@ class TableEncoder:
 
     @property
     def categorical(self) -> list[int]:
-        """Matrix columns that hold level numbers."""
+        """Matrix columns that hold category numbers."""
         if self.form == "onehot":
             return []
-        return [index for index, column in enumerate(self.columns) if isinstance(column, LevelColumn)]
+        return [index for index, column in enumerate(self.columns) if isinstance(column, CategoryColumn)]
 
     @property
     def fits_float32(self) -> bool:
-        """Whether the training matrix in ``codes`` form loses nothing as 32-bit floats."""
+        """Whether the training matrix in the form ``codes`` loses nothing as 32-bit floats."""
         return all(column.fits_float32 for column in self.columns if isinstance(column, NumberColumn))
 
     def transform(self, data: pa.Table, precision: Precision = "float64", order: Literal["C", "F"] = "C") -> np.ndarray:
-        """The matrix of a table; ``BadInput`` if its columns do not fit. Other columns do no harm."""
+        """Return the matrix of a table; raise ``BadInput`` if a column is missing or of another kind."""
         import numpy as np
 
         self.check(data)
         matrix = np.empty((data.num_rows, self.width), precision, order=order)
+        for column, part in self.parts(matrix):
+            column.write(column.read_column(data.column(column.name)), part, self.form)
+        return matrix
+
+    def parts(self, matrix: np.ndarray) -> Iterator[tuple[EncodedColumn, np.ndarray]]:
+        """Yield each column with its part of the matrix."""
         start = 0
         for column in self.columns:
             stop = start + column.width(self.form)
-            column.write(data.column(column.name), matrix[:, start:stop], self.form)
+            yield column, matrix[:, start:stop]
             start = stop
-        return matrix
 
     def check(self, data: pa.Table) -> None:
-        """Raise ``BadInput`` that names every column that is not there or is of another kind."""
+        """Raise ``BadInput`` that names every column that is missing or of another kind."""
         missing = set(self.names) - set(data.column_names)
         if missing:
             raise BadInput(
@@ -180,19 +303,70 @@ class TableEncoder:
             raise BadInput(f"columns are of another kind than in training: {'; '.join(wrong[:5])}")
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain JSON."""
-        return {"version": VERSION, "form": self.form, "columns": [asdict(column) for column in self.columns]}
+        """Return everything as plain JSON."""
+        return {"version": VERSION, "form": self.form, "columns": [_column_to_json(each) for each in self.columns]}
 
     @classmethod
-    def from_json(cls, about: Mapping[str, Any]) -> TableEncoder:
-        """What ``to_json`` gave; ``ValueError``, ``KeyError`` or ``TypeError`` if it is not that."""
-        if about["version"] != VERSION or about["form"] not in ("codes", "onehot"):
-            raise ValueError(f"encoder of version {about['version']}, form {about['form']}")
-        return cls(about["form"], tuple(_column_from_json(column) for column in about["columns"]))
+    def from_json(cls, data: Mapping[str, Any]) -> TableEncoder:
+        """Return what ``to_json`` gave; raise ``ValueError``, ``KeyError`` or ``TypeError`` otherwise."""
+        if data["version"] != VERSION or data["form"] not in ("codes", "onehot"):
+            raise ValueError(f"encoder of version {data['version']}, form {data['form']}")
+        return cls(data["form"], tuple(_column_from_json(column) for column in data["columns"]))
+
+
+# Saved models call the categories of a column its levels.
+
+
+def _column_to_json(column: EncodedColumn) -> dict[str, Any]:
+    if isinstance(column, CategoryColumn):
+        return {"name": column.name, "kind": column.kind, "levels": list(column.categories)}
+    return asdict(column)
+
+
+def _column_from_json(data: Mapping[str, Any]) -> EncodedColumn:
+    if data["kind"] not in FAMILIES:
+        raise ValueError(f"there is no kind of column '{data['kind']}'")
+    if "levels" in data:
+        categories = tuple(data["levels"])
+        if not categories:
+            raise ValueError(f"column '{data['name']}' has no levels")
+        if not all(isinstance(text, str) for text in (data["name"], *categories)):
+            raise ValueError("a level is not a text")
+        return CategoryColumn(data["name"], data["kind"], categories)
+    column = NumberColumn(**data)
+    if not all(isfinite(number) for number in (column.median, column.mean, column.scale)) or column.scale <= 0:
+        raise ValueError(f"column '{column.name}' cannot be scaled")
+    return column
+
+
+# Values
+
+
+def _read_number(value: Any) -> float:
+    if not isinstance(value, int | float):
+        raise ValueError("where a number is expected")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = float("inf")
+    if not isfinite(number):
+        raise ValueError("and too large for a number")
+    return number
+
+
+def _read_time(value: Any) -> float:
+    """Return a time as seconds since 1970."""
+    import pyarrow as pa
+
+    try:
+        times = parse_texts(pa.chunked_array([[value.strip()]], pa.string()), "time")
+    except (pa.ArrowException, UnicodeError, AttributeError):
+        raise ValueError("where a time such as '2024-01-31 12:30:00' is expected") from None
+    return float(times.cast(pa.int64())[0].as_py() * 1e-6)
 
 
 def numbers(column: pa.ChunkedArray) -> np.ndarray:
-    """Numbers, bools and times as 64-bit floats; missing and infinite values are NaN."""
+    """Return numbers, bools and times as 64-bit floats; missing and infinite values are NaN."""
     import numpy as np
 
     values, start = np.empty(len(column), np.float64), 0
@@ -224,8 +398,11 @@ def _seconds(kind: pa.DataType) -> float:
     return {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[unit]
 
 
-def _learn_column(name: str, column: pa.ChunkedArray) -> NumberColumn | LevelColumn | str:
-    """The column's encoding, or why it cannot have one."""
+# Learning
+
+
+def _learn_column(name: str, column: pa.ChunkedArray) -> EncodedColumn | str:
+    """Return the column's encoding, or why it is left out."""
     import pyarrow.types as types
 
     kind = kind_of(column.type)
@@ -233,9 +410,9 @@ def _learn_column(name: str, column: pa.ChunkedArray) -> NumberColumn | LevelCol
         return "it has no values"
     if types.is_interval(column.type) or types.is_nested(column.type):
         return f"it holds {column.type}, not plain values"
-    if FAMILIES[kind] != "level":
+    if FAMILIES[kind] != "category":
         return _learn_numbers(name, kind, numbers(column))
-    return _learn_levels(name, kind, column)
+    return _learn_categories(name, kind, column)
 
 
 def _learn_numbers(name: str, kind: Kind, values: np.ndarray) -> NumberColumn | str:
@@ -250,12 +427,12 @@ def _learn_numbers(name: str, kind: Kind, values: np.ndarray) -> NumberColumn | 
     filled = np.where(missing, median, values)
     largest = float(np.abs(filled).max()) or 1.0
     mean, spread = float((filled / largest).mean()) * largest, float((filled / largest).std()) * largest
-    # a spread that is only the rounding of a constant would blow up whatever differs from it
+    # A spread that is only the rounding of a constant would magnify every other value.
     scale = spread if spread > 1e-12 * largest else largest
     return NumberColumn(name, kind, median, mean, scale, bool(missing.any()), fits)
 
 
-def _learn_levels(name: str, kind: Kind, column: pa.ChunkedArray) -> LevelColumn | str:
+def _learn_categories(name: str, kind: Kind, column: pa.ChunkedArray) -> CategoryColumn | str:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -263,17 +440,18 @@ def _learn_levels(name: str, kind: Kind, column: pa.ChunkedArray) -> LevelColumn
         try:
             column = column.cast(pa.string())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            return f"it holds {column.type}, which is no text"
+            return f"it holds {column.type}, which is not text"
         different, values = pc.count_distinct(column).as_py(), len(column) - column.null_count
-        if different > TEXT_LEVELS or 2 * different > values:
+        if different > TEXT_CATEGORIES or 2 * different > values:
             return f"its {different:,} different texts in {values:,} rows are too many to learn from"
-    counts = level_counts(column)
+    counts = category_counts(column)
     if not counts:
         return "it has no values"
-    return LevelColumn(name, kind, tuple(sorted(counts, key=lambda level: (-counts[level], level))))
+    by_frequency = sorted(counts, key=lambda category: (-counts[category], category))
+    return CategoryColumn(name, kind, tuple(by_frequency))
 
 
-def _mismatch(column: NumberColumn | LevelColumn, given: pa.DataType) -> str | None:
+def _mismatch(column: EncodedColumn, given: pa.DataType) -> str | None:
     import pyarrow.types as types
 
     kind = kind_of(given)
@@ -282,15 +460,80 @@ def _mismatch(column: NumberColumn | LevelColumn, given: pa.DataType) -> str | N
     return f"'{column.name}' is a {kind} and was a {column.kind}"
 
 
-def _column_from_json(about: Mapping[str, Any]) -> NumberColumn | LevelColumn:
-    if about["kind"] not in FAMILIES:
-        raise ValueError(f"a column of kind {about['kind']}")
-    if "levels" in about:
-        levels = tuple(about["levels"])
-        if not all(isinstance(text, str) for text in (about["name"], *levels)):
-            raise ValueError("a level that is no text")
-        return LevelColumn(about["name"], about["kind"], levels)
-    column = NumberColumn(**about)
-    if not all(isfinite(number) for number in (column.median, column.mean, column.scale)) or column.scale <= 0:
-        raise ValueError(f"column '{column.name}' cannot be scaled")
-    return column
+# Categories and classes
+#
+# A value's name is its text: 1, 1.0 and "1" are one category. Dictionary columns are read through
+# their dictionary, so that millions of rows are never turned into millions of texts.
+
+
+def category_counts(column: pa.ChunkedArray) -> dict[str, int]:
+    """Return how often each value occurs, by its name; missing values are not counted."""
+    import pyarrow as pa
+
+    counts: Counter[str] = Counter()
+    for chunk in column.chunks:
+        is_dictionary = pa.types.is_dictionary(chunk.type)
+        counted = (chunk.indices if is_dictionary else chunk).value_counts()
+        values = counted.field("values")
+        names = as_text(chunk.dictionary).take(values) if is_dictionary else as_text(values)
+        for name, count in zip(names.to_pylist(), counted.field("counts").to_pylist(), strict=True):
+            if name is not None:
+                counts[name] += count
+    return dict(counts)
+
+
+def category_codes(column: pa.ChunkedArray, categories: Sequence[str]) -> np.ndarray:
+    """Return each row's position in ``categories``; ``MISSING`` for a missing or unknown value."""
+    import numpy as np
+    import pyarrow as pa
+
+    codes, start, known = np.empty(len(column), np.int32), 0, pa.array(categories, pa.string())
+    for chunk in column.chunks:
+        codes[start : start + len(chunk)] = _chunk_codes(chunk, known)
+        start += len(chunk)
+    return codes
+
+
+def _chunk_codes(chunk: pa.Array, known: pa.Array) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(chunk.type):
+        return pc.index_in(as_text(chunk), known, skip_nulls=True).fill_null(MISSING).to_numpy(zero_copy_only=False)
+    of_entry = pc.index_in(as_text(chunk.dictionary), known, skip_nulls=True)
+    return of_entry.take(chunk.indices).fill_null(MISSING).to_numpy(zero_copy_only=False)
+
+
+def as_text(values: pa.Array) -> pa.Array:
+    """Return the names of plain values: whole numbers without a decimal point, NaN missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+    return values.cast(pa.string())
+
+
+def class_names(target: pa.ChunkedArray, name: str) -> list[str]:
+    """Return the classes that occur in a target column, in natural order."""
+    kind = kind_of(target.type)
+    if kind == "time":
+        raise BadInput(f"the target '{name}' is a time; a classifier needs classes")
+    names = natural_order(category_counts(target))
+    if kind == "number" and len(names) > MAX_NUMERIC_CLASSES and not all(float(each).is_integer() for each in names):
+        raise BadInput(
+            f"the target '{name}' holds {len(names):,} different numbers, a quantity rather than classes; "
+            "choose another target or group it into classes first"
+        )
+    return names
+
+
+def class_codes(target: pa.ChunkedArray, classes: Sequence[str]) -> np.ndarray:
+    """Return each row's class number, ``MISSING`` without a value; raise ``BadInput`` for unknown classes."""
+    unknown = category_counts(target).keys() - set(classes)
+    if unknown:
+        raise BadInput(
+            f"the target holds {listed(natural_order(unknown))}, which the model has not learned; "
+            f"it knows {listed(classes)}"
+        )
+    return category_codes(target, classes)

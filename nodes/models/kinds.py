@@ -1,34 +1,337 @@
-"""What an estimator has learned, in the form in which models are kept."""
+"""The six kinds of models: how each is built from its node's parameters, saved and loaded.
+
+A trained model is a scikit-learn estimator. To add a kind, write its node and add a ``ModelKind`` to
+``KINDS``. Saved models are arrays, JSON and LightGBM's text; there is no pickle anywhere.
+
+- ``KINDS``           the table, by the name that nodes and saved models use
+- ``find_kind``         the kind of a fitted estimator, for scripts
+- ``cascade_params``  a deep-forest node's parameters as the library names them
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from nodes.models.learners import DeepForest, ExtraTrees, Learner, LogisticRegression, Mart, Mlp, RandomForest
-from nodes.models.learners.forests import ForestArrays
-from nodes.models.learners.mart import from_text
+from nodes.models.encoder import Encoding
+
+if TYPE_CHECKING:
+    import numpy as np
+    from sklearn.base import BaseEstimator
+
+    from nodes.models.estimators import BoostedTrees, RowwiseLogisticRegression, RowwiseMLPClassifier, StoredForest
+
+TREES_FILE = "mart.txt"
 
 
-def learner_of(estimator: Any) -> Learner:
-    """The learner that predicts as the fitted estimator does; ``TypeError`` if there is none."""
+@dataclass(frozen=True)
+class ModelKind:
+    """What the program knows about a kind of model.
+
+    ``build`` makes an unfitted estimator from a node's parameters. ``save`` writes a fitted one into a
+    folder and returns what else is needed as plain JSON; ``load`` reads both back and raises
+    ``ValueError`` if they cannot be right. ``estimators`` names the classes that ``save`` accepts.
+    """
+
+    name: str
+    title: str
+    encoding: Encoding
+    build: Callable[[Any], BaseEstimator]
+    save: Callable[[Any, Path], dict[str, Any]]
+    load: Callable[[Path, Mapping[str, Any]], BaseEstimator]
+    estimators: tuple[str, ...]
+
+
+def find_kind(estimator: Any) -> ModelKind:
+    """Return the kind of a fitted estimator; raise ``TypeError`` if there is none."""
     for base in type(estimator).__mro__:
-        if base.__name__ in LEARNED:
-            return LEARNED[base.__name__](estimator)
-    raise TypeError(f"a {type(estimator).__name__} cannot be kept; give one of {', '.join(LEARNED)}")
+        for kind in KINDS.values():
+            if base.__name__ in kind.estimators and kind.name == _forest_kind(estimator, kind.name):
+                return kind
+    known = [name for kind in KINDS.values() for name in kind.estimators]
+    raise TypeError(
+        f"a {type(estimator).__name__} cannot be saved as a model; give one of {', '.join(dict.fromkeys(known))}"
+    )
 
 
-def _forest(kind: type[RandomForest | ExtraTrees], forest: Any) -> Learner:
-    arrays = ForestArrays.of([tree.tree_ for tree in forest.estimators_])
-    return kind(columns=forest.n_features_in_, classes=forest.n_classes_, arrays=arrays)
+def _forest_kind(estimator: Any, name: str) -> str:
+    """Return which of the two kinds of forest an estimator is, by its splitter."""
+    if name not in ("random-forest", "extra-trees"):
+        return name
+    return "random-forest" if estimator.splitter == "best" else "extra-trees"
 
 
-LEARNED: Mapping[str, Callable[[Any], Learner]] = {
-    "Booster": lambda booster: Mart(booster=from_text(booster.model_to_string())),
-    "CascadeClassifier": lambda cascade: DeepForest(cascade=cascade),
-    "RandomForestClassifier": lambda forest: _forest(RandomForest, forest),
-    "ExtraTreesClassifier": lambda forest: _forest(ExtraTrees, forest),
-    "LogisticRegression": lambda fitted: LogisticRegression(weights=fitted.coef_, intercepts=fitted.intercept_),
-    "MLPClassifier": lambda network: Mlp(weights=list(network.coefs_), intercepts=list(network.intercepts_)),
-}
-"""By the name of the estimator's class."""
+# Arrays
+
+
+def save_array(folder: Path, name: str, array: np.ndarray) -> None:
+    """Write ``name.npy``."""
+    import numpy as np
+
+    np.save(folder / f"{name}.npy", array, allow_pickle=False)
+
+
+def load_array(folder: Path, name: str, kind: str, ndim: int = 1) -> np.ndarray:
+    """Read ``name.npy``; raise ``ValueError`` for objects, another kind of number, NaN or other axes."""
+    import numpy as np
+
+    array: np.ndarray = np.load(folder / f"{name}.npy", allow_pickle=False)
+    if array.dtype.kind != kind or array.ndim != ndim:
+        raise ValueError(f"{name}.npy holds {array.dtype} with {array.ndim} axes")
+    if kind == "f" and np.isnan(array).any():
+        raise ValueError(f"{name}.npy holds values that are not numbers")
+    return array
+
+
+# Deep forests
+
+CASCADE_PARAMS = (
+    *("class_vectors", "folds", "metric", "patience", "tolerance", "max_layers", "augment"),
+    *("gamma", "mu", "depth_step", "error_share", "tree_growth"),
+)
+
+
+def cascade_params(params: Any) -> dict[str, Any]:
+    """Return the parameters that differ from the preset, with the library's names."""
+    values = {name: getattr(params, name) for name in CASCADE_PARAMS}
+    values = {name: value for name, value in values.items() if value is not None}
+    if params.learners:
+        values["learners"] = [_learner_params(learner) for learner in params.learners]
+    return values
+
+
+def _learner_params(learner: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {"kind": learner.kind} | learner.model_dump()
+    if values.get("max_features") == "all":
+        values["max_features"] = None
+    if values["max_depth"] is None:
+        del values["max_depth"]
+    return values
+
+
+def _build_cascade(params: Any) -> BaseEstimator:
+    from deepforest import MartSelector, preset
+
+    values = cascade_params(params)
+    if params.select_features is not None:
+        values["selector"] = MartSelector(params.select_features)
+    return preset(params.preset, **values, random_state=params.seed)
+
+
+def _save_cascade(cascade: Any, folder: Path) -> dict[str, Any]:
+    # Times differ from run to run; without them the same training gives the same bytes.
+    cascade.layers_ = [record.without_times() for record in cascade.layers_]
+    cascade.save(folder)
+    return {"class": type(cascade).__name__}
+
+
+def _load_cascade(folder: Path, data: Mapping[str, Any]) -> BaseEstimator:
+    from deepforest.presets import PRESETS
+
+    classes = {preset.kind.__name__: preset.kind for preset in PRESETS.values()}
+    if data["class"] not in classes:
+        raise ValueError(f"there is no cascade '{data['class']}'")
+    cascade: BaseEstimator = classes[data["class"]].load(folder)
+    return cascade
+
+
+# MART
+
+
+def _build_mart(params: Any) -> BoostedTrees:
+    from nodes.models.estimators import BoostedTrees
+
+    return BoostedTrees(
+        params.trees,
+        learning_rate=params.learning_rate,
+        num_leaves=params.leaves,
+        min_child_samples=params.min_rows,
+        colsample_bytree=params.column_share,
+        subsample=params.row_share,
+        random_state=params.seed,
+    )
+
+
+def _save_mart(estimator: Any, folder: Path) -> dict[str, Any]:
+    from deepforest.lightgbm_text import trees_only
+
+    # A script may give the booster that lightgbm.train returned.
+    booster = getattr(estimator, "booster_", estimator)
+    text = trees_only(booster.model_to_string())
+    (folder / TREES_FILE).write_text(text, encoding="utf-8", newline="\n")
+    return {}
+
+
+def _load_mart(folder: Path, data: Mapping[str, Any]) -> BoostedTrees:
+    from deepforest.lightgbm_text import check_text, trees_only
+    from nodes.models.estimators import BoostedTrees
+
+    text = trees_only((folder / TREES_FILE).read_text(encoding="utf-8"))
+    check_text(text)
+    return BoostedTrees().read_text(text)
+
+
+# Forests
+
+
+def _build_forest(params: Any, **how: Any) -> BaseEstimator:
+    from deepforest import HistForestClassifier
+
+    return HistForestClassifier(
+        params.trees,
+        max_depth=params.max_depth,
+        min_samples_leaf=params.min_leaf,
+        max_features=None if params.max_features == "all" else params.max_features,
+        random_state=params.seed,
+        **how,
+    )
+
+
+def _build_random_forest(params: Any) -> BaseEstimator:
+    return _build_forest(params)
+
+
+def _build_extra_trees(params: Any) -> BaseEstimator:
+    return _build_forest(params, splitter="random", bootstrap=False)
+
+
+def _save_forest(forest: Any, folder: Path) -> dict[str, Any]:
+    if hasattr(forest, "arrays"):  # read from version 1, saved again in the same form
+        for name, array in forest.arrays.items():
+            save_array(folder, f"forest-{name}", array)
+        return {"columns": forest.n_features, "classes": forest.n_classes}
+    # The number of threads is not part of a model: the same training gives the same bytes.
+    forest.set_params(n_jobs=None).save(folder)
+    return {}
+
+
+def _load_forest(folder: Path, data: Mapping[str, Any]) -> BaseEstimator:
+    if "columns" in data:
+        return _load_stored_forest(folder, data)
+    from deepforest import HistForestClassifier
+
+    return HistForestClassifier.load(folder)
+
+
+def _load_stored_forest(folder: Path, data: Mapping[str, Any]) -> StoredForest:
+    """Read a forest that version 1 of the node saved."""
+    import numpy as np
+
+    from nodes.models.estimators import StoredForest
+
+    arrays = {}
+    for name, dtype in StoredForest.DTYPES.items():
+        array = load_array(folder, f"forest-{name}", np.dtype(dtype).kind)
+        arrays[name] = array.astype(dtype, copy=False)
+    return StoredForest(arrays, data["columns"], data["classes"]).prepare()
+
+
+# Logistic regression
+
+
+def _build_logistic_regression(params: Any) -> RowwiseLogisticRegression:
+    from nodes.models.estimators import RowwiseLogisticRegression
+
+    return RowwiseLogisticRegression(C=params.c, max_iter=params.max_iter)
+
+
+def _save_logistic_regression(regression: Any, folder: Path) -> dict[str, Any]:
+    save_array(folder, "weights", regression.coef_)
+    save_array(folder, "intercepts", regression.intercept_)
+    return {}
+
+
+def _load_logistic_regression(folder: Path, data: Mapping[str, Any]) -> RowwiseLogisticRegression:
+    import numpy as np
+
+    from nodes.models.estimators import RowwiseLogisticRegression
+
+    regression = RowwiseLogisticRegression()
+    regression.coef_ = load_array(folder, "weights", "f", 2)
+    regression.intercept_ = load_array(folder, "intercepts", "f")
+    if len(regression.coef_) != len(regression.intercept_):
+        raise ValueError("weights and intercepts differ in length")
+    regression.n_features_in_ = regression.coef_.shape[1]
+    regression.classes_ = np.arange(max(len(regression.coef_), 2))
+    return regression
+
+
+# Neural network
+
+
+def _build_mlp(params: Any) -> RowwiseMLPClassifier:
+    import numpy as np
+
+    from nodes.models.estimators import RowwiseMLPClassifier
+
+    return RowwiseMLPClassifier(
+        hidden_layer_sizes=tuple(params.layers),
+        alpha=params.alpha,
+        learning_rate_init=params.learning_rate,
+        max_iter=params.epochs,
+        # One generator for all epochs: an integer would shuffle every epoch the same way.
+        random_state=np.random.RandomState(params.seed),
+    )
+
+
+def _save_mlp(network: Any, folder: Path) -> dict[str, Any]:
+    for layer, (weights, intercepts) in enumerate(zip(network.coefs_, network.intercepts_, strict=True)):
+        save_array(folder, f"layer{layer}-weights", weights)
+        save_array(folder, f"layer{layer}-intercepts", intercepts)
+    return {"layers": len(network.coefs_)}
+
+
+def _load_mlp(folder: Path, data: Mapping[str, Any]) -> RowwiseMLPClassifier:
+    import numpy as np
+
+    from nodes.models.estimators import RowwiseMLPClassifier
+
+    layers = range(data["layers"])
+    network = RowwiseMLPClassifier()
+    network.coefs_ = [load_array(folder, f"layer{layer}-weights", "f", 2) for layer in layers]
+    network.intercepts_ = [load_array(folder, f"layer{layer}-intercepts", "f") for layer in layers]
+    outputs = len(network.intercepts_[-1])
+    next_sizes = [*(len(weights) for weights in network.coefs_[1:]), outputs]
+    for weights, intercepts, size in zip(network.coefs_, network.intercepts_, next_sizes, strict=True):
+        if not weights.shape[1] == len(intercepts) == size:
+            raise ValueError("the layers of the network do not fit each other")
+    network.n_features_in_ = len(network.coefs_[0])
+    network.classes_ = np.arange(max(outputs, 2))
+    return network
+
+
+# The table
+
+CODES = Encoding("codes", "float64", "C")
+ONEHOT = Encoding("onehot", "float64", "C")
+
+KINDS: Mapping[str, ModelKind] = {
+    kind.name: kind
+    for kind in (
+        ModelKind(
+            "deep-forest", "Deep forest", CODES, _build_cascade, _save_cascade, _load_cascade, ("CascadeClassifier",)
+        ),
+        ModelKind(
+            "mart", "MART", Encoding("codes", "float64", "F"), _build_mart, _save_mart, _load_mart,
+            ("BoostedTrees", "LGBMClassifier", "Booster"),
+        ),
+        ModelKind(
+            "random-forest", "Random forest", CODES, _build_random_forest, _save_forest, _load_forest,
+            ("HistForestClassifier",),
+        ),
+        ModelKind(
+            "extra-trees", "Extra trees", CODES, _build_extra_trees, _save_forest, _load_forest,
+            ("HistForestClassifier",),
+        ),
+        ModelKind(
+            "logistic-regression", "Logistic regression", ONEHOT, _build_logistic_regression,
+            _save_logistic_regression, _load_logistic_regression, ("LogisticRegression",),
+        ),
+        ModelKind(
+            "mlp", "Neural network", Encoding("onehot", "float32", "C"), _build_mlp, _save_mlp, _load_mlp,
+            ("MLPClassifier",),
+        ),
+    )
+}  # fmt: skip

@@ -1,39 +1,40 @@
-"""A trained model: encoder, learner and what is worth knowing about both, kept in a folder without any pickle.
+"""A trained model and the folder it is saved in.
 
-``model.json`` says what the model is and holds its encoder; beside it lie the learner's arrays (``.npy``) and texts.
-Loading a model can run no code: arrays of objects are refused, and every file must be a plain one with the hash that
-``model.json`` gives. The same training gives the same bytes.
+``model.json`` describes the model and holds its encoder; beside it are the arrays and texts of the
+estimator. Loading a model runs no code: arrays of objects are refused, and every file must be a
+regular file with the hash that ``model.json`` gives. The same training gives the same bytes.
 
-- ``FittedModel``  predicts for tables, saves itself
-- ``load_model``   reads a folder back, or says what is wrong with it
-- ``describe_model``  only what ``model.json`` says, quickly
-- ``model_files``  the files of a folder, none of them a link, a pipe or a device
+- ``FittedModel``     predicts for tables, saves itself
+- ``load_model``      reads a folder, or says what is wrong with it
+- ``describe_model``  returns what ``model.json`` says, without loading the estimator
+- ``model_files``     the files of a folder; links, pipes and devices are refused
+- ``reading_folder``  turns every error inside its block into a ``BadInput`` that names the folder
 """
 
 from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
 from engine.text import listed
 from engine.values import Table
-from nodes.models.encoder import TableEncoder
-from nodes.models.learners import LEARNERS, Learner
-from nodes.models.model_folder import reading_folder, sha256_of
+from nodes.models.encoder import Precision, TableEncoder
+from nodes.models.kinds import KINDS, ModelKind
 
 if TYPE_CHECKING:
     import numpy as np
 
 FORMAT, VERSION = "sylva-model", 1
 FILE = "model.json"
-BLAMED = ("model", "train it again")
 CARD = "card.json"
-"""Where a saved model keeps which run made it; no part of the model itself."""
+"""Says which run saved a model; not part of the model itself."""
 FIELDS = (
     "kind",
     "title",
@@ -48,32 +49,39 @@ FIELDS = (
 )
 ROWS_AT_ONCE = 65_536
 CELLS_AT_ONCE = 8_000_000
-"""Rows that are predicted at once, and numbers of their matrix, at most."""
+"""Limits of a block that is predicted at once: rows, and values of its matrix."""
 
 
 @dataclass(frozen=True)
 class FittedModel:
     """A classifier for tables with the columns it was trained on."""
 
+    kind: ModelKind
     title: str
     classes: list[str]
     encoder: TableEncoder
-    learner: Learner
+    estimator: Any
+    """A fitted scikit-learn classifier; its class ``i`` is ``classes[i]``."""
     params: Mapping[str, Any]
     """Parameters of the node that trained it."""
     train_rows: int
     class_weights: Mapping[str, float]
-    """What a row of each class counted, before weights were scaled to 1 on average; empty if all counted the same."""
+    """Weight of a row of each class, before weights were scaled to 1 on average; empty if equal."""
+
+    @property
+    def precision(self) -> Precision:
+        """Type of the numbers in the matrix it predicts from."""
+        return self.kind.encoding.precision
 
     @property
     def rows_at_once(self) -> int:
-        """How many rows are predicted at once, so that memory stays bounded; results do not depend on it."""
+        """Rows that are predicted at once, so that memory stays bounded; results do not depend on it."""
         return max(1, min(ROWS_AT_ONCE, CELLS_AT_ONCE // self.encoder.width))
 
     def predict_proba(
         self, table: Table, threads: int = 1, progress: Callable[[float, str], None] = lambda fraction, text: None
     ) -> np.ndarray:
-        """Class probabilities, rows × classes; ``BadInput`` if the table's columns do not fit."""
+        """Return class probabilities, rows × classes; raise ``BadInput`` if the columns do not fit."""
         import numpy as np
 
         self.encoder.check(table.data)
@@ -82,18 +90,28 @@ class FittedModel:
         probabilities = np.empty((rows, len(self.classes)))
         for start in range(0, rows, step):
             progress(start / rows, f"row {start:,} of {rows:,}")
-            block = self.encoder.transform(table.data.slice(start, step), self.learner.precision)
-            probabilities[start : start + step] = self.learner.predict_proba(block, threads)
+            block = self.encoder.transform(table.data.slice(start, step), self.precision)
+            probabilities[start : start + step] = self.predict_matrix(block, threads)
         progress(1.0, f"{rows:,} rows")
         return probabilities
 
+    def predict_matrix(self, matrix: np.ndarray, threads: int = 1) -> np.ndarray:
+        """Return class probabilities of encoded rows; the number of threads does not change them."""
+        import numpy as np
+
+        if not len(matrix):
+            return np.empty((0, len(self.classes)))
+        if hasattr(self.estimator, "n_jobs"):
+            self.estimator.n_jobs = threads
+        return np.asarray(self.estimator.predict_proba(matrix))
+
     def save(self, folder: Path) -> None:
         """Write everything into an empty folder."""
-        learned = self.learner.save(folder)
-        about = {
+        learned = self.kind.save(self.estimator, folder)
+        data = {
             "format": FORMAT,
             "version": VERSION,
-            "kind": self.learner.kind,
+            "kind": self.kind.name,
             "title": self.title,
             "classes": self.classes,
             "features": self.encoder.names,
@@ -104,93 +122,122 @@ class FittedModel:
             "learner": learned,
             "files": {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != FILE},
         }
-        text = json.dumps(about, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
         (folder / FILE).write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
 def load_model(folder: Path) -> FittedModel:
-    """The model a folder holds; ``BadInput`` if it is damaged, foreign or from a newer version."""
-    about, files = describe_model(folder), model_files(folder)
-    with reading_folder(folder, *BLAMED):
-        _check_files(files, about["files"])
-        if about["kind"] not in LEARNERS:
-            raise ValueError(f"there is no learner '{about['kind']}'")
-        classes, encoder = about["classes"], TableEncoder.from_json(about["encoder"])
-        if about["features"] != encoder.names or any(getattr(column, "levels", 1) == () for column in encoder.columns):
-            raise ValueError("the encoder's columns are not those of the model, or one has no levels")
-        learner = LEARNERS[about["kind"]].load(folder, about["learner"])
-        if learner.shape != (encoder.width, len(classes)):
-            raise ValueError(f"encoder, classes and learner do not fit each other {learner.shape}")
+    """Load a model; raise ``BadInput`` if the folder is damaged, foreign or from a newer version."""
+    data, files = describe_model(folder), model_files(folder)
+    with reading_folder(folder, "a model", "train it again"):
+        _check_files(files, data["files"])
+        if data["kind"] not in KINDS:
+            raise ValueError(f"there is no kind of model '{data['kind']}'")
+        kind, classes = KINDS[data["kind"]], data["classes"]
+        encoder = TableEncoder.from_json(data["encoder"])
+        if data["features"] != encoder.names:
+            raise ValueError("the columns of the encoder are not those of the model")
+        estimator = kind.load(folder, data["learner"])
+        shape = estimator.n_features_in_, len(estimator.classes_)
+        if shape != (encoder.width, len(classes)):
+            raise ValueError(
+                f"the parts do not fit: encoder and classes are {encoder.width} × {len(classes)}, "
+                f"the estimator is {shape[0]} × {shape[1]}"
+            )
         return FittedModel(
-            title=about["title"],
+            kind=kind,
+            title=data["title"],
             classes=classes,
             encoder=encoder,
-            learner=learner,
-            params=about["params"],
-            train_rows=about["train_rows"],
-            class_weights=about["class_weights"],
+            estimator=estimator,
+            params=data["params"],
+            train_rows=data["train_rows"],
+            class_weights=data["class_weights"],
         )
 
 
+def describe_model(folder: Path) -> dict[str, Any]:
+    """Return what ``model.json`` says; raise ``BadInput`` if it does not describe a model of this version."""
+    path = folder / FILE
+    if not is_regular_file(path):
+        raise BadInput(f"'{folder.name}' does not hold a model: {FILE} is missing or is not a regular file")
+    with reading_folder(folder, "a model", "train it again"):
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise ValueError(f"{FILE} does not describe a model")
+        if type(data["version"]) is not int or data["version"] < 1:
+            raise ValueError(f"version {data['version']!r} is not valid")
+        if data["version"] == VERSION:
+            _check_description(data)
+    if data["version"] > VERSION:
+        raise BadInput(
+            f"'{folder.name}' holds a model of version {data['version']}, this program reads up to version {VERSION}; "
+            "update it, or train the model again"
+        )
+    return data
+
+
+def _check_description(data: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` unless all fields are there and names are texts, each of them once."""
+    if missing := [name for name in FIELDS if name not in data]:
+        raise ValueError(f"{FILE} does not give {listed(missing)}")
+    if not isinstance(data["title"], str):
+        raise ValueError("the title is not a text")
+    for field in ("classes", "features"):
+        names = data[field]
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"{field} is not a list of texts")
+        if len(set(names)) < len(names):
+            raise ValueError(f"{field} holds a name twice")
+
+
 def _check_files(files: Iterable[Path], digests: Mapping[str, str]) -> None:
-    """``ValueError`` unless the files are exactly those that were saved."""
-    there = {path.name: path for path in files if path.name not in (FILE, CARD)}
-    for name in sorted({*there} ^ {*digests}):
-        raise ValueError(f"{name} is {'not a file that was saved' if name in there else 'lost'}")
-    for name, path in there.items():
+    """Raise ``ValueError`` unless the files are exactly those that were saved."""
+    present = {path.name: path for path in files if path.name not in (FILE, CARD)}
+    for name in sorted({*present} ^ {*digests}):
+        raise ValueError(f"{name} was not saved with the model" if name in present else f"{name} is missing")
+    for name, path in present.items():
         if sha256_of(path) != digests[name]:
-            raise ValueError(f"{name} is not the file that was saved")
+            raise ValueError(f"{name} was changed after it was saved")
+
+
+# Folders
 
 
 def model_files(folder: Path) -> list[Path]:
-    """All that lies in a model's folder, sorted; ``BadInput`` if not all of it are plain files.
+    """Return the files of a model's folder, sorted; raise ``BadInput`` unless all are regular files.
 
     Reading a pipe might never end, and a link may lead anywhere.
     """
     files = sorted(folder.iterdir())
-    if others := [path.name for path in files if not is_plain(path)]:
-        raise BadInput(f"'{folder.name}' is no folder of a model: {listed(others)} is no plain file; remove it")
+    if others := [path.name for path in files if not is_regular_file(path)]:
+        raise BadInput(
+            f"'{folder.name}' is not the folder of a model: {listed(others)} is not a regular file; remove it"
+        )
     return files
 
 
-def is_plain(path: Path) -> bool:
-    """Whether there is a file that can simply be read: no link, pipe or device."""
+def is_regular_file(path: Path) -> bool:
+    """Return whether there is a file that can be read: not a link, pipe or device."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except OSError:
         return False
 
 
-def describe_model(folder: Path) -> dict[str, Any]:
-    """What ``model.json`` says; ``BadInput`` if there is none or it is not a model of this version."""
-    path = folder / FILE
-    if not is_plain(path):
-        raise BadInput(f"'{folder.name}' holds no model: there is no {FILE} in it, or it is no plain file")
-    with reading_folder(folder, *BLAMED):
-        about = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(about, dict) or about.get("format") != FORMAT:
-            raise ValueError(f"{FILE} does not describe a model")
-        if type(about["version"]) is not int or about["version"] < 1:
-            raise ValueError(f"version {about['version']!r} is none")
-        if about["version"] == VERSION and (lost := [name for name in FIELDS if name not in about]):
-            raise ValueError(f"{FILE} does not give {listed(lost)}")
-        if about["version"] == VERSION:
-            _check_texts(about)
-    if about["version"] > VERSION:
-        raise BadInput(
-            f"'{folder.name}' holds a model of version {about['version']}, this program reads up to version {VERSION}; "
-            "update it, or train the model again"
-        )
-    return about
+@contextmanager
+def reading_folder(folder: Path, kind: str, hint: str) -> Iterator[None]:
+    """Raise every error inside the block as a ``BadInput`` that names the folder and what to do."""
+    try:
+        yield
+    except Exception as error:  # numpy, Arrow and LightGBM raise very different ones
+        reason = str(error) or repr(error)
+        if isinstance(error, KeyError):
+            reason = f"'{error.args[0]}' is missing"
+        raise BadInput(f"'{folder.name}' does not hold {kind} that can be read: {reason}; {hint}") from error
 
 
-def _check_texts(about: Mapping[str, Any]) -> None:
-    """``ValueError`` unless the title is a text, and classes and columns are lists of texts, none of them twice."""
-    if not isinstance(about["title"], str):
-        raise ValueError("the title is no text")
-    for field in ("classes", "features"):
-        names = about[field]
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ValueError(f"{field} are no texts")
-        if len(set(names)) < len(names):
-            raise ValueError(f"{field} name one twice")
+def sha256_of(path: Path) -> str:
+    """Return the hash of a file."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()

@@ -42,6 +42,7 @@ IMPORTS = ("numpy", "pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parque
 """Slow modules that scoring needs."""
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow"}
 """What is written, by the ending of the target."""
+CANCELLED = "Scoring cancelled. No file was written."
 TITLES = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
 
 Keep = Sequence[str] | Literal["all"]
@@ -88,7 +89,7 @@ def score_file(
             progress(*done)
             if cancelled():
                 break
-    raise Cancelled("The scoring was stopped; nothing was written.")
+    raise Cancelled(CANCELLED)
 
 
 def score_blocks(
@@ -129,7 +130,7 @@ def score_blocks(
             del first  # so that no block outlives its turn
             yield 0, file.total
             while block is not None:
-                probabilities = model.learner.predict_proba(block.matrix, threads)
+                probabilities = model.predict_matrix(block.matrix, threads)
                 writer.write(probabilities, block.kept)
                 done += len(probabilities)
                 yield done, None if file.total is None else max(file.total, done)
@@ -219,7 +220,7 @@ def check_names(file: BlockFile, fitting: InputChecker) -> None:
         if lacking:
             raise BadInput(describe(lacking, []))
     elif not set(fitting.encoder.names) & set(file.names):
-        raise BadInput(f"{describe(fitting.lacking(file.names), [])}; it has {listed(file.names)}")
+        raise BadInput(f"{describe(fitting.missing_columns(file.names), [])}; it has {listed(file.names)}")
 
 
 def _encoded(file: BlockFile, fitting: InputChecker, model: FittedModel, kept: list[str]) -> Iterator[_Block]:
@@ -230,7 +231,7 @@ def _encoded(file: BlockFile, fitting: InputChecker, model: FittedModel, kept: l
     for table in file.blocks(wanted, model.rows_at_once):
         done += table.num_rows
         yield _Block(
-            model.encoder.transform(fitting.table(table, done - table.num_rows), model.learner.precision),
+            model.encoder.transform(fitting.table(table, done - table.num_rows), model.precision),
             _written_out(table.select(kept), file) if kept else None,
         )
         del table  # before the next is read

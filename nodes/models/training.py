@@ -1,15 +1,17 @@
-"""From a table and a learner to a fitted model: what every node of the Learn category does.
+"""Train a model on a table: what every node of the category Train does.
 
-- ``ClassWeights``  the parameter all of them have
-- ``labelled``      the rows whose class is known
-- ``Rows``, ``prepare``  a table as a learner wants it: checked, encoded, weighed
-- ``train``         fits a learner to them
-- ``fitting``       the same in a script
+- ``ClassWeights``, ``Seed``  the parameters that these nodes share
+- ``labelled``         the rows whose class is known
+- ``TrainingRows``, ``prepare``  a table as an estimator wants it: checked, encoded, weighted
+- ``train``            builds and fits the estimator of a node
+- ``compile_kernels``, ``one_blas_thread``  what several fits need
+- ``training_script``  the same as lines of a Python script
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,9 +22,8 @@ from engine.export_python import Code, Names, Raw, statement
 from engine.node_types import NodeContext, NodeParams, form_hint
 from engine.text import listed
 from engine.values import Table, kind_of
-from nodes.models.categories import MISSING, class_codes, class_names
-from nodes.models.encoder import Form, Precision, TableEncoder, numbers
-from nodes.models.learners import Learner, Problem
+from nodes.models.encoder import MISSING, Encoding, TableEncoder, class_codes, class_names, numbers
+from nodes.models.kinds import KINDS
 from nodes.models.model import FittedModel
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ ClassWeights = Annotated[
     Literal["none", "balanced"] | dict[str, PositiveFloat],
     Field(
         title="Class weights",
-        description="How much a row of each class counts: all the same (none), every class the same in total "
-        "(balanced), or a number for each class named, 1 for the others. Only their ratios matter.",
+        description="Weight of a row of each class: all equal (none), every class the same in total (balanced), or a "
+        "number for each class you name and 1 for the others. Only the ratios matter.",
         json_schema_extra=form_hint(choose="class"),
     ),
 ]
@@ -42,50 +43,26 @@ ClassWeights = Annotated[
 Seed = Annotated[
     int,
     Field(
-        ge=0, lt=2**31, title="Seed", description="The same seed gives the same model; another one, a different draw."
+        ge=0,
+        lt=2**31,
+        title="Seed",
+        description="The same seed gives the same model; another seed, another random draw.",
     ),
 ]
 
 
-def train(ctx: NodeContext, table: Table, learner: Learner, params: NodeParams) -> FittedModel:
-    """Fit ``learner`` to the table's target; ``params`` are kept with the model and say the class weights."""
-    rows = prepare(
-        table,
-        form=learner.form,
-        precision=learner.precision,
-        order=learner.order,
-        class_weights=getattr(params, "class_weights", "none"),
-        log=ctx.log,
-    )
-    problem = Problem(
-        matrix=rows.matrix,
-        codes=rows.codes,
-        classes=len(rows.classes),
-        weights=rows.weights,
-        categorical=tuple(rows.categorical),
-        threads=ctx.threads,
-        progress=ctx.progress,
-        log=ctx.log,
-        job=ctx.subtask,
-        tell=ctx.publish,
-        cancelled=ctx.cancelled.is_set,
-        checkpoint=ctx.checkpoint,
-    )
-    learner.fit(problem)
-    return FittedModel(
-        title=learner.title,
-        classes=rows.classes,
-        encoder=rows.encoder,
-        learner=learner,
-        params=params.model_dump(mode="json"),
-        train_rows=len(rows.codes),
-        class_weights=rows.class_weights,
-    )
+def train(ctx: NodeContext, table: Table, kind_name: str, params: NodeParams, fit: Fit) -> FittedModel:
+    """Build the estimator that ``params`` describe and fit it to the table's target with ``fit``."""
+    kind = KINDS[kind_name]
+    rows = prepare(table, kind.encoding, class_weights=getattr(params, "class_weights", "none"), log=ctx.log)
+    estimator = kind.build(params)
+    fit(ctx, rows, estimator)
+    return rows.model(kind_name, estimator, params.model_dump(mode="json"))
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The labelled rows of a table as a learner wants them."""
+class TrainingRows:
+    """The labelled rows of a table as an estimator wants them."""
 
     matrix: np.ndarray
     codes: np.ndarray
@@ -94,40 +71,77 @@ class Rows:
     weights: np.ndarray | None
     """Weight of each row, 1 on average; ``None`` if all are equal."""
     class_weights: dict[str, float]
-    """What a row of each class counts, before weights are scaled; empty if all count the same."""
+    """Weight of a row of each class, before weights are scaled; empty if all are equal."""
     encoder: TableEncoder
 
     @property
     def categorical(self) -> list[int]:
-        """Matrix columns that hold level numbers."""
+        """Matrix columns that hold category numbers."""
         return self.encoder.categorical
+
+    def model(self, kind_name: str, estimator: Any, params: dict[str, Any]) -> FittedModel:
+        """Return the model of an estimator that was fitted to these rows."""
+        kind = KINDS[kind_name]
+        return FittedModel(
+            kind=kind,
+            title=kind.title,
+            classes=self.classes,
+            encoder=self.encoder,
+            estimator=estimator,
+            params=params,
+            train_rows=len(self.codes),
+            class_weights=self.class_weights,
+        )
+
+
+Fit = Callable[[NodeContext, TrainingRows, Any], None]
+"""``fit(ctx, rows, estimator)``: fits the estimator and reports progress; cancelling raises ``Cancelled``."""
 
 
 def prepare(
     table: Table,
+    encoding: Encoding,
     *,
-    form: Form,
-    precision: Precision,
-    order: Literal["C", "F"] = "C",
     class_weights: str | dict[str, float] = "none",
     log: Callable[[str], None] = lambda text: None,
-) -> Rows:
-    """Check, encode and weigh; the matrix is of 32-bit floats where they lose nothing."""
+) -> TrainingRows:
+    """Check, encode and weight a table; the matrix has 32-bit floats where they lose nothing."""
     table, codes, classes = labelled(table, log)
-    encoder = TableEncoder.fit(table, form, log)
+    encoder = TableEncoder.fit(table, encoding.form, log)
     of_class, weights = _weights(table, codes, classes, class_weights)
-    exact = precision == "float32" or (form == "codes" and encoder.fits_float32)
-    matrix = encoder.transform(table.data, "float32" if exact else "float64", order)
-    return Rows(matrix, codes, classes, weights, of_class, encoder)
+    is_exact = encoding.precision == "float32" or (encoding.form == "codes" and encoder.fits_float32)
+    matrix = encoder.transform(table.data, "float32" if is_exact else "float64", encoding.order)
+    return TrainingRows(matrix, codes, classes, weights, of_class, encoder)
 
 
-def fitting(
+def compile_kernels(ctx: NodeContext, *, counts: bool, weights: bool) -> None:
+    """Wait until the forest kernels that a fit needs are compiled, and report it as progress.
+
+    ``counts``: trees whose rows all count the same. ``weights``: trees whose rows have weights.
+    """
+    from deepforest.forest.kernel_cache import COUNTS, WEIGHTS, ensure_compiled
+
+    parts = [part for part, is_needed in ((COUNTS, counts), (WEIGHTS, weights)) if is_needed]
+    ensure_compiled(parts, say=lambda text: ctx.progress(0.0, text), interrupt=ctx.check_cancelled)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Compute matrix products on one thread: split among threads, their sums round differently."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, user_api="blas"):
+        yield
+
+
+def training_script(
     params: NodeParams, names: Names, stem: str, lines: Callable[[Raw, Raw], list[str]], imports: list[str], **how: Any
 ) -> Code:
-    """How a node that trains reads as Python: the rows, the estimator that ``lines`` fits to them, the model."""
+    """Return a node that trains as Python: the rows, the estimator that ``lines`` fit, the model."""
     rows, estimator = names.local("rows"), names.local(stem)
     weights = getattr(params, "class_weights", "none")
-    how |= {"class_weights": weights} if weights != "none" else {}
+    if weights != "none":
+        how["class_weights"] = weights
     return Code(
         [
             *statement(rows, "steps.training_rows", names.inputs["table"], **how),
@@ -139,17 +153,17 @@ def fitting(
 
 
 def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarray, list[str]]:
-    """The rows whose class is known, with their class numbers and the classes' names."""
+    """Return the rows whose class is known, their class numbers and the names of the classes."""
     import pyarrow as pa
 
     if table.target is None:
         table.labels()
     if not table.data.num_rows:
-        raise BadInput("the table has no rows to learn from")
+        raise BadInput("the table has no rows to train on")
     classes = class_names(table.labels(), str(table.target))
     if len(classes) < 2:
-        found = f"only {listed(classes)}" if classes else "no value at all"
-        raise BadInput(f"the target '{table.target}' holds {found}; a classifier needs at least two classes")
+        values = f"only {listed(classes)}" if classes else "no values"
+        raise BadInput(f"the target '{table.target}' holds {values}; a classifier needs at least two classes")
     codes = class_codes(table.labels(), classes)
     known = codes != MISSING
     if not known.all():
@@ -159,13 +173,13 @@ def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarra
 
 
 def _weights(
-    table: Table, codes: np.ndarray, classes: list[str], wanted: str | dict[str, float]
+    table: Table, codes: np.ndarray, classes: list[str], requested: str | dict[str, float]
 ) -> tuple[dict[str, float], np.ndarray | None]:
-    """What a row of each class counts, and each row's weight scaled to 1 on average (``None``: all the same)."""
+    """Return the weight of each class, and of each row, 1 on average (``None`` if all are equal)."""
     import numpy as np
 
     rows = _row_weights(table)
-    of_class = _class_weights(np.bincount(codes, rows, len(classes)), classes, wanted)
+    of_class = _class_weights(np.bincount(codes, rows, len(classes)), classes, requested)
     weights = np.ones(len(codes)) if rows is None else rows
     if of_class:
         weights = weights * np.array([of_class[name] for name in classes])[codes]
@@ -175,7 +189,7 @@ def _weights(
 
 
 def _row_weights(table: Table) -> np.ndarray | None:
-    """The table's weight column, if it has one."""
+    """Return the table's weight column, if it has one."""
     import numpy as np
 
     names = [column.name for column in table.columns if column.role == "weight"]
@@ -194,17 +208,18 @@ def _row_weights(table: Table) -> np.ndarray | None:
     return weights
 
 
-def _class_weights(totals: np.ndarray, classes: list[str], wanted: str | dict[str, float]) -> dict[str, float]:
-    """What a row of each class counts; empty if all count the same."""
-    if wanted == "none":
+def _class_weights(totals: np.ndarray, classes: list[str], requested: str | dict[str, float]) -> dict[str, float]:
+    """Return the weight of a row of each class; empty if all are equal."""
+    if requested == "none":
         return {}
-    if isinstance(wanted, dict):
-        unknown = [name for name in wanted if name not in classes]
+    if isinstance(requested, dict):
+        unknown = [name for name in requested if name not in classes]
         if unknown:
             raise BadInput(
-                f"{listed(unknown)} is no class of the target; its classes are {listed(classes)}", field="class_weights"
+                f"{listed(unknown)} is not a class of the target; its classes are {listed(classes)}",
+                field="class_weights",
             )
-        return {name: float(wanted.get(name, 1.0)) for name in classes}
+        return {name: float(requested.get(name, 1.0)) for name in classes}
     if not totals.all():
         weightless = [name for name, total in zip(classes, totals, strict=True) if not total]
         raise BadInput(

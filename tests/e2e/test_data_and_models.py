@@ -191,7 +191,7 @@ def test_a_saved_model_is_listed_with_its_card_and_leads_to_its_layers(studio: S
     go(studio, f"models?model={model}", model)
     seen(studio, "past.csv")
     seen(studio, "Accuracy")
-    studio.page.get_by_role("tab", name="How to call it").click()
+    studio.page.get_by_role("tab", name="How to use it").click()
     seen(studio, f"sylva predict {model}")
     studio.page.get_by_role("tab", name="Inside").click()
     studio.page.locator(".js-plotly-plot").first.wait_for()

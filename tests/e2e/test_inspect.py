@@ -82,7 +82,7 @@ def test_rows_brushed_in_one_map_are_marked_in_all_listed_and_taken_along(studio
     section.get_by_role("radio", name="Mistakes").or_(section.get_by_text("Mistakes", exact=True)).first.click()
     expect(maps).to_have_attribute("data-by", "mistake")
     expect(maps).to_have_attribute("data-marked", str(count))
-    lines = studio.download(listing.get_by_role("button", name="Numbers as CSV")).read_text().splitlines()
+    lines = studio.download(listing.get_by_role("button", name="Download data (CSV)")).read_text().splitlines()
     assert lines[0].startswith("row,truth,") and len(lines) == count + 1
     assert studio.download(maps.get_by_role("button", name="SVG")).read_text().startswith("<svg")
     choose(studio, "Learners")

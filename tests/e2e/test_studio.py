@@ -58,7 +58,7 @@ def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
         remove.last.click()
         studio.saved(lambda document, left=left: len(document.nodes["deep-forest"].params["learners"]) == left)
         expect(remove).to_have_count(left)  # the form is drawn anew
-    studio.fill_until("Most layers", "1", lambda document: document.nodes["deep-forest"].params.get("max_layers") == 1)
+    studio.fill_until("Max. layers", "1", lambda document: document.nodes["deep-forest"].params.get("max_layers") == 1)
     studio.shoot("forest-form")
     studio.button("Layout").click()
     studio.button("Run").click()
@@ -202,7 +202,7 @@ def test_a_setting_is_undone_and_redone_and_a_wrong_one_is_marked_and_costs_noth
     badge = studio.node("forest").locator(".step-problems")
     studio.choose("forest")
     assert badge.count() == 0
-    studio.fill("Most layers", "a lot")
+    studio.fill("Max. layers", "a lot")
     studio.saved(lambda document: document.nodes["forest"].params.get("max_layers") == "a lot")
     expect(badge).to_be_visible()
     expect(studio.button("Problems (1)")).to_be_visible()
@@ -211,7 +211,7 @@ def test_a_setting_is_undone_and_redone_and_a_wrong_one_is_marked_and_costs_noth
     studio.fill("Patience", "2")
     document = studio.saved(lambda document: document.nodes["forest"].params.get("patience") == 2)
     assert document.nodes["forest"].params["max_layers"] == "a lot"
-    studio.fill("Most layers", "3")
+    studio.fill("Max. layers", "3")
     studio.saved(lambda document: document.nodes["forest"].params.get("max_layers") == 3)
     expect(badge).to_have_count(0)
     expect(studio.button("Problems (0)")).to_be_visible()

@@ -48,11 +48,11 @@ def _no_run(*_: Any) -> dict[str, Any]:
 
 
 JUDGE = NodeType(
-    "judge", "Judge", "Judge", "Judges.", 1, JudgeParams, _no_run,
+    "judge", "Judge", "Evaluate", "Judges.", 1, JudgeParams, _no_run,
     inputs=(Port("predictions", "predictions"),), outputs=(Port("report", "report", role="evaluation"),),
 )  # fmt: skip
 RANK = NodeType(
-    "rank", "Rank", "Judge", "Ranks.", 1, RankParams, _no_run,
+    "rank", "Rank", "Evaluate", "Ranks.", 1, RankParams, _no_run,
     inputs=(Port("reports", "report", many=True, role="evaluation"),), outputs=(Port("report", "report"),),
 )  # fmt: skip
 KEEP = NodeType(

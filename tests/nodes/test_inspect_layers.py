@@ -20,7 +20,7 @@ from nodes import deep_forest, evaluate, inspect_layers, mart, predict
 from nodes.inspection import layer_statistics, tsne
 from nodes.inspection.layer_statistics import MarginSummary, choose_rows
 from nodes.inspection.layers import UNKNOWN, Layers, load_layers
-from nodes.inspection.tsne import fitting_perplexity, lay_out
+from nodes.inspection.tsne import embed, fitting_perplexity
 from tests.expect import refused
 from tests.nodes.conftest import make_context
 
@@ -102,7 +102,7 @@ def test_every_figure_of_a_stage_follows_from_what_was_said_of_the_rows(
         number = stage["number"]
         through = layers.left_at >= number
         vectors = layers.vectors[number - 1][:, through]
-        margin, said = layers.margin(number), layers.said(number)
+        margin, said = layers.margin(number), layers.predicted(number)
         assert stage["scores"]["accuracy"] == pytest.approx((said == layers.truth).mean())
         assert stage["margins"]["mean"] == pytest.approx(margin.mean(), abs=1e-6)
         assert stage["margins"]["std"] == pytest.approx(margin.std(), abs=1e-6)
@@ -242,7 +242,7 @@ def test_rows_of_unknown_class_are_shown_but_not_judged(ctx: NodeContext, margin
     layers = look(ctx, margin_forest, Table(data, "digit"), rows=1_000)
     assert (layers.truth == UNKNOWN).sum() == 50
     known = layers.truth != UNKNOWN
-    right = (layers.said(1) == layers.truth)[known].mean()
+    right = (layers.predicted(1) == layers.truth)[known].mean()
     assert layers.stages[0]["scores"]["accuracy"] == pytest.approx(right)
     assert sum(layers.stages[0]["margins"]["counts"]) == 150
     assert layers.stages[0]["rows_in"] == 200
@@ -293,9 +293,11 @@ def test_a_cancel_of_a_long_pass_starts_no_more_blocks(
     ctx: NodeContext, screened: Folder, rest: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[int] = []
-    take = layer_statistics._Pass.take
+    take = layer_statistics._Pass.process_block
     monkeypatch.setattr(layer_statistics, "ROWS_AT_ONCE", 1)
-    monkeypatch.setattr(layer_statistics._Pass, "take", lambda work, start: taken.append(start) or take(work, start))
+    monkeypatch.setattr(
+        layer_statistics._Pass, "process_block", lambda work, start: taken.append(start) or take(work, start)
+    )
 
     def stop(fraction: float, text: str) -> None:
         if fraction > 0:
@@ -346,9 +348,9 @@ def test_the_sampled_rows_are_those_of_the_table(ctx: NodeContext, margin_forest
 def test_a_panel_begins_where_the_one_before_ended() -> None:
     rng = np.random.default_rng(0)
     points = np.repeat(np.eye(3), 20, axis=0) + rng.normal(scale=0.05, size=(60, 3))
-    first = lay_out(points, None, 10, seed=0)
-    again = lay_out(points + 0.01 * rng.normal(size=points.shape), first, 10, seed=0)
-    mirrored = lay_out(points, -first, 10, seed=0)
+    first = embed(points, None, 10, seed=0)
+    again = embed(points + 0.01 * rng.normal(size=points.shape), first, 10, seed=0)
+    mirrored = embed(points, -first, 10, seed=0)
 
     def centres(plane: np.ndarray) -> np.ndarray:
         return plane.reshape(3, 20, 2).mean(axis=1)
@@ -358,13 +360,13 @@ def test_a_panel_begins_where_the_one_before_ended() -> None:
 
     assert turn(centres(first), centres(again)) > 0.9
     assert turn(centres(first), centres(mirrored)) < -0.9
-    np.testing.assert_array_equal(first, lay_out(points, None, 10, seed=0, threads=2))
+    np.testing.assert_array_equal(first, embed(points, None, 10, seed=0, threads=2))
 
 
 def test_points_that_are_all_the_same_have_a_place_too() -> None:
-    assert np.isfinite(lay_out(np.ones((12, 4)), None, 3, seed=0)).all()
-    assert np.isfinite(lay_out(np.ones((12, 1)), np.zeros((12, 2)), 3, seed=0)).all()
-    assert lay_out(np.ones((3, 4)), None, 3, seed=0).tolist() == [[0, 0]] * 3
+    assert np.isfinite(embed(np.ones((12, 4)), None, 3, seed=0)).all()
+    assert np.isfinite(embed(np.ones((12, 1)), np.zeros((12, 2)), 3, seed=0)).all()
+    assert embed(np.ones((3, 4)), None, 3, seed=0).tolist() == [[0, 0]] * 3
     assert fitting_perplexity(30, 10) == 3
 
 
@@ -391,7 +393,7 @@ def test_layers_survive_being_kept(seen: Layers, kept: Path) -> None:
     for name in ("rows", "left_at", "truth", "embedding", "vectors", "outputs"):
         np.testing.assert_array_equal(getattr(back, name), getattr(layers, name))
     assert back.sample.equals(layers.sample)
-    assert back.said(2).tolist() == layers.said(2).tolist()
+    assert back.predicted(2).tolist() == layers.predicted(2).tolist()
 
 
 def rewrite(folder: Path, **changes: Any) -> None:
@@ -400,7 +402,7 @@ def rewrite(folder: Path, **changes: Any) -> None:
 
 
 def resave(folder: Path, name: str, array: np.ndarray) -> None:
-    from nodes.models.model_folder import sha256_of
+    from nodes.models.model import sha256_of
 
     np.save(folder / f"{name}.npy", array)
     about = json.loads((folder / "layers.json").read_text())

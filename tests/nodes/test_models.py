@@ -7,7 +7,9 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +19,7 @@ from engine.errors import Cancelled
 from engine.testing import check_node
 from engine.values import Table
 from nodes import deep_forest, extra_trees, feature_selection, logistic_regression, mart, mlp, random_forest
-from nodes.models.learners import LEARNERS
+from nodes.models.kinds import KINDS, find_kind
 from nodes.models.model import FILE, describe_model, load_model
 from tests.expect import refused
 
@@ -36,8 +38,8 @@ NODES = {
     "logistic-regression": (logistic_regression.NODE, {"max_iter": 200}),
     "mlp": (mlp.NODE, {"layers": [8], "epochs": 25, "learning_rate": 0.02}),
 }
-KINDS = list(NODES)
-SEEDED = [kind for kind in KINDS if kind != "logistic-regression"]
+NAMES = list(NODES)
+SEEDED = [kind for kind in NAMES if kind != "logistic-regression"]
 
 
 def mixed(classes=3, rows=240, seed=0, **more):
@@ -85,11 +87,11 @@ def contents(folder):
 
 
 def test_every_learner_is_registered_under_its_node_name():
-    assert set(LEARNERS) == set(NODES)
+    assert set(KINDS) == set(NODES)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", NAMES)
 class TestEachLearner:
     def test_learns_something(self, kind, classes, fitted):
         probabilities = fitted(kind, classes).predict_proba(mixed(classes, seed=1))
@@ -118,7 +120,7 @@ class TestEachLearner:
         np.testing.assert_array_equal(model.predict_proba(table, threads=1), model.predict_proba(table, threads=2))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", NAMES)
 def test_node_satisfies_the_contract(kind, tmp_path):
     node, params = NODES[kind]
     check_node(node, tmp_path, {"table": mixed()}, node.params(**params))
@@ -126,13 +128,12 @@ def test_node_satisfies_the_contract(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", SEEDED)
 def test_another_seed_gives_another_model(kind, ctx):
-    table = mixed()
-    assert (
-        fit(kind, table, ctx, seed=1).predict_proba(table) != fit(kind, table, ctx, seed=2).predict_proba(table)
-    ).any()
+    table, later = mixed(), mixed(seed=1)
+    one, other = (fit(kind, table, ctx, seed=seed).predict_proba(later) for seed in (1, 2))
+    assert (one != other).any()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", NAMES)
 class TestWeights:
     def test_balanced_weights_favour_the_rare_class(self, kind, ctx):
         table = mixed(2, rows=600)
@@ -244,7 +245,7 @@ def test_rows_without_a_class_are_left_out_and_logged(tmp_path):
     np.testing.assert_array_equal(model.predict_proba(table), without.predict_proba(table))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", NAMES)
 class TestUnusualData:
     def test_many_classes_of_two_rows(self, kind, ctx, tmp_path):
         rng, many = np.random.default_rng(0), 40 if kind == "deep-forest" else 200
@@ -313,17 +314,19 @@ class TestSameAsTheLibrary:
     @pytest.mark.parametrize("kind", ["random-forest", "extra-trees"])
     @pytest.mark.parametrize("weights", ["none", "balanced"])
     def test_forest(self, kind, weights, ctx):
-        import sklearn.ensemble
+        from deepforest import HistForestClassifier
 
         table, later = mixed(), mixed(seed=1)
         model = fit(kind, table, ctx, trees=30, seed=3, min_leaf=2, class_weights=weights)
-        grower = getattr(sklearn.ensemble, type(model.learner).grower)
-        direct = grower(30, random_state=3, min_samples_leaf=2)
+        how = {} if kind == "random-forest" else {"splitter": "random", "bootstrap": False}
+        direct = HistForestClassifier(
+            30, random_state=3, min_samples_leaf=2, categorical_features=model.encoder.categorical, **how
+        )
         y = codes(model, table)
         balance = len(y) / 3 / np.bincount(y)
         scale = (balance[y] / balance[y].mean()) if weights == "balanced" else None
-        direct.fit(encoded(model, table, "float32"), y, sample_weight=scale)
-        expected = direct.predict_proba(encoded(model, later, "float32"))
+        direct.fit(encoded(model, table, "float64"), y, sample_weight=scale)
+        expected = direct.predict_proba(encoded(model, later, "float64"))
         np.testing.assert_array_equal(model.predict_proba(later), expected)
 
     def test_mart(self, ctx):
@@ -362,8 +365,25 @@ class TestSameAsTheLibrary:
 
 @pytest.fixture(scope="module")
 def forest_folder(tmp_path_factory):
-    workspace = tmp_path_factory.mktemp("forest")
-    return saved(fit("random-forest", mixed(), make_context(workspace)), workspace / "m")
+    """A random forest that version 1 of the node saved: a file for each array."""
+    return saved_by_version_1(tmp_path_factory.mktemp("forest")) / "random-forest"
+
+
+def saved_by_version_1(folder):
+    """Unpack a model of each kind as the first release saved them, and what they predicted."""
+    with zipfile.ZipFile(Path(__file__).parent / "models" / "saved_by_version_1.zip") as archive:
+        archive.extractall(folder)
+    return folder
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_a_model_of_version_1_predicts_what_it_predicted_then(kind, tmp_path):
+    folder = saved_by_version_1(tmp_path / "models")
+    model, expected = load_model(folder / kind), json.loads((folder / "expected.json").read_text())
+    rows = Table(pa.Table.from_pylist(expected["rows"]))
+    probabilities = model.predict_proba(rows)
+    assert probabilities.tolist() == expected["probabilities"][kind]
+    assert contents(saved(model, tmp_path / "again")) == contents(folder / kind)
 
 
 def rewrite(folder, **changes):
@@ -596,17 +616,29 @@ def test_the_forgers_sizes_are_right(mart_folder):
 
 def test_description_is_enough_to_list_models(forest_folder):
     about = describe_model(forest_folder)
-    assert about["kind"] == "random-forest" and about["classes"] == ["c0", "c1", "c2"] and about["train_rows"] == 240
+    assert about["kind"] == "random-forest" and about["classes"] == ["c0", "c1", "c2"] and about["train_rows"] == 90
 
 
 def test_forest_of_many_classes_keeps_only_the_classes_of_a_leaf(ctx, tmp_path):
     rng = np.random.default_rng(0)
     data = pa.table({"x": rng.normal(size=2000), "class": rng.integers(0, 200, 2000)})
     folder = saved(fit("random-forest", Table(data, "class"), ctx), tmp_path / "m")
-    nodes = len(np.load(folder / "forest-left.npy"))
+    nodes = len(np.load(folder / "forest.npz")["nodes"])
     assert sum(path.stat().st_size for path in folder.iterdir()) < nodes * 200 * 8 / 10
 
 
 def test_listing_the_node_types_imports_nothing_slow():
     code = "import sys, nodes; print([m for m in ('numpy', 'pyarrow', 'sklearn', 'lightgbm') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_the_kind_of_an_estimator_is_found_by_its_class(kind, fitted):
+    assert find_kind(fitted(kind).estimator).name == kind
+
+
+def test_an_estimator_that_cannot_be_saved_is_refused_by_name():
+    from sklearn.ensemble import RandomForestClassifier
+
+    with pytest.raises(TypeError, match="RandomForestClassifier"):
+        find_kind(RandomForestClassifier())

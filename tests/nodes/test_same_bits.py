@@ -18,7 +18,7 @@ import pytest
 
 from engine.values import Table
 from nodes import deep_forest, extra_trees, logistic_regression, mart, mlp, random_forest
-from nodes.models.learners import LEARNERS
+from nodes.models.kinds import KINDS
 from nodes.models.model import FittedModel, load_model
 from nodes.models.scoring import score_file
 from ui.rest.service import Service
@@ -96,19 +96,19 @@ def assert_same_bits(one: Any, other: Any, told: str = "") -> None:
 
 
 def test_every_family_is_here() -> None:
-    assert set(NODES) == set(LEARNERS)
+    assert set(NODES) == set(KINDS)
 
 
 def test_rows_alone_in_blocks_and_together(model: FittedModel) -> None:
-    matrix = model.encoder.transform(asked_of(model).data, model.learner.precision)
-    whole = model.learner.predict_proba(matrix)
+    matrix = model.encoder.transform(asked_of(model).data, model.precision)
+    whole = model.predict_matrix(matrix)
     for rows in (1, 2, 3, 7, 8, 17, 60):
         blocks = [matrix[start : start + rows] for start in range(0, len(matrix), rows)]
-        said = [model.learner.predict_proba(block) for block in blocks]
+        said = [model.predict_matrix(block) for block in blocks]
         assert_same_bits(np.concatenate(said), whole, f"{rows} rows at once")
     for layout, same in layouts(matrix):
-        assert_same_bits(model.learner.predict_proba(same), whole, layout)
-    assert_same_bits(model.learner.predict_proba(matrix, threads=2), whole, "two threads")
+        assert_same_bits(model.predict_matrix(same), whole, layout)
+    assert_same_bits(model.predict_matrix(matrix, threads=2), whole, "two threads")
 
 
 def test_tables_of_one_row_and_of_many(model: FittedModel) -> None:

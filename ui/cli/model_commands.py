@@ -167,6 +167,8 @@ def _cancel_on_sigterm() -> Iterator[None]:
     A second SIGTERM ends the program at once.
     """
 
+    from nodes.models.scoring import CANCELLED
+
     def stop(number: int, frame: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         raise Cancelled(CANCELLED)

@@ -129,14 +129,14 @@ class Service:
         self.limits = limits or RequestLimits()
         self._token = token
         self._threads = threads or len(os.sched_getaffinity(0))
-        self._reader = RowReader(model.encoder, model.learner.precision)
+        self._reader = RowReader(model.encoder, model.precision)
         self._bytes_held = 0
         self._small_requests = RequestBatcher(self.answers, SMALL_BODY)
         self._large_requests = RequestBatcher(self.answers, SMALL_BODY)
 
     def warm_up(self) -> None:
         """Predict one row, so that the first request does not wait for compiled code to load."""
-        matrix = np.zeros((1, self.model.encoder.width), self.model.learner.precision)
+        matrix = np.zeros((1, self.model.encoder.width), self.model.precision)
         self._probabilities([matrix])
 
     def answers(self, bodies: Sequence[bytes]) -> list[bytes | Exception]:
@@ -195,7 +195,7 @@ class Service:
             return [np.empty((0, len(self.model.classes)))] * len(matrices)
         rows = matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
         threads = 1 if len(rows) <= FEW_ROWS else self._threads
-        probabilities = self.model.learner.predict_proba(rows, threads)
+        probabilities = self.model.predict_matrix(rows, threads)
         ends = accumulate(counts)
         return [probabilities[end - count : end] for count, end in zip(counts, ends, strict=True)]
 
@@ -215,7 +215,7 @@ class Service:
         return {
             "model": self.name,
             "title": self.model.title,
-            "kind": self.model.learner.kind,
+            "kind": self.model.kind.name,
             "trained_on_rows": self.model.train_rows,
             "classes": self.model.classes,
             "columns": self._reader.describe(),

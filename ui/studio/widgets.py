@@ -1,24 +1,169 @@
-"""A list of things of which one is looked at; the address says which."""
+"""Widgets that several pages of the studio share.
+
+- ``opened``, ``check_intact``  a stored output as a value; whether it could be opened
+- ``facts``, ``counted``        the line under a title, and parts of it
+- ``tiles``, ``tabs``           figures side by side; tabs of which only the open one is drawn
+- ``chart``, ``picture``, ``side_by_side``, ``image_format``  plots, and how they are saved
+- ``grid``, ``selectable_table``  rows as a table; a table of which one row is selected
+- ``downloads``, ``download_csv``  data as files
+- ``flash``, ``flash_error``, ``show_flashes``  messages of a callback, shown by the next drawing
+"""
 
 from __future__ import annotations
 
+import csv
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from ui.studio.previews.parts import as_arrow
+from engine.errors import CorruptObject
+from engine.store import Artifact, Store
+from engine.values import VALUES
+from ui.studio.markdown import plain
+from ui.studio.plots import CONFIG, for_dark
 
-MOST_HEIGHT = 500
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+    import pyarrow as pa
+    from streamlit.elements.lib.mutable_tab_container import TabContainer
+
+HASHED_BYTES = 32_000_000
+"""Outputs up to this size are hashed each time they are drawn; of larger ones only size and time are checked."""
+MAX_CELL = 200
+TABS_HEIGHT = 480
+"""Enough for a chart."""
+TABLE_HEIGHT = 500
+IMAGE_FORMAT = "inspect-camera"
+
+
+# Outputs
+
+
+def check_intact(output: Artifact, store: Store) -> None:
+    """Raise ``CorruptObject`` if the output is gone or was changed; fast, however large it is."""
+    if not store.intact(output):
+        raise CorruptObject(output.digest, "one of its files is missing or was changed")
+
+
+def opened(output: Artifact, store: Store) -> Any:
+    """Return the value of an output; raise ``CorruptObject`` if it is gone or was changed."""
+    if output.size <= HASHED_BYTES:
+        return store.open(output)
+    check_intact(output, store)
+    return VALUES[output.type].load(store.workspace.objects / output.digest)
+
+
+# Texts and figures
+
+
+def facts(parts: Iterable[str]) -> None:
+    """Draw a line of short facts; names are shown as they are, whatever they hold."""
+    st.caption(" · ".join(plain(part) for part in parts if part))
+
+
+def tiles(figures: Sequence[tuple[str, str, str]]) -> None:
+    """Draw figures side by side, each with its label and explanation; they wrap where space is short."""
+    with st.container(horizontal=True, gap="small"):
+        for label, figure, explanation in figures:
+            st.metric(plain(label), plain(figure), help=explanation or None, width=152)
+
+
+def tabs(names: Sequence[str], key: str) -> Sequence[TabContainer]:
+    """Return tabs of which the caller draws the open one; the page keeps its height, so that it does not jump."""
+    st.html(f"<style>[class*='st-key-held-'] {{ min-height: {TABS_HEIGHT}px; }}</style>")
+    with st.container(key=f"held-{key}"):
+        return st.tabs(names, key=f"{key}-tabs", on_change="rerun")
+
+
+# Plots
+
+
+def chart(figure: go.Figure, key: str) -> None:
+    """Draw a plot in the colours of the theme."""
+    st.plotly_chart(in_theme(figure), theme="streamlit", config=CONFIG, key=key)
+
+
+def in_theme(figure: go.Figure) -> go.Figure:
+    """Return the figure with readable texts in its cells; all else takes the colours of the theme by itself."""
+    return for_dark(figure) if st.context.theme.type == "dark" else figure
+
+
+def image_format() -> None:
+    """Draw the switch for the file format that the camera of a plot saves: PNG or SVG."""
+    st.segmented_control(
+        "Plots are saved as", ["PNG", "SVG"], default="PNG", required=True, key=IMAGE_FORMAT,
+        format_func=lambda form: f":material/photo_camera: {form}", label_visibility="collapsed",
+    )  # fmt: skip
+
+
+def picture(figure: go.Figure, name: str, caption: str) -> None:
+    """Draw a plot with a caption under it; ``name`` is its key and the name of the saved file."""
+    form = str(st.session_state.get(IMAGE_FORMAT) or "PNG").lower()
+    saved = {"toImageButtonOptions": {**CONFIG["toImageButtonOptions"], "format": form, "filename": name}}
+    st.plotly_chart(in_theme(figure), theme="streamlit", config=CONFIG | saved, key=f"inspect-plot-{name}")
+    st.caption(caption)
+
+
+def side_by_side(pictures: Sequence[tuple[go.Figure, str, str]]) -> None:
+    """Draw plots in columns, all as high as the highest."""
+    height = max(figure.layout.height for figure, _, _ in pictures)
+    for column, (figure, name, caption) in zip(st.columns(len(pictures)), pictures, strict=True):
+        with column:
+            picture(figure.update_layout(height=height), name, caption)
+
+
+# Tables
+
+
+def grid(rows: Sequence[Mapping[str, Any]] | pa.Table, key: str, **settings: Any) -> None:
+    """Draw a table that scrolls inside its frame."""
+    data = as_arrow(rows) if isinstance(rows, Sequence) else rows
+    st.dataframe(data, hide_index=True, placeholder="–", key=key, **settings)
+
+
+def as_arrow(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Return rows of plain data as columns; a column of mixed values becomes text."""
+    import pyarrow as pa
+
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return pa.table({name: _as_column([row.get(name) for row in rows]) for name in names})
+
+
+def _as_column(values: list[Any]) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([None if value is None else str(value) for value in values])
+
+
+def short_texts(data: pa.Table) -> pa.Table:
+    """Return categories as texts and cut long texts, so that a few rows never are many bytes."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as types
+
+    columns = []
+    for column in data.columns:
+        if types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if types.is_string(column.type) or types.is_large_string(column.type):
+            column = pc.utf8_slice_codeunits(column, 0, MAX_CELL)
+        columns.append(column)
+    return pa.table(columns, names=data.column_names)
 
 
 def selectable_table(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], address: str, *, time: str, columns: Mapping[str, Any]
 ) -> None:
-    """Draw the rows as a table; a click puts the name of its row into the address, in place of all that it said.
+    """Draw a table of which one row is selected; a click puts its name into the address of the page.
 
-    ``time`` is the column that holds milliseconds since 1970; ``columns`` say how the others look.
+    ``time`` is the column that holds milliseconds since 1970; ``columns`` configure the others.
     """
     import pyarrow as pa
 
@@ -29,7 +174,7 @@ def selectable_table(
         table,
         hide_index=True,
         placeholder="–",
-        height=min(38 + 35 * len(names), MOST_HEIGHT),
+        height=min(38 + 35 * len(names), TABLE_HEIGHT),
         column_config={time: st.column_config.DatetimeColumn(format="distance", width=132), **columns},
         on_select=lambda: _choose(key, names, address),
         selection_mode=["single-row", "single-cell"],
@@ -43,3 +188,64 @@ def _choose(key: str, names: Sequence[str], address: str) -> None:
     rows = [row for row, _ in picked["cells"]] or picked["rows"]
     if rows and rows[0] < len(names):
         st.query_params.from_dict({address: names[rows[0]]})
+
+
+# Files
+
+
+def downloads(name: str, rows: Sequence[Mapping[str, Any]], everything: Mapping[str, Any], key: str) -> None:
+    """Draw buttons that download the rows as CSV and everything as JSON."""
+    with st.container(horizontal=True, gap="small"):
+        if rows:
+            st.download_button(
+                "Rows as CSV", as_csv(rows), f"{name}.csv", "text/csv", key=f"{key}-csv",
+                on_click="ignore", icon=":material/download:",
+            )  # fmt: skip
+        text = json.dumps(everything, indent=1, ensure_ascii=False)
+        st.download_button(
+            "All as JSON", text, f"{name}.json", "application/json", key=f"{key}-json",
+            on_click="ignore", icon=":material/download:",
+        )  # fmt: skip
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as CSV with a header; missing values are empty."""
+    text = io.StringIO()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def download_csv(name: str, rows: Sequence[Mapping[str, Any]] | str) -> None:
+    """Draw a button that downloads rows, or a text that is CSV already.
+
+    The text is made ahead: a click while the page is drawn again must not be lost.
+    """
+    data = rows if isinstance(rows, str) else as_csv(rows)
+    st.download_button(
+        "Download data (CSV)", data, f"{name}.csv", "text/csv", key=f"inspect-{name}-csv", on_click="ignore",
+        icon=":material/download:",
+    )  # fmt: skip
+
+
+# Messages of a callback
+
+
+def flash(place: str, text: str) -> None:
+    """Leave a message that something was done; ``place`` is the part of the page that shows it."""
+    st.session_state[f"{place}-said"] = text
+
+
+def flash_error(place: str, fault: object) -> None:
+    """Leave a message that something went wrong."""
+    st.session_state[f"{place}-fault"] = str(fault)
+
+
+def show_flashes(place: str) -> None:
+    """Show the messages that were left for this part of the page, once."""
+    if said := st.session_state.pop(f"{place}-said", ""):
+        st.toast(plain(said), icon=":material/check:")
+    if fault := st.session_state.pop(f"{place}-fault", ""):
+        st.error(plain(fault))

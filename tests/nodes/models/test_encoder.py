@@ -11,8 +11,14 @@ import pyarrow as pa
 import pytest
 
 from engine.values import Table
-from nodes.models.categories import class_codes, class_names, level_codes, level_counts
-from nodes.models.encoder import ONEHOT_LEVELS, TableEncoder
+from nodes.models.encoder import (
+    ONEHOT_CATEGORIES,
+    TableEncoder,
+    category_codes,
+    category_counts,
+    class_codes,
+    class_names,
+)
 from tests.expect import refused
 
 NAN = float("nan")
@@ -68,7 +74,7 @@ def test_dictionary_with_repeated_or_missing_entries():
 
 def test_unused_dictionary_entries_are_no_levels():
     column = category(["a", "b", "c"]).filter(pa.array([True, False, True]))
-    assert TableEncoder.fit(table(x=column), "codes").columns[0].levels == ("a", "c")
+    assert TableEncoder.fit(table(x=column), "codes").columns[0].categories == ("a", "c")
 
 
 def test_unknown_level_is_missing_in_codes_and_zeros_in_onehot():
@@ -101,10 +107,10 @@ def test_constant_number_is_about_zero_in_onehot(value):
 
 
 def test_onehot_keeps_the_most_frequent_levels():
-    levels = [f"l{i:03}" for i in range(ONEHOT_LEVELS + 20)]
+    levels = [f"l{i:03}" for i in range(ONEHOT_CATEGORIES + 20)]
     train = table(x=category(levels + levels[20:]))
     encoder = TableEncoder.fit(train, "onehot")
-    assert encoder.width == ONEHOT_LEVELS
+    assert encoder.width == ONEHOT_CATEGORIES
     rare = encoder.transform(table(x=category([levels[0]])).data)
     common = encoder.transform(table(x=category([levels[-1]])).data)
     assert rare.sum() == 0 and common.sum() == 1
@@ -234,10 +240,10 @@ def test_no_rows_give_an_empty_matrix():
 class TestLevels:
     def test_counts_leave_missing_values_out(self):
         column = pa.chunked_array([["a", None, "b"], ["a"]])
-        assert level_counts(column) == {"a": 2, "b": 1}
+        assert category_counts(column) == {"a": 2, "b": 1}
 
     def test_codes_of_missing_and_unknown(self):
-        assert level_codes(pa.chunked_array([["a", None], ["c"]]), ["a", "b"]).tolist() == [0, -1, -1]
+        assert category_codes(pa.chunked_array([["a", None], ["c"]]), ["a", "b"]).tolist() == [0, -1, -1]
 
     @pytest.mark.parametrize(
         ("values", "names"),

@@ -36,18 +36,18 @@ def test_the_answers_are_the_same(cascades, name, rows):
     plain, quick = load_model(folder / name), with_fast_predict(load_model(folder / name))
     matrix = plain.encoder.transform(tables[name].data.slice(0, 60))
     matrix[3, :2] = np.nan
-    wanted = plain.learner.predict_proba(matrix)
+    wanted = plain.predict_matrix(matrix)
     blocks = [matrix[start : start + rows] for start in range(0, len(matrix), rows)]
-    np.testing.assert_array_equal(np.vstack([quick.learner.predict_proba(block) for block in blocks]), wanted)
-    boosters = [model.booster for layer in quick.learner.cascade.estimators_ for model in layer.models[0]]
+    np.testing.assert_array_equal(np.vstack([quick.predict_matrix(block) for block in blocks]), wanted)
+    boosters = [model.booster for layer in quick.estimator.cascade.estimators_ for model in layer.models[0]]
     assert boosters and all(isinstance(booster, FastBooster) for booster in boosters)
 
 
 def test_a_plain_booster_is_quick_as_well(model, table, kept):
     quick = with_fast_predict(kept.open("mart"))
     matrix = model.encoder.transform(table.data.slice(0, 40))
-    each = np.vstack([quick.learner.predict_proba(matrix[i : i + 1]) for i in range(40)])
-    np.testing.assert_array_equal(each, model.learner.predict_proba(matrix))
+    each = np.vstack([quick.predict_matrix(matrix[i : i + 1]) for i in range(40)])
+    np.testing.assert_array_equal(each, model.predict_matrix(matrix))
 
 
 def test_a_lightgbm_without_such_a_thing_is_used_as_it_is(monkeypatch):

@@ -141,7 +141,7 @@ class TestCard:
         assert (card.run, card.run_exists, card.node) == (run, True, "keep")
         assert (card.pipeline, card.pipeline_id) == ("Wines", None)
         assert [(source.name, source.rows) for source in card.data] == [("sample:wine", 178)]
-        assert [(judged.node, judged.table) for judged in card.judged] == [
+        assert [(judged.node, judged.table) for judged in card.evaluations] == [
             ("judge", "split.test"), ("seen", "split.train"),
         ]  # fmt: skip
         assert card.metrics["accuracy"] > 0.8 and card.metrics["rows"] == 53
@@ -153,7 +153,7 @@ class TestCard:
             log.remove_runs([run])
         later = registry.entry("wine").card
         assert (later.run, later.run_exists) == (run, False)
-        assert (later.judged, later.data, later.pipeline) == (card.judged, card.data, "Wines")
+        assert (later.evaluations, later.data, later.pipeline) == (card.evaluations, card.data, "Wines")
 
     @pytest.mark.parametrize(
         "card", ["", "[]", "{", '{"run": 3}', '{"run": "last", "node": "x"}', '{"run": "r", "node": "n", "card": 1}',
@@ -163,7 +163,7 @@ class TestCard:
     def test_a_card_that_is_none_does_no_harm(self, registry: Registry, card: str):
         (registry.folder / "mart" / "card.json").write_text(card)
         entry = registry.entry("mart")
-        assert entry.problem is None and entry.card.judged == () and not entry.card.run_exists
+        assert entry.problem is None and entry.card.evaluations == () and not entry.card.run_exists
         registry.open("mart")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from engine.values import Table
 from nodes.models.encoder import TableEncoder
-from nodes.models.rows import MOST_PROBLEMS, RowReader, UnfitRows
+from nodes.models.rows import MAX_PROBLEMS, RowReader, UnfitRows
 from tests.nodes.models.conftest import DECIDING, make_table
 
 
@@ -108,7 +108,7 @@ def test_everything_that_is_wrong_is_told(reader, row):
 
 
 def test_not_more_is_told_than_anyone_reads(reader):
-    assert len(problems(reader, [{}] * 1000)) == MOST_PROBLEMS
+    assert len(problems(reader, [{}] * 1000)) == MAX_PROBLEMS
 
 
 def test_the_columns_are_described(reader):

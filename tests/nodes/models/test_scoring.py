@@ -167,14 +167,14 @@ class TestTypes:
 
 
 class Noting:
-    """A learner that notes how many rows it is asked about at once."""
+    """An estimator that notes how many rows it predicts at once."""
 
-    def __init__(self, learner: Any) -> None:
-        self.learner, self.precision, self.asked = learner, learner.precision, []
+    def __init__(self, estimator: Any) -> None:
+        self.estimator, self.asked = estimator, []
 
-    def predict_proba(self, matrix: np.ndarray, threads: int) -> np.ndarray:
+    def predict_proba(self, matrix: np.ndarray) -> np.ndarray:
         self.asked.append(len(matrix))
-        return self.learner.predict_proba(matrix, threads)
+        return self.estimator.predict_proba(matrix)
 
 
 @pytest.mark.parametrize("limit", ["ROWS_AT_ONCE", "CELLS_AT_ONCE"])
@@ -182,10 +182,10 @@ def test_as_many_rows_at_once_as_the_predict_node_takes(limit, table, kept: Kept
     """Else the last bits of sums would differ."""
     monkeypatch.setattr(f"nodes.models.model.{limit}", 1_000 if limit == "CELLS_AT_ONCE" else 99)
     model = kept.open("linear")
-    file, node = (replace(model, learner=Noting(model.learner)) for _ in range(2))
+    file, node = (replace(model, estimator=Noting(model.estimator)) for _ in range(2))
     score_file(file, write(table.data, tmp_path / "t.csv"), tmp_path / "o.csv")
     node.predict_proba(table)
-    assert len(file.learner.asked) > 5 and file.learner.asked == node.learner.asked
+    assert len(file.estimator.asked) > 5 and file.estimator.asked == node.estimator.asked
 
 
 class TestMissingTexts:
@@ -368,9 +368,9 @@ class TestRefusals:
         data = data.append_column("place", pa.array([{"x": 1}] * 600))
         source = write(data, tmp_path / "t.parquet")
         model = kept.open("linear")
-        noting = replace(model, learner=Noting(model.learner))
+        noting = replace(model, estimator=Noting(model.estimator))
         refuse(noting, source, "CSV", "'tags' (list<", "'place' (struct<", "Parquet", keep="all")
-        assert noting.learner.asked == []
+        assert noting.estimator.asked == []
         score_file(model, source, tmp_path / "o.parquet", keep=["tags"])
         assert pq.read_table(tmp_path / "o.parquet").column("tags").to_pylist() == [["a", "b"]] * 600
 

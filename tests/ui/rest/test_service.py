@@ -222,13 +222,13 @@ class TestTogether:
         service = Service(name, kept.open(name), limits=RequestLimits(rows=50))
         bodies = mixed_bodies(rows[:20])
         asked: list[int] = []
-        predict = service.model.learner.predict_proba
+        predict = service.model.estimator.predict_proba
 
-        def noting(matrix: np.ndarray, threads: int) -> np.ndarray:
+        def noting(matrix: np.ndarray) -> np.ndarray:
             asked.append(len(matrix))
-            return predict(matrix, threads)
+            return predict(matrix)
 
-        service.model.learner.predict_proba = noting
+        service.model.estimator.predict_proba = noting
         together = service.answers(bodies)
         assert asked == [sum(len(predictions(answer)) for answer in together)]
         for body, got in zip(bodies, together, strict=True):
@@ -237,14 +237,14 @@ class TestTogether:
 
     def test_a_failure_is_only_of_the_request_that_fails(self, kept, rows):
         service = Service("mart", kept.open("mart"))
-        predict, place = service.model.learner.predict_proba, DECIDING.index("steady")
+        predict, place = service.model.estimator.predict_proba, DECIDING.index("steady")
 
-        def failing(matrix: np.ndarray, threads: int) -> np.ndarray:
+        def failing(matrix: np.ndarray) -> np.ndarray:
             if (matrix[:, place] == 12345).any():
                 raise MemoryError("too much")
-            return predict(matrix, threads)
+            return predict(matrix)
 
-        service.model.learner.predict_proba = failing
+        service.model.estimator.predict_proba = failing
         wrong = {"rows": [{**rows[1], "steady": 12345}]}
         bodies = [json.dumps(each).encode() for each in ({"rows": rows[:1]}, wrong, {"rows": [{}]}, {"rows": rows[:3]})]
         one, failed, unfit, three = service.answers(bodies)

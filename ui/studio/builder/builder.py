@@ -24,7 +24,7 @@ from ui.studio.markdown import plain, time_of_day
 from ui.studio.session import studio
 
 if TYPE_CHECKING:
-    from ui.studio.previews.results import ReportLine
+    from ui.studio.previews.reports import ReportLine
 
 LOOK_SECONDS = 0.5
 """How often a live run is looked at."""
@@ -147,7 +147,7 @@ def _result(state: NodeState | None) -> ReportLine | None:
     about = next((one for one in state.outputs.values() if one.get("type") == "report"), None) if state else None
     if about is None:
         return None
-    from ui.studio.previews.results import result_of
+    from ui.studio.previews.reports import result_of
 
     return result_of(Artifact.from_dict(about), studio().store)
 

@@ -17,8 +17,8 @@ from ui.studio.builder import page
 from ui.studio.builder.examples import open_example, open_sample, samples
 from ui.studio.builder.open_pipeline import OpenPipeline, save_copy
 from ui.studio.markdown import plain, time_of_day
-from ui.studio.notices import flash_error, show_flashes
 from ui.studio.session import studio
+from ui.studio.widgets import flash_error, show_flashes
 
 FIVE_STEPS = """
 1. Drag **Load data** from the list on the left onto the canvas, and choose your table in the form on the right.

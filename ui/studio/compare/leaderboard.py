@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from deepforest.metrics import METRIC_INFO, lower_is_better, title_among
 from engine.events import RunRow
 from engine.node_types import NodeCatalog
 from engine.pipeline import Node, Pipeline, PortRef
@@ -27,7 +28,6 @@ from engine.runs import Runs
 from engine.store import Artifact
 from engine.text import clock, counted, readable
 from engine.values import Report
-from ui.studio.previews.measures import LOWER_IS_BETTER, MEASURES, title_among
 
 LONGEST_NAME = 60
 UNKNOWN = "unknown"
@@ -52,7 +52,7 @@ class EvaluationFigures:
         positive = report.data.get("positive")
         return cls(
             readable(report.title, LONGEST_NAME),
-            {name: value for name in MEASURES if _is_number(value := report.headline.get(name))},  # type: ignore[misc]
+            {name: value for name in METRIC_INFO if _is_number(value := report.headline.get(name))},  # type: ignore[misc]
             int(report.headline.get("rows") or 0),
             tuple(map(str, report.data.get("classes") or ())),
             None if positive is None else str(positive),
@@ -99,7 +99,7 @@ def _is_number(value: object) -> bool:
 def measures_of(lines: Iterable[Line]) -> list[str]:
     """Return the measures for which any line has a value, the most important first."""
     there = {name for line in lines for name in line.evaluation.measures} - {"threshold"}
-    return [name for name in MEASURES if name in there]
+    return [name for name in METRIC_INFO if name in there]
 
 
 def measure_title(lines: Iterable[Line], measure: str) -> str:
@@ -118,7 +118,7 @@ def first_measure(lines: Sequence[Line]) -> str:
 
 def ranked(lines: Iterable[Line], measure: str) -> list[Line]:
     """Return the best lines first, those without a value last; equal lines keep their order."""
-    sign = 1 if measure in LOWER_IS_BETTER else -1
+    sign = 1 if lower_is_better(measure) else -1
 
     def rank(line: Line) -> tuple[bool, float]:
         value = line.evaluation.measures.get(measure)

@@ -11,6 +11,7 @@ from zlib import crc32
 
 import streamlit as st
 
+from deepforest.metrics import METRIC_INFO, lower_is_better, metric_title
 from engine.errors import SylvaError
 from engine.events import RunRow
 from engine.pipeline_diff import changes
@@ -30,11 +31,10 @@ from ui.studio.compare.leaderboard import (
     ranked,
 )
 from ui.studio.markdown import plain, time_of_day
-from ui.studio.previews.measures import LOWER_IS_BETTER, MEASURES, title_of
-from ui.studio.previews.parts import as_arrow, as_csv, chart, facts, grid
 from ui.studio.runs.run_view import open_pipeline
 from ui.studio.runs.state_style import shortened
 from ui.studio.session import studio
+from ui.studio.widgets import as_arrow, as_csv, chart, facts, grid
 
 ADDRESS = "runs"
 MOST_RUNS = 200
@@ -43,7 +43,7 @@ TICKED_AT_FIRST = 4
 MOST_DRAWN = 12
 SCROLLBAR = 16
 """Pixels that a table has more, so that the bar below a wide one does not cover its last row."""
-RATES = tuple(name for name in MEASURES if name.startswith("recall_at_"))
+RATES = tuple(name for name in METRIC_INFO if name.startswith("recall_at_"))
 HOW_TO_BEGIN = (
     "Build a pipeline that ends in Predict and Evaluate and press Run: each evaluation then is a line here. "
     "To compare certain runs, tick them under Runs and press Compare."
@@ -224,10 +224,10 @@ def _columns(lines: Sequence[Line], measure: str | None) -> dict[str, Any]:
         "node": text("Node"),
     }
     for name in [*measures_of(lines), "threshold"]:
-        style = "percent" if MEASURES[name].percent else "%.4f"
-        mark = (" ▴" if name in LOWER_IS_BETTER else " ▾") if name == measure else ""
+        style = "percent" if METRIC_INFO[name].percent else "%.4f"
+        mark = (" ▴" if lower_is_better(name) else " ▾") if name == measure else ""
         config[name] = st.column_config.NumberColumn(
-            f"{measure_title(lines, name)}{mark}", format=style, help=MEASURES[name].explanation
+            f"{measure_title(lines, name)}{mark}", format=style, help=METRIC_INFO[name].explanation
         )
     return config
 
@@ -310,7 +310,7 @@ def _draw_recalls(lines: list[Line]) -> None:
             "100 rows."
         )
         return
-    chart(plots.recall_at_rates(rows, [(rate, title_of(rate)) for rate in RATES]), "compare-recalls")
+    chart(plots.recall_at_rates(rows, [(rate, metric_title(rate)) for rate in RATES]), "compare-recalls")
     fewest = min(line.evaluation.rows for line in lines)
     if fewest < 10_000:
         st.caption(f"Of {fewest:,} rows, one in 10,000 is less than one row: it has no value.")

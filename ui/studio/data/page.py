@@ -10,9 +10,8 @@ from nodes.data.samples import PREFIX
 from ui.studio.data.table_view import draw_table, open_new_pipeline
 from ui.studio.data.upload import draw_upload
 from ui.studio.markdown import plain
-from ui.studio.notices import show_flashes
 from ui.studio.session import studio
-from ui.studio.widgets import selectable_table
+from ui.studio.widgets import selectable_table, show_flashes
 
 ADDRESS = "file"
 SAMPLE_TITLES = {

@@ -22,10 +22,9 @@ from ui.studio import links
 from ui.studio.data.starter_pipeline import pipeline_for
 from ui.studio.data.upload import choose_file_format, file_format_of
 from ui.studio.markdown import plain, time_of_day
-from ui.studio.notices import flash, flash_error
-from ui.studio.previews.parts import facts, grid
 from ui.studio.previews.tables import show_rows_and_columns
 from ui.studio.session import studio
+from ui.studio.widgets import facts, flash, flash_error, grid
 
 MAX_DOWNLOAD = 100_000_000
 """Bytes up to which a file is offered for download: it passes through memory."""

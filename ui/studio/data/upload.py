@@ -24,8 +24,8 @@ from nodes.data.files import (
 )
 from nodes.data.formats import FileFormat
 from ui.studio.markdown import plain
-from ui.studio.notices import flash
 from ui.studio.session import studio
+from ui.studio.widgets import flash
 
 FILE_FORMATS = "data-readings"
 """Where a session keeps how files are written, by name."""

@@ -109,7 +109,7 @@ def payload(layers: Layers, numbers: Sequence[int], digest: str, file: str) -> d
                 "title": f"Layer {number}",
                 "caption": caption(stages[number]),
                 "xy": _text(_spread(layers.embedding[number - 1]), np.uint16),
-                "said": _text(layers.said(number), np.int16),
+                "said": _text(layers.predicted(number), np.int16),
                 "margin": _text(layers.margin(number), np.float32),
             }
             for number in numbers

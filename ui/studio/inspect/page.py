@@ -35,17 +35,16 @@ from ui.studio.inspect.forest_source import (
     subject,
     told_layers,
 )
-from ui.studio.inspect.parts import camera
 from ui.studio.markdown import plain
 from ui.studio.previews.models import forest_record
-from ui.studio.previews.parts import check_there, opened
 from ui.studio.runs.run_view import open_watcher, steady
 from ui.studio.runs.state_style import result_text, state_label, tone
 from ui.studio.session import studio
+from ui.studio.widgets import check_intact, image_format, opened
 
 LOOK_SECONDS = 2.0
 MOST_RUNS, MOST_SEARCHED = 30, 500
-HINT = "Add an Inspect layers node behind the forest to see t-SNE, single rows and the agreement of its learners."
+HINT = "Add an Inspect layers node after the forest to see t-SNE, single rows and the agreement of its learners."
 INSPECTED = "This forest is inspected in the same run: choose its inspection above to see t-SNE and single rows."
 
 
@@ -74,9 +73,9 @@ def _draw_chooser() -> None:
     st.subheader("Inspect", anchor=False)
     found = _forests()
     if not found:
-        st.info("No run has grown a deep forest yet. Build a pipeline with one, run it, and look inside it here.")
+        st.info("No run has trained a deep forest yet. Build a pipeline with one, run it, and inspect it here.")
         return
-    st.caption("Click a forest to look inside it. Forests with an Inspect layers node behind them show most.")
+    st.caption("Click a forest to inspect it. Forests with an Inspect layers node show the most.")
     picked = st.dataframe(
         chooser_table(found), hide_index=True, on_select="rerun", selection_mode=["single-row", "single-cell"],
         key=f"inspect-choose-{found[0][0].id}", height=min(38 + 35 * len(found), 640),
@@ -141,12 +140,12 @@ def _draw_run(wanted: str) -> None:
     state = watcher.refresh()
     planned = studio().runs.planned_pipeline(watcher.row)
     if planned is None:
-        st.warning("The pipeline of this run was written by another version of Sylva; it cannot be looked into.")
+        st.warning("The pipeline of this run was written by another version of Sylva; it cannot be inspected.")
         return
     there = choices(planned.pipeline, state)
     choice = _chosen(there, state)
     if choice is None:
-        st.info("This run holds no deep forest.")
+        st.info("This run has no deep forest.")
         st.button("All forests", on_click=_leave)
         return
     _draw_head(watcher, there, choice)
@@ -179,7 +178,7 @@ def _draw_head(watcher: RunWatcher, there: list[Choice], choice: Choice) -> None
         else:
             st.markdown(plain(readable(choice.label)), width="content")
         st.space("stretch")
-        camera()
+        image_format()
         if st.button("Open run", icon=":material/history:"):
             links.to_run(watcher.row.id)
         st.button("All forests", icon=":material/arrow_back:", on_click=_leave)
@@ -204,12 +203,12 @@ def _draw(watcher: RunWatcher, choice: Choice, awaited: bool, inspected: bool) -
         _draw_standing(seen, state, inspected=inspected)
         _draw_sections(seen, growing=awaited and choice.type == FOREST)
     except CorruptObject:
-        st.warning("What this node made is damaged or no longer in the store. Run it again to have it back.")
+        st.warning("The result of this node is damaged or no longer in the store. Run the node again to restore it.")
     except SylvaError as error:
-        st.warning(plain(readable(f"This cannot be shown: {error} Run the node again to have it back.")))
+        st.warning(plain(readable(f"This cannot be shown: {error} Run the node again to restore it.")))
     except (KeyError, TypeError, ValueError, IndexError):  # written by another version, or by no version at all
         logging.getLogger(__name__).exception("layers of %s in run %s", choice.node, watcher.row.id)
-        st.warning("What this node made cannot be read. Run it again to have it back.")
+        st.warning("The result of this node cannot be read. Run the node again to restore it.")
 
 
 def _draw_standing(seen: Subject, state: RunState, *, inspected: bool) -> None:
@@ -229,7 +228,7 @@ def _draw_standing(seen: Subject, state: RunState, *, inspected: bool) -> None:
 
 def _doing(seen: Subject) -> str:
     assert seen.at_work is not None
-    now = "waits for its turn" if seen.at_work.state == "queued" else seen.at_work.text or "at work"
+    now = "waiting" if seen.at_work.state == "queued" else seen.at_work.text or "running"
     return f"{seen.choice.label}: {now}"
 
 
@@ -237,7 +236,7 @@ def about(seen: Subject) -> list[str]:
     """What is looked at, in a few words each."""
     layers = seen.layers
     if layers is None:
-        return [counted(len(seen.records[0]["learners"]), "learner") + " a layer"] if seen.records else []
+        return [counted(len(seen.records[0]["learners"]), "learner") + " per layer"] if seen.records else []
     return [
         layers.title,
         layers.kind.replace("_", " "),
@@ -251,7 +250,7 @@ def about(seen: Subject) -> list[str]:
 def _draw_sections(seen: Subject, *, growing: bool) -> None:
     if not seen.records:
         if not seen.error:
-            st.info("Nothing to see yet: the layers appear here as they finish.")
+            st.info("No layer is finished yet; layers appear here as they finish.")
         return
     with st.container(key="inspect-words"):
         st.markdown(plain(readable(growth_words(seen.records, growing=growing))))
@@ -281,7 +280,7 @@ def tab_names(seen: Subject) -> dict[str, Callable[[Subject], None]]:
 
 
 def _read_forest(output: Artifact) -> Mapping[str, Any]:
-    check_there(output, studio().store)
+    check_intact(output, studio().store)
     return _forest(output.digest, output)
 
 
@@ -289,12 +288,12 @@ def _read_forest(output: Artifact) -> Mapping[str, Any]:
 def _forest(digest: str, _output: Artifact) -> Mapping[str, Any]:
     found = forest_record(opened(_output, studio().store).path)
     if found is None:
-        raise BadInput("the model holds no layers.")
+        raise BadInput("the model has no layers.")
     return found
 
 
 def _read_layers(output: Artifact) -> Layers:
-    check_there(output, studio().store)
+    check_intact(output, studio().store)
     return _layers(output.digest)
 
 

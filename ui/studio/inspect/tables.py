@@ -3,7 +3,7 @@
 - ``growth_rows``, ``margin_rows``      layers; their margins in intervals
 - ``marked_rows``                       rows of the sample, with what became of them after each layer
 - ``mistakes``, ``changed``             rows worth a look: positions in the sample
-- ``vector_rows``, ``way_words``        one row's way
+- ``vector_rows``, ``row_story``        one row's way
 - ``quality_rows``, ``agreement_rows``, ``importance_rows``  learners
 - ``flows_of``, ``flow_rows``, ``flow_words``  rows that leave early
 """
@@ -62,7 +62,7 @@ def margin_series(
 
 
 def margin_rows(series: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Row]:
-    """One row an interval of each series."""
+    """Return one row per interval of each series."""
     rows = []
     for name, margins in series:
         total = sum(margins["counts"]) or 1
@@ -75,14 +75,14 @@ def margin_rows(series: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Row]:
 
 
 def marked_rows(layers: Layers, positions: Sequence[int]) -> pa.Table:
-    """Number, truth, what was said after each layer and with which margin, and the row's own columns."""
+    """Return number, truth, prediction and margin after each layer, and the columns of the rows."""
     import pyarrow as pa
 
     at = np.asarray(positions, dtype=np.int64)
     names = np.asarray([*layers.classes, None], dtype=object)  # the last is for those unknown
     columns: dict[str, Any] = {"row": layers.rows[at], "truth": pa.array(names[layers.truth[at]], pa.string())}
     for number in range(1, len(layers.stages) + 1):
-        columns[f"said after layer {number}"] = pa.array(names[layers.said(number)[at]], pa.string())
+        columns[f"predicted after layer {number}"] = pa.array(names[layers.predicted(number)[at]], pa.string())
     if (layers.truth != UNKNOWN).any():
         for number in range(1, len(layers.stages) + 1):
             columns[f"margin {number}"] = pa.array(layers.margin(number)[at], from_pandas=True)
@@ -101,16 +101,16 @@ def _apart(name: str, taken: Mapping[str, Any]) -> str:
 
 
 def mistakes(layers: Layers, most: int) -> list[int]:
-    """Positions of the rows that are wrong in the end, the surest mistake first."""
+    """Return the positions of the rows that are wrong in the end, the most confident error first."""
     margin = layers.margin(len(layers.stages))
-    wrong = np.flatnonzero((layers.truth != UNKNOWN) & (layers.said(len(layers.stages)) != layers.truth))
+    wrong = np.flatnonzero((layers.truth != UNKNOWN) & (layers.predicted(len(layers.stages)) != layers.truth))
     return [int(at) for at in wrong[np.argsort(margin[wrong], kind="stable")][:most]]
 
 
 def changed(layers: Layers, most: int) -> list[int]:
-    """Positions of the rows that were given another class by a later layer, those that changed most often first."""
-    said = np.stack([layers.said(number) for number in range(1, len(layers.stages) + 1)])
-    times = (said[1:] != said[:-1]).sum(axis=0)
+    """Return the positions of the rows whose prediction changed between layers, the most changes first."""
+    predicted = np.stack([layers.predicted(number) for number in range(1, len(layers.stages) + 1)])
+    times = (predicted[1:] != predicted[:-1]).sum(axis=0)
     order = np.argsort(-times, kind="stable")
     return [int(at) for at in order[:most] if times[at]]
 
@@ -119,41 +119,49 @@ def changed(layers: Layers, most: int) -> list[int]:
 
 
 def vector_rows(layers: Layers, at: int) -> list[Row]:
-    """One row for each layer, learner and class, and for what the cascade said after the layer."""
+    """Return one row for each layer, learner and class, and for the cascade after the layer."""
     rows = []
     for layer in range(int(layers.left_at[at])):
-        said = dict(zip(layers.learners, layers.vectors[layer, :, at], strict=True))
-        for name, vector in [*said.items(), ("cascade", layers.outputs[layer, at])]:
+        vectors = dict(zip(layers.learners, layers.vectors[layer, :, at], strict=True))
+        for name, vector in [*vectors.items(), ("cascade", layers.outputs[layer, at])]:
             rows += [
-                {"row": int(layers.rows[at]), "layer": layer + 1, "learner": name, "class": label, "said": float(value)}
+                {
+                    "row": int(layers.rows[at]),
+                    "layer": layer + 1,
+                    "learner": name,
+                    "class": label,
+                    "probability": float(value),
+                }
                 for label, value in zip(layers.classes, vector, strict=True)
             ]
     return rows
 
 
-def way_words(layers: Layers, at: int) -> list[str]:
-    """One row's way in short sentences: what it is, what it was first taken for, where that changed, where it left."""
+def row_story(layers: Layers, at: int) -> list[str]:
+    """Return one row's way in short sentences: its class, the predictions, and where it left."""
     depth, left = len(layers.stages), int(layers.left_at[at])
-    said = [int(layers.said(number)[at]) for number in range(1, left + 1)]
+    predicted = [int(layers.predicted(number)[at]) for number in range(1, left + 1)]
     truth = int(layers.truth[at])
-    words = ["Its class is not known." if truth == UNKNOWN else f"It is {layers.classes[truth]}."]
-    words.append(f"Layer 1 said {layers.classes[said[0]]}.")
-    turns = [(number, before, after) for number, (before, after) in enumerate(pairwise(said), 2) if before != after]
+    words = ["Its class is not known." if truth == UNKNOWN else f"Its class is {layers.classes[truth]}."]
+    words.append(f"Layer 1 predicted {layers.classes[predicted[0]]}.")
+    turns = [
+        (number, before, after) for number, (before, after) in enumerate(pairwise(predicted), 2) if before != after
+    ]
     words += [
-        f"Layer {number} turned it from {layers.classes[before]} to {layers.classes[after]}."
+        f"Layer {number} changed it from {layers.classes[before]} to {layers.classes[after]}."
         for number, before, after in turns
     ]
     if not turns and left > 1:
-        words.append("No later layer changed that.")
+        words.append("No later layer changed this.")
     if left < depth:
-        words.append(f"It left after layer {left}: the cascade was sure enough.")
+        words.append(f"It left after layer {left}: the cascade was confident enough.")
     if truth != UNKNOWN:
-        words.append("Right in the end." if said[-1] == truth else "Wrong in the end.")
+        words.append("The final prediction is right." if predicted[-1] == truth else "The final prediction is wrong.")
     return words
 
 
 def known(values: Any) -> Any:
-    """Nested lists of numbers, none where they are not known."""
+    """Return nested lists of numbers, None where they are not known."""
     if isinstance(values, np.ndarray):
         return known(values.tolist())
     if isinstance(values, list):
@@ -165,17 +173,19 @@ def known(values: Any) -> Any:
 
 
 def quality(layers: Sequence[Layer], measure: str) -> list[list[float | None]]:
-    """Scores of the learners by one measure: layers × learners; of records or of stages."""
-    return [
-        [scores.get(measure) for scores in stage["learner_scores"] or []]
-        if "learner_scores" in stage
-        else [learner["scores"].get(measure) for learner in stage["learners"]]
-        for stage in layers
-    ]
+    """Return the scores of the learners by one metric, layers × learners; of records or of stages."""
+    return [[scores.get(measure) for scores in _learner_scores(layer)] for layer in layers]
+
+
+def _learner_scores(layer: Layer) -> Sequence[Mapping[str, Any]]:
+    """Return the scores of each learner, of a record or of a stage."""
+    if "learner_scores" in layer:
+        return layer["learner_scores"] or []
+    return [learner["scores"] for learner in layer["learners"]]
 
 
 def quality_rows(learners: Sequence[str], layers: Sequence[Layer], measures: Sequence[str], where: str) -> list[Row]:
-    """One row for each learner of each layer."""
+    """Return one row for each learner of each layer."""
     by_measure = {measure: quality(layers, measure) for measure in measures}
     return [
         {"rows": where, "layer": layer["number"], "learner": name}
@@ -186,7 +196,7 @@ def quality_rows(learners: Sequence[str], layers: Sequence[Layer], measures: Seq
 
 
 def agreement_rows(learners: Sequence[str], stages: Sequence[Layer]) -> list[Row]:
-    """One row for each layer and pair of learners."""
+    """Return one row for each layer and pair of learners."""
     return [
         {"layer": stage["number"], "learner": one, "other": other, "agree": stage["agreement"][first][second]}
         for stage in stages
@@ -197,7 +207,7 @@ def agreement_rows(learners: Sequence[str], stages: Sequence[Layer]) -> list[Row
 
 
 def importance_rows(learners: Sequence[str], stages: Sequence[Layer]) -> list[Row]:
-    """One row for each layer and feature, with each learner's own importance."""
+    """Return one row for each layer and feature, with the importance of each learner."""
     return [
         {"layer": stage["number"], "feature": row["feature"], "importance": row["importance"]}
         | dict(zip(learners, row["learners"], strict=True))
@@ -210,7 +220,7 @@ def importance_rows(learners: Sequence[str], stages: Sequence[Layer]) -> list[Ro
 
 
 def flows_of(layers: Sequence[Layer]) -> list[Row]:
-    """What really happened, of records or of stages; whoever is still there leaves at the last layer."""
+    """Return how many rows left at each layer, of records or of stages; the rest leaves at the last layer."""
     flows = [
         {"layer": layer["number"], "rows_in": layer["rows_in"], "rows_out": layer["rows_out"],
          "error_out": layer["error_out"], "threshold": layer["threshold"]}
@@ -222,13 +232,13 @@ def flows_of(layers: Sequence[Layer]) -> list[Row]:
 
 
 def flow_rows(flows: Sequence[Layer], what: str) -> list[Row]:
-    """One row a layer."""
+    """Return one row per layer."""
     names = ("layer", "rows_in", "rows_out", "error_out", "threshold")
     return [{"flow": what} | {name.replace("_", " "): flow[name] for name in names} for flow in flows]
 
 
 def flow_words(flows: Sequence[Layer]) -> str:
-    """How many leave early, and how many of all are wrong in the end."""
+    """Return in words how many rows leave early, and how many of all are wrong in the end."""
     total = flows[0]["rows_in"] if flows else 0
     early = sum(flow["rows_out"] for flow in flows[:-1])
     if not early:
@@ -237,6 +247,6 @@ def flow_words(flows: Sequence[Layer]) -> str:
     words = f"{early / total:.0%} of the rows leave before the last layer, {sum(errors) / early:.1%} of them wrong."
     if all(flow["error_out"] is not None or not flow["rows_out"] for flow in flows):
         wrong = sum((flow["error_out"] or 0) * flow["rows_out"] for flow in flows)
-        words += f" All in all {1 - wrong / total:.1%} are right."
+        words += f" In total {1 - wrong / total:.1%} are right."
     work = sum(flow["rows_in"] for flow in flows) / (total * len(flows))
     return f"{words} The layers together see {work:.0%} of the rows they would see otherwise."

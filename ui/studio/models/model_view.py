@@ -1,31 +1,29 @@
-"""One model: its card, where it comes from, what is inside, how to call it."""
+"""One model: its card, where it comes from, what is inside, how to use it."""
 
 from __future__ import annotations
 
 import streamlit as st
 
+from deepforest.metrics import METRIC_INFO, format_metric, title_among
 from engine.errors import SylvaError
 from engine.text import counted, size
 from nodes.data.samples import PREFIX
 from nodes.models.encoder import TableEncoder
 from nodes.models.model import describe_model
-from nodes.models.registry import EvaluationSummary, ModelEntry, Registry
+from nodes.models.model_card import EvaluationSummary, Origin, find_origin
+from nodes.models.registry import MAX_ZIPPED, ModelEntry, Registry, zip_model
 from ui.studio import links
 from ui.studio.markdown import plain, time_of_day
 from ui.studio.models import score_view as scoring
 from ui.studio.models import usage_examples
-from ui.studio.models.archive import MOST_ZIPPED, zipped
-from ui.studio.models.origin import Origin, origin_of
 from ui.studio.models.usage_examples import Call
-from ui.studio.notices import flash, flash_error
-from ui.studio.previews.measures import MEASURES, shown, title_among
 from ui.studio.previews.models import show_inside
-from ui.studio.previews.parts import facts, tiles
 from ui.studio.session import studio
+from ui.studio.widgets import facts, flash, flash_error, tiles
 
 WAY = "models-way"
 """Where a button leaves the page it leads to: a name of ``ui.studio.links``, and what it is given."""
-MOST_TILES = 4
+MAX_TILES = 4
 
 
 def draw_model(registry: Registry, entry: ModelEntry) -> None:
@@ -36,10 +34,10 @@ def draw_model(registry: Registry, entry: ModelEntry) -> None:
         _draw_delete(registry, entry)
         return
     _draw_facts(entry)
-    _draw_ways(registry, entry, origin_of(entry.card, registry.workspace))
+    _draw_ways(registry, entry, find_origin(entry.card, registry.workspace))
     _draw_measures(entry)
     score, call, inside = st.tabs(
-        ["Score a file", "How to call it", "Inside"], key=f"model-{entry.name}-tabs", on_change="rerun"
+        ["Score a file", "How to use it", "Inside"], key=f"model-{entry.name}-tabs", on_change="rerun"
     )
     if call.open:
         with call:
@@ -78,22 +76,26 @@ def _source_words(name: str, rows: int | None) -> str:
 
 
 def _draw_measures(entry: ModelEntry) -> None:
-    for judged in entry.card.judged[:1]:
-        tiles(measure_tiles(judged))
-        st.caption(plain(judged_words(judged)))
+    for evaluation in entry.card.evaluations[:1]:
+        tiles(metric_tiles(evaluation))
+        st.caption(plain(evaluation_text(evaluation)))
 
 
-def judged_words(judged: EvaluationSummary) -> str:
-    """``Deep forest, judged in its run on the rows “test” of the node “split”.``"""
-    node, _, port = judged.table.rpartition(".")
-    return f"{judged.title}, judged in its run on the rows “{port}” of the node “{node}”."
+def evaluation_text(evaluation: EvaluationSummary) -> str:
+    """Return ``Deep forest, evaluated in its run on the rows “test” of the node “split”.``"""
+    node, _, port = evaluation.table.rpartition(".")
+    return f"{evaluation.title}, evaluated in its run on the rows “{port}” of the node “{node}”."
 
 
-def measure_tiles(judged: EvaluationSummary) -> list[tuple[str, str, str]]:
-    """The measures as tiles, the telling ones first."""
-    known = [name for name in MEASURES if judged.metrics.get(name) is not None][:MOST_TILES]
+def metric_tiles(evaluation: EvaluationSummary) -> list[tuple[str, str, str]]:
+    """Return the metrics as tiles, the most important first."""
+    known = [name for name in METRIC_INFO if evaluation.metrics.get(name) is not None][:MAX_TILES]
     return [
-        (title_among([judged.metrics], name), shown(name, judged.metrics[name]), MEASURES[name].explanation)
+        (
+            title_among([evaluation.metrics], name),
+            format_metric(name, evaluation.metrics[name]),
+            METRIC_INFO[name].explanation,
+        )
         for name in known
     ]
 
@@ -130,9 +132,9 @@ def go_on() -> None:
 
 
 def _draw_download(registry: Registry, entry: ModelEntry) -> None:
-    small = entry.bytes <= MOST_ZIPPED
+    small = entry.bytes <= MAX_ZIPPED
     st.download_button(
-        "Download", lambda: zipped(registry.place(entry.name)), f"{entry.name}.zip", "application/zip",
+        "Download", lambda: zip_model(registry.place(entry.name)), f"{entry.name}.zip", "application/zip",
         on_click="ignore", type="tertiary", disabled=not small, key="model-download",
         help="All its files as a ZIP archive." if small else "It is too large for the browser; copy its folder.",
     )  # fmt: skip
@@ -154,7 +156,7 @@ def _delete(registry: Registry, name: str) -> None:
         flash_error("models", f"The model could not be deleted: {error}")
 
 
-# How to call it
+# How to use it
 
 
 def _draw_calls(registry: Registry, entry: ModelEntry) -> None:
@@ -162,7 +164,7 @@ def _draw_calls(registry: Registry, entry: ModelEntry) -> None:
     row = usage_examples.example_row(TableEncoder.from_json(describe_model(registry.place(entry.name))["encoder"]))
     st.markdown("**Command line.** A file of any size, block by block; CSV, Parquet or Arrow comes out.")
     st.code(usage_examples.command_line(call), language="bash", wrap_lines=True)
-    st.markdown("**REST.** Start the service, then send rows; its page at the same address tells the rest.")
+    st.markdown("**REST.** Start the service, then send rows; the page at the same address explains the rest.")
     st.code(usage_examples.service(call), language="bash", wrap_lines=True)
     st.code(usage_examples.request(row), language="bash", wrap_lines=True, height=260 if len(row) > 20 else "content")
     st.markdown("**Python.** In an environment in which Sylva is installed.")

@@ -1,4 +1,4 @@
-"""Models: those that were trained and kept on the left, the chosen one on the right, as the address says."""
+"""The Models page: saved models on the left, the chosen one on the right, as the address says."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from engine.errors import BadInput, SylvaError
 from nodes.models.registry import ModelEntry, Registry
 from ui.studio.markdown import plain
 from ui.studio.models.model_view import draw_model, go_on
-from ui.studio.models.origin import headline
-from ui.studio.notices import show_flashes
 from ui.studio.session import studio
-from ui.studio.widgets import selectable_table
+from ui.studio.widgets import selectable_table, show_flashes
 
 ADDRESS = "model"
 HOW_TO_GET_ONE = """
-**No models yet.** A model gets here when a pipeline keeps it:
+**No models yet.** A model is listed here when a pipeline saves it:
 
 1. Open a pipeline under *Build* that trains one, such as an example.
 2. Drag **Save model** from the list onto the canvas, connect *Model* with it, and give it a name.
@@ -53,7 +51,7 @@ def _draw() -> None:
 
 def _draw_chosen(registry: Registry, chosen: str | None) -> None:
     if not chosen:
-        st.info("Choose a model to see where it comes from, to score a file with it, and how to call it.")
+        st.info("Choose a model to see where it comes from, to score a file with it, and how to use it.")
         return
     try:
         entry = registry.entry(chosen)
@@ -72,12 +70,12 @@ def _leave() -> None:
 
 
 def model_table(entries: list[ModelEntry]) -> list[dict[str, object]]:
-    """The models as the list shows them."""
+    """Return the models as rows of the list."""
     return [
         {
             "Name": entry.name,
             "Kind": entry.title or "cannot be read",
-            "Result": headline(entry) or None,
+            "Result": entry.card.headline or None,
             "Saved": int(entry.saved * 1000),
             "Trained on": entry.rows or None,
             "Size": entry.bytes,
@@ -100,7 +98,7 @@ def _draw_list(entries: list[ModelEntry]) -> None:
             "Name": config.TextColumn(width=112),
             "Kind": config.TextColumn(width=92),
             "Result": config.TextColumn(width=112),
-            "Trained on": config.NumberColumn(format="localized", width=80, help="Rows it learned from"),
+            "Trained on": config.NumberColumn(format="localized", width=80, help="Training rows"),
             "Size": config.NumberColumn(format="bytes", width=72),
         },
     )

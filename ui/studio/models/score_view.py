@@ -1,4 +1,4 @@
-"""Score a file with a model: which file, whether it fits, how far it is, what came out."""
+"""Score a file with a model: which file, whether it fits, progress and result."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from engine.text import counted, duration, size
 from nodes.data.files import list_files
 from nodes.data.formats import FileFormat
 from nodes.models.registry import ModelEntry, Registry
+from nodes.models.scoring import CANCELLED
 from ui.studio.data.upload import draw_upload, file_format_of
 from ui.studio.markdown import plain
 from ui.studio.models.scoring_jobs import ScoringJob, ScoringJobs, misfit
-from ui.studio.notices import flash_error, show_flashes
-from ui.studio.previews.parts import facts, grid, short_texts
 from ui.studio.session import studio
+from ui.studio.widgets import facts, flash_error, grid, short_texts, show_flashes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,12 +33,12 @@ ENDINGS = {"CSV": "csv", "Parquet": "parquet"}
 
 @st.cache_resource(show_spinner=False)
 def _jobs(root: str) -> ScoringJobs:
-    """The jobs of the studio, for all its tabs."""
+    """Return the jobs of the studio, shared by all tabs."""
     return ScoringJobs(studio().workspace)
 
 
 def jobs() -> ScoringJobs:
-    """The jobs of this workspace."""
+    """Return the jobs of this workspace."""
     return _jobs(str(studio().workspace.root))
 
 
@@ -79,7 +79,7 @@ def _draw_start(registry: Registry, entry: ModelEntry, source: str) -> None:
     if fault:
         st.error(plain(fault[:1].upper() + fault[1:]) + ".")
     else:
-        st.caption(f":material/check: All {counted(len(entry.features), 'column')} that the model reads are there.")
+        st.caption(f":material/check: All {counted(len(entry.features), 'column')} that the model needs are present.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         ending = st.segmented_control("Result as", list(ENDINGS), default="CSV", key="scoring-ending", required=True)
         keep_all = st.toggle("With the columns of the file", value=True, key="scoring-keep")
@@ -116,19 +116,22 @@ def _draw_jobs(model: str, was_live: bool) -> None:
         st.rerun()
     for job in found:
         with st.container(border=True, key=f"job-{job.id}"):
-            _draw_running(job) if job.running else _draw_ended(job)
+            if job.running:
+                _draw_running(job)
+            else:
+                _draw_ended(job)
 
 
 def _draw_running(job: ScoringJob) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(job.fraction, text=progress_words(job))
+        st.progress(job.fraction, text=progress_text(job))
         st.button(
             "Cancel", key=f"cancel-{job.id}", disabled=job.stopping, on_click=jobs().cancel, args=(job.id,)
         )  # fmt: skip
 
 
-def progress_words(job: ScoringJob) -> str:
-    """How far a job is."""
+def progress_text(job: ScoringJob) -> str:
+    """Return the progress of a job in words."""
     if job.stopping:
         return f"{plain(job.source)}: stopping …"
     if not job.rows:
@@ -143,7 +146,7 @@ def _draw_ended(job: ScoringJob) -> None:
         case "failed":
             st.error(f"{plain(job.source)} was not scored. {plain(job.error[:1].upper() + job.error[1:])}")
         case "cancelled":
-            st.caption(f"{plain(job.source)}: cancelled, nothing was written.")
+            st.caption(f"{plain(job.source)}: {CANCELLED}")
         case _:
             _draw_result(job, took)
     st.button("Clear", key=f"forget-{job.id}", type="tertiary", on_click=jobs().forget, args=(job.id,))
@@ -152,7 +155,7 @@ def _draw_ended(job: ScoringJob) -> None:
 def _draw_result(job: ScoringJob, took: str) -> None:
     its = FileVersion.of(job.target)
     if its is None:
-        st.caption(f"{plain(job.source)} was scored; the result {plain(job.target.name)} is gone by now.")
+        st.caption(f"{plain(job.source)} was scored; the result {plain(job.target.name)} was deleted.")
         return
     st.markdown(f"**{plain(job.source)}** was scored: {counted(job.rows, 'row')} in {took}.")
     facts([f"exports/{job.target.name}", size(its.size)])
@@ -163,7 +166,7 @@ def _draw_result(job: ScoringJob, took: str) -> None:
     st.download_button(
         "Download the result", job.target.read_bytes, job.target.name, "application/octet-stream",
         on_click="ignore", icon=":material/download:", disabled=not small, key=f"download-{job.id}",
-        help=None if small else "It is too large for the browser; take it from the workspace's exports folder.",
+        help=None if small else "It is too large for the browser; it is in the exports folder of the workspace.",
     )  # fmt: skip
 
 
@@ -173,7 +176,7 @@ def _first_rows(target: str, version: FileVersion) -> pa.Table:
 
 
 def first_rows(path: Path, most: int = FIRST_ROWS) -> pa.Table:
-    """The beginning of a result, predictions and probabilities first."""
+    """Return the first rows of a result, predictions and probabilities first."""
     import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq

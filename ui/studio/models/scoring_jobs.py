@@ -1,11 +1,11 @@
-"""Files being scored: started by a page, worked on by processes of their own, known to all tabs of the studio.
+"""Files that are being scored: each by a ``sylva predict`` process, known to all tabs of the studio.
 
-- ``ScoringJob``          one of them, as it is now
-- ``ScoringJobs``  starts, stops and remembers them
+- ``ScoringJob``   one of them, as it is now
+- ``ScoringJobs``  starts, cancels and remembers them
 - ``misfit``       what keeps a file from being scored by a model; seen at once from its first rows
 
-A job goes on when the page is left or drawn anew. Its result appears in the workspace's ``exports`` when all of it is
-there. Jobs end with the studio.
+A job continues when the page is left or drawn again. Its result appears in the ``exports`` of the
+workspace once it is complete. Jobs end with the studio.
 """
 
 from __future__ import annotations
@@ -38,12 +38,21 @@ from nodes.models.registry import Registry
 from nodes.models.scoring import check_names
 from ui.studio.data.starter_pipeline import title_of
 
-SCORER = (sys.executable, "-P", "-m", "ui.studio.models.scorer")
-MOST_AT_ONCE = 2
-"""Each takes all cores it is given, and memory for its model."""
-MOST_REMEMBERED = 50
-PATIENCE = 10.0
-"""Seconds that a job that was told to stop has for it."""
+PROGRAM = """
+import os, signal, sys
+from engine.processes import die_with_parent
+from ui.cli import main
+die_with_parent(int(sys.argv.pop(1)), signal.SIGTERM)
+os.nice(5)  # the studio comes first
+main()
+"""
+COMMAND = (sys.executable, "-P", "-c", PROGRAM, str(os.getpid()))
+"""The command line ``sylva``; it stops when the studio ends."""
+MAX_RUNNING = 2
+"""Each job takes all cores it is given, and memory for its model."""
+MAX_REMEMBERED = 50
+STOP_SECONDS = 10.0
+"""How long a cancelled job may take to stop before it is killed."""
 CHECKED_ROWS = 1_000
 
 State = Literal["running", "done", "failed", "cancelled"]
@@ -51,7 +60,7 @@ State = Literal["running", "done", "failed", "cancelled"]
 
 @dataclass(frozen=True)
 class ScoringJob:
-    """A file being scored, or what became of it."""
+    """A file being scored, or the result."""
 
     id: str
     model: str
@@ -68,20 +77,20 @@ class ScoringJob:
 
     @property
     def running(self) -> bool:
-        """Whether it is still at work."""
+        """Whether it has not ended yet."""
         return self.state == "running"
 
     @property
     def fraction(self) -> float:
-        """How far it is, 0 to 1; 0 where that is not known."""
+        """How much is done, from 0 to 1; 0 if the number of rows is not known."""
         return min(self.rows / self.total, 1.0) if self.total else 0.0
 
 
 class ScoringJobs:
     """The jobs of one workspace."""
 
-    def __init__(self, workspace: Workspace, scorer: Sequence[str] = SCORER) -> None:
-        self.workspace, self.scorer = workspace, list(scorer)
+    def __init__(self, workspace: Workspace, command: Sequence[str] = COMMAND) -> None:
+        self.workspace, self.command = workspace, list(command)
         self._lock = threading.RLock()
         self._jobs: dict[str, ScoringJob] = {}
         self._processes: dict[str, subprocess.Popen[str]] = {}
@@ -95,67 +104,66 @@ class ScoringJobs:
         keep_all: bool = True,
         file_format: FileFormat | None = None,
     ) -> ScoringJob:
-        """Begin to score a file of the data folder; raises what stands in the way."""
+        """Start to score a file of the data folder; raise ``SylvaError`` if that is not possible."""
         folder = Registry(self.workspace).place(model)
         path = Files(self.workspace.root).readable(source, field="file")
         with self._lock:
-            busy = [f"{job.source} by {job.model}" for job in self._jobs.values() if job.running]
-            if len(busy) >= MOST_AT_ONCE:
-                raise SylvaError(f"{' and '.join(busy)} are being scored already; wait for one of them, or stop it.")
+            running = [f"{job.source} by {job.model}" for job in self._jobs.values() if job.running]
+            if len(running) >= MAX_RUNNING:
+                raise SylvaError(
+                    f"{' and '.join(running)} are being scored already. Wait for one of them, or cancel it."
+                )
             target = self._free_target(f"{title_of(source)} by {model}", ending)
             job = ScoringJob(uuid4().hex[:12], model, source, target)
             self._jobs[job.id] = job
             self._forget_oldest()
-        order = {
-            "parent": os.getpid(), "model": str(folder), "source": str(path), "target": str(target),
-            "keep_all": keep_all, "file_format": (file_format or FileFormat()).to_json(),
-        }  # fmt: skip
-        # Whoever starts the process stays until its end: the kernel takes the end of a thread for that of its parent.
-        threading.Thread(target=self._work, args=(job.id, order), name=f"scoring-{job.id}", daemon=True).start()
+        arguments = _predict_arguments(folder, path, target, keep_all, file_format or FileFormat())
+        # The thread that starts a process waits for its end: the kernel takes the end of that
+        # thread for the end of the parent.
+        thread = threading.Thread(target=self._run, args=(job, arguments), name=f"scoring-{job.id}", daemon=True)
+        thread.start()
         return job
 
     def all(self) -> list[ScoringJob]:
-        """All jobs, the newest first."""
+        """Return all jobs, the newest first."""
         with self._lock:
             return list(reversed(self._jobs.values()))
 
     def of(self, model: str) -> list[ScoringJob]:
-        """Those of one model, the newest first."""
+        """Return the jobs of one model, the newest first."""
         return [job for job in self.all() if job.model == model]
 
     def get(self, job: str) -> ScoringJob | None:
-        """One job as it is now."""
+        """Return one job as it is now."""
         with self._lock:
             return self._jobs.get(job)
 
     def cancel(self, job: str) -> None:
-        """Stop a job; nothing of its result stays."""
+        """Cancel a job; no file is written."""
         with self._lock:
-            if (found := self._jobs.get(job)) is None or not found.running:
-                return
-            self._jobs[job] = replace(found, stopping=True)
-            process = self._processes.get(job)
-        if process is not None:
-            _stop(process)
+            if job in self._jobs and self._jobs[job].running:
+                self._update(job, stopping=True)
+                if job in self._processes:
+                    _stop(self._processes[job])
 
     def cancel_all_of(self, model: str) -> None:
-        """Stop whatever is at work with a model."""
+        """Cancel all jobs of a model."""
         for job in self.of(model):
             self.cancel(job.id)
 
     def forget(self, job: str) -> None:
-        """Take a finished job off the list; its file stays."""
+        """Remove a finished job from the list; its file stays."""
         with self._lock:
-            if (found := self._jobs.get(job)) is not None and not found.running:
+            if job in self._jobs and not self._jobs[job].running:
                 del self._jobs[job]
 
     def _forget_oldest(self) -> None:
-        over = len(self._jobs) - MOST_REMEMBERED
-        for job in [job.id for job in self._jobs.values() if not job.running][: max(over, 0)]:
+        too_many = max(len(self._jobs) - MAX_REMEMBERED, 0)
+        for job in [job.id for job in self._jobs.values() if not job.running][:too_many]:
             del self._jobs[job]
 
     def _free_target(self, title: str, ending: str) -> Path:
-        """A name in ``exports`` that neither a file has nor a job that is at work."""
+        """Return a path in ``exports`` that neither a file nor a running job has."""
         folder = Files(self.workspace.root).exports
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -163,83 +171,84 @@ class ScoringJobs:
             raise SylvaError(f"{folder} cannot be written: {error.strerror}.") from error
         taken = {job.target for job in self._jobs.values() if job.running}
         stem = title.encode()[:150].decode("utf-8", "ignore").lstrip(".")
-        names = (folder / f"{stem}{'' if number == 1 else f' {number}'}.{ending}" for number in range(1, 1_000_000))
-        return next(path for path in names if path not in taken and not os.path.lexists(path))
+        path, number = folder / f"{stem}.{ending}", 2
+        while path in taken or os.path.lexists(path):
+            path, number = folder / f"{stem} {number}.{ending}", number + 1
+        return path
 
-    # The work
+    def _update(self, job: str, **changes: Any) -> None:
+        with self._lock:
+            self._jobs[job] = replace(self._jobs[job], **changes)
 
-    def _work(self, job: str, order: dict[str, Any]) -> None:
+    # The process
+
+    def _run(self, job: ScoringJob, arguments: list[str]) -> None:
+        """Run ``sylva predict`` to its end and note the result."""
         try:
-            ended = self._watched(job, order)
-        except Exception as error:  # whatever it is, the job has ended
-            ended = {"error": f"The scoring could not be started: {error}"}
-        target = Path(order["target"])
-        if "done" not in ended:
-            _clear(target)
-        self._end(job, ended)
-
-    def _watched(self, job: str, order: dict[str, Any]) -> dict[str, Any]:
-        """Start the process and listen to it; its last word."""
-        last: dict[str, Any] = {}
-        with TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
-            process = subprocess.Popen(
-                self.scorer, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True,
-                encoding="utf-8", start_new_session=True,
-            )  # fmt: skip
-            assert process.stdin is not None and process.stdout is not None
-            with process.stdout:
-                with suppress(BrokenPipeError), process.stdin as told:
-                    told.write(json.dumps(order))
-                self._note_process(job, process)
-                for line in process.stdout:
-                    last = json.loads(line)
-                    self._note_progress(job, last)
-            code = process.wait()
-            if not last.keys() & {"done", "error", "stopped"}:
-                complaints.seek(0)
-                last = {"error": _why_it_died(Path(order["source"]).name, code, complaints.read())}
-        return last
-
-    def _note_process(self, job: str, process: subprocess.Popen[str]) -> None:
+            result = self._predict(job, arguments)
+        except Exception as error:  # an error here must not leave a job that never ends
+            result = {"error": f"The scoring could not be started: {error}"}
+        if "error" in result:
+            _remove_unfinished(job.target)
         with self._lock:
-            self._processes[job] = process
-            stop = self._jobs[job].stopping
-        if stop:
-            _stop(process)
-
-    def _note_progress(self, job: str, facts: dict[str, Any]) -> None:
-        if "rows" in facts:
-            with self._lock:
-                self._jobs[job] = replace(self._jobs[job], rows=facts["rows"], total=facts["total"])
-
-    def _end(self, job: str, last: dict[str, Any]) -> None:
-        with self._lock:
-            self._processes.pop(job, None)
-            found = replace(self._jobs[job], finished=time.time())
-            if "done" in last:
-                found = replace(found, state="done", rows=last["done"], total=last["done"])
-            elif found.stopping or "stopped" in last:
-                found = replace(found, state="cancelled")
+            self._processes.pop(job.id, None)
+            if "error" not in result:
+                self._update(job.id, state="done", rows=result["rows"], total=result["rows"])
+            elif self._jobs[job.id].stopping:
+                self._update(job.id, state="cancelled")
             else:
-                found = replace(found, state="failed", error=last["error"])
-            self._jobs[job] = found
+                self._update(job.id, state="failed", error=result["error"])
+            self._update(job.id, finished=time.time())
+
+    def _predict(self, job: ScoringJob, arguments: list[str]) -> dict[str, Any]:
+        """Return what the command prints as its result: its ``rows``, or an ``error``."""
+        other_lines = []
+        with TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+            process = subprocess.Popen(
+                [*self.command, *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE,
+                text=True, encoding="utf-8", errors="replace", start_new_session=True,
+            )  # fmt: skip
+            with self._lock:
+                self._processes[job.id] = process
+                if self._jobs[job.id].stopping:  # cancelled before there was a process
+                    _stop(process)
+            assert process.stderr is not None
+            with process.stderr:
+                for line in process.stderr:
+                    if line.startswith('{"rows"'):
+                        self._update(job.id, **json.loads(line))
+                    else:
+                        other_lines.append(line)
+            code = process.wait()
+            output.seek(0)
+            text = output.read()
+        try:
+            result: dict[str, Any] = json.loads(text)
+        except ValueError:
+            result = {"error": _why_it_died(job.source, code, other_lines)}
+        return result
+
+
+def _predict_arguments(model: Path, source: Path, target: Path, keep_all: bool, file_format: FileFormat) -> list[str]:
+    arguments = ["predict", str(model), str(source), "--out", str(target), "--json", "--progress", "json"]
+    arguments += ["--encoding", file_format.encoding, "--delimiter", file_format.delimiter]
+    if not file_format.header:
+        arguments.append("--no-header")
+    if keep_all:
+        arguments.append("--keep-all")
+    return arguments
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    """Ask, and insist later."""
+    """Ask a process to end, and kill it if it takes too long."""
     with suppress(ProcessLookupError):
         process.terminate()
-    insist = threading.Timer(PATIENCE, _insist, args=(process,))
-    insist.daemon = True
-    insist.start()
+    timer = threading.Timer(STOP_SECONDS, process.kill)
+    timer.daemon = True
+    timer.start()
 
 
-def _insist(process: subprocess.Popen[str]) -> None:
-    if process.poll() is None:
-        process.kill()
-
-
-def _clear(target: Path) -> None:
+def _remove_unfinished(target: Path) -> None:
     """Remove what a process that was killed has left beside its target."""
     beginning = f".{target.name[:100]}."
     with suppress(OSError):
@@ -248,10 +257,10 @@ def _clear(target: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _why_it_died(source: str, code: int, error_output: str) -> str:
-    lines = [line for line in error_output.splitlines() if line.strip()]
-    if code == -signal.SIGKILL or "bad_alloc" in error_output:
-        return "The scoring was killed; perhaps there was not enough memory."
+def _why_it_died(source: str, code: int, error_lines: Sequence[str]) -> str:
+    lines = [line.strip() for line in error_lines if line.strip()]
+    if code == -signal.SIGKILL or any("bad_alloc" in line for line in lines):
+        return "The scoring was killed. Probably there was not enough memory."
     if code < 0:
         return reader_crashed(source, exit_text(code)).message
     return f"The scoring ended unexpectedly: {lines[-1][:300] if lines else f'exit code {code}'}"
@@ -276,11 +285,11 @@ def misfit(model: Path, source: Path, file_format: FileFormat | None = None) -> 
 def check_first_rows(model: str, source: str, file_format: dict[str, Any]) -> None:
     """Raise ``BadInput`` unless the first rows of the file fit the model; runs in a child process."""
     with read_lock(Path(model)):
-        fitting = InputChecker(TableEncoder.from_json(describe_model(Path(model))["encoder"]))
+        checker = InputChecker(TableEncoder.from_json(describe_model(Path(model))["encoder"]))
     file = open_blocks(Path(source), FileFormat.from_json(file_format))
-    check_names(file, fitting)
-    wanted = [name for name in fitting.encoder.names if file.names is None or name in file.names]
-    first = next(iter(file.blocks(wanted, CHECKED_ROWS)), None)
+    check_names(file, checker)
+    columns = [name for name in checker.encoder.names if file.names is None or name in file.names]
+    first = next(iter(file.blocks(columns, CHECKED_ROWS)), None)
     if first is None:
         raise BadInput(f"'{Path(source).name}' has no rows")
-    fitting.table(first)
+    checker.table(first)

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nodes.models.encoder import LevelColumn, NumberColumn, TableEncoder
+from nodes.models.encoder import TableEncoder
 
 PORT = 8000
-A_TIME = "2024-01-31 12:30:00"
 
 
 @dataclass(frozen=True)
@@ -70,18 +69,8 @@ def python(call: Call) -> str:
 
 
 def example_row(encoder: TableEncoder) -> dict[str, Any]:
-    """A value for each column that the model reads: medians, and the most frequent of its categories."""
-    return {column.name: _example(column) for column in encoder.columns}
-
-
-def _example(column: NumberColumn | LevelColumn) -> Any:
-    if isinstance(column, LevelColumn):
-        return column.levels[0] if column.levels else None
-    if column.kind == "time":
-        return A_TIME
-    if column.kind == "bool":
-        return column.median >= 0.5
-    return int(column.median) if column.median == int(column.median) else round(column.median, 6)
+    """Return a value for each column of the model: the median, or the most frequent category."""
+    return {column.name: column.example for column in encoder.columns}
 
 
 def _command(*words: str) -> str:

@@ -13,10 +13,9 @@ import streamlit as st
 from engine.errors import CorruptObject, SylvaError
 from engine.store import Artifact, Store
 from ui.studio.markdown import plain
-from ui.studio.previews.measures import headline
 from ui.studio.previews.models import show_layers, show_model
 from ui.studio.previews.predictions import show_predictions
-from ui.studio.previews.reports import show_report
+from ui.studio.previews.reports import headline, show_report
 from ui.studio.previews.tables import show_table
 
 __all__ = ["headline", "show_output"]
@@ -46,9 +45,9 @@ def _draw(output: Artifact, store: Store, key: str) -> None:
     try:
         SHOWN[output.type](output, store, key)
     except CorruptObject:
-        st.warning("This output is damaged or no longer in the store. Run the node again to have it back.")
+        st.warning("This output is damaged or no longer in the store. Run the node again to restore it.")
     except SylvaError as error:
-        st.warning(f"This output cannot be shown: {plain(str(error))} Run the node again to have it back.")
+        st.warning(f"This output cannot be shown: {plain(str(error))} Run the node again to restore it.")
     except Exception:  # what is stored may have been written by any version of any node
         logging.getLogger(__name__).exception("preview of %s %s", output.type, output.digest)
-        st.warning("This output cannot be read. Run the node again; if that does not help, it is a mistake in Sylva.")
+        st.warning("This output cannot be read. Run the node again; if that does not help, it is a bug in Sylva.")

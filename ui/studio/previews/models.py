@@ -1,4 +1,4 @@
-"""The preview of a model: a card, and the layers of a deep forest; the trees themselves are never loaded."""
+"""The preview of a model: a card, and the layers of a deep forest; the trees are never loaded."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import streamlit as st
 from pydantic.fields import FieldInfo
 
+from deepforest.metrics import metric_title
 from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.node_types import NodeType
@@ -21,8 +22,7 @@ from nodes.inspection.layers import FILE as LAYERS_FILE
 from nodes.inspection.layers import Layers, load_layers
 from nodes.models.model import describe_model
 from ui.studio import links, plots
-from ui.studio.previews.measures import title_of
-from ui.studio.previews.parts import chart, facts, grid, opened, tabs
+from ui.studio.widgets import chart, facts, grid, opened, tabs
 
 FOREST_FILE = "forest.json"
 MOST_RESULTS = 2_000
@@ -75,17 +75,17 @@ def show_layers(output: Artifact, store: Store, key: str) -> None:
         if st.button("Look inside", key=f"{key}-inspect", icon=":material/layers:", type="primary"):
             links.to_inspect(*made)
     else:
-        st.caption("Open Inspect to look inside.")
+        st.caption("Open Inspect to see the layers.")
     number = st.column_config.NumberColumn(format="%.4f")
     rows = stage_rows(layers)
     grid(rows, f"{key}-stages", column_config=dict.fromkeys([name for name in rows[0] if name != "Layer"], number))
 
 
 def stage_rows(layers: Layers) -> list[dict[str, Any]]:
-    """One row a layer: what the inspected table showed of it."""
+    """Return one row per layer: the figures of the inspected table."""
     return [
         {"Layer": stage["number"]}
-        | {title_of(name): score for name, score in (stage["scores"] or {}).items()}
+        | {metric_title(name): score for name, score in (stage["scores"] or {}).items()}
         | {"Margin": (stage["margins"] or {}).get("mean"), "Margin ratio": (stage["margins"] or {}).get("ratio"),
            "S_A/S_E of the map": stage["separation"]}
         for stage in layers.stages
@@ -93,7 +93,7 @@ def stage_rows(layers: Layers) -> list[dict[str, Any]]:
 
 
 def _maker(digest: str, store: Store) -> tuple[str, str] | None:
-    """Run and node that made an output, if the run is still known."""
+    """Return run and node that made an output, if the run is still known."""
     paths = sorted(store.workspace.results.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in paths[:MOST_RESULTS]:
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -104,7 +104,7 @@ def _maker(digest: str, store: Store) -> tuple[str, str] | None:
 
 
 def forest_record(folder: Path) -> dict[str, Any] | None:
-    """Layers of a deep forest as its manifest holds them, and what steered its growth; none for any other model."""
+    """Return the layers of a deep forest from its manifest, and its growth metric; None for other models."""
     path = folder / FOREST_FILE
     if not path.is_file():
         return None
@@ -115,7 +115,7 @@ def forest_record(folder: Path) -> dict[str, Any] | None:
 
 
 def layer_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One row a layer: its score, what it gained, its margins, whether it was kept and why."""
+    """Return one row per layer: score, gain, margins, whether it was kept and why."""
     screened = any(layer["rows_out"] for layer in layers)
     return [
         {"Layer": layer["number"], "Score": layer["score"], "Gain": layer["gain"], "Kept": layer["kept"],
@@ -128,10 +128,10 @@ def layer_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def learner_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One row a learner of a layer, with its own scores on rows it did not learn from."""
+    """Return one row per learner of a layer, with its scores on held-out rows."""
     return [
         {"Layer": layer["number"], "Learner": learner["name"]}
-        | {title_of(name): score for name, score in learner["scores"].items()}
+        | {metric_title(name): score for name, score in learner["scores"].items()}
         | {"Weight": weight, "Fits": learner["fits"]}
         for layer in layers
         for learner, weight in zip(layer["learners"], layer["coefficients"], strict=True)
@@ -141,15 +141,15 @@ def learner_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _show_layers(forest: Mapping[str, Any], key: str) -> None:
     layers, metric = forest["layers"], forest["metric"]
     number = st.column_config.NumberColumn(format="%.4f")
-    chart(plots.growth(layers, metric, title_of(metric)), f"{key}-growth")
+    chart(plots.growth(layers, metric, metric_title(metric)), f"{key}-growth")
     config: dict[str, Any] = dict.fromkeys(("Score", "Gain", "Margin", "Margin ratio"), number)
-    config["Score"] = st.column_config.NumberColumn(title_of(metric), format="%.4f")
+    config["Score"] = st.column_config.NumberColumn(metric_title(metric), format="%.4f")
     config["Why"] = st.column_config.TextColumn(width="large")
     grid(layer_rows(layers), f"{key}-layers", column_config=config)
     rows = learner_rows(layers)
     names = [name for name in rows[0] if name not in ("Layer", "Learner", "Fits")] if rows else []
     grid(rows, f"{key}-learners", column_config=dict.fromkeys(names, number))
-    st.caption("Scores and margins are of rows that were not learned from. A weight is a learner's share of the layer.")
+    st.caption("Scores and margins are of held-out rows. A weight is a learner's share of the layer.")
 
 
 def _features(about: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -179,7 +179,7 @@ def _show_settings(about: Mapping[str, Any], key: str) -> None:
 def settings(
     params: Mapping[str, Any], node_type: NodeType | None
 ) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """Settings that differ from their defaults, and the others; those without a value are left out."""
+    """Return the settings that differ from their defaults, and the others; those without a value are left out."""
     fields = node_type.params.model_fields if node_type else {}
     changed: list[dict[str, str]] = []
     rest: list[dict[str, str]] = []
@@ -187,7 +187,7 @@ def settings(
         if value is None:
             continue
         field = fields.get(name)
-        title = (field.title if field else None) or title_of(name)
+        title = (field.title if field else None) or metric_title(name)
         parts = value if isinstance(value, list) and value and isinstance(value[0], Mapping) else [value]
         rows = [{"Setting": title, "Value": in_words(part)} for part in parts]
         (rest if field and _default(field) == value else changed).extend(rows)
@@ -199,7 +199,7 @@ def _default(field: FieldInfo) -> Any:
 
 
 def in_words(value: Any) -> str:
-    """A setting's value on one line."""
+    """Return the value of a setting on one line."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):

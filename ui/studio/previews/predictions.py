@@ -1,4 +1,4 @@
-"""The preview of predictions: first rows, how sure they are, how many are right."""
+"""The preview of predictions: first rows, their probabilities, how many are right."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from deepforest.metrics import METRIC_INFO, format_metric
 from engine.store import Artifact, Store
 from engine.text import counted, size
 from engine.values import Predictions
-from nodes.models.categories import MISSING, level_codes
+from nodes.models.encoder import MISSING, category_codes
 from ui.studio import plots
-from ui.studio.previews.measures import MEASURES, shown
-from ui.studio.previews.parts import chart, check_there, facts, grid, opened, short_texts, tabs, tiles
+from ui.studio.widgets import chart, check_intact, facts, grid, opened, short_texts, tabs, tiles
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,7 @@ class PredictionSummary:
     rows: int
     edges: list[float]
     counts: dict[str, list[int]]
-    """For each class, rows by the probability they have of it; the class given to most rows first."""
+    """For each class, rows by its probability; the most frequently predicted class first."""
     known: int
     """Rows whose truth is known."""
     right: int
@@ -41,13 +41,13 @@ class PredictionSummary:
 
 def show_predictions(output: Artifact, store: Store, key: str) -> None:
     """Draw predictions."""
-    check_there(output, store)
+    check_intact(output, store)
     about = _summary(output.digest, output, store)
     by = f"by {about.model}" if about.model else ""
     facts([counted(about.rows, "row"), counted(len(about.counts), "class", "classes"), by, size(output.size)])
     if about.known:
-        accuracy = MEASURES["accuracy"]
-        tiles([(accuracy.title, shown("accuracy", about.right / about.known), accuracy.explanation)])
+        accuracy = METRIC_INFO["accuracy"]
+        tiles([(accuracy.title, format_metric("accuracy", about.right / about.known), accuracy.explanation)])
         if about.known < about.rows:
             st.caption(f"Of {about.known:,} rows whose truth is known.")
     by_rows, by_plot = tabs(["Rows", "Probabilities"], key)
@@ -83,7 +83,7 @@ def _summary(digest: str, _output: Artifact, _store: Store) -> PredictionSummary
 
 
 def summarize(predictions: Predictions) -> PredictionSummary:
-    """All that is drawn of predictions."""
+    """Return everything that is drawn of predictions."""
     import numpy as np
 
     given = predictions.probabilities.argmax(axis=1) if predictions.classes else np.empty(0, np.intp)
@@ -105,18 +105,18 @@ def summarize(predictions: Predictions) -> PredictionSummary:
 
 
 def _right(predictions: Predictions, given: np.ndarray) -> tuple[int, int]:
-    """Rows whose truth is known, and those of them that got it."""
+    """Return the number of rows whose truth is known, and of those that are right."""
     import pyarrow as pa
 
     if predictions.truth is None:
         return 0, 0
-    truth = level_codes(pa.chunked_array([predictions.truth]), predictions.classes)
+    truth = category_codes(pa.chunked_array([predictions.truth]), predictions.classes)
     known = truth != MISSING
     return int(known.sum()), int((known & (truth == given)).sum())
 
 
 def _first_rows(predictions: Predictions) -> pa.Table:
-    """The table a reader expects, of the first rows only."""
+    """Return the first rows as a table."""
     few = Predictions(
         predictions.probabilities[:FIRST_ROWS],
         predictions.classes,

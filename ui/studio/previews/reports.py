@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import streamlit as st
 
+from deepforest.metrics import (
+    METRIC_INFO,
+    format_metric,
+    headline_metric,
+    lower_is_better,
+    metric_title,
+    title_among,
+)
+from engine.errors import SylvaError
 from engine.store import Artifact, Store
 from engine.text import counted, size
 from engine.values import Report
 from ui.studio import plots
 from ui.studio.markdown import plain
-from ui.studio.previews.measures import LOWER_IS_BETTER, MEASURES, headline_measure, shown, title_in, title_of
-from ui.studio.previews.parts import chart, downloads, facts, grid, opened, tabs, tiles
+from ui.studio.widgets import chart, downloads, facts, grid, opened, tabs, tiles
 
 SCORES = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
-"""What the table of classes says of each; no threshold matters there."""
+"""Scores in the table of classes; they do not depend on a threshold."""
 
 
 def show_report(output: Artifact, store: Store, key: str) -> None:
@@ -29,17 +37,17 @@ def show_report(output: Artifact, store: Store, key: str) -> None:
 
 
 def _evaluation(report: Report, key: str) -> None:
-    about, data = report.headline, report.data
+    figures, data = report.headline, report.data
     positive = f"positive class {data['positive']}" if data.get("positive") is not None else ""
     facts(
         [
             report.title,
-            f"{counted(int(about.get('rows') or 0), 'row')} judged",
+            f"evaluated on {counted(int(figures.get('rows') or 0), 'row')}",
             counted(len(data["classes"]), "class", "classes"),
             positive,
         ]
     )
-    tiles(_measure_tiles(report))
+    tiles(_metric_tiles(report))
     curves, confusion, classes = tabs(["Curves", "Confusion", "Classes"], key)
     if curves.open:
         with curves:
@@ -53,25 +61,27 @@ def _evaluation(report: Report, key: str) -> None:
             _classes(report, key)
 
 
-def _measure_tiles(report: Report) -> list[tuple[str, str, str]]:
-    """The measures that have a value, the most telling first."""
-    first = headline_measure(report)
-    known = [name for name in MEASURES if report.headline.get(name) is not None]
+def _metric_tiles(report: Report) -> list[tuple[str, str, str]]:
+    """Return the metrics that have a value, the most important first."""
+    first = headline_metric(report.headline)
+    known = [name for name in METRIC_INFO if report.headline.get(name) is not None]
     order = sorted(known, key=lambda name: name != first)
-    return [(title_in(report, name), shown(name, report.headline[name]), _explained(name, report)) for name in order]
+    return [
+        (title_in(report, name), format_metric(name, report.headline[name]), _explained(name, report)) for name in order
+    ]
 
 
 def _explained(measure: str, report: Report) -> str:
-    text = MEASURES[measure].explanation
+    text = METRIC_INFO[measure].explanation
     if measure == "threshold" and report.data.get("threshold_rule") == "best F1":
-        return f"{text} It was chosen where F1 is highest on these rows, so F1 flatters a little."
+        return f"{text} It was chosen where F1 is highest on these rows, so F1 is slightly optimistic."
     return text
 
 
 def _decided_by(report: Report) -> str:
     threshold = report.data["confusion"].get("threshold")
     if threshold is None:
-        return "Each row counts as its most probable class. The colour is the share of the actual class."
+        return "The predicted class of a row is its most probable one. The colour is the share of the actual class."
     return f"Rows with a probability of {threshold:.4g} or more count as positive."
 
 
@@ -87,7 +97,9 @@ def _classes(report: Report, key: str) -> None:
     titles: dict[str, Any] = {
         "class": "Class",
         "rows": st.column_config.NumberColumn("Rows", format="localized"),
-        "predicted": st.column_config.NumberColumn("Given", format="localized", help="Rows that were given the class"),
+        "predicted": st.column_config.NumberColumn(
+            "Predicted", format="localized", help="Rows predicted as this class"
+        ),
     }
     shares = {name: st.column_config.NumberColumn(title, format="percent") for name, title in SCORES.items()}
     grid(report.rows, f"{key}-classes", column_config=titles | shares)
@@ -98,7 +110,7 @@ def _comparison(report: Report, key: str) -> None:
     about, metric = report.headline, str(report.data.get("metric") or "auc")
     facts([counted(len(report.rows), "model"), f"ranked by {title_in(report, metric)}"])
     if about.get("best") and about.get("value") is not None:
-        figure = f"{title_in(report, metric)} {shown(metric, about['value'])}"
+        figure = f"{title_in(report, metric)} {format_metric(metric, about['value'])}"
         st.markdown(f"Best: **{plain(str(about['best']))}** with {figure}")
     board, bars, curves = tabs(["Leaderboard", "Bars", "Curves"], key)
     if board.open:
@@ -113,8 +125,8 @@ def _comparison(report: Report, key: str) -> None:
 
 
 def _compared(report: Report) -> list[str]:
-    """The measures for which any model has a value."""
-    return [name for name in MEASURES if any(row.get(name) is not None for row in report.rows)]
+    """Return the metrics for which any model has a value."""
+    return [name for name in METRIC_INFO if any(row.get(name) is not None for row in report.rows)]
 
 
 def _leaderboard(report: Report, key: str) -> None:
@@ -126,9 +138,9 @@ def _leaderboard(report: Report, key: str) -> None:
     config |= {"rank": "Rank", "rows": "Rows", "positive": "Positive class"}
     config["name"] = st.column_config.TextColumn("Model", pinned=True)
     for name in _compared(report):
-        style = "percent" if MEASURES[name].percent else "%.4f"
+        style = "percent" if METRIC_INFO[name].percent else "%.4f"
         config[name] = st.column_config.NumberColumn(
-            title_in(report, name), format=style, help=MEASURES[name].explanation
+            title_in(report, name), format=style, help=METRIC_INFO[name].explanation
         )
     if all(row["positive"] is None for row in rows):
         config["positive"] = None
@@ -141,14 +153,16 @@ def _bars(report: Report, metric: str, key: str) -> None:
         st.caption("No model has a value to compare.")
         return
     index = measures.index(metric) if metric in measures else 0
-    measure = st.selectbox("Measure", measures, index, format_func=partial(title_in, report), key=f"{key}-measure")
-    lower = measure in LOWER_IS_BETTER
+    measure = st.selectbox("Metric", measures, index, format_func=partial(title_in, report), key=f"{key}-measure")
+    lower = lower_is_better(measure)
     rows = sorted(report.rows, key=lambda row: _rank(row.get(measure), lower))
     chart(plots.leaderboard(rows, measure, title_in(report, measure), greater_is_better=not lower), f"{key}-bars")
 
 
 def _rank(value: float | None, lower: bool) -> tuple[bool, float]:
-    return value is None, 0.0 if value is None else value if lower else -value
+    if value is None:
+        return True, 0.0
+    return False, value if lower else -value
 
 
 def _overlaid(report: Report, key: str) -> None:
@@ -184,13 +198,13 @@ def _any(report: Report, key: str) -> None:
     if report.headline:
         grid(headline_rows(report.headline), f"{key}-headline")
     if report.rows:
-        grid(report.rows, f"{key}-rows", column_config={name: title_of(name) for name in report.rows[0]})
+        grid(report.rows, f"{key}-rows", column_config={name: metric_title(name) for name in report.rows[0]})
 
 
 def headline_rows(headline: Mapping[str, Any]) -> list[dict[str, str]]:
     """A headline as rows of texts."""
     return [
-        {"": title_of(name), "Value": size(value) if _is_bytes(name, value) else shown(name, value)}
+        {"": metric_title(name), "Value": size(value) if _is_bytes(name, value) else format_metric(name, value)}
         for name, value in headline.items()
     ]
 
@@ -200,3 +214,53 @@ def _is_bytes(name: str, value: Any) -> bool:
 
 
 KINDS = {"evaluation": _evaluation, "comparison": _comparison, "feature-selection": _feature_selection}
+
+
+# Metrics of a report
+
+
+def title_in(report: Report, metric: str) -> str:
+    """Return the title of a metric in a report."""
+    return title_among([report.headline] if report.kind == "evaluation" else report.rows, metric)
+
+
+def headline(report: Report) -> tuple[str, str]:
+    """Return the one figure that a list of runs shows; two empty texts for a report that has none.
+
+    Of an evaluation it is AUC if it has a positive class, else accuracy; of a comparison its best model.
+    """
+    data = report.headline
+    if report.kind == "comparison" and data.get("metric") and data.get("value") is not None:
+        metric = str(data["metric"])
+        return str(data.get("best") or ""), f"{title_in(report, metric)} {format_metric(metric, data['value'])}"
+    headline_name = headline_metric(data) if report.kind == "evaluation" else None
+    if headline_name is None:
+        return "", ""
+    return metric_title(headline_name), format_metric(headline_name, data[headline_name])
+
+
+class ReportLine(NamedTuple):
+    """A report in one line."""
+
+    line: str = ""
+    """``AUC 0.925``; empty for a report that has no such figure."""
+    best: str = ""
+    """Of a comparison, the best model."""
+
+
+def result_of(output: Artifact, store: Store) -> ReportLine:
+    """Return the line of a stored report; empty if it was cleaned up or is damaged."""
+    try:
+        return _read_line(output.digest, output, store)
+    except (SylvaError, OSError, ValueError, TypeError, KeyError):
+        return ReportLine()
+
+
+@st.cache_data(max_entries=2000, show_spinner=False)
+def _read_line(digest: str, _output: Artifact, _store: Store) -> ReportLine:
+    report: Report = opened(_output, _store)
+    name, figure = headline(report)
+    if report.kind != "comparison":
+        return ReportLine(f"{name} {figure}".strip())
+    # The figure comes first: a narrow node cuts the end.
+    return ReportLine(f"{figure}: {name}" if figure else "", name)

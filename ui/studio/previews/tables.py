@@ -19,7 +19,7 @@ from nodes.data.column_statistics import (
     table_statistics,
 )
 from ui.studio import plots
-from ui.studio.previews.parts import chart, facts, grid, opened, short_texts, tabs
+from ui.studio.widgets import chart, facts, grid, opened, short_texts, tabs
 
 if TYPE_CHECKING:
     import pyarrow as pa

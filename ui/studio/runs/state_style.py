@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from engine.run_summaries import RunSummary
 from engine.text import readable
 from ui.cli.progress import MARKS
-from ui.studio.previews.measures import headline
+from ui.studio.previews.reports import headline
 
 Badge = Literal["red", "orange", "blue", "green", "violet", "gray"]
 

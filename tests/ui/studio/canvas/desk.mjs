@@ -16,10 +16,10 @@ export const TYPES = {
   load: { title: "Load data", category: "Data", summary: "Reads a file." },
   step: { title: "Step", category: "Prepare", summary: "Changes a table." },
   gather: { title: "Gather", category: "Prepare", summary: "Joins tables." },
-  learn: { title: "Deep forest", category: "Learn", summary: "Learns from a table." },
-  apply: { title: "Predict", category: "Apply", summary: "Asks a forest." },
+  learn: { title: "Deep forest", category: "Train", summary: "Learns from a table." },
+  apply: { title: "Predict", category: "Predict", summary: "Asks a forest." },
 };
-export const CATEGORIES = ["Data", "Prepare", "Learn", "Apply"];
+export const CATEGORIES = ["Data", "Prepare", "Train", "Predict"];
 export const EMPTY = { nodes: {}, edges: [], layout: {}, notes: [] };
 
 export const build = (nodes, edges = []) => ({

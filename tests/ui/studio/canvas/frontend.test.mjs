@@ -261,8 +261,8 @@ test("states are said in words", () => {
 
 test("steps are found by the words of their title, name, summary and category, titles first", () => {
   const all = (query) => typesByCategory(TYPES, CATEGORIES, query).map(({ category, items }) => [category, items.map(([name]) => name)]);
-  assert.deepEqual(all(""), [["Data", ["load"]], ["Prepare", ["step", "gather"]], ["Learn", ["learn"]], ["Apply", ["apply"]]]);
-  assert.deepEqual(all("FOREST"), [["Learn", ["learn"]], ["Apply", ["apply"]]]);
+  assert.deepEqual(all(""), [["Data", ["load"]], ["Prepare", ["step", "gather"]], ["Train", ["learn"]], ["Predict", ["apply"]]]);
+  assert.deepEqual(all("FOREST"), [["Train", ["learn"]], ["Predict", ["apply"]]]);
   assert.deepEqual(all("table  joins"), [["Prepare", ["gather"]]]);
   assert.deepEqual(all("nothing"), []);
   assert.deepEqual(ranked(TYPES, CATEGORIES, "st").map(([name]) => name), ["step", "learn", "apply"]);

@@ -50,7 +50,7 @@ def payload_of(document: Pipeline = DOCUMENT, **changes: Any) -> dict[str, Any]:
 def test_payload_is_plain_json_with_the_engines_own_connection_rules():
     data = json.loads(json.dumps(payload_of()))
     assert data["rules"] == connection_rules(CATALOGUE)
-    assert data["categories"] == ["Data", "Prepare", "Learn", "Apply", "Judge", "Save"]
+    assert data["categories"] == ["Data", "Prepare", "Train", "Predict", "Evaluate", "Save"]
     assert data["types"]["split"]["title"] == CATALOGUE["split"].title
     assert data["document"]["edges"] == [{"from": "load.table", "to": "split.table"}]
     assert data["document"]["nodes"]["load"] == {

@@ -84,7 +84,7 @@ def test_every_preset_and_kind_has_words():
 
 def test_a_learner_is_put_in_a_line():
     assert learner_text({"kind": "extra_trees"}) == "1 × Extra trees, 100 trees"
-    assert learner_text(FOREST) == "2 × Random forest, 50 trees, columns a node 0.5"
+    assert learner_text(FOREST) == "2 × Random forest, 50 trees, columns per split 0.5"
     assert learner_text(MART) == "1 × MART, 50 trees, leaves 15"
 
 
@@ -136,7 +136,7 @@ def test_cards_are_added_moved_doubled_and_removed(draw):
     assert form.press("learners.1.duplicate")["learners"] == [FOREST, MART, MART]
     assert form.press("learners.0.remove")["learners"] == [MART, MART]
     assert form.press("learners.add")["learners"] == [MART, MART, {"kind": "random_forest"}]
-    assert "Columns a node" in form.labels
+    assert "Columns per split" in form.labels
     for _ in range(3):
         form.press("learners.0.remove")
     assert form.params == {"seed": 4}
@@ -145,7 +145,7 @@ def test_cards_are_added_moved_doubled_and_removed(draw):
 def test_changing_the_kind_keeps_what_both_kinds_share(draw):
     form = draw("deep-forest", learners=[FOREST])
     assert form.give("Kind", "mart") == {"learners": [{"kind": "mart", "count": 2, "trees": 50}]}
-    assert "Columns a node" not in form.labels
+    assert "Columns per split" not in form.labels
     assert form.give("Leaves", 63)["learners"][0]["leaves"] == 63
     assert form.give("Kind", "extra_trees") == {"learners": [{"kind": "extra_trees", "count": 2, "trees": 50}]}
 
@@ -181,12 +181,12 @@ def test_parts_follow_the_preset(draw, chosen: str, shown: set[str], hidden: set
     ("chosen", "label", "placeholder"),
     [
         ("default", "Folds", "preset: 5"),
-        ("default", "Grow by", "preset: AUC (3+ classes: accuracy)"),
-        ("mart_cascade", "Grow by", "preset: auc"),
+        ("default", "Metric for growth", "preset: AUC (3+ classes: accuracy)"),
+        ("mart_cascade", "Metric for growth", "preset: auc"),
         ("default", "Patience", "preset: 1"),
         ("mddf", "Patience", "preset: 2"),
         ("mddf", "Target margin γ", "preset: 0.8"),
-        ("mddf_st", "The next layer sees", "preset: stack"),
+        ("mddf_st", "Input of the next layer", "preset: stack"),
         ("gcforest_cs", "Growth of trees", "preset: 2"),
         ("gcforest_cs", "Select columns", "all"),
     ],
@@ -218,5 +218,5 @@ def test_other_forms_do_without_the_learning_library():
 
 def test_a_word_that_is_no_choice_is_not_taken_for_one(draw):
     form = draw("deep-forest", preset="gcforest")
-    assert form.give("Grow by", "preset: AUC (3+ classes: accuracy)") == {"preset": "gcforest"}
-    assert form.give("Grow by", "ks") == {"preset": "gcforest", "metric": "ks"}
+    assert form.give("Metric for growth", "preset: AUC (3+ classes: accuracy)") == {"preset": "gcforest"}
+    assert form.give("Metric for growth", "ks") == {"preset": "gcforest", "metric": "ks"}

@@ -103,7 +103,7 @@ def test_a_line_says_what_it_amounts_to(sweep: dict[str, Any], words: str):
 @pytest.mark.parametrize(
     ("params", "taken", "there", "missing"),
     [
-        ({"preset": "gcforest"}, {}, {"Most layers": "max_layers"}, {"gamma", "mu", "error_share", "learners.0.trees"}),
+        ({"preset": "gcforest"}, {}, {"Max. layers": "max_layers"}, {"gamma", "mu", "error_share", "learners.0.trees"}),
         ({"preset": "mddf"}, {}, {"Target margin γ": "gamma", "Trade-off μ": "mu"}, {"error_share"}),
         ({}, {"preset": ["mddf", "mddf_sf"]}, {"Target margin γ": "gamma"}, {"preset", "error_share"}),
         ({"learners": [{"kind": "mart"}]}, {}, {"Leaves of MART": "learners.0.leaves"}, {"learners.0.max_features"}),
@@ -223,9 +223,9 @@ def test_a_sweep_is_made_changed_and_removed():
 
 def test_settings_of_the_preset_s_own_learners_can_be_swept():
     form = Form("deep-forest", preset="gcforest")
-    assert {"Most layers", "Trees of Random forest"} <= set(form.offered)
+    assert {"Max. layers", "Trees of Random forest"} <= set(form.offered)
     assert not {"max_layers", "Target margin γ", "Error share a"} & set(form.offered)
-    assert form.add("Most layers") == {"grid": {"max_layers": []}}
+    assert form.add("Max. layers") == {"grid": {"max_layers": []}}
     assert form.params == {"preset": "gcforest"}
     assert form.add("Trees of Random forest") == {"grid": {"max_layers": [], "learners.0.trees": [500]}}
     assert [one["kind"] for one in form.params["learners"]] == ["random_forest", "completely_random_forest"]

@@ -27,7 +27,7 @@ from tests.ui.studio.runs.lab import ERROR, STARTED, labels, words, written
 from ui.studio.inspect import page
 from ui.studio.inspect.forest_source import growth_words
 from ui.studio.inspect.maps import marks, payload, positions_in, some
-from ui.studio.inspect.tables import way_words
+from ui.studio.inspect.tables import row_story
 from ui.studio.runs import run_view as view
 from ui.studio.session import Studio
 
@@ -95,13 +95,13 @@ def test_every_part_of_an_inspection_is_drawn_and_names_of_others_are_shown_as_t
 
 @pytest.mark.parametrize(
     ("tab", "opened", "field"),
-    [("One row", "One row", "Row"), ("Learners", "Learners", "Measure"), ("No", "Growth", None)],
+    [("One row", "One row", "Row"), ("Learners", "Learners", "Metric"), ("No", "Growth", None)],
 )
 def test_the_address_names_the_tab_that_is_open(studio: Studio, tab: str, opened: str, field: str | None):
     run, _ = inspected_run(studio, small())
     test = inspect_page(tab, run=run, node="inspect")
     assert not test.exception and test.session_state["tab"] == opened
-    assert {box.label for box in test.selectbox} & {"Row", "Measure"} == ({field} if field else set())
+    assert {box.label for box in test.selectbox} & {"Row", "Metric"} == ({field} if field else set())
 
 
 @pytest.mark.parametrize("tab", TABS)
@@ -129,9 +129,9 @@ def test_a_row_is_chosen_by_its_number(studio: Studio):
     run, _ = inspected_run(studio, small())
     test = inspect_page("One row", run=run, node="inspect")
     assert test.selectbox(key="inspect-row").value == 5, "the surest mistake is shown first"
-    assert " ".join(way_words(small(), 2)) in words(test)
+    assert " ".join(row_story(small(), 2)) in words(test)
     test.selectbox(key="inspect-row").set_value(4).run()
-    assert " ".join(way_words(small(), 1)) in words(test)
+    assert " ".join(row_story(small(), 1)) in words(test)
 
 
 def test_rows_that_changed_their_class_are_listed(studio: Studio):

@@ -43,11 +43,11 @@ def test_margin_rows_count_every_row_once():
 def test_marked_rows_tell_truth_words_and_margins_after_each_layer_and_keep_their_own_columns():
     (turned, gone) = tables.marked_rows(LAYERS, [1, 3]).to_pylist()
     assert turned == {
-        "row": 4, "truth": "yes", "said after layer 1": "no", "said after layer 2": "yes",
+        "row": 4, "truth": "yes", "predicted after layer 1": "no", "predicted after layer 2": "yes",
         "margin 1": pytest.approx(-0.2), "margin 2": pytest.approx(0.4), "left at layer": 2,
         "row (own)": "own 4", "size": 1.5,
     }  # fmt: skip
-    assert gone["said after layer 2"] == "no" and gone["left at layer"] == 1
+    assert gone["predicted after layer 2"] == "no" and gone["left at layer"] == 1
 
 
 def test_rows_without_a_class_have_no_truth_and_no_margin():
@@ -66,25 +66,25 @@ def test_rows_worth_a_look_are_found():
 
 @pytest.mark.parametrize(
     ("at", "truth", "turned", "left", "end"),
-    [(0, "no", False, False, "Right"), (1, "yes", True, False, "Right"), (2, "yes", False, False, "Wrong"),
-     (3, "no", False, True, "Right")],
+    [(0, "no", False, False, "right"), (1, "yes", True, False, "right"), (2, "yes", False, False, "wrong"),
+     (3, "no", False, True, "right")],
 )  # fmt: skip
 def test_one_rows_way_is_told_in_words(at, truth, turned, left, end):
-    words = tables.way_words(LAYERS, at)
+    words = tables.row_story(LAYERS, at)
     assert truth in words[0] and end in words[-1]
     assert any("Layer 2" in each and "from no to yes" in each for each in words) == turned
     assert any("layer 1" in each for each in words) == left
 
 
 def test_the_way_of_a_row_without_a_class_says_so():
-    words = " ".join(tables.way_words(small(truth=(-1, -1, -1, -1)), 0))
-    assert "Right" not in words and "Wrong" not in words
+    words = " ".join(tables.row_story(small(truth=(-1, -1, -1, -1)), 0))
+    assert "right" not in words and "wrong" not in words
 
 
 def test_vectors_of_a_row_end_where_it_left():
     rows = tables.vector_rows(LAYERS, 3)
     assert {row["layer"] for row in rows} == {1}
-    assert [row["said"] for row in rows if row["learner"] == "cascade"] == pytest.approx([0.95, 0.05])
+    assert [row["probability"] for row in rows if row["learner"] == "cascade"] == pytest.approx([0.95, 0.05])
     assert len(tables.vector_rows(LAYERS, 0)) == 2 * 3 * 2
 
 

@@ -15,7 +15,7 @@ from engine.pipeline_library import Library
 from engine.plan import RunOptions
 from engine.runs import Runs
 from engine.workspace import Workspace
-from nodes.models.registry import EvaluationSummary
+from nodes.models.model_card import EvaluationSummary
 from tests.ui.studio.models.conftest import MODEL, ROWS
 from tests.ui.studio.models.test_scoring_jobs import STAND_IN
 from tests.ui.studio.models.test_usage_examples import document
@@ -25,7 +25,7 @@ from ui.studio.data import upload
 from ui.studio.models import model_view as view
 from ui.studio.models import page as models_page
 from ui.studio.models import score_view as scoring
-from ui.studio.models.model_view import judged_words, measure_tiles
+from ui.studio.models.model_view import evaluation_text, metric_tiles
 from ui.studio.models.scoring_jobs import ScoringJobs
 from ui.studio.session import Studio
 
@@ -92,13 +92,13 @@ def test_a_model_shows_its_card(jobs: ScoringJobs):
 
 def test_what_a_model_was_judged_on_is_told_in_words():
     judged = EvaluationSummary("evaluate", "Deep forest", "split.test", {})
-    assert all(each in judged_words(judged) for each in ("Deep forest", "“test”", "“split”"))
+    assert all(each in evaluation_text(judged) for each in ("Deep forest", "“test”", "“split”"))
 
 
 @pytest.mark.parametrize(("threshold", "title"), [(0.3, "F1 at threshold"), (None, "Mean F1")])
 def test_a_tile_says_what_f1_goes_by(threshold: float | None, title: str):
     judged = EvaluationSummary("evaluate", "Deep forest", "split.test", {"auc": 0.9, "f1": 0.8, "threshold": threshold})
-    assert [(name, value) for name, value, _ in measure_tiles(judged)][:2] == [("AUC", "0.900"), (title, "0.800")]
+    assert [(name, value) for name, value, _ in metric_tiles(judged)][:2] == [("AUC", "0.900"), (title, "0.800")]
 
 
 def test_ways_lead_to_run_layers_and_pipeline(jobs: ScoringJobs, workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
@@ -141,7 +141,7 @@ def test_columns_that_do_not_fit_are_named_before_anything_starts(jobs: ScoringJ
 
 def test_a_file_is_scored_and_its_result_shown_also_to_another_tab(jobs: ScoringJobs, workspace: Workspace):
     (workspace.data / "quick.csv").write_text(ROWS)
-    jobs.scorer[-1] = STAND_IN.replace(
+    jobs.command[-1] = STAND_IN.replace(
         'open(beside, "w").close()', 'open(beside, "w").write("age,prediction\\n1,low\\n")'
     )
     test = choose(at(MODEL), "quick.csv")
@@ -183,7 +183,7 @@ def test_a_file_is_added_right_there_and_chosen(jobs: ScoringJobs, workspace: Wo
 def test_calls_are_shown_as_code(jobs: ScoringJobs, monkeypatch: pytest.MonkeyPatch):
     test = AppTest.from_function(_page, default_timeout=30)
     test.query_params["model"] = MODEL
-    test.session_state[f"model-{MODEL}-tabs"] = "How to call it"
+    test.session_state[f"model-{MODEL}-tabs"] = "How to use it"
     test = test.run()
     assert not test.exception
     codes = [code.value for code in test.code]

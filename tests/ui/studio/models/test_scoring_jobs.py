@@ -19,34 +19,33 @@ from nodes.models.registry import Registry
 from tests.expect import refused
 from tests.ui.studio.models.conftest import MODEL, ROWS
 from ui.studio.models import scoring_jobs
-from ui.studio.models.score_view import first_rows, progress_words
+from ui.studio.models.score_view import first_rows, progress_text
 from ui.studio.models.scoring_jobs import ScoringJob, ScoringJobs, misfit
 
 STAND_IN = """
 import json, os, signal, sys, time
-order = json.load(sys.stdin)
-target = order["target"]
+source, target = sys.argv[3], sys.argv[5]
 beside = os.path.join(os.path.dirname(target), "." + os.path.basename(target) + ".1.unfinished")
 open(beside, "w").close()
-if "fault" in order["source"]:
+if "fault" in source:
     raise SystemExit("Traceback\\nRuntimeError: it broke")
-if "misfit" in order["source"]:
-    print(json.dumps({"error": "it lacks 'job'"}))
-    raise SystemExit
+if "misfit" in source:
+    print(json.dumps({"error": "it lacks 'job'", "problems": [], "exit_code": 2}, indent=2))
+    raise SystemExit(2)
 asked = []
 signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
 for rows in range(1, 2000):
-    print(json.dumps({"rows": rows, "total": 2000}), flush=True)
+    print(json.dumps({"rows": rows, "total": 2000}), file=sys.stderr, flush=True)
     if asked:
-        print(json.dumps({"stopped": True}))
+        print(json.dumps({"error": "Scoring cancelled.", "problems": [], "exit_code": 1}))
         break
-    if "quick" in order["source"]:
+    if "quick" in source:
         os.replace(beside, target)
-        print(json.dumps({"done": 2000}))
+        print(json.dumps({"rows": 2000, "seconds": 0.1}))
         break
     time.sleep(0.05)
 """
-"""What the real one says, at once and without a model; it never cleans up."""
+"""What ``sylva predict`` prints, at once and without a model; it never cleans up."""
 
 
 @pytest.fixture
@@ -60,7 +59,7 @@ def jobs(workspace: Workspace) -> Iterator[ScoringJobs]:
     until(lambda: not any(job.running for job in made.all()))
 
 
-def until(holds: Callable[[], object], seconds: float = 60.0) -> None:
+def until(holds: Callable[[], object], seconds: float = 180.0) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -127,11 +126,11 @@ def test_what_is_not_there_is_refused_at_once(jobs: ScoringJobs):
 
 def test_a_job_tells_how_far_it_is_and_is_stopped_without_a_trace(jobs: ScoringJobs, workspace: Workspace):
     job = jobs.start(MODEL, "slow.csv")
-    assert "loading" in progress_words(job)
+    assert "loading" in progress_text(job)
     until(lambda: (jobs.get(job.id) or job).rows > 1)
     now = jobs.get(job.id)
     assert now is not None and now.running and 0 < now.fraction < 1
-    assert f"{now.rows:,}" in progress_words(now) and "2,000" in progress_words(now)
+    assert f"{now.rows:,}" in progress_text(now) and "2,000" in progress_text(now)
     jobs.forget(job.id)
     assert jobs.get(job.id) is not None
     jobs.cancel(job.id)
@@ -151,8 +150,8 @@ def test_a_job_can_be_stopped_before_its_process_is_there(jobs: ScoringJobs, wor
 def test_a_process_that_does_not_listen_is_ended(
     jobs: ScoringJobs, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(scoring_jobs, "PATIENCE", 0.2)
-    jobs.scorer[-1] = STAND_IN.replace("asked.append(1)", "None")
+    monkeypatch.setattr(scoring_jobs, "STOP_SECONDS", 0.2)
+    jobs.command[-1] = STAND_IN.replace("asked.append(1)", "None")
     job = jobs.start(MODEL, "slow.csv")
     until(lambda: (jobs.get(job.id) or job).rows > 1)
     jobs.cancel(job.id)
@@ -180,7 +179,7 @@ def test_no_more_are_started_than_the_machine_can_bear(jobs: ScoringJobs):
 
 
 def test_only_the_last_jobs_are_remembered(jobs: ScoringJobs, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(scoring_jobs, "MOST_REMEMBERED", 2)
+    monkeypatch.setattr(scoring_jobs, "MAX_REMEMBERED", 2)
     made = [ended(jobs, jobs.start(MODEL, "quick.csv")).id for _ in range(3)]
     assert [job.id for job in jobs.all()] == [made[2], made[1]]
 

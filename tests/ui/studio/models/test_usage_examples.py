@@ -15,15 +15,15 @@ import pytest
 from engine.errors import SylvaError
 from engine.pipeline import Edge, Node, Pipeline
 from engine.workspace import Workspace
-from nodes.models.encoder import LevelColumn, NumberColumn, TableEncoder
+from nodes.models.encoder import CategoryColumn, NumberColumn, TableEncoder
 from nodes.models.model import load_model
-from nodes.models.registry import Card, EvaluationSummary, ModelEntry, Registry
+from nodes.models.model_card import Card, EvaluationSummary, Origin, find_origin, layers_node
+from nodes.models.registry import Registry, zip_model
 from nodes.models.rows import RowReader
 from tests.expect import refused
 from tests.ui.studio.models.conftest import MODEL, ROWS
 from ui.cli import main
-from ui.studio.models import archive, usage_examples
-from ui.studio.models.origin import Origin, headline, layers_node, origin_of
+from ui.studio.models import usage_examples
 from ui.studio.models.usage_examples import Call
 
 HOSTILE = 'it\'s; $(touch hacked) "x".csv'
@@ -71,7 +71,7 @@ def test_the_request_holds_a_row_that_the_model_takes(workspace: Workspace):
     assert words[:2] == ["curl", "http://127.0.0.1:8000/predict"]
     sent = json.loads(words[words.index("--data") + 1])
     assert sent == {"rows": [row]}
-    matrix = RowReader(model.encoder, model.learner.precision).matrix(sent["rows"])
+    matrix = RowReader(model.encoder, model.precision).matrix(sent["rows"])
     assert matrix.shape == (1, model.encoder.width)
 
 
@@ -89,10 +89,10 @@ def test_example_values_are_of_the_kind_that_a_column_is():
 
     columns = (
         number("whole", "number", 3.0), number("part", "number", 0.1234567), number("bool", "bool", 1.0),
-        number("time", "time", 1e9), LevelColumn("job", "category", ("it's", "b")), LevelColumn("none", "category", ()),
+        number("time", "time", 1e9), CategoryColumn("job", "category", ("it's", "b")),
     )  # fmt: skip
     assert usage_examples.example_row(TableEncoder("codes", columns)) == {
-        "whole": 3, "part": 0.123457, "bool": True, "time": "2024-01-31 12:30:00", "job": "it's", "none": None
+        "whole": 3, "part": 0.123457, "bool": True, "time": "2001-09-09 01:46:40", "job": "it's"
     }  # fmt: skip
 
 
@@ -101,16 +101,16 @@ def test_example_values_are_of_the_kind_that_a_column_is():
 
 def test_a_model_from_an_archive_is_the_same_model(workspace: Workspace, tmp_path: Path):
     folder = Registry(workspace).place(MODEL)
-    with zipfile.ZipFile(io.BytesIO(archive.zipped(folder))) as found:
+    with zipfile.ZipFile(io.BytesIO(zip_model(folder))) as found:
         assert found.testzip() is None
         found.extractall(tmp_path / "out")
     assert load_model(tmp_path / "out" / MODEL).classes == ["high", "low"]
 
 
 def test_a_model_that_is_too_large_is_not_zipped(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(archive, "MOST_ZIPPED", 10)
+    monkeypatch.setattr("nodes.models.registry.MAX_ZIPPED", 10)
     with refused(SylvaError, naming=str(Registry(workspace).place(MODEL))):
-        archive.zipped(Registry(workspace).place(MODEL))
+        zip_model(Registry(workspace).place(MODEL))
 
 
 # Where it comes from
@@ -131,8 +131,8 @@ def test_layers_are_shown_by_an_inspection_else_by_the_forest_itself():
 
 
 def test_what_is_gone_is_not_offered(workspace: Workspace):
-    assert origin_of(Card(), workspace) == Origin()
-    assert origin_of(Card("20200101-000000-abcd", True, "save", pipeline_id="x"), workspace) == Origin()
+    assert find_origin(Card(), workspace) == Origin()
+    assert find_origin(Card("20200101-000000-abcd", True, "save", pipeline_id="x"), workspace) == Origin()
 
 
 @pytest.mark.parametrize(
@@ -145,5 +145,5 @@ def test_what_is_gone_is_not_offered(workspace: Workspace):
     ],
 )
 def test_the_list_shows_the_most_telling_measure(metrics: dict[str, float | str], shown: str):
-    card = Card(judged=(EvaluationSummary("evaluate", "t", "split.test", metrics),) if metrics else ())
-    assert headline(ModelEntry("m", card=card)) == shown
+    card = Card(evaluations=(EvaluationSummary("evaluate", "t", "split.test", metrics),) if metrics else ())
+    assert card.headline == shown

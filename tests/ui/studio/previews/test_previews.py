@@ -19,11 +19,10 @@ from engine.workspace import Workspace
 from nodes import NODE_TYPES
 from ui.studio import plots
 from ui.studio.previews import headline, reports
-from ui.studio.previews.measures import title_in
 from ui.studio.previews.models import settings
-from ui.studio.previews.parts import as_arrow, as_csv, in_theme
 from ui.studio.previews.predictions import summarize
-from ui.studio.previews.results import result_of
+from ui.studio.previews.reports import result_of, title_in
+from ui.studio.widgets import as_arrow, as_csv, in_theme
 
 ROOT = Path(__file__).parents[4]
 APP = str(Path(__file__).parent / "app.py")
@@ -116,9 +115,9 @@ CASES = [
     ("load.table", "Plots", "569 rows × 31 columns", 0, ["diagnosis"]),
     ("predict_forest.predictions", "Rows", "569 rows · 2 classes · by Deep forest", 1, []),
     ("predict_forest.predictions", "Probabilities", "569 rows", 0, ["Probabilities given to each class"]),
-    ("evaluate_forest.report", "Curves", "569 rows judged · 2 classes", 0, ["ROC curve", "Precision and recall"]),
-    ("evaluate_forest.report", "Confusion", "most probable class", 0, ["Confusion matrix"]),
-    ("evaluate_forest.report", "Classes", "569 rows judged", 1, ["Scores by class"]),
+    ("evaluate_forest.report", "Curves", "evaluated on 569 rows · 2 classes", 0, ["ROC curve", "Precision and recall"]),
+    ("evaluate_forest.report", "Confusion", "most probable one", 0, ["Confusion matrix"]),
+    ("evaluate_forest.report", "Classes", "evaluated on 569 rows", 1, ["Scores by class"]),
     ("compare.report", "Leaderboard", "2 models · ranked by AUC", 1, []),
     ("compare.report", "Bars", "2 models", 0, ["AUC by model"]),
     ("compare.report", "Curves", "2 models", 0, ["ROC curves", "Precision and recall"]),

@@ -28,8 +28,6 @@ const PATHS = {
   skipped: "M3 4.5 7 8l-4 3.5zM9 4.5 13 8l-4 3.5z",
 };
 
-// The engine still has earlier names for three categories.
-Object.assign(PATHS, { Learn: PATHS.Train, Apply: PATHS.Predict, Judge: PATHS.Evaluate });
 
 export function Icon({ name, size = 16 }) {
   return (

@@ -1,0 +1,220 @@
+"""scikit-learn estimators whose predictions have the same bits everywhere.
+
+A matrix product of BLAS rounds a row differently when other rows stand beside it, and the
+exponential of the C library differs between processors. The classes here train with scikit-learn
+and LightGBM, and predict with ``deepforest.arithmetic``, where each row is computed by the same
+additions in the same order.
+
+- ``RowwiseLogisticRegression``, ``RowwiseMLPClassifier``  scikit-learn's, with such predictions
+- ``BoostedTrees``   MART by LightGBM
+- ``StoredForest``   a forest that version 1 of the nodes random-forest and extra-trees saved
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+
+from deepforest.arithmetic import class_probabilities, row_products
+from deepforest.lightgbm_text import trees_only
+
+LEAF = -1
+ROUNDING = 1e-6
+"""How far the class shares of a stored leaf may be from adding up to 1."""
+
+
+class _MostProbable(ClassifierMixin):  # type: ignore[misc]
+    """Predict the most probable class."""
+
+    classes_: np.ndarray
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
+        """Return class probabilities, rows × classes."""
+        raise NotImplementedError
+
+    def predict(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
+        """Return the most probable class of each row."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+
+class RowwiseLogisticRegression(_MostProbable, LogisticRegression):  # type: ignore[misc]
+    """Logistic regression that computes each row by itself."""
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
+        """Return class probabilities, rows × classes."""
+        return class_probabilities(row_products(X, self.coef_.T, self.intercept_))
+
+
+class RowwiseMLPClassifier(_MostProbable, MLPClassifier):  # type: ignore[misc]
+    """A multi-layer perceptron of rectified units that computes each row by itself."""
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
+        """Return class probabilities, rows × classes."""
+        values, last = X, len(self.coefs_) - 1
+        for layer, (weights, intercepts) in enumerate(zip(self.coefs_, self.intercepts_, strict=True)):
+            # A sum that overflows counts as the largest number, so that probabilities stay finite.
+            values = np.nan_to_num(row_products(values, weights, intercepts), copy=False)
+            if layer < last:
+                np.maximum(values, 0, out=values)
+        return class_probabilities(values)
+
+
+class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
+    """Gradient-boosted trees (MART) by LightGBM; parameters are named as in ``LGBMClassifier``.
+
+    ``booster_`` holds the trees without the settings they were grown by.
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        *,
+        learning_rate: float = 0.1,
+        num_leaves: int = 31,
+        min_child_samples: int = 20,
+        colsample_bytree: float = 1.0,
+        subsample: float = 1.0,
+        random_state: int = 0,
+        n_jobs: int = 1,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.num_leaves = num_leaves
+        self.min_child_samples = min_child_samples
+        self.colsample_bytree = colsample_bytree
+        self.subsample = subsample
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        X: np.ndarray,  # noqa: N803
+        y: np.ndarray,
+        sample_weight: np.ndarray | None = None,
+        categorical_feature: Sequence[int] = (),
+        callbacks: Sequence[Callable[[Any], None]] = (),
+    ) -> Self:
+        """Grow one tree per class in each round (one tree for two classes); ``y`` holds 0, 1, …"""
+        import lightgbm
+
+        settings = self._settings(int(y.max()) + 1)
+        data = lightgbm.Dataset(
+            X, y, weight=sample_weight, categorical_feature=list(categorical_feature), params=settings
+        )
+        trained = lightgbm.train(settings, data, num_boost_round=self.n_estimators, callbacks=list(callbacks))
+        return self.read_text(trained.model_to_string())
+
+    def read_text(self, text: str) -> Self:
+        """Take over the trees of LightGBM's text; raise ``ValueError`` if LightGBM cannot read it."""
+        import lightgbm
+
+        try:
+            self.booster_: Any = lightgbm.Booster(model_str=trees_only(text))
+        except lightgbm.basic.LightGBMError as error:
+            raise ValueError(f"LightGBM cannot read the model: {error}") from None
+        self.n_features_in_ = self.booster_.num_feature()
+        self.classes_ = np.arange(max(self.booster_.num_model_per_iteration(), 2))
+        return self
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
+        """Return class probabilities, rows × classes."""
+        scores = np.asarray(self.booster_.predict(X, num_threads=self.n_jobs, raw_score=True))
+        return class_probabilities(scores.reshape(len(X), -1))
+
+    def _settings(self, n_classes: int) -> dict[str, Any]:
+        is_binary = n_classes == 2
+        return {
+            "objective": "binary" if is_binary else "multiclass",
+            "num_class": 1 if is_binary else n_classes,
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.num_leaves,
+            "min_data_in_leaf": self.min_child_samples,
+            "feature_fraction": self.colsample_bytree,
+            "bagging_fraction": self.subsample,
+            "bagging_freq": 1 if self.subsample < 1 else 0,
+            "seed": self.random_state,
+            "num_threads": self.n_jobs,
+            # One thread sums the whole histogram of a column, so that the number of threads does
+            # not change its rounding.
+            "deterministic": True,
+            "force_col_wise": True,
+            "verbosity": -1,
+        }
+
+
+class StoredForest(_MostProbable, BaseEstimator):  # type: ignore[misc]
+    """A forest of scikit-learn's trees, read from the arrays in which version 1 saved them.
+
+    ``arrays`` hold all trees one after the other: ``left``, ``right``, ``feature``, ``threshold`` and
+    ``missing_left`` of each node (children are numbered within their tree), ``classes_per_leaf`` of
+    each leaf, ``leaf_class`` and ``leaf_share`` of each class in a leaf.
+    """
+
+    DTYPES: ClassVar[Mapping[str, str]] = {
+        "nodes_per_tree": "int32", "left": "int32", "right": "int32", "feature": "int32",
+        "threshold": "float64", "missing_left": "uint8", "classes_per_leaf": "int32",
+        "leaf_class": "int32", "leaf_share": "float64",
+    }  # fmt: skip
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], n_features: int, n_classes: int) -> None:
+        self.arrays = arrays
+        self.n_features = n_features
+        self.n_classes = n_classes
+
+    def prepare(self) -> Self:
+        """Number the nodes over all trees; raise ``ValueError`` unless each tree leads to its leaves."""
+        from scipy.sparse import csr_array
+
+        arrays = self.arrays
+        sizes, is_inner = arrays["nodes_per_tree"].astype(np.int64), arrays["left"] != LEAF
+        ends = np.cumsum(sizes)
+        per_node = (arrays[name] for name in ("left", "right", "feature", "threshold", "missing_left"))
+        if not len(sizes) or sizes.min() < 1 or any(len(array) != ends[-1] for array in per_node):
+            raise ValueError("nodes of a tree are missing")
+        parent, feature = np.flatnonzero(is_inner), arrays["feature"][is_inner]
+        start, end = (np.repeat(values, sizes)[is_inner] for values in (ends - sizes, ends))
+        children = []
+        for name in ("left", "right"):
+            child = arrays[name][is_inner] + start
+            # A child comes after its parent and inside its tree, so that each walk ends.
+            if not ((child > parent) & (child < end)).all():
+                raise ValueError("the nodes of a tree do not lead to its leaves")
+            children.append(np.full(len(is_inner), LEAF))
+            children[-1][is_inner] = child
+        self.left_, self.right_ = children
+        if not ((feature >= 0) & (feature < self.n_features)).all():
+            raise ValueError("a tree splits a column that does not exist")
+        first = np.concatenate([[0], np.cumsum(arrays["classes_per_leaf"])])
+        shape = ((~is_inner).sum(), self.n_classes)
+        self.shares_ = csr_array((arrays["leaf_share"], arrays["leaf_class"], first), shape)
+        self.shares_.check_format()
+        sums = self.shares_.sum(axis=1)
+        if not ((arrays["leaf_share"] > 0).all() and (abs(sums - 1) < ROUNDING).all()):
+            raise ValueError("the class shares of a leaf do not add up to 1")
+        self.leaf_of_node_ = np.cumsum(~is_inner) - 1
+        self.roots_, self.n_features_in_ = ends - sizes, self.n_features
+        self.classes_ = np.arange(self.n_classes)
+        return self
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
+        """Return the mean over the trees of the class shares in each row's leaf, summed in tree order."""
+        sums, values = np.zeros((len(X), self.n_classes)), np.asarray(X, np.float32)
+        for root in self.roots_:
+            sums += self.shares_[self.leaf_of_node_[self._leaves(values, root)]].toarray()
+        return sums / len(self.roots_)
+
+    def _leaves(self, values: np.ndarray, root: int) -> np.ndarray:
+        node, rows = np.full(len(values), root), np.arange(len(values))
+        while len(rows := rows[self.left_[node[rows]] != LEAF]):
+            at = node[rows]
+            value = values[rows, self.arrays["feature"][at]]
+            goes_left = np.where(
+                np.isnan(value), self.arrays["missing_left"][at], value <= self.arrays["threshold"][at]
+            )
+            node[rows] = np.where(goes_left, self.left_[at], self.right_[at])
+        return node

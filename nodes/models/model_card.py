@@ -1,0 +1,309 @@
+"""Where a saved model comes from: its run, pipeline and data, and how it was evaluated in that run.
+
+The run and the node that saved a model are written beside it. The rest of the card is found in the
+log and the stored reports of that run, and saved beside the model once the run is done: it outlives
+the run.
+
+- ``Card``, ``Source``, ``EvaluationSummary``  what is known
+- ``read_card``, ``saved_at``  the card of a model's folder, and when the model was saved
+- ``Origin``, ``find_origin``  run, pipeline and layers that can still be opened
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from engine.errors import SylvaError
+from engine.workspace import Workspace
+from nodes.load_data import NODE as LOAD
+from nodes.models.model import CARD, FILE, is_regular_file
+
+if TYPE_CHECKING:
+    from engine.pipeline import Pipeline, PortRef
+    from engine.run_state import RunState
+
+MAX_CARD_BYTES = 1 << 20
+"""A larger file is not a card."""
+FOREST, INSPECTION = "deep-forest", "inspect-layers"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table the model was made from: a file or sample, and its rows if they are still known."""
+
+    name: str
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class EvaluationSummary:
+    """An evaluation of the model in the run that saved it."""
+
+    node: str
+    title: str
+    table: str
+    """The output that was scored, as ``node.port``."""
+    metrics: Mapping[str, float | int | str | None]
+
+
+@dataclass(frozen=True)
+class Card:
+    """Where a model comes from; all of it may be unknown."""
+
+    run: str | None = None
+    run_exists: bool = False
+    """Whether the run can still be opened."""
+    node: str | None = None
+    """The node that saved it."""
+    pipeline: str = ""
+    """Name of the pipeline."""
+    pipeline_id: str | None = None
+    """Its id in the workspace, if it was run from there."""
+    data: tuple[Source, ...] = ()
+    evaluations: tuple[EvaluationSummary, ...] = ()
+    script: bool = False
+    """Whether a script saved it, outside of any run."""
+
+    @property
+    def metrics(self) -> Mapping[str, float | int | str | None]:
+        """The figures of the first evaluation; empty without one."""
+        return self.evaluations[0].metrics if self.evaluations else {}
+
+    @property
+    def headline(self) -> str:
+        """The most important figure, as a list of models shows it: ``AUC 0.925``."""
+        from deepforest.metrics import format_metric, headline_metric, metric_title
+
+        name = headline_metric(self.metrics)
+        return f"{metric_title(name)} {format_metric(name, self.metrics[name])}" if name else ""
+
+
+def saved_at(folder: Path) -> float:
+    """Return when a model was saved, in seconds since 1970."""
+    with suppress(OSError, ValueError):
+        seconds = _read_json(folder / CARD).get("saved")
+        if isinstance(seconds, int | float):
+            return float(seconds)
+    with suppress(OSError):
+        return (folder / FILE).stat().st_mtime
+    return 0.0
+
+
+def read_card(workspace: Workspace, folder: Path) -> Card:
+    """Return the card of a model, as far as it is known."""
+    data = _read_json(folder / CARD)
+    match data:
+        case {"run": str() as run, "node": str() as node}:
+            saved = _saved_card(data, run, node)
+            known = saved or Card(run, node=node)
+            with suppress(SylvaError, OSError):
+                return _card_of_run(workspace, folder, data, known, is_complete=saved is not None)
+            return known
+    return Card(script=data.get("script") is True)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """Return what a card says; nothing if it is not one. It may have come with a model from elsewhere."""
+    with suppress(OSError, ValueError, RecursionError):
+        if is_regular_file(path) and path.stat().st_size <= MAX_CARD_BYTES:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            return data if isinstance(data, dict) else {}
+    return {}
+
+
+# Cards that were saved. The key "judged" is that of the file.
+
+
+def _saved_card(data: dict[str, Any], run: str, node: str) -> Card | None:
+    match data.get("card"):
+        case {
+            "pipeline": str() as pipeline,
+            "pipeline_id": pipeline_id,
+            "data": list() as sources,
+            "judged": list() as evaluations,
+        }:
+            return Card(
+                run=run,
+                node=node,
+                pipeline=pipeline,
+                pipeline_id=pipeline_id if isinstance(pipeline_id, str) else None,
+                data=tuple(filter(None, map(_source, sources))),
+                evaluations=tuple(filter(None, map(_evaluation, evaluations))),
+            )
+    return None
+
+
+def _source(data: object) -> Source | None:
+    match data:
+        case {"name": str() as name, "rows": int() | None as rows}:
+            return Source(name, rows)
+    return None
+
+
+def _evaluation(data: object) -> EvaluationSummary | None:
+    match data:
+        case {"node": str() as node, "title": str() as title, "table": str() as table, "metrics": dict() as metrics}:
+            plain = {name: value for name, value in metrics.items() if isinstance(value, int | float | str | None)}
+            return EvaluationSummary(node, title, table, plain)
+    return None
+
+
+def _save_card(folder: Path, data: dict[str, Any], card: Card) -> None:
+    """Write the card beside the model, where that is possible: the run may be deleted one day."""
+    content = asdict(card)
+    content["judged"] = content.pop("evaluations")
+    # Not inside the folder: a reader of the model would take an unknown file for damage.
+    temporary = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}.unfinished")
+    with suppress(OSError, ValueError):
+        text = json.dumps({**data, "card": content}, allow_nan=False)
+        temporary.write_text(text + "\n", encoding="utf-8")
+        temporary.replace(folder / CARD)
+
+
+# Cards made from a run
+
+
+def _card_of_run(workspace: Workspace, folder: Path, data: dict[str, Any], known: Card, *, is_complete: bool) -> Card:
+    """Return the card with what the run says; ``known`` is what is saved beside the model."""
+    from engine.events import EventLog
+    from engine.pipeline_file import parse
+    from engine.run_state import run_state
+
+    run, node = str(known.run), str(known.node)
+    if not workspace.database.is_file():
+        return known
+    with EventLog(workspace) as log:
+        row = log.run(run)
+        if row.id != run:
+            return known
+        if is_complete:
+            return replace(known, run_exists=True)
+        state = run_state(log, row)
+    pipeline, pipeline_id = parse(row.document), row.request.get("pipeline")
+    card = Card(
+        run=run,
+        run_exists=True,
+        node=node,
+        pipeline=row.name,
+        pipeline_id=pipeline_id if isinstance(pipeline_id, str) else None,
+        data=tuple(_sources(workspace, pipeline, state, node)),
+        evaluations=tuple(_evaluations(workspace, pipeline, state, node)),
+    )
+    if state.state == "done":
+        _save_card(folder, data, card)
+    return card
+
+
+def _sources(workspace: Workspace, pipeline: Pipeline, state: RunState, node: str) -> Iterator[Source]:
+    """Yield what the pipeline read on the way to the model."""
+    import networkx as nx
+
+    graph = nx.DiGraph((edge.source.node, edge.target.node) for edge in pipeline.edges)
+    upstream = nx.ancestors(graph, node) if node in graph else set()
+    for name, each in pipeline.nodes.items():
+        if name in upstream and each.type == LOAD.name:
+            source = each.params.get("source", LOAD.params.model_fields["source"].default)
+            yield Source(str(source), _stored_rows(workspace, state, name))
+
+
+def _stored_rows(workspace: Workspace, state: RunState, node: str) -> int | None:
+    """Return the number of rows of a stored table, as its file says."""
+    import pyarrow as pa
+
+    from engine.values import Table
+
+    with suppress(KeyError, OSError, pa.ArrowException):
+        digest = state.nodes[node].outputs["table"]["digest"]
+        with pa.memory_map(str(workspace.objects / digest / Table.FILE)) as source:
+            return int(pa.ipc.open_file(source).read_all().num_rows)
+    return None
+
+
+def _evaluations(workspace: Workspace, pipeline: Pipeline, state: RunState, node: str) -> Iterator[EvaluationSummary]:
+    """Yield the evaluations of this model's predictions, those on other rows than the training rows first."""
+    model = _model_saved_by(pipeline, node)
+    if model is None:
+        return
+    training = {edge.source for edge in pipeline.edges if edge.target.node == model.node}
+    on_other_rows: list[EvaluationSummary] = []
+    on_training_rows: list[EvaluationSummary] = []
+    for predict in _targets_of(pipeline, model):
+        table = next((e.source for e in pipeline.edges if e.target.node == predict and e.source != model), None)
+        reached = on_training_rows if table in training else on_other_rows
+        for edge in pipeline.edges:
+            if edge.source.node != predict:
+                continue
+            report = _report_of(workspace, state, edge.target.node)
+            if report is not None and report.kind == "evaluation":
+                summary = EvaluationSummary(edge.target.node, report.title, str(table), dict(report.headline))
+                reached.append(summary)
+    yield from on_other_rows
+    yield from on_training_rows
+
+
+def _model_saved_by(pipeline: Pipeline, node: str) -> PortRef | None:
+    return next((edge.source for edge in pipeline.edges if edge.target.node == node), None)
+
+
+def _targets_of(pipeline: Pipeline, output: PortRef) -> list[str]:
+    """Return the nodes that an output is connected with, each once."""
+    return list(dict.fromkeys(edge.target.node for edge in pipeline.edges if edge.source == output))
+
+
+def _report_of(workspace: Workspace, state: RunState, node: str) -> Any:
+    from engine.store import Artifact, Store
+
+    outputs = state.nodes[node].outputs.values() if node in state.nodes else []
+    for data in outputs:
+        if data["type"] == "report":
+            with suppress(SylvaError, OSError, KeyError, TypeError, ValueError):
+                return Store(workspace).open(Artifact.from_dict(data))
+    return None
+
+
+# What can still be opened
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What of a model's origin still exists."""
+
+    run: str | None = None
+    layers: str | None = None
+    """A node of the run that the Inspect page can show."""
+    pipeline: str | None = None
+
+
+def find_origin(card: Card, workspace: Workspace) -> Origin:
+    """Return what of a model's origin still exists."""
+    from engine.pipeline_library import Library
+    from engine.runs import Runs
+
+    if card.run is None or not card.run_exists:
+        return Origin()
+    pipeline_id = card.pipeline_id
+    try:
+        if pipeline_id and Library(workspace).version(pipeline_id) is None:
+            pipeline_id = None
+        pipeline = Runs(workspace).pipeline(card.run)
+    except SylvaError:
+        return Origin()
+    layers = layers_node(pipeline, card.node) if pipeline and card.node else None
+    return Origin(card.run, layers, pipeline_id)
+
+
+def layers_node(pipeline: Pipeline, save_node: str) -> str | None:
+    """Return the node that shows the layers of a saved model: an inspection of it, else the forest itself."""
+    model = _model_saved_by(pipeline, save_node)
+    if model is None or model.node not in pipeline.nodes or pipeline.nodes[model.node].type != FOREST:
+        return None
+    for name in _targets_of(pipeline, model):
+        if name in pipeline.nodes and pipeline.nodes[name].type == INSPECTION:
+            return name
+    return model.node
