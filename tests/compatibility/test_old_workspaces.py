@@ -222,6 +222,7 @@ def test_an_interrupted_run_resumes_and_finishes(changing: Old):
     assert changing.sylva.json("predict", "late", changing.ten_rows, "-o", out)["rows"] == 10
 
 
+@pytest.mark.slow
 def test_cancelled_and_timed_out_runs_finish(changing: Old):
     resumed = changing.sylva.json("resume", changing.run("Long forest", "cancelled"))
     assert (resumed["state"], resumed["attempts"]) == ("done", 2)
