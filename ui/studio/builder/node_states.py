@@ -10,7 +10,7 @@ from engine.pipeline import Edge, Pipeline, Sweep
 from engine.run_state import NodeState, RunState
 from engine.sweeps import branch_count
 from engine.text import counted
-from ui.studio.canvas import NodeView, State
+from ui.studio.canvas.protocol import NodeView, State
 
 STATES: dict[str, State] = {
     "queued": "queued",
