@@ -21,7 +21,10 @@ from engine.errors import SylvaError
 
 
 class ReadableStream:
-    """A stream that spells out control characters: names and data may come from anyone."""
+    """A stream that writes control characters as visible text.
+
+    Names and data may come from anyone; escape sequences could change what a terminal shows.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -29,7 +32,7 @@ class ReadableStream:
             stream.reconfigure(errors="replace")
 
     def write(self, text: str) -> int:
-        """Write what can be read."""
+        """Write the text with its control characters made visible."""
         from engine.text import readable
 
         return self._stream.write(readable(text))
@@ -39,7 +42,10 @@ class ReadableStream:
 
 
 def main() -> None:
-    """Run the command; print an error as one plain message, or with ``--debug`` as a traceback."""
+    """Run the command, and end the process with its exit code.
+
+    An error is printed as one message, or with ``--debug`` as a traceback.
+    """
     sys.stdout, sys.stderr = ReadableStream(sys.stdout), ReadableStream(sys.stderr)
     try:
         from ui.cli.commands import app
@@ -60,15 +66,17 @@ def main() -> None:
 
 
 def _as_sylva_error(error: Exception) -> SylvaError:
+    """Return an error with a message for users; an unexpected error names its class."""
     if isinstance(error, SylvaError):
         return error
     if isinstance(error, OSError):
         where = f" at {error.filename}" if error.filename else ""
-        return SylvaError(f"The system refused{where}: {error.strerror or error}.")
-    return SylvaError(f"{type(error).__name__}: {error}. Add --debug to see where.")
+        return SylvaError(f"The operating system reported an error{where}: {error.strerror or error}.")
+    return SylvaError(f"{type(error).__name__}: {error}. Add --debug to see the traceback.")
 
 
 def _print_error(error: SylvaError) -> None:
+    """Print an error: as JSON on standard output with ``--json``, else as text on standard error."""
     if "--json" in sys.argv:  # not a parsed option: the error may be about the options
         problems = [problem.to_dict() for problem in getattr(error, "problems", [])]
         facts = {"error": str(error), "problems": problems, "exit_code": error.exit_code}

@@ -1,4 +1,8 @@
-"""One function per command. Slow modules are imported where they are used: ``sylva --help`` stays fast."""
+"""The commands of ``sylva``, one function each.
+
+The docstring of a command is its help text. Slow modules are imported inside the functions, so that
+``sylva --help`` stays fast.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +42,9 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    """Print the version and end, if ``--version`` was given."""
+    if requested:
         from importlib.metadata import version
 
         print(f"sylva {version('sylva-studio')}")
@@ -76,9 +81,7 @@ def run(
     file: FileArgument,
     changes: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="NODE.PARAM=VALUE", help="Change a parameter for this run; it is then not swept."
-        ),
+        typer.Option("--set", metavar="NODE.PARAM=VALUE", help="Change a parameter for this run; removes its sweep."),
     ] = None,
     sweeps: Annotated[
         list[str] | None,
@@ -87,23 +90,23 @@ def run(
     to: Annotated[list[str] | None, typer.Option(metavar="NODE", help="Run only this node and what it needs.")] = None,
     start: Annotated[
         list[str] | None,
-        typer.Option("--from", metavar="NODE", help="Run this node and all below it again, even if unchanged."),
+        typer.Option("--from", metavar="NODE", help="Run this node and all after it again, even if unchanged."),
     ] = None,
     workers: WorkersOption = None,
     retries: RetriesOption = None,
     timeout: TimeoutOption = None,
     memory_limit: MemoryOption = None,
-    store_limit: Annotated[int | None, typer.Option(min=1, metavar="MB", help="Size the store may reach.")] = None,
+    store_limit: Annotated[int | None, typer.Option(min=1, metavar="MB", help="Maximum size of the store.")] = None,
     executor: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="Address of a Dask scheduler; nodes then run on its workers."),
     ] = None,
     detach: DetachOption = False,
 ) -> None:
-    """Run a pipeline. What is unchanged since an earlier run is not computed again."""
+    """Run a pipeline. Nodes that are unchanged since an earlier run are not computed again."""
     from engine.supervisor_starter import SupervisorStarter
 
-    # First of all: its process loads the engine while this one checks the pipeline.
+    # First, because its process loads the engine while this one checks the pipeline.
     with SupervisorStarter() as starter:
         from engine.pipeline_file import read
         from engine.plan import RunOptions
@@ -138,10 +141,10 @@ def retry(
     memory_limit: MemoryOption = None,
     detach: DetachOption = False,
 ) -> None:
-    """Continue a run that failed, was cancelled or interrupted. Nothing finished runs again.
+    """Continue a run that failed, was cancelled or interrupted. Finished nodes do not run again.
 
-    The pipeline is the one the run began with. After a change to the document, `sylva run` it again: what is
-    finished is in the store.
+    The run continues with the pipeline that it began with. If you have changed the pipeline, use
+    `sylva run` instead: nodes that are finished and unchanged do not run again.
     """
     from engine.supervisor_starter import SupervisorStarter
 
@@ -156,7 +159,7 @@ def retry(
                 if error.state.live:
                     raise
                 state = error.state
-                words = f"Run {state.id} of '{state.name}' is done already; there is nothing left to do."
+                words = f"Run {state.id} of '{state.name}' is already done."
                 settings.output({"run": state.id, "state": "done"}, lambda data: print(words))
             else:
                 starter.close()
@@ -179,7 +182,9 @@ def cancel(settings: Settings, run: RunArgument) -> None:
         deadline = time.monotonic() + 10
         while (state := watcher.refresh()).live:
             if time.monotonic() > deadline:
-                raise SylvaError(f"Run {state.id} did not stop within 10 s; its supervisor is {state.supervisor}.")
+                raise SylvaError(
+                    f"Run {state.id} did not stop within 10 s. Its supervisor process is {state.supervisor}."
+                )
             time.sleep(0.02)
     words = f"Run {state.id} is {state.state}. To continue: sylva resume {state.id}"
     settings.output({"run": state.id, "state": state.state}, lambda data: print(words))
@@ -241,13 +246,13 @@ def export(
     settings: Settings,
     file: FileArgument,
     python: Annotated[
-        bool, typer.Option("--python", help="As a Python script, which runs without the engine.")
+        bool, typer.Option("--python", help="Write a Python script, which runs without the engine.")
     ] = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="OUT", help="File to write. [default: the terminal]")
     ] = None,
 ) -> None:
-    """Write a pipeline in another form: as a Python script with the same result."""
+    """Export a pipeline as a Python script that gives the same result."""
     from engine.atomic import replacing
     from engine.export_python import export_python
     from engine.node_types import load_catalog
@@ -262,17 +267,19 @@ def export(
         with replacing(output) as temporary:
             temporary.write_text(script, encoding="utf-8")
     except OSError as error:
-        raise SylvaError(f"{output} could not be written: {error.strerror or error}") from error
-    settings.output({"file": str(output)}, lambda data: print(f"{output} is written."))
+        raise SylvaError(f"{output} could not be written: {error.strerror or error}.") from error
+    settings.output({"file": str(output)}, lambda data: print(f"Wrote {output}."))
 
 
 @command(app, without=("workspace",))
 def nodes(
     settings: Settings,
-    node_type: Annotated[str | None, typer.Argument(metavar="[TYPE]", help="Show one type with its settings.")] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="The reference page of all types.")] = False,
+    node_type: Annotated[
+        str | None, typer.Argument(metavar="[TYPE]", help="Show only this type, with its settings.")
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the reference page of all types.")] = False,
 ) -> None:
-    """List the node types there are."""
+    """List the installed node types."""
     from engine.node_types import load_catalog
     from ui.cli.node_reference import describe, markdown_page, print_type
     from ui.cli.output import print_table
@@ -281,11 +288,12 @@ def nodes(
     for failure in catalog.failures:
         print(failure, file=sys.stderr)
     if node_type is not None and node_type not in catalog:
-        raise BadInput(f"There is no node type '{node_type}'; `sylva nodes` lists them.")
+        raise BadInput(f"The node type '{node_type}' does not exist; `sylva nodes` lists all types.")
     chosen = [catalog[node_type]] if node_type else list(catalog.values())
     described = [describe(each) for each in chosen]
 
     def render(data: Any) -> None:
+        """Print one type, all types, or the reference page."""
         if markdown:
             print(markdown_page(chosen), end="")
         elif node_type:
@@ -298,7 +306,7 @@ def nodes(
 
 @command(app, without=("workspace",))
 def schema(settings: Settings) -> None:
-    """Print the JSON schema of pipeline documents, for editors and checkers."""
+    """Print the JSON schema of pipeline documents, for editors and validators."""
     from engine.node_types import load_catalog
     from engine.pipeline_file import json_schema
 
@@ -310,13 +318,14 @@ def gc(
     settings: Settings,
     keep: Annotated[int, typer.Option(min=0, metavar="N", help="How many of the newest runs to keep.")] = 20,
 ) -> None:
-    """Remove old runs and every stored result that no kept run refers to."""
+    """Remove old runs, and every stored result that only they use."""
     from engine.runs import Runs
     from engine.text import size
 
     done = Runs(settings.used_workspace).clean(keep)
 
     def render(data: Any) -> None:
+        """Print how much was removed."""
         print(f"Freed {size(done.freed)}; {done.removed} runs removed, {done.kept} kept.")
         if done.notice:
             print(done.notice, file=sys.stderr)
@@ -330,7 +339,10 @@ command(app)(serve)
 
 
 def _with_settings(pipeline: Pipeline, changes: list[str]) -> Pipeline:
-    """Apply ``--set NODE.PARAM=VALUE``, a value for all branches: JSON if it can be read as JSON, else text."""
+    """Return the pipeline with the changes of ``--set NODE.PARAM=VALUE``.
+
+    A value is JSON if it can be read as JSON, else text. It replaces the sweep of this parameter.
+    """
     from engine.edits import set_params, set_sweep
     from engine.node_types import load_catalog
     from engine.sweeps import without_choices
@@ -344,7 +356,10 @@ def _with_settings(pipeline: Pipeline, changes: list[str]) -> Pipeline:
 
 
 def _with_sweeps(pipeline: Pipeline, sweeps: list[str]) -> Pipeline:
-    """Apply ``--sweep NODE.PARAM=V1,V2``: add a parameter to the node's sweep, or replace its values."""
+    """Return the pipeline with the sweeps of ``--sweep NODE.PARAM=V1,V2``.
+
+    A parameter is added to the sweep of the node, or its values are replaced.
+    """
     from engine.edits import set_sweep
     from engine.sweeps import with_choices
 
@@ -356,18 +371,21 @@ def _with_sweeps(pipeline: Pipeline, sweeps: list[str]) -> Pipeline:
 
 
 def _node_param_text(option: str, change: str, pipeline: Pipeline) -> tuple[str, str, str]:
-    """Return the parts of ``NODE.PARAM=TEXT``."""
+    """Return the parts of ``NODE.PARAM=TEXT``; raise ``BadInput`` if there is no such node."""
     path, equals, text = change.partition("=")
     node, dot, param = path.partition(".")
     if not (equals and dot and node and param):
         raise BadInput(f"{option} {change}: write it as NODE.PARAM=VALUE.")
     if node not in pipeline.nodes:
-        raise BadInput(f"{option} {change}: there is no node '{node}'; there are {', '.join(pipeline.nodes)}.")
+        raise BadInput(f"{option} {change}: the node '{node}' does not exist; there are {', '.join(pipeline.nodes)}.")
     return node, param, text
 
 
 def _values(text: str) -> list[Any]:
-    """Return the values between commas; all together may be JSON, such as lists, or each alone."""
+    """Return the values between commas.
+
+    They are JSON together, so that a value may be a list with commas; else each is read alone.
+    """
     try:
         return list(json.loads(f"[{text}]"))
     except (ValueError, RecursionError):
@@ -375,16 +393,20 @@ def _values(text: str) -> list[Any]:
 
 
 def _value(text: str) -> Any:
+    """Return a value: JSON if it can be read as JSON, else the text itself."""
     try:
         return json.loads(text)
     except ValueError:
         return text
     except RecursionError:
-        raise BadInput("The value is nested too deeply.") from None
+        raise BadInput(f"The value {text[:40]}… is nested too deeply.") from None
 
 
 def _read_valid(settings: Settings, file: Path) -> Pipeline:
-    """Return the pipeline of a file; raise all problems of it and of the files it reads."""
+    """Return the pipeline of a file.
+
+    Raise ``InvalidPipeline`` with all problems of the pipeline and of the files that it reads.
+    """
     from engine.pipeline_file import read
     from engine.plan import RunOptions
     from engine.runs import Runs
@@ -397,7 +419,10 @@ def _read_valid(settings: Settings, file: Path) -> Pipeline:
 
 @contextmanager
 def _naming_broken_packages() -> Iterator[None]:
-    """If a node type is missing, print which installed packages could not be loaded."""
+    """If a node type is missing, print which installed packages could not be loaded.
+
+    The type may be in one of them.
+    """
     from engine.errors import InvalidPipeline, UnknownType
     from engine.node_types import load_catalog
 
@@ -411,7 +436,10 @@ def _naming_broken_packages() -> Iterator[None]:
 
 
 def _follow(settings: Settings, runs: Runs, run_id: str, *, detach: bool) -> None:
-    """Follow a run that was just started to its end, unless it is detached."""
+    """Follow a run that was just started, print its result, and end with its exit code.
+
+    With ``detach``, print only the id of the run.
+    """
     from ui.cli.output import exit_code, print_outcome, run_details
     from ui.cli.progress import follow
 

@@ -1,4 +1,7 @@
-"""The commands ``sylva predict`` and ``sylva serve``. Slow modules are imported where they are used."""
+"""The commands ``sylva predict`` and ``sylva serve``.
+
+Slow modules are imported where they are used.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ CANCELLED = "Scoring cancelled. No file was written."
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 ModelArgument = Annotated[
-    str, typer.Argument(metavar="MODEL", help="Name of a saved model of the workspace, or a model's folder.")
+    str, typer.Argument(metavar="MODEL", help="Name of a saved model in the workspace, or the folder of a model.")
 ]
 
 
@@ -38,13 +41,13 @@ def predict(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="A table: CSV, TSV, Parquet, Arrow or LibSVM.")],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="OUT", help="Where to write: .csv, .parquet or .arrow.")],
     keep: Annotated[
-        list[str] | None, typer.Option("--keep", metavar="COLUMN", help="Copy this column to OUT; repeatable.")
+        list[str] | None, typer.Option("--keep", metavar="COLUMN", help="Copy this column to OUT; may be repeated.")
     ] = None,
     keep_all: Annotated[bool, typer.Option("--keep-all", help="Copy all columns to OUT.")] = False,
     threads: Annotated[int | None, typer.Option(min=1, max=1024, help="Threads. [default: one per core]")] = None,
     file_format: Annotated[
         Literal["auto", "csv", "tsv", "parquet", "arrow", "libsvm"],
-        typer.Option("--format", help="Format of DATA; auto: from its name."),
+        typer.Option("--format", help="Format of DATA; auto: by its file name."),
     ] = "auto",
     delimiter: Annotated[
         Literal["auto", "comma", "semicolon", "tab", "pipe", "space"],
@@ -52,10 +55,10 @@ def predict(
     ] = "auto",
     encoding: Annotated[str, typer.Option(help="Encoding of a CSV file, such as latin-1.")] = "utf-8",
     no_header: Annotated[
-        bool, typer.Option("--no-header", help="The CSV file has no header; columns are f1 …")
+        bool, typer.Option("--no-header", help="The CSV file has no header; its columns are f1, f2, …")
     ] = False,
     missing: Annotated[
-        list[str] | None, typer.Option("--missing", metavar="TEXT", help="One more text that means a missing value.")
+        list[str] | None, typer.Option("--missing", metavar="TEXT", help="Another text that means a missing value.")
     ] = None,
     progress: Annotated[
         Literal["json"] | None,
@@ -64,8 +67,8 @@ def predict(
 ) -> None:
     """Score the rows of a file with a saved model, block by block.
 
-    The file may be of any size. OUT has a row for each row of DATA: the columns kept, the prediction, and the
-    probability of each class. It appears when it is complete.
+    The file may be of any size. OUT has a row for each row of DATA: the columns to keep, the
+    prediction, and the probability of each class. OUT is written only when it is complete.
     """
     from engine.text import duration
     from nodes.models.registry import Registry
@@ -75,7 +78,7 @@ def predict(
         die_with_parent(os.getppid(), signal.SIGTERM)
     target_format(out)
     if not out.absolute().parent.is_dir():
-        raise BadInput(f"There is no folder {out.absolute().parent} to write {out.name} into.")
+        raise BadInput(f"{out.name} cannot be written: the folder {out.absolute().parent} does not exist.")
     source_format = _file_format(file_format, delimiter, encoding, header=not no_header, missing=missing or [])
     folder = Registry(settings.workspace).find(model)
     with _cancel_on_sigterm(), _progress(settings, progress) as report:
@@ -100,19 +103,20 @@ def serve(
     model: ModelArgument,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for a free one.")] = 8000,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; any other than this machine needs a token.")
+        str, typer.Option(help="Address to listen on; one that other machines can reach needs a token.")
     ] = LOOPBACK[0],
     token: Annotated[
         str | None,
         typer.Option(envvar=TOKEN_VARIABLE, help="What callers must send as 'Authorization: Bearer TOKEN'."),
     ] = None,
-    batch_limit: Annotated[int, typer.Option(min=1, max=10_000_000, help="Rows a request may have.")] = 10_000,
-    body_limit: Annotated[int, typer.Option(min=1, max=10_000, metavar="MB", help="Size a request may have.")] = 16,
+    batch_limit: Annotated[int, typer.Option(min=1, max=10_000_000, help="Maximum rows of a request.")] = 10_000,
+    body_limit: Annotated[int, typer.Option(min=1, max=10_000, metavar="MB", help="Maximum size of a request.")] = 16,
     threads: Annotated[int | None, typer.Option(min=1, max=1024, help="Threads. [default: one per core]")] = None,
 ) -> None:
-    """Answer requests for predictions over HTTP until stopped (Ctrl-C).
+    """Serve predictions of a model over HTTP, until stopped with Ctrl-C.
 
-    POST rows to /predict; GET /schema describes the columns of a row, / is a page to read and to try it.
+    POST rows to /predict. GET /schema describes the columns of a row. The page at / explains the
+    service and lets you try it.
     """
     from nodes.models.registry import Registry, open_model, prove_model
     from ui.rest.service import RequestLimits, Service, listen, run_until_stopped
@@ -131,11 +135,13 @@ def serve(
         threads=threads,
     )
     listener = listen(host, port)
-    address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+    shown_host = f"[{host}]" if ":" in host else host  # an IPv6 address needs brackets
+    address = f"http://{shown_host}:{listener.getsockname()[1]}"
     facts = {"model": folder.name, "address": address, "pid": os.getpid(), "token": token is not None}
-    words = f"Model '{folder.name}' answers at {address} (Ctrl-C stops it)."
+    words = f"Serving model '{folder.name}' at {address} (press Ctrl-C to stop)."
 
     def announce() -> None:
+        """Print the address, at once also into a pipe: a program may wait for it."""
         settings.output(facts, lambda data: print(words))
         sys.stdout.flush()
 
@@ -143,20 +149,23 @@ def serve(
 
 
 def _check_token(host: str, token: str | None) -> None:
+    """Raise ``BadInput`` if the token cannot be sent, or a public address has none."""
+    # Other characters cannot be sent in an HTTP header.
     if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
-        raise BadInput("The token must consist of visible ASCII characters, without spaces around it.")
+        raise BadInput("The token must consist of visible ASCII characters, without spaces at its ends.")
     if token is None and host not in LOOPBACK:
         raise BadInput(
-            f"Listening on {host} opens the service to other machines: set a token with --token or ${TOKEN_VARIABLE}, "
-            f"or listen on {LOOPBACK[0]}."
+            f"Other machines can reach the service on {host}, so it needs a token: set it with --token or "
+            f"${TOKEN_VARIABLE}, or listen on {LOOPBACK[0]}."
         )
 
 
 def _file_format(file_format: str, delimiter: str, encoding: str, *, header: bool, missing: list[str]) -> FileFormat:
+    """Return how DATA is written; raise ``BadInput`` for an unknown encoding."""
     from nodes.data.formats import MISSING_TEXTS, FileFormat, is_encoding
 
     if not is_encoding(encoding):
-        raise BadInput(f"There is no encoding '{encoding}'; try utf-8, latin-1 or utf-16.")
+        raise BadInput(f"The encoding '{encoding}' is not known; try utf-8, latin-1 or utf-16.")
     return FileFormat(file_format, delimiter, encoding, header, MISSING_TEXTS | {*missing})
 
 
@@ -170,6 +179,7 @@ def _cancel_on_sigterm() -> Iterator[None]:
     from nodes.models.scoring import CANCELLED
 
     def stop(number: int, frame: object) -> None:
+        """Raise ``Cancelled`` in the main thread."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         raise Cancelled(CANCELLED)
 
@@ -182,10 +192,10 @@ def _cancel_on_sigterm() -> Iterator[None]:
 
 @contextmanager
 def _progress(settings: Settings, form: str | None) -> Iterator[Callable[[int, int | None], None]]:
-    """Yield a function that reports progress.
+    """Yield a function that reports how many rows are scored, of how many.
 
-    It draws a bar in a terminal and prints lines elsewhere; with ``--json`` it is silent unless
-    lines of JSON are asked for.
+    It draws a bar in a terminal and prints lines elsewhere. With ``--json`` it is silent, unless
+    lines of JSON are requested.
     """
     if form == "json":
         yield _ProgressLines(as_json=True)
@@ -204,7 +214,7 @@ def _progress(settings: Settings, form: str | None) -> Iterator[Callable[[int, i
 
 
 class _ProgressLines:
-    """Print a line about the progress from time to time."""
+    """Prints a line about the progress from time to time; ``as_json`` for programs."""
 
     def __init__(self, *, as_json: bool = False) -> None:
         self._as_json = as_json

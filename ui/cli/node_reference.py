@@ -1,4 +1,4 @@
-"""Describe node types: as data, as text and as a reference page."""
+"""Describe node types: as data, as text and as the page ``docs/nodes.md``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ui.cli.output import print_table
 
 
 def describe(node_type: NodeType) -> dict[str, Any]:
-    """Return a node type as plain data."""
+    """Return a node type as plain data; its settings are a JSON schema."""
     return {
         "name": node_type.name,
         "title": node_type.title,
@@ -24,7 +24,7 @@ def describe(node_type: NodeType) -> dict[str, Any]:
 
 
 def print_type(node_type: NodeType) -> None:
-    """Print a node type as text."""
+    """Print a node type as text: its ports and settings."""
     print(f"{node_type.title} ({node_type.name}): {node_type.summary}")
     print("inputs:  " + (", ".join(map(_port, node_type.inputs)) or "none"))
     print("outputs: " + (", ".join(map(_port, node_type.outputs)) or "none"))
@@ -33,7 +33,7 @@ def print_type(node_type: NodeType) -> None:
 
 
 def markdown_page(node_types: Iterable[NodeType]) -> str:
-    """Return the reference page, by category."""
+    """Return the reference page of these types in Markdown, by category."""
     lines = ["# Node reference", "", "Made from the node types themselves by `sylva nodes --markdown`.", ""]
     by_category: dict[str, list[NodeType]] = {}
     for node_type in node_types:
@@ -47,6 +47,7 @@ def markdown_page(node_types: Iterable[NodeType]) -> str:
 
 
 def _section(node_type: NodeType) -> Iterator[str]:
+    """Yield the lines of one type."""
     yield from (f"### {node_type.title} — `{node_type.name}`", "", node_type.summary, "")
     yield f"Inputs: {', '.join(map(_port, node_type.inputs)) or 'none'}. "
     yield f"Outputs: {', '.join(map(_port, node_type.outputs)) or 'none'}."
@@ -62,10 +63,12 @@ def _section(node_type: NodeType) -> Iterator[str]:
 
 
 def _code(text: str) -> str:
+    """Return text as code; nothing for an empty text."""
     return f"`{text}`" if text else ""
 
 
 def _params(node_type: NodeType) -> Iterator[dict[str, str]]:
+    """Yield the settings of a type as rows."""
     for name, field in node_type.params.model_fields.items():
         default = "required" if field.is_required() else _default(field.get_default(call_default_factory=True))
         what = f"{field.title}: {field.description}" if field.title else field.description or ""
@@ -73,12 +76,14 @@ def _params(node_type: NodeType) -> Iterator[dict[str, str]]:
 
 
 def _default(value: Any) -> str:
+    """Return a default as JSON, as it is written in a pipeline; empty for no default."""
     import json
 
     return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _port(port: Port) -> str:
+    """Return a port in words: ``table (table, optional)``."""
     words = [" or ".join((port.type, *port.accepts))]
     words += ["any number"] if port.many else []
     words += [] if port.required else ["optional"]

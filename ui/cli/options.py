@@ -16,19 +16,25 @@ if TYPE_CHECKING:
     from engine.workspace import Workspace
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A pipeline document (JSON).")]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, a beginning of it, or 'last'.")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, the beginning of an id, or 'last'.")]
 DetachOption = Annotated[bool, typer.Option("--detach", help="Return at once; the run continues by itself.")]
-WorkersOption = Annotated[int | None, typer.Option(min=1, help="Nodes at once. [default: one per core]")]
-RetriesOption = Annotated[int | None, typer.Option(min=0, max=10, help="Tries again per failed node, after a pause.")]
-TimeoutOption = Annotated[float | None, typer.Option(min=0.001, max=1e7, help="Seconds a node may take.")]
+WorkersOption = Annotated[
+    int | None, typer.Option(min=1, help="Number of nodes that run at once. [default: one per core]")
+]
+RetriesOption = Annotated[
+    int | None, typer.Option(min=0, max=10, help="How often a failed node is tried again, after a pause.")
+]
+TimeoutOption = Annotated[float | None, typer.Option(min=0.001, max=1e7, help="Maximum seconds for a node.")]
 MemoryOption = Annotated[
     int | None,
-    typer.Option(min=1, max=100_000_000, metavar="MB", help="Memory a node may use. [default: 90 % of the machine's]"),
+    typer.Option(
+        min=1, max=100_000_000, metavar="MB", help="Maximum memory of a node. [default: 90 % of the machine's]"
+    ),
 ]
 
 COMMON_OPTIONS: dict[str, Any] = {
     "workspace": Annotated[
-        Path | None, typer.Option("--workspace", help="Folder of data, results and runs. [default: ~/.sylva]")
+        Path | None, typer.Option("--workspace", help="Folder with data, results and runs. [default: ~/.sylva]")
     ],
     "json": Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")],
     "debug": Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")],
@@ -52,16 +58,19 @@ class Settings:
 
     @property
     def used_workspace(self) -> Workspace:
-        """Return a workspace that has runs; raise ``UnknownRun`` if it has none, and create nothing."""
+        """Return the workspace of a command that needs a run.
+
+        Raise ``UnknownRun`` if it has no runs; nothing is created then.
+        """
         from engine.events import UnknownRun
 
         workspace = self.workspace
         if not workspace.database.is_file():
-            raise UnknownRun(f"There are no runs yet in {workspace.root}.")
+            raise UnknownRun(f"The workspace {workspace.root} has no runs yet.")
         return workspace
 
     def output(self, data: Any, render: Callable[[Any], object]) -> None:
-        """Print the data as JSON, or let ``render`` print them as text."""
+        """Print the data as JSON with ``--json``, else let ``render`` print them as text."""
         if self.as_json:
             print(json.dumps(data, indent=2, ensure_ascii=False))
         else:
@@ -82,6 +91,7 @@ def command(
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
+        """Add the common options to the signature, and register the command."""
         _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
         for name, annotation in COMMON_OPTIONS.items():
             if name not in without:
@@ -93,6 +103,7 @@ def command(
 
         @functools.wraps(function)
         def run(**values: Any) -> None:
+            """Call the function with a ``Settings`` made of the common options."""
             values.pop("debug", None)
             settings = Settings(values.pop("workspace", None), values.pop("json", False))
             function(settings, **values)

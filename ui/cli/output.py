@@ -26,7 +26,7 @@ LOG_LINES = 40
 PREVIEW_ROWS = 5
 UNBOUNDED = 1_000_000
 NARROWEST = 20
-"""Characters below which a column is left out rather than wrapped."""
+"""Characters: a narrower column is left out instead of wrapped."""
 
 FINAL_STATES = ("done", "cached", "failed", "skipped", "cancelled", "interrupted")
 
@@ -42,7 +42,7 @@ def exit_code(state: RunState) -> int:
 
 
 def run_row(run: RunSummary) -> dict[str, Any]:
-    """Return a run as a row of a list of runs."""
+    """Return a run as a row of a list; a live run has the seconds until now."""
     end = run.finished or (time.time() if run.live else None)
     return {
         "run": run.id,
@@ -56,7 +56,7 @@ def run_row(run: RunSummary) -> dict[str, Any]:
 
 
 def run_details(runs: Runs, state: RunState) -> dict[str, Any]:
-    """Return all that is known of a run."""
+    """Return all that is known of a run, as plain data."""
     return {
         "run": state.id,
         "pipeline": state.name,
@@ -74,14 +74,16 @@ def run_details(runs: Runs, state: RunState) -> dict[str, Any]:
 
 
 def _node_facts(node: NodeState) -> dict[str, Any]:
-    facts = {
-        name: fact for name, fact in vars(node).items() if name not in ("subtasks", "partial_results")
-    }  # `show RUN NODE` has these
+    """Return a node of a run as plain data, without what only ``show RUN NODE`` prints."""
+    facts = {name: fact for name, fact in vars(node).items() if name not in ("subtasks", "partial_results")}
     return facts | {"outputs": {port: output["digest"] for port, output in node.outputs.items()}}
 
 
 def reports(runs: Runs, state: RunState) -> dict[str, Report]:
-    """Return the reports of a run that no other node reads, by node; print which are damaged."""
+    """Return the reports of a run that no other node reads, by node.
+
+    Print which of them are damaged.
+    """
     opened = {}
     for name, artifact in runs.final_reports(runs.find(state.id), state).items():
         try:
@@ -113,19 +115,19 @@ def _print_next_steps(runs: Runs, details: Mapping[str, Any]) -> None:
         failed = [name for name, node in details["nodes"].items() if node["state"] == "failed"]
         print(f"Details: sylva show {run_id} {failed[0]}", file=sys.stderr)
         print(
-            f"If the pipeline needs a change, change it and run it again: finished nodes stay cached.\n"
-            f"If the cause was something else, or a limit: sylva retry {run_id}",
+            "If the pipeline needs a change, change it and run it again: finished nodes are not computed again.\n"
+            f"If the cause was something else, such as a limit: sylva retry {run_id}",
             file=sys.stderr,
         )
     elif state in ("cancelled", "interrupted"):
         reason = runs.workspace.supervisor_error(run_id)
         if reason and state == "interrupted":
-            print(f"Its supervisor ended: {reason}", file=sys.stderr)
+            print(f"The supervisor of the run ended: {reason}", file=sys.stderr)
         print(f"To continue: sylva resume {run_id}", file=sys.stderr)
 
 
 def print_report(name: str, report: Mapping[str, Any]) -> None:
-    """Print headline and table of a report."""
+    """Print title, headline and rows of a report."""
     print(f"{report['title']}  [{name}]")
     width = max((len(key) for key in report["headline"]), default=0)
     for key, value in report["headline"].items():
@@ -135,11 +137,14 @@ def print_report(name: str, report: Mapping[str, Any]) -> None:
 
 
 def print_runs(rows: Sequence[Row], workspace: Workspace) -> None:
-    """Print a list of runs."""
+    """Print a list of runs, or that there are none."""
     if not rows:
-        print(f"No runs yet in {workspace.root}.")
+        print(f"The workspace {workspace.root} has no runs yet.")
     formats = {"created": clock, "seconds": duration}
-    print_table([{name: formats.get(name, str)(value) for name, value in row.items()} for row in rows])
+    lines = []
+    for row in rows:
+        lines.append({name: formats.get(name, str)(value) for name, value in row.items()})
+    print_table(lines)
 
 
 def print_run(runs: Runs, details: Mapping[str, Any]) -> None:
@@ -162,25 +167,27 @@ def print_run(runs: Runs, details: Mapping[str, Any]) -> None:
 
 
 def node_details(runs: Runs, state: RunState, name: str) -> dict[str, Any]:
-    """Return all that is known of a node of a run."""
+    """Return all that is known of a node of a run, with the end of its log, as plain data."""
     node = state.nodes[name]
     path = runs.workspace.node_log(state.id, name)
-    outputs = {port: _output_facts(runs, Artifact.from_dict(about)) for port, about in node.outputs.items()}
+    outputs = {port: _output_facts(runs, Artifact.from_dict(data)) for port, data in node.outputs.items()}
     lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
     pipeline = runs.pipeline(state.id)
-    about = pipeline.nodes.get(name) if pipeline else None
+    written = pipeline.nodes.get(name) if pipeline else None
     facts = {
         "run": state.id,
         "node": name,
-        "type": about.type if about else "",
-        "params": about.params if about else {},
+        "type": written.type if written else "",
+        "params": written.params if written else {},
     }
-    jobs = [{"place": list(place), **vars(job)} for place, job in node.subtasks.items()]
+    # The names "place", "jobs" and "parts" are part of the output format.
+    jobs = [{"place": list(path), **vars(job)} for path, job in node.subtasks.items()]
     facts |= _node_facts(node) | {"outputs": outputs, "jobs": jobs, "parts": node.partial_results}
     return facts | {"log": lines[-LOG_LINES:]}
 
 
 def _output_facts(runs: Runs, output: Artifact) -> dict[str, Any]:
+    """Return an output as plain data: its size, its shape and first rows, or that it is damaged."""
     facts: dict[str, Any] = {"type": output.type, "digest": output.digest, "bytes": output.size}
     facts["folder"] = str(runs.workspace.objects / output.digest)
     try:
@@ -192,20 +199,23 @@ def _output_facts(runs: Runs, output: Artifact) -> dict[str, Any]:
         facts |= {"rows": data.num_rows, "columns": {field.name: kind_of(field.type) for field in data.schema}}
         facts["target"] = value.target if output.type == "table" else None
         preview = data.slice(0, PREVIEW_ROWS).to_pylist()
-        facts["preview"] = [{key: _plain(value) for key, value in row.items()} for row in preview]
+        facts["preview"] = [dict(zip(row, map(_plain, row.values()), strict=True)) for row in preview]
     elif output.type == "report":
         facts["report"] = vars(value)
     return facts
 
 
 def _plain(value: Any) -> Any:
+    """Return a value that JSON can hold."""
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
 def print_node(details: dict[str, Any]) -> None:
     """Print a node of a run as text."""
-    about = f"Node '{details['node']}' ({details['type']}) of run {details['run']}: {details['state']}"
-    print(about, details["text"] or ("" if details["seconds"] is None else f"in {duration(details['seconds'])}"))
+    text = details["text"]
+    if not text and details["seconds"] is not None:
+        text = f"in {duration(details['seconds'])}"
+    print(f"Node '{details['node']}' ({details['type']}) of run {details['run']}: {details['state']}", text)
     if details["params"]:
         print("  settings:", json.dumps(details["params"], ensure_ascii=False))
     if details["error"]:
@@ -225,10 +235,14 @@ def print_node(details: dict[str, Any]) -> None:
 
 
 def _print_content(facts: dict[str, Any]) -> None:
+    """Print the first rows of a table, or a report."""
     if "preview" in facts:
         target = [facts["target"]] if facts["target"] else []
         names = [*target, *(name for name in facts["columns"] if name not in target)]
-        print_table([{f"{name} ({facts['columns'][name]})": row[name] for name in names} for row in facts["preview"]])
+        rows = []
+        for row in facts["preview"]:
+            rows.append({f"{name} ({facts['columns'][name]})": row[name] for name in names})
+        print_table(rows)
     if "report" in facts:
         print_table([{"": name, " ": value} for name, value in facts["report"]["headline"].items()])
         print_table(facts["report"]["rows"])
@@ -243,7 +257,8 @@ def print_table(rows: Sequence[Row]) -> None:
     Columns without a value are left out, and so are those that do not fit the terminal. Without a
     terminal, every row is one line.
     """
-    names = [name for name in rows[0] if any(row[name] is not None for row in rows)] if rows else []
+    filled = {name for row in rows for name, value in row.items() if value is not None}
+    names = [name for name in rows[0] if name in filled] if rows else []
     if not names:
         return
     from rich.console import Console
@@ -251,8 +266,11 @@ def print_table(rows: Sequence[Row]) -> None:
     from rich.text import Text
 
     lines = [[Text(name) for name in names]]
-    lines += [[Text(readable(cell(row[name]))) for name in names] for row in rows]
-    widths = [max(line[index].cell_len for line in lines) for index in range(len(names))]
+    for row in rows:
+        lines.append([Text(readable(cell(row[name]))) for name in names])
+    widths = [0] * len(names)
+    for line in lines:
+        widths = [max(width, text.cell_len) for width, text in zip(widths, line, strict=True)]
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else UNBOUNDED
     fitting = _fitting(widths, columns)
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 LOOK_SECONDS = 0.05
-SPEAK_SECONDS = 5.0
+PROGRESS_SECONDS = 5.0
+"""Time between two lines about the progress of a node."""
 MARKS = {
     "queued": "·", "running": "▸", "done": "✓", "cached": "=", "failed": "✗",
     "skipped": "↷", "cancelled": "■", "interrupted": "!",
@@ -40,14 +41,17 @@ MARKS = {
 
 
 class View(Protocol):
-    """Show the progress of a run."""
+    """Shows the progress of a run."""
 
     def update(self, state: RunState, events: Sequence[LogEntry]) -> None:
         """Show the new state, reached through ``events``."""
 
 
 def follow(runs: Runs, run_id: str, *, quiet: bool) -> RunState:
-    """Watch a run that ``runs`` has just started to its end; Ctrl-C cancels it."""
+    """Follow a run that ``runs`` has just started to its end, and return its state.
+
+    Ctrl-C cancels the run. With ``quiet`` nothing is printed: a program reads the result.
+    """
     if quiet:
         return _watch(runs, run_id, Silence())
     if sys.stderr.isatty():
@@ -57,6 +61,10 @@ def follow(runs: Runs, run_id: str, *, quiet: bool) -> RunState:
 
 
 def _watch(runs: Runs, run_id: str, view: View) -> RunState:
+    """Read the events of the run until it has ended, and show them.
+
+    Raise ``SylvaError`` if the supervisor ends before it has begun.
+    """
     supervisor, cancelled = runs.supervisor, False
     assert supervisor is not None
     watcher = runs.watch(run_id)
@@ -78,33 +86,33 @@ def _watch(runs: Runs, run_id: str, view: View) -> RunState:
 
 
 def _belongs_to(state: RunState, supervisor: SupervisorProcess) -> bool:
-    """Return whether this supervisor has begun: a resumed run has states of earlier ones."""
+    """Return whether this supervisor has begun; the state may still be from an earlier one."""
     identity = supervisor.identity
     return identity is not None and state.supervisor == identity.to_dict()
 
 
 def _raise_not_started(runs: Runs, state: RunState, supervisor: SupervisorProcess, *, cancelled: bool) -> NoReturn:
-    """Raise why the supervisor ended before it began: it was killed, or could not start the run."""
+    """Raise why the supervisor ended before it began: it was killed, or had an error."""
     if state.state == "starting":
         runs.give_up(state.id)
-    why = "it was cancelled." if cancelled else "its supervisor was killed."
+    why = "it was cancelled." if cancelled else "its supervisor process was killed."
     if supervisor.failed:
         why = runs.workspace.supervisor_error(state.id) or why
     raise SylvaError(f"Run {state.id} did not continue: {why} To continue: sylva resume {state.id}")
 
 
 class Silence:
-    """Print nothing: a program reads the result."""
+    """Prints nothing: a program reads the result."""
 
     def update(self, state: RunState, events: Sequence[LogEntry]) -> None:
         """Do nothing."""
 
 
 class Lines:
-    """Print one line per event; progress at most every few seconds."""
+    """Prints one line for each event, and progress at most every few seconds."""
 
     def __init__(self) -> None:
-        self.spoke: dict[str, float] = {}
+        self._printed: dict[str, float] = {}
 
     def update(self, state: RunState, events: Sequence[LogEntry]) -> None:
         """Print what is new."""
@@ -117,13 +125,15 @@ class Lines:
                 print(f"{when} {event.node}: {_words(event)}", file=sys.stderr, flush=True)
 
     def _due(self, node: str, moment: float) -> bool:
-        if moment - self.spoke.setdefault(node, moment) < SPEAK_SECONDS:
+        """Return whether the last line about the progress of this node is long enough ago."""
+        if moment - self._printed.setdefault(node, moment) < PROGRESS_SECONDS:
             return False
-        self.spoke[node] = moment
+        self._printed[node] = moment
         return True
 
 
 def _words(event: RunEvent) -> str:
+    """Return an event in words."""
     match event:
         case NodeStarted():
             return "started" if event.attempt == 1 else f"started, attempt {event.attempt}"
@@ -141,7 +151,7 @@ def _words(event: RunEvent) -> str:
 
 
 class LiveTable:
-    """A table of the nodes that moves with the run."""
+    """Draws a table of the nodes, which is updated in place."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -162,6 +172,7 @@ class LiveTable:
 
 
 def _table(state: RunState) -> Table:
+    """Return the table of the nodes that fit the terminal."""
     from rich.table import Table
     from rich.text import Text
 
@@ -178,16 +189,21 @@ def _table(state: RunState) -> Table:
 
 
 def _fit(state: RunState, lines: int) -> tuple[dict[str, NodeState], int]:
-    """Return the nodes to show, and how many are left out; running and failed nodes stay visible."""
+    """Return the nodes to show, and how many are left out.
+
+    Running and failed nodes stay visible; the others keep their order.
+    """
     if len(state.nodes) <= lines:
         return state.nodes, 0
     interest = ("running", "failed", "queued", "skipped", "done", "cached")
+    # A state that is not in the list comes last.
     ranked = sorted(state.nodes, key=lambda name: (*interest, state.nodes[name].state).index(state.nodes[name].state))
     chosen = set(ranked[: max(1, lines - 1)])
     return {name: node for name, node in state.nodes.items() if name in chosen}, len(state.nodes) - len(chosen)
 
 
 def _now(name: str, node: NodeState) -> str:
+    """Return what a node does: its progress as a bar, its error, or its last message."""
     if node.state == "running":
         filled = int(node.fraction * 20)
         return f"{'━' * filled}{'╌' * (20 - filled)} {node.fraction:4.0%} {node.text}"
@@ -195,4 +211,5 @@ def _now(name: str, node: NodeState) -> str:
 
 
 def _elapsed(node: NodeState) -> float | None:
+    """Return the seconds that a node took, or has taken so far."""
     return time.time() - node.started if node.state == "running" and node.started else node.seconds

@@ -1,1 +1,1 @@
-"""The HTTP service that answers with predictions of one model."""
+"""The HTTP service that returns predictions of one model."""

@@ -18,10 +18,11 @@ WaitingRequest = tuple[bytes, "asyncio.Future[bytes]"]
 
 
 class RequestBatcher:
-    """Answer request bodies in batches of at most ``max_bytes``; a larger body is a batch of its own.
+    """Answer request bodies in batches of at most ``max_bytes``.
 
     ``answer`` returns an outcome for each body of a batch, in the same order: the answer, or the
-    exception that ``submit`` raises for this body.
+    exception that ``submit`` raises for this body. A body larger than ``max_bytes`` is a batch of
+    its own.
     """
 
     def __init__(self, answer: Callable[[Sequence[bytes]], Sequence[Outcome]], max_bytes: int) -> None:
@@ -33,7 +34,7 @@ class RequestBatcher:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="batch")
 
     async def submit(self, body: bytes) -> bytes:
-        """Return the answer to one body."""
+        """Return the answer to one body; raise the exception that ``answer`` returned for it."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bytes] = loop.create_future()
         with self._lock:
@@ -44,10 +45,11 @@ class RequestBatcher:
         return await answer
 
     def close(self) -> None:
-        """Finish the batches that are running."""
+        """Finish the batch that is running; requests that wait are not answered."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Answer batches in the thread of the batcher until no request waits."""
         while batch := self._next_batch():
             bodies = [body for body, _ in batch]
             try:
@@ -72,6 +74,7 @@ class RequestBatcher:
 
 
 def _set_outcomes(batch: Sequence[WaitingRequest], outcomes: Sequence[Outcome]) -> None:
+    """Hand the outcomes to the requests that wait for them; runs in the event loop."""
     for (_, answer), outcome in zip(batch, outcomes, strict=True):
         if answer.done():  # the caller has disconnected
             continue

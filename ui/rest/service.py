@@ -113,7 +113,15 @@ COLUMN_TYPES = {
 
 
 class Service:
-    """Answer requests for predictions of one model."""
+    """Answer requests for predictions of one model.
+
+    Parameters
+    ----------
+    name : the name of the model, for answers and the page
+    token : what callers must send; without it only callers on this machine are answered
+    limits : how large a request may be
+    threads : for predictions of many rows; by default one per core
+    """
 
     def __init__(
         self,
@@ -159,6 +167,7 @@ class Service:
             return [self.answers([body])[0] for body in bodies]
 
     def _matrix(self, body: bytes) -> np.ndarray | HTTPException:
+        """Return the rows of a request as a matrix, or the error to answer with."""
         try:
             request = _parse_json(body)
             try:
@@ -170,6 +179,7 @@ class Service:
             return error
 
     def _rows(self, request: Any) -> list[Any]:
+        """Return the rows of a request in either form; raise ``HTTPException`` for any other."""
         match request:
             case {"rows": list() as rows}:
                 self._check_row_count(rows)
@@ -181,6 +191,7 @@ class Service:
         raise HTTPException(422, [_problem(message)])
 
     def _check_row_count(self, rows: list[Any]) -> None:
+        """Raise ``HTTPException`` if there are too many rows."""
         if len(rows) > self.limits.rows:
             raise HTTPException(
                 413,
@@ -200,6 +211,7 @@ class Service:
         return [probabilities[end - count : end] for count, end in zip(counts, ends, strict=True)]
 
     def _answer(self, probabilities: np.ndarray) -> bytes:
+        """Return the predictions for the rows of one request as JSON."""
         classes = self.model.classes
         predicted = probabilities.argmax(axis=1).tolist()
         predictions = [
@@ -211,7 +223,7 @@ class Service:
 
     @cached_property
     def schema(self) -> dict[str, Any]:
-        """Return what a row must contain and what an answer contains."""
+        """Return what a row must contain and what an answer contains, as ``GET /schema`` does."""
         return {
             "model": self.name,
             "title": self.model.title,
@@ -230,6 +242,7 @@ class Service:
 
         @asynccontextmanager
         async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+            """Report that the service is ready; at the end, finish the running batches."""
             if on_start is not None:
                 on_start()
             yield
@@ -237,6 +250,7 @@ class Service:
             self._large_requests.close()
 
         # The page and the OpenAPI document are routes below: they need the same checks as the rest.
+        # Routes have no docstrings: FastAPI would publish them as descriptions.
         title = f"{self.name}: {self.model.title}"
         app = FastAPI(title=title, version="1", openapi_url=None, lifespan=lifespan)
         checks = [Depends(self._check_caller)]
@@ -277,6 +291,11 @@ class Service:
         return app
 
     async def _predict(self, request: Request) -> Response:
+        """Answer ``POST /predict``.
+
+        Small and large requests have batchers of their own, so that a small one does not wait for a
+        large one.
+        """
         await self._check_caller(request)
         _check_content_type(request)
         body = bytearray()
@@ -303,6 +322,7 @@ class Service:
             raise HTTPException(400, "The connection was closed during the request.") from None
 
     def _check_body_size(self, size: int) -> None:
+        """Raise ``HTTPException`` if this body, or all bodies in memory, are too large."""
         if size > self.limits.body:
             raise HTTPException(
                 413,
@@ -310,10 +330,11 @@ class Service:
                 {"Connection": "close"},  # the rest of the body is not read
             )
         if self._bytes_held > LARGE_BODIES * self.limits.body:
-            message = "There are too many large requests. Try again shortly."
+            message = "Too many large requests are in progress. Try again in a second."
             raise HTTPException(503, message, {"Retry-After": "1"})
 
     async def _check_caller(self, request: Request) -> None:
+        """Raise ``HTTPException`` unless the caller may use the service."""
         if self._token is None:
             self._check_local(request)
             return
@@ -326,8 +347,8 @@ class Service:
     def _check_local(self, request: Request) -> None:
         """Refuse a caller that does not name this machine, unless there is a token.
 
-        It keeps web pages out: the host name of a page may lead to 127.0.0.1, and a browser sends
-        the address of the page as ``Origin``.
+        It keeps web pages of other sites out: the host name of such a page may lead to 127.0.0.1,
+        and a browser sends the address of the page as ``Origin``.
         """
         if self._token is not None:
             return
@@ -335,10 +356,10 @@ class Service:
         origin = request.headers.get("origin", "").lower()
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if name not in LOOPBACK:
-            message = "Without a token, this service is only for 127.0.0.1 and localhost."
+            message = "Without a token, this service answers only at 127.0.0.1 and localhost."
             raise HTTPException(403, message)
         if origin and origin.partition("://")[2] != host:
-            message = "Without a token, this service is not for web pages of other addresses."
+            message = "Without a token, this service does not answer web pages of other sites."
             raise HTTPException(403, message)
 
 
@@ -355,7 +376,7 @@ class DirectRoute(APIRoute):
 
 
 def _check_content_type(request: Request) -> None:
-    """Refuse what a web form can send to any address without permission."""
+    """Refuse the content types that a web form can send to any address."""
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type not in ("", "application/json"):
         raise HTTPException(
@@ -365,6 +386,7 @@ def _check_content_type(request: Request) -> None:
 
 
 def _parse_json(body: bytes) -> Any:
+    """Return the parsed body; raise ``HTTPException`` if it is not valid JSON."""
     try:
         return json.loads(body, parse_constant=_refuse_constant)
     except RecursionError:
@@ -374,13 +396,14 @@ def _parse_json(body: bytes) -> Any:
 
 
 def _refuse_constant(text: str) -> float:
+    """Raise ``ValueError`` for NaN and Infinity, which Python reads but JSON does not have."""
     raise ValueError(f"{text} is not a JSON number; send null for a missing value")
 
 
 def _named_rows(columns: list[Any], data: list[Any]) -> list[dict[str, Any]]:
     """Return lists of values as rows with named values."""
     if not all(isinstance(name, str) for name in columns) or len(set(columns)) < len(columns):
-        message = "'columns' must be a list of different names."
+        message = "'columns' must be a list of names, each used once."
         raise HTTPException(422, [_problem(message, "columns")])
     problems = []
     for number, values in enumerate(data, start=1):
@@ -410,7 +433,7 @@ def _invalid_rows(problems: Sequence[RowProblem], key: str) -> HTTPException:
 
 
 def _request_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request body of ``/predict`` in the words of OpenAPI."""
+    """Return the request body of ``/predict`` as OpenAPI describes it."""
     columns = schema["columns"]
     properties = {}
     for column in columns:
@@ -434,7 +457,11 @@ def _request_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that accepts connections; they are answered once the server runs."""
+    """Return a socket that accepts connections; they are answered once the server runs.
+
+    Raise ``BadInput`` if the host is not an address of this machine, ``SylvaError`` if the port is
+    not free.
+    """
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
@@ -455,9 +482,10 @@ def run_until_stopped(service: Service, listener: socket.socket, on_start: Calla
     import uvicorn
 
     def end(number: int, frame: object) -> None:
+        """End with exit code 0."""
         sys.exit(0)
 
-    # uvicorn repeats the signal when it has shut down. To be stopped is not a failure.
+    # uvicorn sends the signal again when it has shut down. To be stopped is not a failure.
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
     service.warm_up()

@@ -23,29 +23,35 @@ from nodes.load_data import IMPORTS
 
 @dataclass
 class Studio:
-    """One workspace and its runs, which belong to processes of their own and live on without the studio."""
+    """One workspace with its node types and runs.
+
+    Runs belong to processes of their own: they continue when the studio ends.
+    """
 
     workspace: Workspace
     catalogue: NodeCatalog
 
     @cached_property
     def files(self) -> Files:
-        """Finds the files that pipelines may read: nothing outside the workspace."""
+        """Return the files that pipelines may read: nothing outside the workspace."""
         return Files(self.workspace.root)
 
     @cached_property
     def store(self) -> Store:
-        """Outputs of finished nodes."""
+        """Return the store with the outputs of finished nodes."""
         return self.runs.store
 
     @cached_property
     def runs(self) -> Runs:
-        """The runs of the workspace."""
+        """Return the runs of the workspace."""
         return Runs(self.workspace, self.catalogue)
 
     @cached_property
     def compiler(self) -> subprocess.Popen[bytes] | None:
-        """Compiles the forest kernels in the background, if that was not done on this machine before."""
+        """Return the process that compiles the forest kernels in the background.
+
+        It is None if the kernels were compiled on this machine before.
+        """
         if kernel_folder() is None or all(map(is_ready, PARTS)):
             return None
         compiler = start_compiling("--background")
@@ -55,12 +61,16 @@ class Studio:
 
 @st.cache_resource(show_spinner=False)
 def studio() -> Studio:
-    """Return the studio of this server, of the workspace that the environment names."""
-    made = Studio(Workspace.at(), load_catalog())
-    made.runs.starter = starter = SupervisorStarter(preload=True)
+    """Return the studio of this server, for the workspace that the environment names.
+
+    All browser tabs share it. The first call starts what takes long to start: the process that
+    begins runs, the one that reads uploads, and the compiler.
+    """
+    studio = Studio(Workspace.at(), load_catalog())
+    studio.runs.starter = starter = SupervisorStarter(preload=True)
     atexit.register(starter.close)
     sandbox.warm([*IMPORTS, "nodes.data.files", "ui.studio.models.scoring_jobs"])
-    _ = made.compiler
-    # The form of a deep forest needs the library, which takes seconds to load: load it before it is needed.
+    _ = studio.compiler
+    # The form of a deep forest needs the library, which takes seconds to load: load it now.
     threading.Thread(target=import_module, args=("deepforest.presets",), daemon=True).start()
-    return made
+    return studio

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from streamlit.elements.lib.mutable_tab_container import TabContainer
 
 HASHED_BYTES = 32_000_000
-"""Outputs up to this size are hashed each time they are drawn; of larger ones only size and time are checked."""
+"""Bytes: larger outputs are not hashed each time they are drawn."""
 MAX_CELL = 200
 TABS_HEIGHT = 480
-"""Enough for a chart."""
+"""Pixels: enough for a chart."""
 TABLE_HEIGHT = 500
 IMAGE_FORMAT = "inspect-camera"
 
@@ -50,7 +50,11 @@ def check_intact(output: Artifact, store: Store) -> None:
 
 
 def opened(output: Artifact, store: Store) -> Any:
-    """Return the value of an output; raise ``CorruptObject`` if it is gone or was changed."""
+    """Return the value of an output, such as a table or a report.
+
+    Raise ``CorruptObject`` if it is gone or was changed. A large output is not hashed each time it
+    is drawn: size and time of its files are checked.
+    """
     if output.size <= HASHED_BYTES:
         return store.open(output)
     check_intact(output, store)
@@ -61,19 +65,22 @@ def opened(output: Artifact, store: Store) -> Any:
 
 
 def facts(parts: Iterable[str]) -> None:
-    """Draw a line of short facts; names are shown as they are, whatever they hold."""
+    """Draw a line of short facts; empty ones are left out. Names are shown as they are."""
     st.caption(" · ".join(plain(part) for part in parts if part))
 
 
 def tiles(figures: Sequence[tuple[str, str, str]]) -> None:
-    """Draw figures side by side, each with its label and explanation; they wrap where space is short."""
+    """Draw figures side by side: label, figure and explanation of each. They wrap on a narrow page."""
     with st.container(horizontal=True, gap="small"):
         for label, figure, explanation in figures:
             st.metric(plain(label), plain(figure), help=explanation or None, width=152)
 
 
 def tabs(names: Sequence[str], key: str) -> Sequence[TabContainer]:
-    """Return tabs of which the caller draws the open one; the page keeps its height, so that it does not jump."""
+    """Return tabs of which the caller draws only the open one.
+
+    They have a minimum height, so that the page does not jump while another tab is drawn.
+    """
     st.html(f"<style>[class*='st-key-held-'] {{ min-height: {TABS_HEIGHT}px; }}</style>")
     with st.container(key=f"held-{key}"):
         return st.tabs(names, key=f"{key}-tabs", on_change="rerun")
@@ -88,7 +95,7 @@ def chart(figure: go.Figure, key: str) -> None:
 
 
 def in_theme(figure: go.Figure) -> go.Figure:
-    """Return the figure with readable texts in its cells; all else takes the colours of the theme by itself."""
+    """Return the figure for the theme: texts in cells need colours of their own in the dark one."""
     return for_dark(figure) if st.context.theme.type == "dark" else figure
 
 
@@ -109,7 +116,7 @@ def picture(figure: go.Figure, name: str, caption: str) -> None:
 
 
 def side_by_side(pictures: Sequence[tuple[go.Figure, str, str]]) -> None:
-    """Draw plots in columns, all as high as the highest."""
+    """Draw plots in columns, all as high as the highest; each is a figure, name and caption."""
     height = max(figure.layout.height for figure, _, _ in pictures)
     for column, (figure, name, caption) in zip(st.columns(len(pictures)), pictures, strict=True):
         with column:
@@ -120,20 +127,26 @@ def side_by_side(pictures: Sequence[tuple[go.Figure, str, str]]) -> None:
 
 
 def grid(rows: Sequence[Mapping[str, Any]] | pa.Table, key: str, **settings: Any) -> None:
-    """Draw a table that scrolls inside its frame."""
+    """Draw a table that scrolls inside its frame.
+
+    ``rows`` are mappings from column to value, or a table of pyarrow; ``settings`` go to Streamlit.
+    """
     data = as_arrow(rows) if isinstance(rows, Sequence) else rows
     st.dataframe(data, hide_index=True, placeholder="–", key=key, **settings)
 
 
 def as_arrow(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Return rows of plain data as columns; a column of mixed values becomes text."""
+    """Return rows of plain data as a table; a column of mixed values becomes text."""
     import pyarrow as pa
 
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    return pa.table({name: _as_column([row.get(name) for row in rows]) for name in names})
+    columns = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        columns[name] = _as_column([row.get(name) for row in rows])
+    return pa.table(columns)
 
 
 def _as_column(values: list[Any]) -> pa.Array:
+    """Return values as a column; as text if their types do not fit together."""
     import pyarrow as pa
 
     try:
@@ -143,7 +156,10 @@ def _as_column(values: list[Any]) -> pa.Array:
 
 
 def short_texts(data: pa.Table) -> pa.Table:
-    """Return categories as texts and cut long texts, so that a few rows never are many bytes."""
+    """Return a table with categories as texts and long texts cut.
+
+    So the few rows that a page shows are never many bytes.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as types
@@ -161,15 +177,21 @@ def short_texts(data: pa.Table) -> pa.Table:
 def selectable_table(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], address: str, *, time: str, columns: Mapping[str, Any]
 ) -> None:
-    """Draw a table of which one row is selected; a click puts its name into the address of the page.
+    """Draw a table of which one row is selected; a click puts its name into the address.
 
-    ``time`` is the column that holds milliseconds since 1970; ``columns`` configure the others.
+    Parameters
+    ----------
+    names : the name of each row, for the address
+    address : the parameter of the address that names the selected row
+    time : the column that holds milliseconds since 1970
+    columns : Streamlit's configuration of the other columns
     """
     import pyarrow as pa
 
     table, chosen = as_arrow(rows), st.query_params.get(address)
     table = table.set_column(table.column_names.index(time), time, table.column(time).cast(pa.timestamp("ms", "UTC")))
-    key = f"choose-{address}-{hashlib.sha256(repr(names).encode()).hexdigest()[:12]}"  # a new row shifts the others
+    # Other rows, another widget: a selection is a position, and a new row shifts the others.
+    key = f"choose-{address}-{hashlib.sha256(repr(names).encode()).hexdigest()[:12]}"
     st.dataframe(
         table,
         hide_index=True,
@@ -184,6 +206,7 @@ def selectable_table(
 
 
 def _choose(key: str, names: Sequence[str], address: str) -> None:
+    """Put the name of the clicked row into the address."""
     picked = st.session_state[key]["selection"]
     rows = [row for row, _ in picked["cells"]] or picked["rows"]
     if rows and rows[0] < len(names):
@@ -194,7 +217,7 @@ def _choose(key: str, names: Sequence[str], address: str) -> None:
 
 
 def downloads(name: str, rows: Sequence[Mapping[str, Any]], everything: Mapping[str, Any], key: str) -> None:
-    """Draw buttons that download the rows as CSV and everything as JSON."""
+    """Draw buttons that download the rows as CSV and everything as JSON; ``name`` is the file name."""
     with st.container(horizontal=True, gap="small"):
         if rows:
             st.download_button(
@@ -221,7 +244,7 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 def download_csv(name: str, rows: Sequence[Mapping[str, Any]] | str) -> None:
     """Draw a button that downloads rows, or a text that is CSV already.
 
-    The text is made ahead: a click while the page is drawn again must not be lost.
+    The text is made in advance: a click while the page is drawn again must not be lost.
     """
     data = rows if isinstance(rows, str) else as_csv(rows)
     st.download_button(
@@ -233,19 +256,25 @@ def download_csv(name: str, rows: Sequence[Mapping[str, Any]] | str) -> None:
 # Messages of a callback
 
 
-def flash(place: str, text: str) -> None:
-    """Leave a message that something was done; ``place`` is the part of the page that shows it."""
-    st.session_state[f"{place}-said"] = text
+def flash(page_part: str, text: str) -> None:
+    """Save a message that something was done, for the next drawing.
+
+    ``page_part`` names the part of the page that shows it. A callback cannot draw: what it draws is
+    lost.
+    """
+    st.session_state[f"{page_part}-message"] = text
 
 
-def flash_error(place: str, fault: object) -> None:
-    """Leave a message that something went wrong."""
-    st.session_state[f"{place}-fault"] = str(fault)
+def flash_error(page_part: str, error: object) -> None:
+    """Save a message that something went wrong, for the next drawing."""
+    st.session_state[f"{page_part}-error"] = str(error)
 
 
-def show_flashes(place: str) -> None:
-    """Show the messages that were left for this part of the page, once."""
-    if said := st.session_state.pop(f"{place}-said", ""):
-        st.toast(plain(said), icon=":material/check:")
-    if fault := st.session_state.pop(f"{place}-fault", ""):
-        st.error(plain(fault))
+def show_flashes(page_part: str) -> None:
+    """Show the messages that were saved for this part of the page, once."""
+    message = st.session_state.pop(f"{page_part}-message", "")
+    if message:
+        st.toast(plain(message), icon=":material/check:")
+    error = st.session_state.pop(f"{page_part}-error", "")
+    if error:
+        st.error(plain(error))

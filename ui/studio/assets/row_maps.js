@@ -95,7 +95,7 @@ class Maps {
   markAll(by, code) {
     const last = this.table.layers.length - 1, { truth } = this.table, found = [];
     for (let row = 0; row < truth.length; row++) {
-      const wrong = truth[row] >= 0 && this.table.layers[last].said[row] !== truth[row];
+      const wrong = truth[row] >= 0 && this.table.layers[last].predicted[row] !== truth[row];
       if (by === "class" ? truth[row] === code : truth[row] >= 0 && wrong === (code === 1)) found.push(row);
     }
     this.mark(found);
@@ -116,7 +116,7 @@ class Maps {
     const { truth, rows, layers } = this.table, { classes } = this.data, layer = layers[panel.at];
     const parts = [`row ${rows[row].toLocaleString("en")}`];
     if (truth[row] >= 0) parts.push(`is ${classes[truth[row]]}`);
-    parts.push(`said ${classes[layer.said[row]]}`);
+    parts.push(`predicted ${classes[layer.predicted[row]]}`);
     if (!Number.isNaN(layer.margin[row])) parts.push(`margin ${layer.margin[row].toFixed(2)}`);
     this.tip.textContent = parts.join(" · ").slice(0, 300);
     const at = this.root.getBoundingClientRect(), x = event.clientX - at.left, y = event.clientY - at.top;
@@ -274,7 +274,7 @@ function decoded(data) {
     rows: array(data.rows, Int32Array),
     truth: array(data.truth, Int16Array),
     layers: data.layers.map((layer) => ({
-      xy: array(layer.xy, Uint16Array), said: array(layer.said, Int16Array), margin: array(layer.margin, Float32Array),
+      xy: array(layer.xy, Uint16Array), predicted: array(layer.predicted, Int16Array), margin: array(layer.margin, Float32Array),
     })),
   };
 }
@@ -287,13 +287,13 @@ function array(text, Kind) {
 // Colours and shapes
 
 function styled(data, table, at) {
-  const { truth, layers } = table, { said, margin } = layers[at], count = truth.length;
+  const { truth, layers } = table, { predicted, margin } = layers[at], count = truth.length;
   const colours = new Array(count), shapes = new Array(count).fill("circle"), order = [...Array(count).keys()];
-  const wrong = (row) => truth[row] >= 0 && said[row] !== truth[row];
+  const wrong = (row) => truth[row] >= 0 && predicted[row] !== truth[row];
   for (let row = 0; row < count; row++) {
     if (data.by === "mistake") colours[row] = wrong(row) ? ORANGE : GREY;
     else if (data.by === "margin") colours[row] = Number.isNaN(margin[row]) ? GREY : marginColour(margin[row]);
-    else [colours[row], shapes[row]] = classStyle(data, truth[row] >= 0 ? truth[row] : said[row]);
+    else [colours[row], shapes[row]] = classStyle(data, truth[row] >= 0 ? truth[row] : predicted[row]);
   }
   if (data.by === "mistake") order.sort((a, b) => wrong(a) - wrong(b)); // mistakes on top
   if (data.by === "margin") order.sort((a, b) => (margin[b] || 0) - (margin[a] || 0));

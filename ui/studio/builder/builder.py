@@ -1,4 +1,4 @@
-"""The builder: canvas, the form of the selected node beside it, problems, outputs and logs below."""
+"""Draw the builder: the canvas, the form of the selected node beside it, and panels below."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from ui.studio.previews.reports import ReportLine
 
 LOOK_SECONDS = 0.5
-"""How often a live run is looked at."""
+"""Time between two looks at a live run."""
 
 SAVE_SECONDS = 5.0
-"""How often saving is tried again."""
+"""Time between two tries to save."""
 
 CANVAS = "canvas"
 CANVAS_HEIGHT = "max(420px, calc(100vh - 320px))"
@@ -41,7 +41,11 @@ MOST_LOGS = 4
 
 
 def builder(opened: OpenPipeline) -> None:
-    """Draw the builder; it is drawn again by itself while a run is live or edits are unsaved."""
+    """Draw an open pipeline.
+
+    The page is drawn again by itself while a run is live, to follow it, or while edits are unsaved,
+    to try again to save them.
+    """
     _refresh_run(opened)
     _announce_end(opened)
     opened.poll_seconds = _poll_seconds(opened)
@@ -49,13 +53,14 @@ def builder(opened: OpenPipeline) -> None:
 
 
 def _poll_seconds(opened: OpenPipeline) -> float | None:
-    """Return after how many seconds there may be news without a click; None if there cannot be."""
+    """Return how often to look for news without a click; None if there cannot be any."""
     if opened.running:
         return LOOK_SECONDS
     return SAVE_SECONDS if opened.save_error else None
 
 
 def _draw(opened: OpenPipeline) -> None:
+    """Draw the fragment; an error replaces it, since the page does not see errors of a fragment."""
     try:
         _draw_all(opened)
     except SylvaError as error:
@@ -63,17 +68,22 @@ def _draw(opened: OpenPipeline) -> None:
 
 
 def _draw_all(opened: OpenPipeline) -> None:
+    """Draw all parts, in the order in which they know of each other.
+
+    The toolbar comes first on the page, but the save state in it is known only after the canvas has
+    sent its edits.
+    """
     _refresh_run(opened)
     opened.refresh()
     _rerun_if_moved(opened)
     opened.forget_problems()
     chosen = _chosen()
-    place = toolbar(opened, chosen)
+    save_state_slot = toolbar(opened, chosen)
     _show_notice(opened)
     middle, side = st.columns([3, 1], gap="small")
     with middle:
         result = _canvas(opened)
-    with place:
+    with save_state_slot:
         save_state(opened)
     st.html(f"<style>.st-key-panel {{ height: {_height(opened)} !important; }}</style>")
     with side, st.container(key="panel"):
@@ -89,6 +99,7 @@ def _rerun_if_moved(opened: OpenPipeline) -> None:
 
 
 def _refresh_run(opened: OpenPipeline) -> None:
+    """Read what is new of the last run; an error becomes a notice, and the page goes on."""
     try:
         opened.refresh_run()
     except SylvaError as error:
@@ -96,19 +107,26 @@ def _refresh_run(opened: OpenPipeline) -> None:
 
 
 def _show_notice(opened: OpenPipeline) -> None:
+    """Show the notice of the pipeline once."""
     if opened.notice:
         st.toast(plain(opened.notice), icon=":material/info:", duration="long")
         opened.notice = ""
 
 
 def _chosen() -> tuple[str, ...]:
-    """Return the selection that the browser last sent: the toolbar is drawn before the canvas."""
+    """Return the selection that the browser sent last.
+
+    The toolbar needs it, and is drawn before the canvas.
+    """
     sent = st.session_state.get(CANVAS)
-    names = (sent.get("selection") if sent is not None else None) or ()
+    if sent is None:
+        return ()
+    names = sent.get("selection") or ()
     return tuple(name for name in names if isinstance(name, str))
 
 
 def _canvas(opened: OpenPipeline) -> CanvasResult:
+    """Draw the canvas, handle what the user did there, and return what it sent."""
     return canvas(
         opened.document,
         epoch=opened.canvas_version,
@@ -132,41 +150,53 @@ def _canvas(opened: OpenPipeline) -> CanvasResult:
 
 
 def _result_line(opened: OpenPipeline, name: str) -> str:
-    """Return what came out at a node; for branches, what the comparison of them says."""
+    """Return the result of a node in a few words, for the canvas.
+
+    For a node with branches it is the result of the node that compares them.
+    """
     run, copies, shown = opened.run, opened.branches_of(name), [name]
     if run is None:
         return ""
     if copies != (name,) and opened.run_expanded:
         ends = {PortRef(copy, port) for copy in copies if copy in run.nodes for port in run.nodes[copy].outputs}
         shown = [end.node for end in _meeting_points(opened, opened.run_expanded, ends)]
-    return next((found.line for each in shown if (found := _result(run.nodes.get(each)))), "")
+    for node in shown:
+        result = _result(run.nodes.get(node))
+        if result:
+            return result.line
+    return ""
 
 
 def _result(state: NodeState | None) -> ReportLine | None:
-    """Return what the report of a finished node says, if it has one."""
-    about = next((one for one in state.outputs.values() if one.get("type") == "report"), None) if state else None
-    if about is None:
+    """Return the line of the report of a finished node; None if it has no report."""
+    outputs = state.outputs.values() if state else ()
+    report = next((output for output in outputs if output.get("type") == "report"), None)
+    if report is None:
         return None
+    # Imported late: previews load plotly, and most drawings of the canvas need none.
     from ui.studio.previews.reports import result_of
 
-    return result_of(Artifact.from_dict(about), studio().store)
+    return result_of(Artifact.from_dict(report), studio().store)
 
 
 def _apply_edit(opened: OpenPipeline, edited: Edited) -> None:
+    """Save an edit of the canvas; if the file was changed elsewhere, draw the new version."""
     if not opened.apply_canvas_edit(edited):
         st.rerun(scope="fragment")
 
 
 def _height(opened: OpenPipeline) -> str:
-    """Return the height of canvas and form, which leave space for a preview."""
+    """Return the height of canvas and form; they are lower while a preview is open below."""
     return CANVAS_HEIGHT_OVER_OUTPUT if opened.open_panel == "Output" and opened.previewed_port else CANVAS_HEIGHT
 
 
 def _preview(opened: OpenPipeline, end: PortRef) -> None:
+    """Open the preview of an output that was clicked."""
     opened.previewed_port, opened.open_panel = end, "Output"
 
 
 def _run(opened: OpenPipeline, request: RunRequest) -> None:
+    """Start the run that was requested on the canvas."""
     match request:
         case (_, "all"):
             begin(opened, opened.start)
@@ -177,7 +207,7 @@ def _run(opened: OpenPipeline, request: RunRequest) -> None:
 
 
 def _announce_end(opened: OpenPipeline) -> None:
-    """Show the node that failed when a run has ended."""
+    """Bring the node that failed into view, once, when a run has ended."""
     run = opened.run
     if not opened.announce_end or run is None or run.live:
         return
@@ -192,9 +222,10 @@ def _announce_end(opened: OpenPipeline) -> None:
 
 
 def _below(opened: OpenPipeline, chosen: tuple[str, ...]) -> None:
+    """Draw the panels below the canvas, of which one is open."""
     problems = opened.problems()
     titles: dict[Panel, str] = {"Problems": f"Problems ({len(problems)})", "Output": "Output", "Log": "Log"}
-    # Buttons, since the program opens panels as well: a widget with a value of its own would lag behind.
+    # Buttons instead of tabs: the program opens panels too, and tabs have a value of their own.
     with st.container(horizontal=True, gap="small", key="bottom"):
         for part, title in titles.items():
             looks: Literal["secondary", "tertiary"] = "secondary" if part == opened.open_panel else "tertiary"
@@ -209,17 +240,16 @@ def _below(opened: OpenPipeline, chosen: tuple[str, ...]) -> None:
 
 
 def _open(opened: OpenPipeline, part: Panel) -> None:
+    """Open a panel."""
     opened.open_panel = part
 
 
 def _problems(opened: OpenPipeline, problems: list[Problem]) -> None:
     """Draw each problem; a click brings its node into view."""
-    if not problems:
-        st.caption(
-            "No problems found."
-            if opened.document.nodes
-            else "There is nothing to run yet: drag a node onto the canvas."
-        )
+    if not opened.document.nodes:
+        st.caption("The pipeline is empty: drag a node onto the canvas.")
+    elif not problems:
+        st.caption("No problems found.")
     for index, problem in enumerate(problems[:MOST_PROBLEMS]):
         text = plain(str(problem))
         if problem.node in opened.document.nodes:
@@ -238,10 +268,11 @@ def _problems(opened: OpenPipeline, problems: list[Problem]) -> None:
 
 
 def _output(opened: OpenPipeline, end: PortRef | None) -> None:
+    """Draw the preview of an output, or why there is none yet."""
     from ui.studio.previews import show_output
 
     if end is None or end.node not in opened.document.nodes:
-        st.caption("Click the dot of a finished output on the canvas to look at it.")
+        st.caption("Click the dot at the right side of a finished node to see its output here.")
         return
     name, port = _branch(opened, end)
     state = opened.run.nodes.get(name) if opened.run else None
@@ -254,7 +285,10 @@ def _output(opened: OpenPipeline, end: PortRef | None) -> None:
 
 
 def _branch(opened: OpenPipeline, end: PortRef) -> PortRef:
-    """Return the output to show: for a swept node that of the chosen branch, or the leaderboard."""
+    """Return the output to show for one that was clicked.
+
+    For a swept node the user chooses: a branch, or the leaderboard that compares the branches.
+    """
     copies, run = opened.branches_of(end.node), opened.run_expanded
     if run is None:
         return end
@@ -280,51 +314,59 @@ def _branch(opened: OpenPipeline, end: PortRef) -> PortRef:
 
 
 def _keep_best_button(opened: OpenPipeline, run: ExpandedPipeline, board: str) -> None:
-    """Draw the same button for the branch that a comparison puts first."""
+    """Draw a button that saves the values of the branch that a comparison ranks first."""
     values = best_values(run, board, opened.run.nodes.get(board) if opened.run else None)
     words = " ".join(branch_label(each, opened.type_of(name)) for name, each in values.items())
     _keep_button(opened, values, f"Keep the best: {plain(words)}")
 
 
 def best_values(run: ExpandedPipeline, board: str, state: NodeState | None) -> Mapping[str, Values]:
-    """Return the values of the branch that a comparison puts first; empty if that is not a branch."""
-    found = _result(state)
+    """Return the swept values of the branch that a comparison ranks first, by node.
+
+    It is empty if the first is not a branch, or the comparison is not finished. ``board`` is the
+    node that compares.
+    """
+    result = _result(state)
+    if result is None:
+        return {}
     for name in (edge.source.node for edge in run.pipeline.edges if edge.target.node == board):
         branch = run.branches.get(name)
-        if found is None or branch is None:
+        if branch is None:
             continue
         title = branch.title(str(run.pipeline.nodes[name].params.get("name", "")))
         # A comparison adds the node where two evaluations have the same title.
-        if found.best in (title, f"{title} ({name})"):
+        if result.best in (title, f"{title} ({name})"):
             return run.values[name]
     return {}
 
 
 def _keep_button(opened: OpenPipeline, values: Mapping[str, Values], label: str) -> None:
-    """Draw a button that ends the sweep with the values of a branch."""
+    """Draw a button that ends the sweep with the values of a branch, if the sweep is still there."""
     if values and all(name in opened.document.nodes and opened.document.nodes[name].sweep for name in values):
         st.button(
             label,
             icon=":material/check:",
-            help="Put them into the settings and remove the sweep. Nothing has to run again for them.",
+            help="Save these values in the settings and remove the sweep. Their results stay cached.",
             on_click=_keep,
             args=(opened, values),
         )
 
 
 def _keep(opened: OpenPipeline, values: Mapping[str, Values]) -> None:
+    """Save the values of a branch in the settings and remove the sweep."""
     if opened.attempt(lambda: opened.edit(lambda document: apply_branch(document, opened.catalogue, values))):
-        kept = [
+        saved = [
             f"{param_label(param, opened.type_of(name))} = {value_label(value)}"
             for name, each in values.items()
             for param, value in each.items()
         ]
-        words = f"Saved {', '.join(kept)} and removed the sweep. Undo brings it back."
+        words = f"Saved {', '.join(saved)} and removed the sweep. Undo restores it."
+        # A notice that saving failed is more important.
         opened.notice = opened.notice or words
 
 
 def _meeting_points(opened: OpenPipeline, run: ExpandedPipeline, ends: Collection[PortRef]) -> Iterator[PortRef]:
-    """Yield the nodes that read several of these outputs of branches, such as a leaderboard."""
+    """Yield the outputs of nodes that read several branches, such as a leaderboard."""
     for name in dict.fromkeys(edge.target.node for edge in run.pipeline.edges if edge.source in ends):
         node_type = opened.catalogue.get(run.pipeline.nodes[name].type)
         if name not in run.values and node_type and node_type.outputs:
@@ -332,36 +374,44 @@ def _meeting_points(opened: OpenPipeline, run: ExpandedPipeline, ends: Collectio
 
 
 def _title(opened: OpenPipeline, end: PortRef) -> str:
+    """Return the title of an output: ``Split: Test rows``."""
     node = opened.document.nodes[end.node]
     node_type = opened.type_of(end.node)
     port = node_type.output(end.port) if node_type else None
-    named = node.label or (node_type.title if node_type else node.type)
-    return f"{named}: {port.title if port and port.title else end.port}"
+    node_title = node.label or (node_type.title if node_type else node.type)
+    port_title = port.title if port and port.title else end.port
+    return f"{node_title}: {port_title}"
 
 
 def _log(opened: OpenPipeline, chosen: tuple[str, ...]) -> None:
+    """Draw the state of the last run, and the logs of the interesting nodes."""
     run = opened.run
     if run is None:
-        st.caption("Not run yet.")
+        st.caption("This pipeline was not run yet. Press Run to start it.")
         return
-    ended = run.finished if run.finished and run.started else None
-    took = f" in {duration(ended - run.started)}" if ended and run.started else ""
+    took = f" in {duration(run.finished - run.started)}" if run.finished and run.started else ""
     st.caption(f"Run `{run.id}`, {time_of_day(run.created)}: **{run.state}**{took}")
     for name in _logs_to_show(opened, run, chosen):
         _node_log(opened, run.id, name, run.nodes[name])
 
 
 def _logs_to_show(opened: OpenPipeline, run: RunState, chosen: tuple[str, ...]) -> list[str]:
-    """Return the nodes whose logs to show: the selected ones, else those that failed or are running."""
+    """Return the nodes whose logs to show.
+
+    These are the selected nodes, else those that failed or are running; of many branches only some.
+    """
     interesting = run.nodes_in("failed", "running")
-    found: list[str] = []
+    if not chosen:
+        return interesting[:MOST_LOGS]
+    shown: list[str] = []
     for name in chosen:
         own = [copy for copy in opened.branches_of(name) if copy in run.nodes]
-        found += [copy for copy in own if copy in interesting][:MOST_LOGS] or own[:MOST_LOGS]
-    return found if chosen else interesting[:MOST_LOGS]
+        shown += [copy for copy in own if copy in interesting][:MOST_LOGS] or own[:MOST_LOGS]
+    return shown
 
 
 def _node_log(opened: OpenPipeline, run: str, name: str, state: NodeState) -> None:
+    """Draw the end of the log of one node, and its error if it failed."""
     st.markdown(f"`{name}`: {state.state} {plain(state.text)}")
     if state.state == "failed":
         failure(state)

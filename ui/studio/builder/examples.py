@@ -22,13 +22,16 @@ FIRST = ("first_pipeline.json", f"{EXAMPLE}.json")
 @cache
 def samples() -> dict[str, Pipeline]:
     """Return the sample pipelines by the name of their file, those for beginners first."""
-    found = {path.name: path for path in files("sample_pipelines").iterdir() if path.name.endswith(".json")}
-    order = sorted(found, key=lambda name: (name not in FIRST, name))
-    return {name.removesuffix(".json"): parse(found[name].read_bytes()) for name in order}
+    paths = {path.name: path for path in files("sample_pipelines").iterdir() if path.name.endswith(".json")}
+    order = sorted(paths, key=lambda name: (name not in FIRST, name))
+    return {name.removesuffix(".json"): parse(paths[name].read_bytes()) for name in order}
 
 
 def open_sample(library: Library, name: str) -> str:
-    """Return the id of a pipeline that equals the sample; save it unless the library has it already."""
+    """Return the id of a pipeline that equals the sample.
+
+    It is saved, unless the library has an unchanged copy already.
+    """
     sample = samples()[name]
     for entry in library.entries():
         if entry.title == sample.name and not entry.problem and library.open(entry.id).pipeline == sample:
@@ -37,7 +40,10 @@ def open_sample(library: Library, name: str) -> str:
 
 
 def open_example(studio: Studio) -> str:
-    """Return the id of the example, with a run; without one it is run first, from stored results."""
+    """Return the id of the example, and make sure that it has a run.
+
+    Without one it is run now; results that the store has are not computed again.
+    """
     library = Library(studio.workspace)
     pipeline = open_sample(library, EXAMPLE)
     with studio.runs.log() as log:
@@ -48,9 +54,12 @@ def open_example(studio: Studio) -> str:
 
 
 def prepare_example(studio: Studio) -> None:
-    """Run the example in a workspace without runs and pipelines, so that a new user finds it done."""
+    """Run the example in a new workspace, so that a new user finds it finished.
+
+    A workspace with runs or pipelines is left as it is.
+    """
     with studio.runs.log() as log:
         if log.runs(1) or Library(studio.workspace).entries():
             return
-    with suppress(SylvaError):  # the studio starts also if the example does not run
+    with suppress(SylvaError):  # the studio starts even if the example cannot run
         open_example(studio)

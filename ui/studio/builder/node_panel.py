@@ -1,4 +1,4 @@
-"""The right side of the builder: state and form of the selected node, or facts about the pipeline."""
+"""Draw the right side of the builder: the form of the selected node, or facts about the pipeline."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from ui.studio.markdown import plain
 from ui.studio.session import studio
 
 KEYS = """
-`/` or double-click: add a node · `Ctrl+Z`, `Ctrl+Shift+Z`: undo, redo · `Ctrl+C`, `Ctrl+V`: copy, paste ·
-`Del`: delete · `E`: connect · `F`: see all · `N`: note · `Ctrl+Enter`: run
+`/` or double-click: add a node · `Ctrl+Z`, `Ctrl+Shift+Z`: undo, redo ·
+`Ctrl+C`, `Ctrl+V`: copy, paste · `Del`: delete · `E`: connect · `F`: see all · `N`: note ·
+`Ctrl+Enter`: run
 """
 
 LIMITS: dict[str, tuple[int, int] | tuple[float, float]] = {
@@ -38,46 +39,56 @@ MOST_FILES = 2_000
 
 
 def panel(opened: OpenPipeline, chosen: Sequence[str], problems: Sequence[Problem]) -> None:
-    """Draw what belongs to the selection."""
+    """Draw what belongs to the selection; ``problems`` are those of the whole pipeline."""
     if len(chosen) == 1 and chosen[0] in opened.document.nodes:
         _of_node(opened, chosen[0], [problem for problem in problems if problem.node == chosen[0]])
     elif chosen:
         st.markdown(f"**{len(chosen)} nodes**")
-        st.caption("Move, copy, duplicate or delete them together. Choose one to see its settings.")
+        st.caption("You can move, copy, duplicate or delete them together. Select one to see its settings.")
     else:
         _of_pipeline(opened)
 
 
 def _of_pipeline(opened: OpenPipeline) -> None:
+    """Draw the name, the description and the keys; for an empty pipeline, how to begin."""
     if not opened.document.nodes:
         st.markdown("**Build it in five steps**")
         st.markdown(FIVE_STEPS)
     else:
         st.markdown(f"**{plain(opened.document.name)}**")
-        st.caption("Choose a node to see its settings.")
+        st.caption("Select a node to see its settings.")
     _description(opened)
     st.caption(KEYS)
 
 
 def _description(opened: OpenPipeline) -> None:
+    """Draw the description of the pipeline, which can be edited."""
     text = opened.document.description
     key = f"{opened.pipeline}/description/{hash(text)}"  # another text, another widget
 
     def save() -> None:
+        """Save the description."""
         opened.attempt(lambda: opened.edit(lambda document: set_description(document, st.session_state[key])))
 
     st.text_area(
-        "Description", text, key=key, on_change=save, max_chars=10_000, height=100, placeholder="What it is for"
+        "Description",
+        text,
+        key=key,
+        on_change=save,
+        max_chars=10_000,
+        height=100,
+        placeholder="What the pipeline is for",
     )
 
 
 def _of_node(opened: OpenPipeline, name: str, problems: list[Problem]) -> None:
+    """Draw the form of a node: its error, its settings, its sweep, its name and limits."""
     node = opened.document.nodes[name]
     node_type = opened.catalogue.get(node.type)
     st.markdown(f"**{plain(node.label or (node_type.title if node_type else node.type))}**")
     if node_type is None:
         st.error(
-            f"The node type “{plain(node.type)}” is not installed. Delete the node, or install the package it is from."
+            f"The node type “{plain(node.type)}” is not installed. Install the package that has it, or delete the node."
         )
         return
     st.caption(plain(node_type.summary))
@@ -104,30 +115,34 @@ def _of_node(opened: OpenPipeline, name: str, problems: list[Problem]) -> None:
             key=opened.form_key(name),
             change=partial(_revise_sweep, opened, name),
         )
-    _about_the_node(opened, name, node, node_type)
+    _name_and_limits(opened, name, node, node_type)
 
 
 def _failed(opened: OpenPipeline, name: str) -> list[NodeState]:
-    """Return the node if it failed in the last run; of several branches, the first that did."""
+    """Return the state of a node that failed in the last run; of several branches, the first."""
     states = [opened.run.nodes.get(copy) for copy in opened.branches_of(name)] if opened.run else []
     return [state for state in states if state is not None and state.state == "failed"][:1]
 
 
 def failure(state: NodeState) -> None:
-    """Draw why a node failed: the cause first, the traceback folded."""
+    """Draw why a node failed: the message first, the traceback folded."""
     error = state.error or {}
     field = f"{error['field']}: " if error.get("field") else ""
-    st.error(plain(f"{field}{error.get('message') or 'The node failed without an error message. See its log.'}"))
+    message = error.get("message") or "The node failed without an error message. See its log."
+    st.error(plain(f"{field}{message}"))
     if error.get("traceback"):
-        with st.expander("Where it happened"):
+        with st.expander("Traceback"):
             st.code(error["traceback"], language=None)
 
 
 def _revise(opened: OpenPipeline, name: str, edit: ParamsEdit) -> None:
+    """Apply an edit of the form to the parameters of a node."""
     opened.attempt(lambda: opened.edit(lambda document: revise_params(document, opened.catalogue, name, edit)))
 
 
 def _revise_sweep(opened: OpenPipeline, name: str, edit: SweepEdit, params: ParamsEdit | None) -> None:
+    """Apply an edit of the sweep; it may change parameters too, in one step for undo."""
+
     def revise(document: Pipeline) -> Pipeline:
         if params:
             document = revise_params(document, opened.catalogue, name, params)
@@ -137,18 +152,22 @@ def _revise_sweep(opened: OpenPipeline, name: str, edit: SweepEdit, params: Para
 
 
 def _offered_files(node_type: NodeType) -> list[str]:
-    """Return the files of the workspace for a node that reads one, or its models for a node that takes one."""
+    """Return the names that the form offers.
+
+    These are the models of the workspace for a node that reads a model, or its files for a node
+    that reads a file.
+    """
     if any(spec.hint.choose == "model" for spec in specs_of(node_type.params)):
         return Registry(studio().workspace).names()
     folder = studio().workspace.data
     if node_type.source_columns is None or not folder.is_dir():
         return []
-    found = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-    return sorted(islice(found, MOST_FILES))
+    names = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    return sorted(islice(names, MOST_FILES))
 
 
-def _about_the_node(opened: OpenPipeline, name: str, node: Node, node_type: NodeType) -> None:
-    """Draw its label on the canvas, and how the engine runs it."""
+def _name_and_limits(opened: OpenPipeline, name: str, node: Node, node_type: NodeType) -> None:
+    """Draw the label of a node and its limits: retries, time and memory."""
     key = opened.form_key(name)
     with st.expander("Name and limits"):
         st.text_input(
@@ -157,33 +176,35 @@ def _about_the_node(opened: OpenPipeline, name: str, node: Node, node_type: Node
             key=f"{key}/label/{node.label}",
             placeholder=node_type.title,
             max_chars=200,
-            help="What the canvas shows instead of the type's title.",
+            help="The name that the canvas shows for this node.",
             on_change=_set_label,
             args=(opened, name, f"{key}/label/{node.label}"),
         )
         for field, (least, most) in LIMITS.items():
             value = getattr(node.settings, field)
-            place = f"{key}/settings/{field}/{value}"
+            widget_key = f"{key}/settings/{field}/{value}"  # another value, another widget
             st.number_input(
                 field.replace("_", " ").capitalize(),
                 value=value,
                 min_value=least,
                 max_value=most,
-                key=place,
+                key=widget_key,
                 placeholder="none",
                 help=NodeSettings.model_fields[field].description,
                 on_change=_set_setting,
-                args=(opened, name, field, place),
+                args=(opened, name, field, widget_key),
             )
         st.caption(f"`{name}` · {node_type.name}")
 
 
 def _set_label(opened: OpenPipeline, name: str, key: str) -> None:
+    """Save the label of a node."""
     label = st.session_state[key].strip()
     opened.attempt(lambda: opened.edit(lambda document: set_label(document, name, label)))
 
 
 def _set_setting(opened: OpenPipeline, name: str, field: str, key: str) -> None:
+    """Save one limit of a node; an empty field removes it."""
     value = st.session_state[key]
     opened.refresh()  # another tab may have set another of them
     settings = opened.document.nodes[name].settings.model_dump()

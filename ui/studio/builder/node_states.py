@@ -1,4 +1,4 @@
-"""What the canvas shows of a run: a state for each node whose work is still that of the run."""
+"""Decide what the canvas shows of a run: a state for each node that has not changed since."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ STATES: dict[str, State] = {
     "interrupted": "skipped",
 }
 LONGEST = 300
-STOPPED = {"cancelled": "stopped; Retry continues", "interrupted": "interrupted; Retry continues"}
+STOPPED = {
+    "cancelled": "stopped; press Retry to continue",
+    "interrupted": "interrupted; press Retry to continue",
+}
 
 
 def node_views(
@@ -33,10 +36,16 @@ def node_views(
     copies: Mapping[str, Sequence[str]] | None = None,
     result: Callable[[str], str] = lambda name: "",
 ) -> dict[str, NodeView]:
-    """The states to show; none for nodes that were changed since, or that read from such a node.
+    """Return the states that the canvas shows, by node.
 
-    ``copies`` are the branches that stood for a node in the run, where a sweep made it several. A node that sweeps and
-    has no state says how many branches it will have. ``result`` is what came out at a node that is done, in few words.
+    A node that was changed since the run, or that reads from such a node, has no state: its result
+    is out of date.
+
+    Parameters
+    ----------
+    run_document : the pipeline as it was when the run began
+    copies : for each swept node its branches in the run
+    result : returns the result of a finished node in a few words
     """
     views = {name: _awaited(node.sweep) for name, node in document.nodes.items() if node.sweep}
     if run is None or run_document is None:
@@ -45,19 +54,26 @@ def node_views(
         own = (copies or {}).get(name, (name,))
         states = [run.nodes[copy] for copy in own if copy in run.nodes]
         if states:
-            views[name] = view = _view(states[0]) if tuple(own) == (name,) else folded_view(states)
-            said = result(name) if view["state"] in ("done", "cached") else ""
-            if said:
-                view["text"] = (said if tuple(own) == (name,) else f"{view['text']} · {said}")[:LONGEST]
+            is_single = tuple(own) == (name,)
+            views[name] = view = _view(states[0]) if is_single else folded_view(states)
+            text = result(name) if view["state"] in ("done", "cached") else ""
+            if text and not is_single:
+                text = f"{view['text']} · {text}"
+            if text:
+                view["text"] = text[:LONGEST]
     return views
 
 
 def _awaited(sweep: Sweep) -> NodeView:
+    """Return the view of a swept node that was not run: how many branches it will have."""
     return {"state": "idle", "text": f"Sweep: {counted(branch_count(sweep), 'branch', 'branches')}"}
 
 
 def unchanged_nodes(document: Pipeline, since: Pipeline) -> set[str]:
-    """The nodes that would do the same work as in ``since``: same settings, fed by the same ports of such nodes."""
+    """Return the nodes that would do the same work as in ``since``.
+
+    They have the same settings, and read the same outputs of nodes that are unchanged too.
+    """
     edges, edges_since = _edges_into(document), _edges_into(since)
     changed = {
         name
@@ -70,13 +86,15 @@ def unchanged_nodes(document: Pipeline, since: Pipeline) -> set[str]:
 
 
 def _edges_into(document: Pipeline) -> dict[str, list[Edge]]:
-    found: dict[str, list[Edge]] = {}
+    """Return the edges into each node."""
+    edges: dict[str, list[Edge]] = {}
     for edge in document.edges:
-        found.setdefault(edge.target.node, []).append(edge)
-    return found
+        edges.setdefault(edge.target.node, []).append(edge)
+    return edges
 
 
 def _view(node: NodeState) -> NodeView:
+    """Return the view of a node that ran once."""
     text = node.text
     if node.state == "failed" and node.error:
         text = str(node.error.get("message", ""))
@@ -91,14 +109,18 @@ def _view(node: NodeState) -> NodeView:
 
 
 def folded_view(states: Sequence[NodeState]) -> NodeView:
-    """Return the branches of a node as one: running while any is, failed if any has, done when all are."""
+    """Return the branches of a node as one view.
+
+    It is running while any branch is, failed if any has failed, and done when all are done.
+    """
     count = Counter(node.state for node in states)
     total, ready = len(states), count["done"] + count["cached"]
-    said = f"{ready} of {total} branches done"
-    view: NodeView = {"state": "queued", "progress": None, "text": said, "seconds": None}
+    progress = f"{ready} of {total} branches done"
+    view: NodeView = {"state": "queued", "progress": None, "text": progress, "seconds": None}
+    # Between two branches none is running, but the node is not done yet.
     if count["running"] or (count["queued"] and ready):
         failed = f", {count['failed']} failed" if count["failed"] else ""
-        view |= {"state": "running", "progress": sum(map(_share, states)) / total, "text": f"{said}{failed}"}
+        view |= {"state": "running", "progress": sum(map(_share, states)) / total, "text": f"{progress}{failed}"}
     elif count["failed"]:
         error = next(node.error for node in states if node.state == "failed") or {}
         words = f"{count['failed']} of {total} branches failed: {error.get('message', '')}"
@@ -110,9 +132,10 @@ def folded_view(states: Sequence[NodeState]) -> NodeView:
             view |= {"state": "cached", "seconds": None}
     elif not count["queued"]:
         stopped = next((STOPPED[state] for state in STOPPED if count[state]), "")
-        view |= {"state": "skipped", "text": "; ".join(part for part in (said, stopped) if part)}
+        view |= {"state": "skipped", "text": "; ".join(part for part in (progress, stopped) if part)}
     return view
 
 
 def _share(node: NodeState) -> float:
+    """Return how much of a branch is done, from 0 to 1; one that failed has ended too."""
     return 1.0 if node.state in ("done", "cached", "failed", "skipped") else node.fraction

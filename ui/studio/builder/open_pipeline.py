@@ -34,20 +34,26 @@ from ui.studio.canvas.protocol import Edited, Reveal
 
 Panel = Literal["Problems", "Output", "Log"]
 
-DELETED = "The pipeline was deleted elsewhere. “Duplicate” saves what is here as another one."
+DELETED = "The pipeline was deleted in another tab or program. To keep it, choose Duplicate in the File menu."
 
 _starting = threading.RLock()
 """Held from the check that no run is live until another is created."""
 
 
 def _new_canvas_version() -> int:
-    """Return a version that no other tab has used: a browser may send an old edit again."""
+    """Return a version that no other tab has used.
+
+    A browser may send an old edit again, which must not fit to this version by chance.
+    """
     return random.getrandbits(31)
 
 
 @dataclass
 class OpenPipeline:
-    """One open pipeline, what is known of its last run, and what the user looks at."""
+    """One open pipeline, what is known of its last run, and what the user looks at.
+
+    Each browser tab has its own. Methods that change the pipeline save it at once.
+    """
 
     library: Library
     runs: Runs
@@ -86,32 +92,40 @@ class OpenPipeline:
 
     @classmethod
     def from_library(cls, library: Library, runs: Runs, pipeline: str) -> OpenPipeline:
-        """Open a pipeline of the library; raise what prevents that."""
+        """Open a pipeline of the library.
+
+        Raise ``UnknownPipeline`` if it is not there, ``InvalidPipeline`` if its file cannot be
+        read.
+        """
         document, version = library.open(pipeline)
         saved_at = version.modified / 1e9
         return cls(library, runs, pipeline, document, version, document, saved_at=saved_at)
 
     @property
     def catalogue(self) -> NodeTypes:
-        """The node types there are."""
+        """Return the node types that are installed."""
         return self.runs.catalog
 
     # The document
 
     @property
     def unsaved(self) -> bool:
-        """Whether there are edits here that no file has."""
+        """Return whether there are edits here that are not in the file."""
         return self.document != self.saved_document
 
     def refresh(self) -> None:
-        """Save what could not be saved before, or read what was saved elsewhere since."""
+        """Save edits that could not be saved before, or else read what was saved elsewhere."""
         if self.unsaved:
             self.save()
         elif self.save_error or self.library.version(self.pipeline) != self.file_version:
             self._read_file()
 
     def edit(self, *edits: Callable[[Pipeline], Pipeline]) -> None:
-        """Apply edits and save; forms and canvas that show something else by then are drawn again."""
+        """Apply edits one after the other and save the result.
+
+        Forms and canvas are drawn again if they would show something else. If another tab saves at
+        the same time, the edits are applied again to its version.
+        """
         self.refresh()
         document = self.document
         for edit in edits:
@@ -120,6 +134,7 @@ class OpenPipeline:
             if _differs_on_canvas(self.document, document):
                 self.canvas_version += 1
             self.document = document
+            # Another tab was faster: ``save`` has read its version.
             if not self.save():
                 self.edit(*edits)
 
@@ -137,7 +152,10 @@ class OpenPipeline:
         return True
 
     def save(self) -> bool:
-        """Save the document; return False if another tab was faster, whose version is shown then."""
+        """Save the document; if that fails, remember why.
+
+        Return False if another tab has saved before. Its version is shown then, without our edits.
+        """
         try:
             self._note_saved(self.library.save(self.pipeline, self.document, self.file_version))
         except Outdated:
@@ -147,19 +165,25 @@ class OpenPipeline:
         return True
 
     def _note_saved(self, version: FileVersion) -> None:
+        """Remember that the file now equals the document; say so if it did not for a while."""
         if self.save_error:
             self.notice = "All edits are saved now."
         self.file_version, self.saved_document = version, self.document
         self.save_error, self.saved_at = "", time.time()
 
     def _note_unsaved(self, why: str) -> None:
+        """Remember why saving failed; each new reason is shown once."""
         if not self.save_error:
             self.unsaved_since = time.time()
         if why != self.save_error:
             self.save_error = self.notice = why
 
     def _resolve_conflict(self) -> bool:
-        """Show the version of the file, or move the edits to a copy if they would be lost by that."""
+        """Handle that the file was changed elsewhere.
+
+        Show the version of the file, and return False. If unsaved edits would be lost by that, move
+        them to a copy, and return True.
+        """
         try:
             opened = self.library.open(self.pipeline)
         except UnknownPipeline:
@@ -170,7 +194,7 @@ class OpenPipeline:
             if opened.pipeline == self.document:
                 self._note_saved(opened.version)
             elif self.save_error:
-                self._move_to_copy("The pipeline was changed elsewhere before your edits could be saved.")
+                self._move_to_copy("The pipeline was changed in another tab before your edits could be saved.")
             else:
                 self._show_version(opened)
                 return False
@@ -184,7 +208,7 @@ class OpenPipeline:
             self._note_unsaved(DELETED)
         except SylvaError as error:
             why = f"The file cannot be read any more: {_first_line(error)}"
-            self._note_unsaved(f"{why}\nWhat is here stays; the next edit goes into a copy.")
+            self._note_unsaved(f"{why}\nThis tab still shows the last version; your next edit goes into a copy.")
         else:
             self.save_error = ""
             if opened.version != self.file_version:
@@ -192,6 +216,7 @@ class OpenPipeline:
 
     def _move_to_copy(self, why: str) -> None:
         """Save the document as another pipeline, which is open from now on."""
+        # The time of the first edit that could not be saved tells the user which edits these are.
         moment = time.strftime("%H:%M", time.localtime(self.unsaved_since or None))
         copy = with_values(self.document, name=f"{self.document.name[:150]} (unsaved edits of {moment})")
         try:
@@ -214,19 +239,20 @@ class OpenPipeline:
         for name, node in self.document.nodes.items():
             if before.nodes.get(name) != node:
                 self._redraw_form(name)
-        self.notice = "The pipeline was changed elsewhere; this is the new version."
+        self.notice = "The pipeline was changed in another tab or program; this is the new version."
 
     def _redraw_form(self, node: str) -> None:
+        """Draw the form of a node from the start: its widgets would show old values."""
         self.form_versions[node] = self.form_versions.get(node, 0) + 1
 
     def form_key(self, node: str) -> str:
-        """Return the name of the widgets of a node's form; widgets of another name start again."""
+        """Return the prefix of the widget keys of a form; a new one means new widgets."""
         return f"{self.pipeline}/{node}/{self.form_versions.get(node, 0)}"
 
     def type_of(self, node: str) -> NodeType | None:
-        """Return the type of a node; None if it is not installed, or the node was removed since."""
-        found = self.document.nodes.get(node)
-        return self.catalogue.get(found.type) if found else None
+        """Return the type of a node; None if it is not installed, or the node is gone."""
+        own = self.document.nodes.get(node)
+        return self.catalogue.get(own.type) if own else None
 
     def show(self, node: str) -> None:
         """Select a node and bring it into view."""
@@ -239,9 +265,9 @@ class OpenPipeline:
         self.saved_document = self.document
 
     def problems(self, document: Pipeline | None = None) -> list[Problem]:
-        """Return what is wrong with the document, or another one, and with the files it reads.
+        """Return the problems of the document, or of another one, and of the files it reads.
 
-        They are looked for once, until ``forget_problems``.
+        Reading the files takes time: the result is remembered until ``forget_problems``.
         """
         document = document or self.document
         if self._checked is None or self._checked[0] is not document:
@@ -256,13 +282,16 @@ class OpenPipeline:
         self._checked = None
 
     def attempt(self, action: Callable[[], object]) -> bool:
-        """Do something, and show what goes wrong as a notice; return whether it succeeded."""
+        """Call a function; if it raises an error of ours, show that as a notice.
+
+        Return whether it succeeded. The problems panel opens if the pipeline is invalid.
+        """
         try:
             action()
         except InvalidPipeline as error:
             self.forget_problems()
             self.open_panel = "Problems"
-            self.notice = f"It cannot run yet. {error.problems[0]}"
+            self.notice = f"The pipeline cannot run yet: {error.problems[0]}"
         except SylvaError as error:
             self.notice = str(error)
         else:
@@ -272,7 +301,7 @@ class OpenPipeline:
     # Its last run
 
     def refresh_run(self) -> None:
-        """Read what happened in the last run since; another tab may have started a new one."""
+        """Read the new events of the last run; another tab may have started a new run."""
         row = self.runs.last_run_of(self.pipeline)
         if row is None:
             self.watcher = None
@@ -285,32 +314,32 @@ class OpenPipeline:
 
     @property
     def run(self) -> RunState | None:
-        """The state of the last run."""
+        """Return the state of the last run; None if there was none."""
         return self.watcher.state if self.watcher else None
 
     @property
     def run_pipeline(self) -> Pipeline | None:
-        """The pipeline as it was when the last run began."""
+        """Return the pipeline as it was when the last run began."""
         return self.runs.written_pipeline(self.watcher.row) if self.watcher else None
 
     @property
     def run_expanded(self) -> ExpandedPipeline | None:
-        """The same with its sweeps expanded."""
+        """Return the pipeline of the last run with its sweeps expanded."""
         return self.runs.planned_pipeline(self.watcher.row) if self.watcher else None
 
     def branches_of(self, node: str) -> tuple[str, ...]:
-        """Return the nodes of the last run that came from a node: itself, or one for each branch."""
+        """Return the nodes of the last run that belong to a node: its branches, or itself."""
         expanded = self.run_expanded
         return expanded.copies_of([node]) if expanded else (node,)
 
     def source_node(self, name: str) -> str:
-        """Return the node of the document from which a node of the last run came."""
+        """Return the node of the document to which a node of the last run belongs."""
         expanded = self.run_expanded
         return expanded.source_node.get(name, name) if expanded else name
 
     @property
     def running(self) -> bool:
-        """Whether a run of this pipeline is live, or was resumed and is about to be."""
+        """Return whether a run of this pipeline is live, or was resumed and is about to be."""
         run = self.run
         if run is None:
             return False
@@ -320,15 +349,18 @@ class OpenPipeline:
         return (run.id, run.attempt) == (run_id, attempt) and time.time() < until
 
     def _refuse_second_run(self) -> None:
+        """Raise ``SylvaError`` if a run of this pipeline is live."""
         self.refresh_run()
         if self.running:
-            raise SylvaError("A run of this pipeline is in progress; stop it first, or wait for it.")
+            raise SylvaError("This pipeline is running already. Stop that run first, or wait for its end.")
 
     def start(self, *, to: tuple[str, ...] = (), force_from: tuple[str, ...] = ()) -> None:
         """Run the pipeline as it is now.
 
-        ``to`` limits the run to these nodes and what they need. The nodes ``force_from`` and all
-        below them run again, whatever is stored.
+        Parameters
+        ----------
+        to : run only these nodes and what they need
+        force_from : run these nodes and all after them again, even if their results are stored
         """
         with _starting:
             self._refuse_second_run()
@@ -353,15 +385,17 @@ class OpenPipeline:
             self.runs.cancel(self.run.id)
 
     def _has_same_nodes(self, other: Pipeline) -> bool:
+        """Return whether another pipeline would compute the same; names and layout may differ."""
         return (self.document.nodes, self.document.edges) == (other.nodes, other.edges)
 
 
 def _first_line(error: SylvaError) -> str:
+    """Return the first line of an error; the others list details."""
     return str(error).partition("\n")[0]
 
 
 def _differs_on_canvas(before: Pipeline, after: Pipeline) -> bool:
-    """Return whether something changed that belongs to the canvas."""
+    """Return whether something changed that the canvas owns."""
     return (list(before.nodes), before.edges, before.layout, before.notes) != (
         list(after.nodes),
         after.edges,
@@ -389,6 +423,7 @@ def pipeline_of_run(library: Library, runs: Runs, run_id: str) -> str:
 
 
 def _has_document(library: Library, pipeline: str, document: Pipeline) -> bool:
+    """Return whether the library has exactly this document under this id."""
     try:
         return library.open(pipeline).pipeline == document
     except SylvaError:

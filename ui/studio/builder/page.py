@@ -1,7 +1,7 @@
-"""Build: the list of pipelines, or the pipeline that is open in this browser tab.
+"""The Build page: the list of pipelines, or the pipeline that is open in this browser tab.
 
 The address names the open pipeline. The session holds its ``OpenPipeline``, and those that were
-left with edits that could not be saved.
+closed with edits that could not be saved.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ UNSAVED = "unsaved-pipelines"
 
 
 def page() -> None:
-    """Draw the page."""
-    # Here, since both use the functions below.
+    """Draw the pipeline that the address names, or the list."""
+    # Imported late: both modules import this one.
     from ui.studio.builder.builder import builder
     from ui.studio.builder.pipeline_list import pipeline_list, unreadable
 
@@ -41,7 +41,11 @@ def page() -> None:
 
 
 def current_pipeline() -> OpenPipeline | None:
-    """Return the pipeline that the address names, or that was open in this tab before."""
+    """Return the pipeline that the address names, or that was open in this tab before.
+
+    Raise ``SylvaError`` if it cannot be opened. If its edits were moved to a copy, the copy is
+    returned.
+    """
     opened: OpenPipeline | None = st.session_state.get(OPEN)
     requested = st.query_params.get(ADDRESS) or (opened.pipeline if opened else None)
     if opened is not None and requested == opened.moved_from:
@@ -78,7 +82,10 @@ def is_open(opened: OpenPipeline) -> bool:
 
 
 def unsaved_pipelines() -> list[OpenPipeline]:
-    """Save the pipelines that were left with unsaved edits; return those that still cannot be."""
+    """Save the pipelines that were closed with unsaved edits.
+
+    Return those that still cannot be saved.
+    """
     unsaved: dict[str, OpenPipeline] = st.session_state.get(UNSAVED, {})
     for pipeline, opened in list(unsaved.items()):
         opened.refresh()
@@ -90,7 +97,7 @@ def unsaved_pipelines() -> list[OpenPipeline]:
 
 
 def _close() -> None:
-    """Forget the open pipeline, unless it has unsaved edits: then the session keeps it."""
+    """Forget the open pipeline; with unsaved edits, keep it in the session."""
     opened: OpenPipeline | None = st.session_state.pop(OPEN, None)
     if opened is not None and opened.unsaved:
         unsaved = st.session_state.get(UNSAVED, {})
@@ -98,7 +105,8 @@ def _close() -> None:
 
 
 def _return_to_unsaved(pipeline: str) -> OpenPipeline | None:
+    """Return a pipeline that was closed with unsaved edits; None if it was not."""
     opened: OpenPipeline | None = st.session_state.get(UNSAVED, {}).pop(pipeline, None)
     if opened is not None:
-        opened.notice = "Here are your edits that could not be saved yet."
+        opened.notice = "These are your edits that are not saved yet."
     return opened

@@ -1,4 +1,4 @@
-"""The list of pipelines: open, create, import, duplicate, delete. The first page a user sees."""
+"""The list of pipelines: open, create, import, duplicate, delete. A new user sees it first."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from ui.studio.session import studio
 from ui.studio.widgets import flash_error, show_flashes
 
 FIVE_STEPS = """
-1. Drag **Load data** from the list on the left onto the canvas, and choose your table in the form on the right.
-   A table of your own is uploaded under **Data**, which can also do all these steps for you.
+1. Drag **Load data** from the list on the left onto the canvas, and choose a table in the form on
+   the right. To use a table of your own, upload it under **Data** first; that page can also build
+   this pipeline for you.
 2. Drag **Split** beside it, and draw a line from *Table* to *Table*.
-3. Drag **Deep forest** and connect *Training rows* with it; choose its learners, or leave the preset as it is.
-4. Drag **Predict** and connect *Model* and *Test rows* with it; then **Evaluate** behind it.
-5. Press **Run**. Click the dot of any finished output to look at it.
+3. Drag **Deep forest** and connect *Training rows* with it. Choose its learners, or keep the preset.
+4. Drag **Predict** and connect *Model* and *Test rows* with it. Then connect **Evaluate** after it.
+5. Press **Run**. Click the dot at the right side of a finished node to see its output.
 """
 MOST_SHOWN = 20
 FLASHES = "pipeline-list"
 
 
 def pipeline_list() -> None:
-    """Draw the list and the first steps."""
+    """Draw the pipelines of the workspace on the left, and how to begin on the right."""
     library = Library(studio().workspace)
     entries = library.entries()
     show_flashes(FLASHES)
@@ -47,18 +48,22 @@ def pipeline_list() -> None:
 
 
 def _return_to(unsaved: OpenPipeline) -> None:
-    """Draw a way back to unsaved edits: a pipeline that was deleted elsewhere is not in the list."""
+    """Draw a way back to unsaved edits.
+
+    The list may not have the pipeline: it may have been deleted elsewhere.
+    """
     with st.container(horizontal=True, vertical_alignment="center"):
         name, error = plain(unsaved.document.name), plain(unsaved.save_error)
-        st.warning(f"“{name}” has edits that are not saved: {error}")
+        st.warning(f"“{name}” has edits that could not be saved: {error}")
         open_it = partial(_open, lambda: unsaved.pipeline)
-        st.button("Return to them", key=f"return-{unsaved.pipeline}", on_click=open_it)
+        st.button("Show the edits", key=f"return-{unsaved.pipeline}", on_click=open_it)
 
 
 # The pipelines of the workspace
 
 
 def _own(library: Library, entries: list[Entry]) -> None:
+    """Draw the pipelines of the workspace, the newest first, and how to add one."""
     st.subheader("Pipelines", anchor=False)
     with st.container(horizontal=True):
         new = partial(library.create, Pipeline(name="New pipeline", nodes={}))
@@ -66,7 +71,7 @@ def _own(library: Library, entries: list[Entry]) -> None:
         with st.popover("Import", icon=":material/upload:"):
             _import(library)
     if not entries:
-        st.caption("None yet. Create an empty one, or open an example.")
+        st.caption("No pipelines yet. Create an empty one, or open an example.")
     shown = st.session_state.get("pipelines-shown", MOST_SHOWN)
     for entry in entries[:shown]:
         _row(library, entry)
@@ -75,33 +80,37 @@ def _own(library: Library, entries: list[Entry]) -> None:
 
 
 def _row(library: Library, entry: Entry) -> None:
+    """Draw one pipeline: its name, its size, and its buttons; a broken file can only be deleted."""
     broken = bool(entry.problem)
     with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"row-{entry.id}"):
         with st.container(gap=None):
             st.markdown(f"**{plain(entry.title)}**")
             nodes = counted(entry.nodes, "node")
-            st.caption(plain(entry.problem) if broken else f"{nodes} · changed {time_of_day(entry.modified)}")
+            facts = f"{nodes} · changed {time_of_day(entry.modified)}"
+            st.caption(plain(entry.problem) if broken else facts)
         st.button("Open", key=f"open-{entry.id}", disabled=broken, on_click=_open, args=(lambda: entry.id,))
         copy = partial(_duplicate, library, entry.id)
         st.button(
             "Duplicate", key=f"copy-{entry.id}", type="tertiary", disabled=broken, on_click=_attempt, args=(copy,)
         )
         with st.popover("Delete", type="tertiary", key=f"delete-menu-{entry.id}"):
-            st.write(f"Delete “{plain(entry.title)}”? Its runs stay.")
+            st.write(f"Delete “{plain(entry.title)}”? Its runs are not deleted.")
             delete = partial(library.delete, entry.id)
             st.button("Delete it", key=f"delete-{entry.id}", type="primary", on_click=_attempt, args=(delete,))
 
 
 def _open(pipeline: Callable[[], str]) -> None:
-    """Open the pipeline that this function finds or creates."""
+    """Open the pipeline whose id this function returns; it may create it."""
     _attempt(lambda: page.switch_to(pipeline()))
 
 
 def _duplicate(library: Library, pipeline: str) -> None:
+    """Save a copy of a pipeline."""
     save_copy(library, library.open(pipeline).pipeline)
 
 
 def _attempt(action: Callable[[], object]) -> None:
+    """Call a function; an error of ours is shown by the next drawing."""
     try:
         action()
     except SylvaError as error:
@@ -112,7 +121,7 @@ def _attempt(action: Callable[[], object]) -> None:
 
 
 def _import(library: Library) -> None:
-    """Import a JSON file. If it has problems, list them and ask first."""
+    """Draw the import of a JSON file; a file with problems is imported only after a second look."""
     file = st.file_uploader("A pipeline as JSON", type=["json"], key="import")
     if file is None:
         return
@@ -120,15 +129,16 @@ def _import(library: Library) -> None:
         document = parse(file.getvalue())
         problems: list[Problem] = find_problems(document, studio().catalogue)
     except InvalidPipeline as error:
-        _list_problems("This file is not a pipeline that can be read. Nothing was changed.", error.problems)
+        _list_problems("This file cannot be read as a pipeline. It was not imported.", error.problems)
         return
     if problems:
-        _list_problems("This pipeline cannot run as it is. Nothing was changed.", problems)
+        _list_problems("This pipeline has problems and cannot run yet. It is not imported yet.", problems)
     label = "Import anyway" if problems else "Import"
     st.button(label, type="primary", key="take-in", on_click=_open, args=(partial(library.create, document),))
 
 
 def _list_problems(title: str, problems: list[Problem], most: int = 12) -> None:
+    """Draw a title and at most ``most`` problems."""
     st.error(title)
     st.code("\n".join(str(problem) for problem in problems[:most]), language=None, wrap_lines=True)
     if len(problems) > most:
@@ -139,6 +149,7 @@ def _list_problems(title: str, problems: list[Problem], most: int = 12) -> None:
 
 
 def _start(library: Library) -> None:
+    """Draw the first steps and the examples."""
     st.subheader("First steps", anchor=False)
     example = partial(open_example, studio())
     st.button(
@@ -158,6 +169,6 @@ def _start(library: Library) -> None:
 
 
 def unreadable(error: SylvaError) -> None:
-    """Say why the pipeline of the address cannot be opened, and offer the list."""
+    """Draw why the pipeline of the address cannot be opened, and a way to the list."""
     st.error(plain(str(error)))
     st.button("Show all pipelines", on_click=page.close)

@@ -1,4 +1,4 @@
-"""The row above the canvas: name, save state, file menu, and what starts and stops runs."""
+"""The row above the canvas: name, save state, file menu, and buttons that start and stop runs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from engine.edits import set_name
 from engine.errors import SylvaError
 from engine.export_python import check_exportable, export_python
 from engine.pipeline_file import dumps
+from engine.text import counted
 from ui.studio.builder import page
 from ui.studio.builder.open_pipeline import OpenPipeline, save_copy
 from ui.studio.markdown import plain, time_of_day
@@ -24,25 +25,28 @@ MORE = "more"
 
 
 def toolbar(opened: OpenPipeline, chosen: tuple[str, ...]) -> DeltaGenerator:
-    """Draw the row; return where to draw ``save_state``, which is known once the canvas has sent its edits.
+    """Draw the row, and return the slot in which the caller draws ``save_state``.
 
-    What a button does is its callback: a rerun may be cut short by the next, a callback is not.
+    The save state is known only after the canvas has sent its edits. What a button does is its
+    callback: the next rerun may cancel a rerun, but not a callback.
     """
     with st.container(horizontal=True, vertical_alignment="center", key="toolbar"):
         st.button("Pipelines", icon=":material/arrow_back:", type="tertiary", help="All pipelines", on_click=page.close)
         _name(opened)
         _file_menu(opened)
-        place = st.empty()
+        save_state_slot = st.empty()
         st.space("stretch")
         _run_buttons(opened, chosen)
-    return place
+    return save_state_slot
 
 
 def _name(opened: OpenPipeline) -> None:
+    """Draw the name of the pipeline, which can be edited."""
     name = opened.document.name
     key = f"{opened.pipeline}/name/{name}"  # another name, another widget
 
     def rename() -> None:
+        """Save the new name; an empty one is ignored."""
         new_name = st.session_state[key].strip()
         if new_name and new_name != opened.document.name:
             opened.attempt(lambda: opened.edit(lambda document: set_name(document, new_name)))
@@ -51,7 +55,7 @@ def _name(opened: OpenPipeline) -> None:
 
 
 def save_state(opened: OpenPipeline) -> None:
-    """Say when the document was saved, or that it was not."""
+    """Draw when the document was saved, or that it was not and why."""
     if opened.save_error:
         st.badge("not saved", icon=":material/error:", color="red", help=plain(opened.save_error))
     else:
@@ -59,6 +63,7 @@ def save_state(opened: OpenPipeline) -> None:
 
 
 def _file_menu(opened: OpenPipeline) -> None:
+    """Draw the menu: export, duplicate, delete."""
     with st.popover("File", icon=":material/folder_open:", key=f"file/{opened.pipeline}"):
         text = dumps(opened.document)
         st.download_button(
@@ -68,21 +73,22 @@ def _file_menu(opened: OpenPipeline) -> None:
         _export_python(opened)
         st.button("Duplicate", icon=":material/content_copy:", width="stretch", on_click=_do, args=(opened, _duplicate))
         with st.expander("Delete", icon=":material/delete:"):
-            st.caption("Its runs stay.")
+            st.caption("Its runs are not deleted.")
             st.button("Delete this pipeline", width="stretch", on_click=_do, args=(opened, _delete))
 
 
 def _export_python(opened: OpenPipeline) -> None:
-    """Draw the button; the script is written when it is pressed, since that takes a moment."""
+    """Draw the button; the script is made when it is pressed, since that takes a moment."""
     why_not = _cannot_be_python(opened)
     st.download_button(
         "Export as Python", lambda: export_python(opened.document, opened.catalogue), f"{opened.pipeline}.py",
         "text/x-python", icon=":material/code:", on_click="ignore", width="stretch", disabled=bool(why_not),
-        help=plain(why_not) or "A script with the same result, without the studio",
+        help=plain(why_not) or "Download a Python script that gives the same result without the studio.",
     )  # fmt: skip
 
 
 def _cannot_be_python(opened: OpenPipeline) -> str:
+    """Return why the pipeline cannot be exported as Python; empty if it can."""
     if not opened.document.nodes:
         return "The pipeline has no nodes yet."
     if opened.problems():
@@ -98,11 +104,12 @@ def _cannot_be_python(opened: OpenPipeline) -> str:
 
 
 def _run_buttons(opened: OpenPipeline, chosen: tuple[str, ...]) -> None:
+    """Draw the buttons for runs; ``chosen`` are the selected nodes."""
     run, running = opened.run, opened.running
     st.button(
         "Validate",
         icon=":material/check:",
-        help="Look for problems, also in the files that are read",
+        help="Check the pipeline and the files that it reads",
         on_click=validate,
         args=(opened,),
     )
@@ -127,7 +134,7 @@ def _run_buttons(opened: OpenPipeline, chosen: tuple[str, ...]) -> None:
         "Stop",
         icon=":material/stop:",
         disabled=not running,
-        help="Stop the run; Retry continues it",
+        help="Stop the run; Retry continues it later",
         on_click=_do,
         args=(opened, OpenPipeline.stop),
     )
@@ -135,13 +142,14 @@ def _run_buttons(opened: OpenPipeline, chosen: tuple[str, ...]) -> None:
         "Retry",
         icon=":material/replay:",
         disabled=run is None or run.state not in RESUMABLE,
-        help="Continue the run; nothing that is finished runs again",
+        help="Continue the last run; finished nodes do not run again",
         on_click=begin,
         args=(opened, opened.retry),
     )
 
 
 def _run_part(opened: OpenPipeline, chosen: tuple[str, ...]) -> None:
+    """Start the run that was chosen in the menu More."""
     match st.session_state[MORE]:
         case "Run to here":
             begin(opened, lambda: opened.start(to=chosen))
@@ -152,28 +160,33 @@ def _run_part(opened: OpenPipeline, chosen: tuple[str, ...]) -> None:
 
 
 def _do(opened: OpenPipeline, action: Callable[[OpenPipeline], None]) -> None:
+    """Call a function with the pipeline; an error of ours is shown as a notice."""
     opened.attempt(lambda: action(opened))
 
 
 def _duplicate(opened: OpenPipeline) -> None:
-    """Open a copy, with the edits that are not saved yet."""
+    """Save a copy and open it, with the edits that are not saved yet."""
     page.switch_to(save_copy(opened.library, opened.document))
 
 
 def _delete(opened: OpenPipeline) -> None:
+    """Delete the pipeline and show the list."""
     opened.delete()
     page.close()
 
 
 def begin(opened: OpenPipeline, start: Callable[[], None]) -> None:
-    """Start a run; if it is refused, the problems are listed."""
+    """Start a run and open the log; if the run is refused, the problems are listed instead."""
     if opened.attempt(start):
         opened.open_panel, opened.announce_end = "Log", True
 
 
 def validate(opened: OpenPipeline) -> None:
-    """Say whether the pipeline can run, and list its problems."""
+    """List the problems of the pipeline, and show how many there are."""
     opened.open_panel = "Problems"
     opened.forget_problems()
-    count = len(opened.problems())
-    opened.notice = f"{count} problem{'s' if count > 1 else ''}; see below." if count else "Ready to run."
+    problems = opened.problems()
+    if problems:
+        opened.notice = f"{counted(len(problems), 'problem')}; see the list below the canvas."
+    else:
+        opened.notice = "No problems found; the pipeline is ready to run."

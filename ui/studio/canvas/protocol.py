@@ -4,10 +4,11 @@
 - ``apply_edit``  the pipeline after an edit that the canvas sent, checked like any other input
 - ``CanvasResult``, ``NodeView``, ``Reveal``, ``RunRequest``  the values in between
 
-An edit is ``{instance, pipeline, revision, epoch, document}``. ``instance`` identifies one canvas in one
-browser tab, ``revision`` counts its edits, ``epoch`` the changes that Python made to what the canvas owns.
-Streamlit sends the last edit again with every rerun, so applying it twice must change nothing: nodes,
-edges, layout and notes are set as they are, a node's parameters only by a new revision.
+An edit is ``{instance, pipeline, revision, epoch, document}``. ``instance`` identifies one canvas
+in one browser tab, ``revision`` counts its edits, ``epoch`` the changes that Python made to what
+the canvas owns. Streamlit sends the last edit again with every rerun, so applying it twice must
+change nothing: nodes, edges, layout and notes are set as they are, the parameters of a node only by
+a new revision.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ SWEEP = "sweep"
 
 
 class NodeView(TypedDict, total=False):
-    """The run state of a node.
+    """The run state of a node, as the canvas shows it.
 
-    ``progress`` is from 0 to 1, ``text`` what the node does or why it failed, ``seconds`` how long it ran.
+    ``progress`` is from 0 to 1, ``text`` is what the node does or why it failed, ``seconds`` how
+    long it ran.
     """
 
     state: State
@@ -64,7 +66,7 @@ class Revision(NamedTuple):
 
 @dataclass(frozen=True)
 class CanvasResult:
-    """What the canvas sent."""
+    """What the canvas sent with a rerun, after it was checked."""
 
     document: Pipeline
     """The pipeline with the user's edits; the same object if the user made no edit."""
@@ -76,7 +78,7 @@ class CanvasResult:
     """The run that was just requested."""
     revision: int = 0
     restored: frozenset[str] = frozenset()
-    """Nodes whose parameters the canvas has set (by undo, redo or paste): their form must be drawn again."""
+    """Nodes whose parameters the canvas has set, by undo, redo or paste: draw their forms again."""
     refused: Problem | None = None
     """What is wrong with the edit that the browser sent; the pipeline is then unchanged."""
 
@@ -101,7 +103,15 @@ def payload(
     height: int | str,
     refused: Problem | None = None,
 ) -> dict[str, Any]:
-    """Return everything that the canvas gets with a rerun, as plain data."""
+    """Return everything that the canvas gets with a rerun, as plain data.
+
+    Parameters
+    ----------
+    pipeline, epoch : what an edit must name to be applied
+    taken : the last edit that was applied; the canvas drops it from its queue
+    reveal : a node to select and scroll to
+    refused : what was wrong with the last edit
+    """
     return {
         "pipeline": pipeline,
         "epoch": epoch,
@@ -122,12 +132,17 @@ def payload(
 
 
 def _document_data(document: Pipeline) -> dict[str, Any]:
+    """Return the part of a pipeline that the canvas draws and edits."""
     parts = document.model_dump(mode="json", by_alias=True, include={"edges", "layout", "notes"})
     return {**parts, "nodes": {name: _node_data(node) for name, node in document.nodes.items()}}
 
 
 def _node_data(node: Node) -> dict[str, Any]:
-    """Return a node for the canvas; its sweep is sent inside the settings, which the canvas does not read."""
+    """Return a node for the canvas.
+
+    Its sweep is sent inside the settings: the canvas does not read them, but copies them with the
+    node.
+    """
     data = node.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     if node.sweep is not None:
         data["settings"] = {**data.get("settings", {}), SWEEP: data.pop("sweep")}
@@ -135,7 +150,7 @@ def _node_data(node: Node) -> dict[str, Any]:
 
 
 def _problem_data(problem: Problem) -> dict[str, Any]:
-    """Return a problem for the badge of its node, so without the name of the node."""
+    """Return a problem for the badge of its node; the text does not repeat the node."""
     data = problem.to_dict()
     text = problem.message[:1].upper() + problem.message[1:]
     if problem.field and not problem.edge:
@@ -144,6 +159,7 @@ def _problem_data(problem: Problem) -> dict[str, Any]:
 
 
 def _state_data(view: NodeView) -> dict[str, Any]:
+    """Return the state of a node as plain data; an unknown state becomes idle."""
     state = view.get("state", "idle")
     progress = view.get("progress")
     return {
@@ -166,9 +182,10 @@ class Edited(NamedTuple):
 
 
 def apply_edit(document: Pipeline, edit: object, *, pipeline: str, epoch: int, taken: Revision) -> Edited:
-    """Return the pipeline after ``edit``; raise a ``Problem`` if it is not a valid edit.
+    """Return the pipeline after ``edit``.
 
-    An edit of another pipeline or epoch is ignored: the canvas makes it again on what it gets with this rerun.
+    Raise a ``Problem`` if it is not a valid edit. An edit of another pipeline or epoch is ignored:
+    the canvas makes it again on what it gets with this rerun.
     """
     if edit is None:
         return Edited(document, taken)
@@ -177,16 +194,21 @@ def apply_edit(document: Pipeline, edit: object, *, pipeline: str, epoch: int, t
     if (edit.get("pipeline"), edit.get("epoch")) != (pipeline, epoch):
         return Edited(document, taken)
     revision = Revision(str(edit.get("instance", "")), _whole_number(edit.get("revision")))
+    # Another canvas counts its own revisions, from 1.
     since = taken.revision if taken.instance == revision.instance else 0
     sent = edit["document"]
     nodes, restored = _nodes(document, sent.get("nodes"), since)
     parts = {name: sent.get(name) for name in ("edges", "layout", "notes")}
     after = with_values(document, nodes=nodes, **parts)
+    # The same object tells the caller that nothing has changed.
     return Edited(document if after == document else after, revision, restored)
 
 
 def _nodes(document: Pipeline, sent: object, since: int) -> tuple[dict[str, Any], frozenset[str]]:
-    """Return the nodes that the canvas sent; Python keeps what it owns of them unless a new edit sets it."""
+    """Return the nodes that the canvas sent, and those whose parameters it has set.
+
+    Python keeps what it owns of a node unless the node is new, or an edit after ``since`` sets it.
+    """
     if not isinstance(sent, dict) or not all(isinstance(node, dict) for node in sent.values()):
         raise BadStructure("the nodes that the canvas sent cannot be read; reload the page", field="nodes")
     nodes: dict[str, Any] = {}
@@ -204,7 +226,7 @@ def _nodes(document: Pipeline, sent: object, since: int) -> tuple[dict[str, Any]
 
 
 def _with_sweep(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a node with the sweep taken out of the settings again."""
+    """Return the values of a node with the sweep moved out of the settings again."""
     settings = values.get("settings")
     if not isinstance(settings, dict) or SWEEP not in settings:
         return values
@@ -213,19 +235,20 @@ def _with_sweep(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _whole_number(value: object) -> int:
+    """Return a whole number; JavaScript may send it as a float. Raise if it is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not float(value).is_integer():
         raise BadStructure("the canvas sent an edit without a revision; reload the page")
     return int(value)
 
 
 def selection_in(document: Pipeline, sent: object) -> tuple[str, ...]:
-    """Return the nodes sent as selected that exist."""
+    """Return the nodes that were sent as selected and exist."""
     names = sent if isinstance(sent, list) else []
     return tuple(name for name in names if isinstance(name, str) and name in document.nodes)
 
 
 def port_in(document: Pipeline, sent: object) -> PortRef | None:
-    """Return the output sent as clicked, if its node exists."""
+    """Return the output that was sent as clicked, if its node exists."""
     match sent:
         case {"node": str() as node, "port": str() as port} if node in document.nodes:
             return PortRef(node, port)
@@ -233,7 +256,7 @@ def port_in(document: Pipeline, sent: object) -> PortRef | None:
 
 
 def run_in(document: Pipeline, sent: object) -> RunRequest | None:
-    """Return the run that was requested, if it is of all nodes or its node exists."""
+    """Return the run that was requested, if it is for all nodes or its node exists."""
     match sent:
         case {"node": "", "direction": "all"}:
             return RunRequest("", "all")

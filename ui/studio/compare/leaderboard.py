@@ -1,4 +1,4 @@
-"""A leaderboard of evaluations, whatever run they come from.
+"""A leaderboard of evaluations, from any run.
 
 - ``EvaluationFigures``  what a leaderboard needs of an evaluation, without its curves
 - ``Line``               one evaluation of one run
@@ -36,7 +36,7 @@ FOREST, INSPECTION = "deep-forest", "inspect-layers"
 
 @dataclass(frozen=True)
 class EvaluationFigures:
-    """An evaluation without its curves: the measures, and the rows that were evaluated."""
+    """An evaluation without its curves: the measures, and which rows were evaluated."""
 
     title: str
     measures: Mapping[str, float]
@@ -48,7 +48,10 @@ class EvaluationFigures:
 
     @classmethod
     def of(cls, report: Report) -> EvaluationFigures:
-        """Return the summary of a report of the kind ``evaluation``."""
+        """Return the figures of a report of the kind ``evaluation``.
+
+        Another version of the Evaluate node may have written it: missing parts are empty.
+        """
         positive = report.data.get("positive")
         return cls(
             readable(report.title, LONGEST_NAME),
@@ -61,19 +64,25 @@ class EvaluationFigures:
 
     @property
     def data(self) -> tuple[Any, ...]:
-        """Identifies the rows: equal if two evaluations had as many rows of each class and the same positive class."""
+        """Return what identifies the evaluated rows.
+
+        It is equal if two evaluations have as many rows of each class and the same positive class.
+        A report does not have the rows themselves.
+        """
         return self.rows, self.classes, self.positive, self.counts
 
     @property
     def data_words(self) -> str:
-        """The rows in words: ``594 rows, 10 classes``."""
-        sought = counted(len(self.classes), "class", "classes") if self.positive is None else f"to find {self.positive}"
-        return f"{counted(self.rows, 'row')}, {sought}"
+        """Return the evaluated rows in words: ``594 rows, 10 classes``."""
+        rows = counted(self.rows, "row")
+        if self.positive is not None:
+            return f"{rows}, positive class {self.positive}"
+        return f"{rows}, {counted(len(self.classes), 'class', 'classes')}"
 
 
 @dataclass(frozen=True)
 class Line:
-    """One evaluation of one run."""
+    """One evaluation of one run: a line of the leaderboard."""
 
     run: str
     pipeline: str
@@ -88,18 +97,20 @@ class Line:
 
     @property
     def key(self) -> str:
-        """Identifies the line."""
+        """Return what identifies the line."""
         return f"{self.run}/{self.node}"
 
 
 def _is_number(value: object) -> bool:
+    """Return whether a value of a report is a number; True and False are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def measures_of(lines: Iterable[Line]) -> list[str]:
     """Return the measures for which any line has a value, the most important first."""
-    there = {name for line in lines for name in line.evaluation.measures} - {"threshold"}
-    return [name for name in METRIC_INFO if name in there]
+    # A threshold is a setting, not a quality: lines cannot be ranked by it.
+    known = {name for line in lines for name in line.evaluation.measures} - {"threshold"}
+    return [name for name in METRIC_INFO if name in known]
 
 
 def measure_title(lines: Iterable[Line], measure: str) -> str:
@@ -117,10 +128,11 @@ def first_measure(lines: Sequence[Line]) -> str:
 
 
 def ranked(lines: Iterable[Line], measure: str) -> list[Line]:
-    """Return the best lines first, those without a value last; equal lines keep their order."""
+    """Return the lines, the best first and those without a value last; equal ones keep their order."""
     sign = 1 if lower_is_better(measure) else -1
 
     def rank(line: Line) -> tuple[bool, float]:
+        """Return what the line is sorted by."""
         value = line.evaluation.measures.get(measure)
         return value is None, sign * (value or 0.0)
 
@@ -128,7 +140,10 @@ def ranked(lines: Iterable[Line], measure: str) -> list[Line]:
 
 
 def data_names(lines: Iterable[Line]) -> dict[str, str]:
-    """Return what each line evaluated, by its key: ``A: 594 rows, 10 classes``, a letter for each data set."""
+    """Return what each line evaluated, by the key of the line.
+
+    Each set of rows gets a letter: ``A: 594 rows, 10 classes``.
+    """
     letters: dict[tuple[Any, ...], str] = {}
     names = {}
     for line in lines:
@@ -144,13 +159,17 @@ def _letter(number: int) -> str:
 
 
 def alike(lines: Sequence[Line], most: int) -> list[Line]:
-    """Return the first lines that evaluated the same rows as the very first one."""
+    """Return at most ``most`` lines that evaluated the same rows as the first line."""
     return [line for line in lines if line.evaluation.data == lines[0].evaluation.data][:most]
 
 
 def names_of(lines: Sequence[Line]) -> list[str]:
-    """Return the titles of the evaluations; where they are equal with the run, else with the node too."""
+    """Return a name for each line that is unique among them, and as short as possible.
+
+    It is the title of the evaluation. Where titles are equal, the run is added, and then the node.
+    """
     plain = [line.evaluation.title for line in lines]
+    # The id of a run begins with its date; the rest is unique for the day.
     with_run = [f"{line.evaluation.title} · {line.run[9:] or line.run}" for line in lines]
     whole = [f"{name} · {line.node}" for name, line in zip(with_run, lines, strict=True)]
     once, once_in_run = Counter(plain), Counter(with_run)
@@ -166,19 +185,31 @@ def names_of(lines: Sequence[Line]) -> list[str]:
 
 
 def board_rows(lines: Sequence[Line], data: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the lines as rows of plain values; each has every measure that any of them has."""
+    """Return the lines as rows of plain values.
+
+    Each row has every measure that any line has, so that all rows have the same columns.
+    """
     shown = [*measures_of(lines), "threshold"]
-    return [
-        {"rank": rank, "evaluation": line.evaluation.title, "started": clock(line.started), "model": line.model}
-        | {"pipeline": line.pipeline, "data": data[line.key]}
-        | {name: line.evaluation.measures.get(name) for name in shown}
-        | {"run": line.run, "node": line.node}
-        for rank, line in enumerate(lines, start=1)
-    ]
+    rows = []
+    for rank, line in enumerate(lines, start=1):
+        row: dict[str, Any] = {
+            "rank": rank,
+            "evaluation": line.evaluation.title,
+            "started": clock(line.started),
+            "model": line.model,
+            "pipeline": line.pipeline,
+            "data": data[line.key],
+        }
+        row |= {name: line.evaluation.measures.get(name) for name in shown}
+        rows.append(row | {"run": line.run, "node": line.node})
+    return rows
 
 
 def model_behind(document: Pipeline, catalogue: NodeCatalog, node: str) -> str | None:
-    """Return the node whose model made the predictions that ``node`` evaluates."""
+    """Return the node whose model made the predictions that ``node`` evaluates.
+
+    The search goes back over nodes that pass predictions on. It is None if no model is found.
+    """
     waiting, seen = [node], {node}
     while waiting:
         current = waiting.pop(0)
@@ -195,15 +226,17 @@ def model_behind(document: Pipeline, catalogue: NodeCatalog, node: str) -> str |
 
 
 def _type_of(document: Pipeline, catalogue: NodeCatalog, end: PortRef) -> str | None:
+    """Return the type of an output; None if the node type is not installed."""
     node = document.nodes.get(end.node)
     port = catalogue[node.type].output(end.port) if node and node.type in catalogue else None
     return port.type if port else None
 
 
 def inspectable_node(pipeline: Pipeline, state: RunState, model: str | None) -> str | None:
-    """Return the node of a run that Inspect can show.
+    """Return the node of a run that Inspect can show; None if there is none.
 
-    It belongs to the model itself if that is a deep forest, else to any deep forest of the run.
+    It belongs to the model itself if that is a deep forest, else to any deep forest of the run. An
+    inspection is preferred to the forest alone.
     """
     ready = [name for name in pipeline.nodes if name in state.nodes and state.nodes[name].outputs]
     inspections = [name for name in ready if pipeline.nodes[name].type == INSPECTION]
@@ -234,6 +267,7 @@ class Evaluations:
         return [line for row, last_event in zip(rows, newest, strict=True) for line in self._lines_of(row, last_event)]
 
     def _lines_of(self, row: RunRow, last_event: int) -> list[Line]:
+        """Return the lines of a run, read again only if it has new events."""
         known_event, lines = self._lines.get(row.id, (None, []))
         if known_event != last_event:
             lines = self._read(row)
@@ -241,6 +275,7 @@ class Evaluations:
         return lines
 
     def _read(self, row: RunRow) -> list[Line]:
+        """Return the lines of a run from its reports."""
         state = self._runs.results(row)
         lines = []
         for name, node in state.nodes.items():
@@ -252,6 +287,7 @@ class Evaluations:
         return lines
 
     def _line(self, row: RunRow, state: RunState, node: str, artifact: Artifact, evaluation: EvaluationFigures) -> Line:
+        """Return the line of one evaluation, with its model and what Inspect can show."""
         planned = self._runs.planned_pipeline(row)
         title, inspect = UNKNOWN, None
         if planned:
@@ -270,6 +306,7 @@ class Evaluations:
         return readable(f"{title}, {preset}") if preset and preset != "default" else title
 
     def _evaluation(self, artifact: Artifact) -> EvaluationFigures | None:
+        """Return the figures of a report; None for other kinds, and for damaged ones."""
         if artifact.digest not in self._summaries:
             report = self._runs.open_report(artifact)
             summary = None

@@ -1,6 +1,7 @@
 """The Compare page: a leaderboard of evaluations, and the ticked ones side by side.
 
-The address names the runs, ``/compare?runs=A,B``; without one the newest runs of the workspace are compared.
+The address names the runs, ``/compare?runs=A,B``. Without it, the newest runs of the workspace are
+compared.
 """
 
 from __future__ import annotations
@@ -42,16 +43,16 @@ LATEST = (20, 50, MOST_RUNS)
 TICKED_AT_FIRST = 4
 MOST_DRAWN = 12
 SCROLLBAR = 16
-"""Pixels that a table has more, so that the bar below a wide one does not cover its last row."""
+"""Pixels added to a table, so that its horizontal scroll bar does not cover the last row."""
 RATES = tuple(name for name in METRIC_INFO if name.startswith("recall_at_"))
 HOW_TO_BEGIN = (
-    "Build a pipeline that ends in Predict and Evaluate and press Run: each evaluation then is a line here. "
-    "To compare certain runs, tick them under Runs and press Compare."
+    "Build a pipeline that ends in Predict and Evaluate, and press Run: each evaluation is then a line "
+    "here. To compare certain runs, tick them under Runs and press Compare."
 )
 
 
 def page() -> None:
-    """Draw the page."""
+    """Draw the page, or why it cannot be drawn."""
     st.subheader("Compare", anchor=False)
     try:
         _draw()
@@ -61,22 +62,23 @@ def page() -> None:
 
 @st.cache_resource(show_spinner=False)
 def _evaluations(workspace: str) -> Evaluations:
-    """Return what is known of the evaluations of a workspace; all browser tabs share it."""
+    """Return the evaluations of a workspace; all browser tabs share what was read."""
     return Evaluations(studio().runs)
 
 
 @st.cache_resource(show_spinner=False, max_entries=100)
 def _report(workspace: str, digest: str, _line: Line) -> Report | None:
-    """Return an evaluation with its curves."""
+    """Return an evaluation with its curves, from the cache; None if it is damaged or deleted."""
     return studio().runs.open_report(_line.output)
 
 
 def _root() -> str:
+    """Return the folder of the workspace, as part of a cache key."""
     return str(studio().workspace.root)
 
 
 def requested_runs(address: str) -> list[str]:
-    """Return the runs that an address names, each once."""
+    """Return the ids of the runs that an address names, each once."""
     return list(dict.fromkeys(part.strip() for part in address.split(",") if part.strip()))[:MOST_RUNS]
 
 
@@ -84,6 +86,7 @@ def requested_runs(address: str) -> list[str]:
 
 
 def _draw() -> None:
+    """Draw the leaderboard, or how to get one."""
     requested = requested_runs(st.query_params.get(ADDRESS, ""))
     with st.spinner("Reading the evaluations…", show_time=True):
         with studio().runs.log() as log:
@@ -98,11 +101,12 @@ def _draw() -> None:
     else:
         _draw_scope(requested, rows)
         if rows:
-            st.info(f"{'These runs have' if len(rows) > 1 else 'This run has'} no evaluation. {HOW_TO_BEGIN}")
+            these = "These runs have" if len(rows) > 1 else "This run has"
+            st.info(f"{these} no evaluation. {HOW_TO_BEGIN}")
 
 
 def _find_runs(requested: Sequence[str]) -> list[RunRow]:
-    """Return the runs that an address names, and say which of them are missing."""
+    """Return the runs that an address names, and show which of them are missing."""
     rows: dict[str, RunRow] = {}
     missing = []
     for run_id in requested:
@@ -112,12 +116,13 @@ def _find_runs(requested: Sequence[str]) -> list[RunRow]:
         except SylvaError:
             missing.append(shortened(run_id, 40))
     if missing:
-        st.warning(plain(f"Not in this workspace: {', '.join(missing[:5])}{' …' if len(missing) > 5 else ''}"))
+        more = " …" if len(missing) > 5 else ""
+        st.warning(plain(f"These runs are not in this workspace: {', '.join(missing[:5])}{more}"))
     return list(rows.values())
 
 
 def _draw_scope(requested: Sequence[str], rows: Sequence[RunRow]) -> None:
-    """Draw which runs the lines are of."""
+    """Draw which runs the lines are from, and how to choose others."""
     if not requested:
         st.selectbox(
             "Runs", LATEST, index=1, format_func=lambda count: f"Newest {count}", key="compare-latest", width=140
@@ -132,6 +137,7 @@ def _draw_scope(requested: Sequence[str], rows: Sequence[RunRow]) -> None:
 
 
 def _forget_runs() -> None:
+    """Compare the newest runs instead of those in the address."""
     st.query_params.pop(ADDRESS, None)
 
 
@@ -139,35 +145,42 @@ def _forget_runs() -> None:
 
 
 def _draw_board(requested: Sequence[str], runs: Sequence[RunRow], lines: list[Line]) -> None:
+    """Draw the filters, the leaderboard, and what is ticked in it.
+
+    ``requested`` are the ids in the address, ``runs`` the runs of these lines.
+    """
     data = data_names(lines)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         _draw_scope(requested, runs)
-        kept = _filtered(lines, data)
-        measure = _draw_measure(kept) if kept else None
-        order = ranked(kept, measure) if measure else kept
+        shown = _filtered(lines, data)
+        measure = _draw_measure(shown) if shown else None
+        order = ranked(shown, measure) if measure else shown
         rows = board_rows(order, data)
         st.download_button(
             "Leaderboard as CSV", as_csv(rows), "leaderboard.csv", "text/csv", key="compare-csv",
             on_click="ignore", icon=":material/download:", disabled=not rows,
         )  # fmt: skip
-    if not kept:
-        st.info("No evaluation matches; choose other pipelines or other data above.")
+    if not shown:
+        st.info("No evaluation matches. Choose other pipelines or other data above.")
         return
     ticked = _draw_table(order, rows, measure)
-    kinds = len({data[line.key] for line in kept})
+    kinds = len({data[line.key] for line in shown})
     if kinds > 1:
         st.caption(
-            f"These lines evaluated {kinds} different sets of rows (column Data); only lines with the same rows "
-            "can be compared. Choose one under Data above."
+            f"These lines were evaluated on {kinds} different sets of rows, see the column Data. Only lines "
+            "with the same rows can be compared: choose one set under Data above."
         )
     if ticked:
         _draw_ticked(ticked, data)
     else:
-        st.caption("Tick lines to see their curves, recalls, confusion and settings side by side.")
+        st.caption("Tick lines to see their curves, recalls, confusion matrices and settings side by side.")
 
 
 def _filtered(lines: list[Line], data: dict[str, str]) -> list[Line]:
-    """Return the lines of the chosen pipelines and data; all lines if there is nothing to choose."""
+    """Draw the filters that are of use, and return the lines that pass them.
+
+    With a single pipeline there is nothing to choose, and the same for the data.
+    """
     pipelines, kinds = list(dict.fromkeys(line.pipeline for line in lines)), list(dict.fromkeys(data.values()))
     chosen, kind = [], None
     if len(pipelines) > 1:
@@ -175,13 +188,14 @@ def _filtered(lines: list[Line], data: dict[str, str]) -> list[Line]:
     if len(kinds) > 1:
         kind = st.selectbox(
             "Data", kinds, None, key="compare-data", placeholder="all", width=280, format_func=readable,
-            help="The evaluated rows. Measures can be compared only if they are of the same rows.",
+            help="The evaluated rows. Only lines with the same rows can be compared.",
         )  # fmt: skip
     fitting = [line for line in lines if not chosen or line.pipeline in chosen]
     return [line for line in fitting if kind is None or data[line.key] == kind]
 
 
 def _draw_measure(lines: list[Line]) -> str | None:
+    """Draw the choice of the measure to rank by; return None if no line has any."""
     measures = measures_of(lines)
     if not measures:
         return None
@@ -192,7 +206,10 @@ def _draw_measure(lines: list[Line]) -> str | None:
 
 
 def _draw_table(order: list[Line], rows: list[dict[str, Any]], measure: str | None) -> list[Line]:
-    """Draw the table and return the ticked lines: at first the best of the same data."""
+    """Draw the leaderboard and return the ticked lines.
+
+    At first the best lines are ticked that evaluated the same rows as the very best.
+    """
     first = alike(order, TICKED_AT_FIRST)
     settings = {
         "selection_mode": "multi-row",
@@ -212,6 +229,7 @@ def table_key(order: Sequence[Line]) -> str:
 
 
 def _columns(lines: Sequence[Line], measure: str | None) -> dict[str, Any]:
+    """Return the titles and formats of the columns; the measure of the ranking has a mark."""
     text = st.column_config.TextColumn
     config: dict[str, Any] = {
         "rank": st.column_config.NumberColumn("#", width=44, pinned=True),
@@ -225,7 +243,9 @@ def _columns(lines: Sequence[Line], measure: str | None) -> dict[str, Any]:
     }
     for name in [*measures_of(lines), "threshold"]:
         style = "percent" if METRIC_INFO[name].percent else "%.4f"
-        mark = (" ▴" if lower_is_better(name) else " ▾") if name == measure else ""
+        mark = ""
+        if name == measure:
+            mark = " ▴" if lower_is_better(name) else " ▾"
         config[name] = st.column_config.NumberColumn(
             f"{measure_title(lines, name)}{mark}", format=style, help=METRIC_INFO[name].explanation
         )
@@ -236,16 +256,16 @@ def _columns(lines: Sequence[Line], measure: str | None) -> dict[str, Any]:
 
 
 def _draw_ticked(ticked: list[Line], data: dict[str, str]) -> None:
+    """Draw the ticked lines side by side, in tabs."""
     kinds = list(dict.fromkeys(data[line.key] for line in ticked))
     if len(kinds) > 1:
+        more = " …" if len(kinds) > 4 else ""
+        names = "; ".join(kinds[:4]) + more
         st.warning(
-            plain(
-                f"The ticked lines evaluated different data ({'; '.join(kinds[:4])}{' …' if len(kinds) > 4 else ''}), "
-                "so their measures cannot be compared."
-            )
+            plain(f"The ticked lines were evaluated on different rows ({names}). Their measures cannot be compared.")
         )
     if len(ticked) > MOST_DRAWN:
-        st.caption(f"The first {MOST_DRAWN} of {len(ticked)} ticked lines are drawn.")
+        st.caption(f"Only the first {MOST_DRAWN} of {len(ticked)} ticked lines are shown.")
     drawn = ticked[:MOST_DRAWN]
     names = ["Curves", "Recall at rates", "Confusion", "Settings", "Runs"]
     tabs = dict(zip(names, st.tabs(names, key="compare-tabs", on_change="rerun"), strict=True))
@@ -262,18 +282,24 @@ def _draw_ticked(ticked: list[Line], data: dict[str, str]) -> None:
 
 
 def _draw_reports(which: str, lines: list[Line]) -> None:
+    """Draw curves or confusion matrices, which need the whole reports."""
     read = [
         (name, _report(_root(), line.output.digest, line)) for name, line in zip(names_of(lines), lines, strict=True)
     ]
-    there = [(name, report) for name, report in read if report is not None]
-    if len(there) < len(lines):
-        lost = [name for name, report in read if report is None]
-        st.warning(plain(f"No longer stored: {', '.join(lost)}. Run the pipeline again to see them."))
-    if there:
-        (_draw_curves if which == "Curves" else _draw_confusions)(there)
+    stored = [(name, report) for name, report in read if report is not None]
+    if len(stored) < len(lines):
+        missing = [name for name, report in read if report is None]
+        st.warning(plain(f"Deleted or damaged: {', '.join(missing)}. Run the pipeline again to restore them."))
+    if not stored:
+        return
+    if which == "Curves":
+        _draw_curves(stored)
+    else:
+        _draw_confusions(stored)
 
 
 def _draw_curves(reports: list[tuple[str, Report]]) -> None:
+    """Draw the curves of all evaluations on top of each other, for one class."""
     models: list[dict[str, Any]] = [
         {"name": name, "curves": report.data.get("curves") or []} for name, report in reports
     ]
@@ -292,34 +318,36 @@ def _draw_curves(reports: list[tuple[str, Report]]) -> None:
 
 
 def _draw_confusions(reports: list[tuple[str, Report]]) -> None:
+    """Draw the confusion matrices in two columns."""
     for start in range(0, len(reports), 2):
-        for place, column in enumerate(st.columns(2), start=start):
-            confusion = reports[place][1].data.get("confusion") if place < len(reports) else None
+        for index, column in enumerate(st.columns(2), start=start):
+            confusion = reports[index][1].data.get("confusion") if index < len(reports) else None
             if confusion:
                 with column:
-                    figure = plots.confusion_matrix(confusion["labels"], confusion["counts"], title=reports[place][0])
-                    chart(figure, f"compare-confusion-{place}")
+                    figure = plots.confusion_matrix(confusion["labels"], confusion["counts"], title=reports[index][0])
+                    chart(figure, f"compare-confusion-{index}")
 
 
 def _draw_recalls(lines: list[Line]) -> None:
-    """Draw the recall if only one row in so many can be looked at."""
+    """Draw the recall if only one row in 100, 1,000 or 10,000 can be checked."""
     rows = [{"name": name, **line.evaluation.measures} for name, line in zip(names_of(lines), lines, strict=True)]
     if not any(row.get(rate) is not None for row in rows for rate in RATES):
         st.caption(
-            "These lines have no recall at a rate: it needs a positive class (a setting of Evaluate) and at least "
-            "100 rows."
+            "These lines have no recall at a rate. It needs a positive class, which is a setting of Evaluate, "
+            "and at least 100 rows."
         )
         return
     chart(plots.recall_at_rates(rows, [(rate, metric_title(rate)) for rate in RATES]), "compare-recalls")
     fewest = min(line.evaluation.rows for line in lines)
     if fewest < 10_000:
-        st.caption(f"Of {fewest:,} rows, one in 10,000 is less than one row: it has no value.")
+        st.caption(f"With {fewest:,} rows, one in 10,000 is less than one row, so there is no value for it.")
 
 
 def _draw_changes(lines: list[Line]) -> None:
+    """Draw in which settings the pipelines of the runs differ."""
     runs = list(dict.fromkeys(line.run for line in lines))
     if len(runs) == 1:
-        st.caption("All ticked lines are of one run; tick lines of two runs to see in what they differ.")
+        st.caption("All ticked lines are from one run. Tick lines of two runs to see how their settings differ.")
         return
     rows = [studio().runs.find(run) for run in runs]
     pipelines = {run_title(row): studio().runs.written_pipeline(row) for row in rows}
@@ -331,11 +359,12 @@ def _draw_changes(lines: list[Line]) -> None:
 
 
 def run_title(row: RunRow) -> str:
-    """Return the title of a column: the name of a run, and the part of its id that is unique for the day."""
+    """Return the name of a run for a column, with the part of its id that is unique for the day."""
     return f"{shortened(row.name, 24)} · {row.id[9:] or row.id}"
 
 
 def _draw_runs(lines: list[Line]) -> None:
+    """Draw the runs of the lines, with ways to open each."""
     runs: dict[str, Line] = {}
     for line in lines:
         runs.setdefault(line.run, line)
@@ -350,6 +379,6 @@ def _draw_runs(lines: list[Line]) -> None:
                 links.to_inspect(line.run, line.inspect)
             if st.button(
                 "Open this pipeline", icon=":material/account_tree:", key=f"compare-open-{line.run}",
-                help="Exactly as it was when it ran.",
+                help="Open it exactly as it was in this run.",
             ):  # fmt: skip
                 open_pipeline(line.run)

@@ -1,4 +1,4 @@
-"""The page Data: the tables of the workspace on the left, the chosen one on the right."""
+"""The Data page: the tables of the workspace on the left, the chosen one on the right."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAMPLE_TITLES = {
 
 
 def page() -> None:
-    """Draw the page."""
+    """Draw the page, or why it cannot be drawn."""
     try:
         _draw()
     except SylvaError as error:
@@ -28,6 +28,7 @@ def page() -> None:
 
 
 def _draw() -> None:
+    """Draw upload and list on the left, and the table that the address names on the right."""
     open_new_pipeline()
     chosen = st.query_params.get(ADDRESS)
     left, right = st.columns([2, 3], gap="large")
@@ -51,7 +52,7 @@ def _draw() -> None:
 
 
 def file_table(files: list[DataFile]) -> list[dict[str, object]]:
-    """Return the files as the list shows them."""
+    """Return the files as rows of the list."""
     return [
         {"Name": file.name, "Rows": file.rows, "Columns": file.columns, "Size": file.size,
          "Changed": int(file.modified * 1000)}
@@ -60,6 +61,7 @@ def file_table(files: list[DataFile]) -> list[dict[str, object]]:
 
 
 def _draw_list(files: list[DataFile]) -> None:
+    """Draw the files of the workspace; a click opens one."""
     if not files:
         st.caption("No files yet. Add one above, or copy it into the folder:")
         st.code(str(studio().files.data), language=None, wrap_lines=True)
@@ -80,6 +82,7 @@ def _draw_list(files: list[DataFile]) -> None:
 
 
 def _draw_samples(chosen: str | None) -> None:
+    """Draw buttons for the tables that come with the studio."""
     st.caption("Tables that come with the studio")
     with st.container(horizontal=True, gap="small"):
         for name, title in SAMPLE_TITLES.items():
@@ -91,4 +94,5 @@ def _draw_samples(chosen: str | None) -> None:
 
 
 def _choose_sample(source: str) -> None:
+    """Open a sample."""
     st.query_params.from_dict({ADDRESS: source})

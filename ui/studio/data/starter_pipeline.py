@@ -1,4 +1,4 @@
-"""Make a pipeline that is ready to run from a table and its target."""
+"""Make a pipeline from a table and its target that is ready to run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ LAYOUT = {"load": (0.0, 120.0), "split": (288.0, 120.0), "forest": (576.0, 0.0),
 
 
 def pipeline_for(source: str, target: str, file_format: FileFormat, seen: Preview) -> Pipeline:
-    """Return a pipeline that splits the table, trains a deep forest on one part and evaluates it on the other."""
+    """Return a pipeline that trains a deep forest on one part of a table and tests it on the other.
+
+    ``seen`` is the preview of the table. Rows without a target and columns without values are
+    dropped if it has any: the pipeline would fail otherwise.
+    """
     params: dict[str, Any] = {"source": source, "target": target, **file_format.settings}
     if seen.rows_without(target):
         params["missing_target"] = "drop"
@@ -40,7 +44,7 @@ def pipeline_for(source: str, target: str, file_format: FileFormat, seen: Previe
 
 
 def title_of(source: str) -> str:
-    """Return a source as a title: the name of the file without folder and ending, or of the sample."""
+    """Return the title of a source: the name of the sample, or of the file without its ending."""
     name = source.removeprefix("sample:").rpartition("/")[2]
     name = re.sub(r"(\.\w{1,8})?\.(gz|bz2|zst)$|\.\w{1,8}$", "", name) or name
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", name)[:100]

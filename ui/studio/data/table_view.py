@@ -1,4 +1,4 @@
-"""Show one table of the workspace: its target and classes, its rows and columns, and what can be done with it."""
+"""Draw one table of the Data page: facts, target, actions, and its rows and columns."""
 
 from __future__ import annotations
 
@@ -29,13 +29,16 @@ from ui.studio.widgets import facts, flash, flash_error, grid
 MAX_DOWNLOAD = 100_000_000
 """Bytes up to which a file is offered for download: it passes through memory."""
 NEW_PIPELINE = "data-made"
-"""Where a callback leaves the id of the pipeline that was made."""
+"""Where a callback saves the id of the pipeline that it has made."""
 ADDRESS = "target"
 MAX_SHOWN_CLASSES = 8
 
 
 def draw_table(source: str) -> None:
-    """Draw a file or a sample."""
+    """Draw a file or a sample: its facts, its target, what can be done with it, and its content.
+
+    ``source`` is the name of the file in the data folder, or ``sample:NAME``.
+    """
     st.subheader(plain(source), anchor=False)
     try:
         version = _version_of(source)
@@ -58,7 +61,8 @@ def draw_table(source: str) -> None:
             target_works = True
         except BadInput as problem:
             st.warning(plain(problem.message[:1].upper() + problem.message[1:]) + ".")
-    # The first rows of a large table may well be of a single class: only a run can tell.
+    # The first rows of a large table may have a single class, and the others more: only a run
+    # can tell.
     usable = target is not None and (target_works or not seen.complete)
     _draw_actions(source, version, file_format, target, seen if usable else None)
     if target_works and target is not None:
@@ -68,13 +72,20 @@ def draw_table(source: str) -> None:
 
 
 def _version_of(source: str) -> FileVersion | None:
-    """Return the version of the file, None for a sample. Raise ``BadInput`` if there is no such source."""
+    """Return the version of a file, None for a sample.
+
+    Raise ``BadInput`` if the source does not exist.
+    """
     if sample_name(source) is not None:
         return None
     return FileVersion.of(studio().files.readable(source, field="file"))
 
 
 def _read(source: str, file_format: FileFormat, target: str | None) -> tuple[Preview, Table]:
+    """Return the preview of a source, and its first rows as a table.
+
+    Raise ``BadInput`` if the file or the target cannot be used.
+    """
     params = preview_params(source, file_format, target)
     with st.spinner("Reading …"):
         seen = preview(params, studio().files)
@@ -82,16 +93,19 @@ def _read(source: str, file_format: FileFormat, target: str | None) -> tuple[Pre
 
 
 def _close() -> None:
+    """Close the table and show only the list."""
     st.query_params.clear()
 
 
 def _draw_unreadable(source: str, problem: BadInput) -> None:
+    """Draw why a file cannot be read, with what may fix that: its file options."""
     st.error(f"The table cannot be read: {plain(problem.message)}.")
     _draw_file_format(source)
     _draw_delete(source)
 
 
 def _draw_facts(source: str, version: FileVersion | None, seen: Preview) -> None:
+    """Draw size and shape of a table, and what of it is left out."""
     rows, columns = seen.data.shape
     shape = counted(columns, "column")
     if seen.rows is not None:
@@ -101,22 +115,23 @@ def _draw_facts(source: str, version: FileVersion | None, seen: Preview) -> None
     else:
         facts([shape, size(version.size), f"changed {time_of_day(version.modified / 1e9)}"])
     if not seen.complete:
-        st.caption(f"The table is large. The figures on this page are those of its first {rows:,} rows.")
+        st.caption(f"The table is large. This page shows figures of its first {rows:,} rows only.")
     if seen.empty:
         names = ", ".join(seen.empty[:6]) + (" …" if len(seen.empty) > 6 else "")
-        st.caption(f"Left out, because they hold no value: {plain(names)}.")
+        st.caption(f"Columns without any value are left out: {plain(names)}.")
 
 
 # The target
 
 
 def _choose_target(source: str, seen: Preview) -> str | None:
+    """Draw the choice of the target column; return None if none is chosen."""
     names: list[str] = seen.data.column_names
     chosen, key = st.query_params.get(ADDRESS), f"data-target-{source}"
     default = chosen if chosen in names else default_target(source)
     return st.selectbox(
         "Target", names, names.index(default) if default in names else None, key=key, on_change=_save_target,
-        args=(key,), placeholder="Choose the column with the classes to learn",
+        args=(key,), placeholder="Choose the column to predict",
     )  # fmt: skip
 
 
@@ -130,7 +145,7 @@ def _save_target(key: str) -> None:
 
 
 def default_target(source: str) -> str:
-    """Return the target of a sample or a LibSVM file; other tables have none."""
+    """Return the target of a sample or a LibSVM file; empty for other tables."""
     name = sample_name(source)
     if name is not None:
         return next((column.name for column in sample_columns(name) if column.role == "target"), "")
@@ -138,13 +153,14 @@ def default_target(source: str) -> str:
 
 
 def class_rows(table: Table) -> list[dict[str, Any]]:
-    """Return a row for each class, with its share."""
+    """Return one row for each class: how many rows it has, and their share."""
     classes = count_classes(table)
     total = sum(rows for _, rows in classes) or 1
     return [{"Class": name, "Rows": rows, "Share": rows / total} for name, rows in classes]
 
 
 def _draw_classes(table: Table, target: str, seen: Preview) -> None:
+    """Draw the classes of the target, and how many rows have no target."""
     rows = class_rows(table)
     config = st.column_config
     grid(
@@ -170,6 +186,7 @@ def _draw_classes(table: Table, target: str, seen: Preview) -> None:
 def _draw_actions(
     source: str, version: FileVersion | None, file_format: FileFormat, target: str | None, usable: Preview | None
 ) -> None:
+    """Draw the buttons; ``usable`` is the preview if a pipeline can be made of it."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Use in a new pipeline", type="primary", icon=":material/account_tree:", disabled=usable is None,
@@ -183,6 +200,7 @@ def _draw_actions(
 
 
 def _use(source: str, target: str | None, file_format: FileFormat, seen: Preview | None) -> None:
+    """Save a pipeline for the table; the next drawing opens it."""
     if target is None or seen is None:
         return
     try:
@@ -193,12 +211,16 @@ def _use(source: str, target: str | None, file_format: FileFormat, seen: Preview
 
 
 def open_new_pipeline() -> None:
-    """Open the pipeline that a callback made; it is still there if the page was drawn in between."""
+    """Open the pipeline that a callback has made.
+
+    Callbacks cannot switch pages. Its id stays in the session until the page has switched.
+    """
     if NEW_PIPELINE in st.session_state:
         links.to_build(st.session_state.pop(NEW_PIPELINE))
 
 
 def _draw_file_format(source: str) -> None:
+    """Draw the options of a text file: encoding, delimiter, header."""
     if not formats.is_text_format(source):
         return
     with st.popover("File options", type="tertiary"):
@@ -208,21 +230,25 @@ def _draw_file_format(source: str) -> None:
 
 
 def _draw_download(source: str, version: FileVersion) -> None:
+    """Draw the download of a file, unless it is too large."""
     path = studio().files.readable(source, field="file")
     is_small = version.size <= MAX_DOWNLOAD
     st.download_button(
         "Download", path.read_bytes if is_small else b"", path.name, "application/octet-stream", on_click="ignore",
-        type="tertiary", disabled=not is_small, help=None if is_small else "The file is too large for the browser.",
+        type="tertiary", disabled=not is_small,
+        help=None if is_small else "The file is too large for the browser. Copy it from the data folder instead.",
     )  # fmt: skip
 
 
 def _draw_delete(source: str) -> None:
+    """Draw the deletion, which asks first."""
     with st.popover("Delete", type="tertiary"):
-        st.write(f"Delete “{plain(source)}”? Pipelines that read it will no longer find it.")
+        st.write(f"Delete “{plain(source)}”? Pipelines that read this file can then no longer run.")
         st.button("Delete it", type="primary", key="data-delete", on_click=_delete, args=(source,))
 
 
 def _delete(source: str) -> None:
+    """Delete a file and show the list."""
     try:
         delete_file(source, studio().files)
         _close()

@@ -1,7 +1,7 @@
-"""Add a file that the browser sends: progress, names that are taken, files that cannot be read.
+"""Add a file that the browser sends: show progress, ask for another name, say why it was refused.
 
-What was tried with an upload is remembered by the upload's id, so that a rerun of the page does not
-try it again.
+What was tried with an upload is saved under the id of the upload, so that a rerun of the page does
+not try it again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ui.studio.session import studio
 from ui.studio.widgets import flash
 
 FILE_FORMATS = "data-readings"
-"""Where a session keeps how files are written, by name."""
+"""Where a session saves how files are written, by name."""
 ROUND = "data-upload-round"
 """Increased after each upload: the next uploader is another one, and empty."""
 UPLOAD = "data-upload-tried"
@@ -38,7 +38,7 @@ FIXED_BY_FILE_OPTIONS = ("encoding", "delimiter", "source", "header")
 
 @dataclass(frozen=True)
 class SaveAs:
-    """Under which name to save a file, and whether to replace another."""
+    """The name under which to save a file, and whether it may replace another file."""
 
     name: str
     replace: bool = False
@@ -46,7 +46,7 @@ class SaveAs:
 
 @dataclass
 class Upload:
-    """The state of an upload."""
+    """The state of an upload: what to try next, or what to ask the user."""
 
     id: str
     next_try: SaveAs | None
@@ -57,12 +57,16 @@ class Upload:
 
 
 def draw_upload(key: str = "data") -> str | None:
-    """Offer to add a file, and save the one that was sent. Return the name of the file that was saved."""
+    """Draw the upload of a file, and save the one that was sent.
+
+    Return the name of the file once it is saved. ``key`` distinguishes the uploads of several
+    pages.
+    """
     number = st.session_state.get(f"{ROUND}-{key}", 0)
     sent = st.file_uploader(
         "Add a table", key=f"{key}-upload-{number}", max_upload_size=MAX_UPLOAD_MEGABYTES,
-        help="CSV, TSV, Parquet, Arrow or Feather, or LibSVM; texts may be compressed (.gz). It is copied into the "
-        "workspace's data folder. Larger files can be copied there by hand.",
+        help="CSV, TSV, Parquet, Arrow, Feather or LibSVM; text files may be compressed (.gz). The file is "
+        "copied into the data folder of the workspace. Copy larger files there by hand.",
     )  # fmt: skip
     if sent is None:
         st.session_state.pop(f"{UPLOAD}-{key}", None)
@@ -77,13 +81,13 @@ def draw_upload(key: str = "data") -> str | None:
 
 
 def file_format_of(name: str) -> FileFormat:
-    """Return how a file is written, as chosen in this session."""
+    """Return how a file is written, as the user has chosen in this session."""
     chosen: FileFormat = st.session_state.get(FILE_FORMATS, {}).get(name, FileFormat())
     return chosen
 
 
 def choose_file_format(name: str, key: str) -> FileFormat:
-    """Draw the file options of a text file and return the chosen format."""
+    """Draw the options of a text file, and return the chosen format."""
     now = file_format_of(name)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         encodings = [*dict.fromkeys((*ENCODINGS, now.encoding))]
@@ -99,7 +103,7 @@ def choose_file_format(name: str, key: str) -> FileFormat:
 
 
 def _try(sent: UploadedFile, upload: Upload, key: str) -> bool:
-    """Return whether the file was saved; if not, ``upload`` says why."""
+    """Try to save the file; return whether it was saved. If not, ``upload`` says why."""
     save_as = upload.next_try
     assert save_as is not None
     bar = st.progress(0.0, f"Copying {plain(save_as.name)}")
@@ -125,10 +129,12 @@ def _try(sent: UploadedFile, upload: Upload, key: str) -> bool:
 
 
 def _show_progress(bar: st.delta_generator.DeltaGenerator, fraction: float, name: str, text: str) -> None:
+    """Show how far the copy is."""
     bar.progress(min(fraction, 1.0), f"{plain(name)}: {text}")
 
 
 def _ask(sent: UploadedFile, upload: Upload, key: str) -> None:
+    """Draw why the file was not saved yet, and what the user can do."""
     if upload.taken:
         _ask_for_name(upload, key)
     if upload.problem:
@@ -141,7 +147,8 @@ def _ask(sent: UploadedFile, upload: Upload, key: str) -> None:
 
 
 def _ask_for_name(upload: Upload, key: str) -> None:
-    st.warning(f"There is a file “{plain(upload.taken)}” already.")
+    """Draw the choice between another name and replacing the file."""
+    st.warning(f"A file named “{plain(upload.taken)}” exists already.")
     other = st.text_input("Save this one as", free_name(upload.taken, studio().files), key=f"{key}-other-name")
     problem = name_problem(other)
     if problem:
@@ -158,4 +165,5 @@ def _ask_for_name(upload: Upload, key: str) -> None:
 
 
 def _try_next(upload: Upload, save_as: SaveAs, key: str) -> None:
+    """Try to save the file in this way with the next drawing."""
     st.session_state[f"{UPLOAD}-{key}"] = Upload(upload.id, save_as)

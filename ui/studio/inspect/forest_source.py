@@ -1,9 +1,9 @@
-"""What there is to look into: which nodes of a run hold a deep forest, and what is known of it by now.
+"""Find the deep forests of a run, and what is known of each by now.
 
-- ``Choice``, ``choices``   the deep forests of a run, those that were inspected first
-- ``Subject``, ``subject``  one of them: the records of its layers, and its inspection once there is one
-- ``growth_words``          in a sentence: how many layers were kept, and why growth stopped
-- ``screened``              whether rows left before the last layer
+- ``ForestChoice``, ``choices``    the deep forests of a run, those that were inspected first
+- ``ForestView``, ``forest_view``  one of them: records of its layers, and its inspection if any
+- ``growth_text``  in a sentence: how many layers are kept, and why growth stopped
+- ``screened``     whether rows left before the last layer
 """
 
 from __future__ import annotations
@@ -23,79 +23,94 @@ TITLES = {FOREST: "Deep forest", INSPECTION: "Inspect layers"}
 FINISHED = ("done", "cached")
 
 ReadForest = Callable[[Artifact], Mapping[str, Any]]
-"""Records and steering measure of a stored forest, as ``ui.studio.previews.models.forest_record`` gives them."""
+"""Returns layers and growth metric of a stored forest, like ``previews.models.forest_record``."""
 ReadLayers = Callable[[Artifact], Layers]
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A node that can be looked into."""
+class ForestChoice:
+    """A node that the Inspect page can show: a deep forest, or an inspection of one."""
 
     node: str
     label: str
     type: str
     state: str
     forest: str | None
-    """The node that grew the forest: itself, or the one whose model it inspects; none if that came from elsewhere."""
-    measure: object = None
-    """What the forest was told to grow by, if it was told."""
+    """The node that grew the forest: itself, or the one that it inspects; None if unknown."""
+    metric: object = None
+    """The growth metric in the settings of the forest, if it is set."""
 
 
 @dataclass(frozen=True)
-class Subject:
-    """A deep forest as far as it is known."""
+class ForestView:
+    """What is known of a deep forest at one moment.
 
-    choice: Choice
+    Records of layers come from training, stages from an inspection. A forest that is still growing
+    has only the records of the layers that are finished.
+    """
+
+    choice: ForestChoice
     records: Sequence[Mapping[str, Any]] = ()
     metric: str = "score"
     layers: Layers | None = None
     digest: str = ""
-    """Of what was inspected: tells one inspection from another."""
-    at_work: NodeState | None = None
-    """The node that has yet to finish, for its words and its share of the work done."""
+    """Identifies the inspection."""
+    unfinished: NodeState | None = None
+    """The node while it is queued or running, for its progress."""
     error: str = ""
     """Why the node failed."""
 
     @property
     def stages(self) -> Sequence[Mapping[str, Any]]:
-        """What the inspected table showed of each layer."""
+        """Return the statistics of each layer on the inspected table; empty without an inspection."""
         return self.layers.stages if self.layers else ()
 
     @property
     def kept(self) -> list[Mapping[str, Any]]:
-        """The records of the layers that are kept."""
+        """Return the records of the layers that are kept."""
         return [record for record in self.records if record["kept"]]
 
 
-def choices(document: Pipeline, state: RunState) -> list[Choice]:
-    """The deep forests of a run; inspections first, and among them those that are finished."""
-    found = [_choice(document, name, state) for name, node in document.nodes.items() if node.type in TITLES]
-    if state.nodes or not state.live:  # a run that is just starting has yet to say what it will do
-        found = [choice for choice in found if choice.node in state.nodes]
-    return sorted(found, key=lambda choice: (choice.type != INSPECTION, choice.state not in FINISHED))
+def choices(document: Pipeline, state: RunState) -> list[ForestChoice]:
+    """Return the deep forests of a run: inspections first, and among them those that are finished.
+
+    A node that this run leaves out is not listed.
+    """
+    forests = [_choice(document, name, state) for name, node in document.nodes.items() if node.type in TITLES]
+    # A run that is just starting has not reported yet which nodes it will run.
+    if state.nodes or not state.live:
+        forests = [choice for choice in forests if choice.node in state.nodes]
+    return sorted(forests, key=lambda choice: (choice.type != INSPECTION, choice.state not in FINISHED))
 
 
-def _choice(document: Pipeline, name: str, state: RunState) -> Choice:
+def _choice(document: Pipeline, name: str, state: RunState) -> ForestChoice:
+    """Return the choice for one node, with the forest whose layers it shows."""
     node = document.nodes[name]
     forest = name if node.type == FOREST else forest_of(document, name)
-    measure = document.nodes[forest].params.get("metric") if forest else None
+    metric = document.nodes[forest].params.get("metric") if forest else None
     label = node.label or TITLES[node.type]
-    return Choice(name, label, node.type, node_of(state, name).state, forest, measure)
+    return ForestChoice(name, label, node.type, node_of(state, name).state, forest, metric)
 
 
 def node_of(state: RunState, name: str) -> NodeState:
-    """A node of a run, queued if the run has not come to say so."""
+    """Return the state of a node; it is queued if the run has not reported it yet."""
     return state.nodes.get(name, NodeState())
 
 
-def listed(found: Sequence[Choice]) -> list[Choice]:
-    """Choices for a list of runs: a forest that one of the inspections is about need not be listed beside it."""
-    inspected = {choice.forest for choice in found if choice.type == INSPECTION}
-    return [choice for choice in found if choice.type == INSPECTION or choice.node not in inspected]
+def listed(forests: Sequence[ForestChoice]) -> list[ForestChoice]:
+    """Return the choices for a list of many runs.
+
+    A forest is left out if an inspection of it is in the list: that shows more.
+    """
+    inspected = {choice.forest for choice in forests if choice.type == INSPECTION}
+    return [choice for choice in forests if choice.type == INSPECTION or choice.node not in inspected]
 
 
 def forest_of(document: Pipeline, inspection: str) -> str | None:
-    """The deep-forest node whose model arrives at an inspection."""
+    """Return the deep-forest node whose model an inspection reads.
+
+    It is None if the model comes from another node, such as Load model.
+    """
     sources = [
         edge.source.node
         for edge in document.edges
@@ -104,51 +119,68 @@ def forest_of(document: Pipeline, inspection: str) -> str | None:
     return next((name for name in sources if document.nodes[name].type == FOREST), None)
 
 
-def subject(choice: Choice, state: RunState, read_forest: ReadForest, read_layers: ReadLayers) -> Subject:
-    """What is known of the forest at this moment. What the store no longer holds is asked for by the readers."""
+def forest_view(choice: ForestChoice, state: RunState, read_forest: ReadForest, read_layers: ReadLayers) -> ForestView:
+    """Return what is known of a forest now.
+
+    A finished inspection has everything. Otherwise the records come from the stored model, or from
+    what the node has published so far. The readers raise ``CorruptObject`` if the store lost an
+    output.
+    """
     node = node_of(state, choice.node)
     output = _output(node, "layers")
     if output is not None:
         layers = read_layers(output)
-        return Subject(choice, layers.records, layers.metric, layers, output.digest)
-    at_work = node if node.state in ("running", "queued") else None
+        return ForestView(choice, layers.records, layers.metric, layers, output.digest)
+    unfinished = node if node.state in ("running", "queued") else None
     error = str((node.error or {}).get("message", "")) if node.state == "failed" else ""
-    records, metric = _of_forest(state.nodes.get(choice.forest or ""), choice.measure, read_forest)
-    return Subject(choice, records, metric, at_work=at_work, error=error)
+    records, metric = _of_forest(state.nodes.get(choice.forest or ""), choice.metric, read_forest)
+    return ForestView(choice, records, metric, unfinished=unfinished, error=error)
 
 
 def _of_forest(
-    node: NodeState | None, wanted: object, read_forest: ReadForest
+    node: NodeState | None, metric: object, read_forest: ReadForest
 ) -> tuple[Sequence[Mapping[str, Any]], str]:
-    """Records and steering measure: of the stored model, else what the node told of the layers finished so far."""
+    """Return the layer records and the growth metric of a forest.
+
+    ``metric`` is what the settings of the node ask for. A stored model knows its own.
+    """
     if node is None:
         return (), "score"
     output = _output(node, "model")
     if output is not None:
         forest = read_forest(output)
         return forest["layers"], forest["metric"]
+    # Imported late: the library takes seconds to load, and only a growing forest needs it.
     from deepforest.inspection import steering_measure
 
-    records = told_layers(node.partial_results)
-    return records, steering_measure(records, wanted)
+    records = reported_layers(node.partial_results)
+    return records, steering_measure(records, metric)
 
 
-def told_layers(parts: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The layers that a running forest told of, in their order."""
+def reported_layers(parts: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the layer records that a running forest has published, in the order of the layers.
+
+    Partial results have names such as ``layer-3``; other names are ignored.
+    """
     numbered = [(re.fullmatch(r"layer-(\d+)", name), part) for name, part in parts.items()]
-    found = {int(match[1]): part for match, part in numbered if match}
-    return [found[number] for number in sorted(found)]
+    records = {int(match[1]): part for match, part in numbered if match}
+    return [records[number] for number in sorted(records)]
 
 
 def _output(node: NodeState, port_type: str) -> Artifact | None:
+    """Return the output of this type, if the node is finished and has one."""
     if node.state not in FINISHED:
         return None
-    found = [Artifact.from_dict(about) for about in node.outputs.values() if about["type"] == port_type]
-    return found[0] if found else None
+    outputs = [Artifact.from_dict(data) for data in node.outputs.values() if data["type"] == port_type]
+    return outputs[0] if outputs else None
 
 
-def growth_words(records: Sequence[Mapping[str, Any]], *, growing: bool = False) -> str:
-    """``3 of 5 layers are kept. Growth stopped: the last 2 layers in a row brought no gain above 0.``"""
+def growth_text(records: Sequence[Mapping[str, Any]], *, growing: bool = False) -> str:
+    """Return how far a forest has grown, as text for the page.
+
+    For example: ``3 of 5 layers are kept. Growth stopped: the last 2 layers in a row brought no
+    gain above 0.``
+    """
     if not records:
         return "No layer is finished yet."
     if growing:
@@ -156,11 +188,20 @@ def growth_words(records: Sequence[Mapping[str, Any]], *, growing: bool = False)
         return f"{count} {'layer is' if count == 1 else 'layers are'} finished; the forest is still growing."
     kept, grown = sum(bool(record["kept"]) for record in records), len(records)
     layers = "layer is" if grown == 1 else "layers are"
-    said = f"{'All ' if kept == grown > 1 else ''}{kept if kept == grown else f'{kept} of {grown}'} {layers} kept."
+    if kept < grown:
+        text = f"{kept} of {grown} {layers} kept."
+    elif grown == 1:
+        text = f"1 {layers} kept."
+    else:
+        text = f"All {grown} {layers} kept."
+    # The reason of the last layer ends with why growth stopped, unless it was the last allowed.
     stopped = re.search(r"growth stopped: (.+)$", str(records[-1].get("reason", "")))
-    return f"{said} Growth stopped: {stopped[1]}." if stopped else said
+    return f"{text} Growth stopped: {stopped[1]}." if stopped else text
 
 
 def screened(layers: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether rows left before the last layer."""
+    """Return whether rows left before the last layer.
+
+    All rows leave at the last layer, so that one does not count.
+    """
     return any(layer["rows_out"] for layer in layers[:-1])

@@ -1,11 +1,12 @@
-"""Maps of the sampled rows, one a layer, linked in the browser: rows marked in one are marked in all.
+"""Draw maps of the sampled rows, one for each layer, linked in the browser.
 
-The drawing is done by a small component (``assets/row_maps.js``): marks follow the mouse at once, and Python hears of
-them when it is let go.
+Rows that are marked in one map are marked in all of them. A small component,
+``assets/row_maps.js``, draws the maps: marks follow the mouse at once, and Python gets them when
+the button is released.
 
-- ``payload``    what the component is given: plain JSON, arrays as base64
-- ``row_maps``   draws it; the marks it tells of go to ``Marks``
-- ``Marks``      which rows are marked, kept for as long as the browser tab lives
+- ``payload``    what the component gets: plain JSON, with arrays as base64
+- ``row_maps``   draws the component; the marks that it sends go to ``Marks``
+- ``Marks``      which rows are marked, saved for as long as the browser tab is open
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _ASSETS = Path(__file__).parents[1] / "assets"
 _NAME = "sylva-row-maps"
 _POINTS = (*COLOURS[:-1], "#8B5CF6", "#8A6D3B", "#E11D74", "#7CB518")
-"""Points have no dash to tell them apart: more colours than lines have, and then other shapes."""
+"""More colours than lines have, since points have no dashes; after these come other shapes."""
 _FULL = 65535
 MOST_PANELS = 8
 _KEY = "inspect-maps"
@@ -42,59 +43,86 @@ _KEY = "inspect-maps"
 
 @dataclass
 class Marks:
-    """Positions in the sample of one inspection; ``epoch`` rises when Python changes them: the browser follows."""
+    """The marked rows of one inspection, as positions in its sample.
+
+    ``epoch`` increases when Python changes the marks, so that the browser takes them over.
+    """
 
     digest: str
     rows: tuple[int, ...] = ()
     epoch: int = 0
 
     def change(self, rows: Sequence[int]) -> None:
-        """Mark these rows and no others, on the page as well."""
+        """Mark exactly these rows, in the browser too."""
         self.rows, self.epoch = tuple(rows), self.epoch + 1
 
 
 def marks(digest: str) -> Marks:
-    """The marks of an inspection; those of another are forgotten."""
-    held: Marks | None = st.session_state.get("inspect-marks")
-    if held is None or held.digest != digest:
-        held = st.session_state["inspect-marks"] = Marks(digest)
-    return held
+    """Return the marks of an inspection; those of another inspection are dropped."""
+    marked: Marks | None = st.session_state.get("inspect-marks")
+    if marked is None or marked.digest != digest:
+        marked = st.session_state["inspect-marks"] = Marks(digest)
+    return marked
 
 
-def positions_in(told: object, count: int) -> tuple[int, ...]:
-    """Positions that a browser told of, as far as there are such."""
-    if not isinstance(told, list):
+def positions_in(sent: object, count: int) -> tuple[int, ...]:
+    """Return the valid positions of a list that a browser sent.
+
+    Anything may arrive from a browser: what is not the position of one of ``count`` rows is
+    ignored.
+    """
+    if not isinstance(sent, list):
         return ()
-    return tuple(sorted({at for at in told if type(at) is int and 0 <= at < count}))
+    # Not isinstance: True is an int as well.
+    return tuple(sorted({at for at in sent if type(at) is int and 0 <= at < count}))
 
 
 # The component
 
 
-def row_maps(layers: Layers, numbers: Sequence[int], by: str, held: Marks, file: str) -> None:
-    """Draw the layers of these numbers, coloured by ``class``, ``mistake`` or ``margin``."""
+def row_maps(layers: Layers, numbers: Sequence[int], by: str, marked: Marks, file: str) -> None:
+    """Draw the maps of these layers.
+
+    Parameters
+    ----------
+    numbers : the numbers of the layers
+    by : what gives the colour: ``class``, ``mistake`` or ``margin``
+    marked : the rows that are marked; the component changes it
+    file : the name of a picture that the user saves
+    """
+    data = {
+        **_payload(layers, tuple(numbers), marked.digest, file),
+        "by": by,
+        "marked": list(marked.rows),
+        "epoch": marked.epoch,
+    }
     _renderer()(
         key=_KEY,
-        data={**_payload(layers, tuple(numbers), held.digest, file), "by": by, "marked": list(held.rows),
-              "epoch": held.epoch},
-        default={"marked": list(held.rows)},  # what the page begins with: else no rows, told later, were no change
+        data=data,
+        # Without it, Streamlit would not report that the user has removed all marks.
+        default={"marked": list(marked.rows)},
         height="content",
-        on_marked_change=partial(_take, held, len(layers.rows)),
-    )  # fmt: skip
+        on_marked_change=partial(_take, marked, len(layers.rows)),
+    )
 
 
-def _take(held: Marks, count: int) -> None:
+def _take(marked: Marks, count: int) -> None:
+    """Take over the marks that the component has sent."""
     sent = st.session_state.get(_KEY)
-    held.rows = positions_in(sent.get("marked") if sent is not None else None, count)
+    marked.rows = positions_in(sent.get("marked") if sent is not None else None, count)
 
 
 @st.cache_data(show_spinner=False, max_entries=8)
 def _payload(_layers: Layers, numbers: tuple[int, ...], digest: str, file: str) -> dict[str, Any]:
+    """Return ``payload`` from the cache: it is the same however the maps are coloured and marked."""
     return payload(_layers, numbers, digest, file)
 
 
 def payload(layers: Layers, numbers: Sequence[int], digest: str, file: str) -> dict[str, Any]:
-    """All that is needed to draw the maps of some layers, whatever the colours and the marks."""
+    """Return everything that is needed to draw the maps of these layers.
+
+    Colours and marks are not part of it: they change often, and these data are large.
+    """
     stages = {stage["number"]: stage for stage in layers.stages}
     return {
         "id": f"{digest} {' '.join(map(str, numbers))}",
@@ -109,7 +137,7 @@ def payload(layers: Layers, numbers: Sequence[int], digest: str, file: str) -> d
                 "title": f"Layer {number}",
                 "caption": caption(stages[number]),
                 "xy": _text(_spread(layers.embedding[number - 1]), np.uint16),
-                "said": _text(layers.predicted(number), np.int16),
+                "predicted": _text(layers.predicted(number), np.int16),
                 "margin": _text(layers.margin(number), np.float32),
             }
             for number in numbers
@@ -118,7 +146,7 @@ def payload(layers: Layers, numbers: Sequence[int], digest: str, file: str) -> d
 
 
 def caption(stage: Mapping[str, Any]) -> str:
-    """What stands under a map: how well the classes are apart, and how many rows are right."""
+    """Return the text under a map: how well the classes are separated, and how many rows are right."""
     separation, accuracy = stage["separation"], (stage["scores"] or {}).get("accuracy")
     parts = [] if separation is None else [f"S_A/S_E {separation:.3g}"]
     parts += [] if accuracy is None else [f"accuracy {accuracy:.1%}"]
@@ -126,14 +154,17 @@ def caption(stage: Mapping[str, Any]) -> str:
 
 
 def some(numbers: Sequence[int], most: int = MOST_PANELS) -> list[int]:
-    """At most so many of the layers, evenly spread, the first and the last among them."""
+    """Return at most ``most`` of the layers, evenly spread, with the first and the last."""
     if len(numbers) <= most:
         return list(numbers)
     return [numbers[round(at * (len(numbers) - 1) / (most - 1))] for at in range(most)]
 
 
 def _spread(points: np.ndarray) -> np.ndarray:
-    """Points as whole numbers over the full square, both axes to one scale."""
+    """Return the points as whole numbers that fill a square.
+
+    Both axes have the same scale, as t-SNE needs: only distances have a meaning.
+    """
     low, high = points.min(axis=0), points.max(axis=0)
     scale = float((high - low).max()) or 1.0
     middle = (low + high) / 2
@@ -141,6 +172,7 @@ def _spread(points: np.ndarray) -> np.ndarray:
 
 
 def _text(values: np.ndarray, kind: type[np.generic]) -> str:
+    """Return an array as base64 text of numbers of this type."""
     return base64.b64encode(np.ascontiguousarray(values, kind).tobytes()).decode("ascii")
 
 
@@ -148,11 +180,14 @@ _known: tuple[BidiComponentManager, ComponentRenderer] | None = None
 
 
 def _renderer() -> ComponentRenderer:
-    """The component, registered with the manager of the app that is running."""
+    """Return the component, registered with the manager of the running app.
+
+    Tests start several apps in one process, and each has a manager of its own.
+    """
     global _known
     manager = get_bidi_component_manager()
     if _known is None or _known[0] is not manager:
         js, css = ((_ASSETS / f"row_maps.{end}").read_text(encoding="utf-8") for end in ("js", "css"))
-        made = st.components.v2.component(_NAME, html='<div class="row-maps"></div>', js=js, css=css)
-        _known = manager, made
+        component = st.components.v2.component(_NAME, html='<div class="row-maps"></div>', js=js, css=css)
+        _known = manager, component
     return _known[1]

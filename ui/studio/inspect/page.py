@@ -1,7 +1,7 @@
 """The Inspect page: inside a deep forest, layer by layer, also while it is growing.
 
-``/inspect?run=RUN&node=NODE`` names a deep forest or an inspection of one; without it there is a list to choose from.
-``&tab=TAB`` is the part of it that is open.
+``/inspect?run=RUN&node=NODE`` names a deep forest or an inspection of one. Without it, the page
+shows a list to choose from. ``&tab=TAB`` is the open part.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ui.studio.inspect import sections
 from ui.studio.inspect.forest_source import (
     FOREST,
     INSPECTION,
-    Choice,
-    Subject,
+    ForestChoice,
+    ForestView,
     choices,
-    growth_words,
+    growth_text,
     listed,
     node_of,
     screened,
-    subject,
-    told_layers,
+    forest_view,
+    reported_layers,
 )
 from ui.studio.markdown import plain
 from ui.studio.previews.models import forest_record
@@ -44,16 +44,16 @@ from ui.studio.widgets import check_intact, image_format, opened
 
 LOOK_SECONDS = 2.0
 MOST_RUNS, MOST_SEARCHED = 30, 500
-HINT = "Add an Inspect layers node after the forest to see t-SNE, single rows and the agreement of its learners."
-INSPECTED = "This forest is inspected in the same run: choose its inspection above to see t-SNE and single rows."
+HINT = "Add an Inspect layers node after the forest to see t-SNE maps, single rows and how often its learners agree."
+INSPECTED = "This run also has an inspection of this forest. Choose it above to see t-SNE maps and single rows."
 
 
 def page() -> None:
-    """Draw what the address asks for."""
+    """Draw the forest that the address names, else the list of forests."""
     try:
-        wanted = st.query_params.get("run")
-        if wanted:
-            _draw_run(wanted)
+        requested = st.query_params.get("run")
+        if requested:
+            _draw_run(requested)
         else:
             _draw_chooser()
     except SylvaError as error:
@@ -63,6 +63,7 @@ def page() -> None:
 
 
 def _leave() -> None:
+    """Return to the list of forests."""
     st.query_params.clear()
 
 
@@ -70,46 +71,52 @@ def _leave() -> None:
 
 
 def _draw_chooser() -> None:
+    """Draw the list of forests; a click opens one."""
     st.subheader("Inspect", anchor=False)
-    found = _forests()
-    if not found:
-        st.info("No run has trained a deep forest yet. Build a pipeline with one, run it, and inspect it here.")
+    forests = _forests()
+    if not forests:
+        st.info(
+            "No run has trained a deep forest yet. Under Build, open a pipeline that has a Deep forest node "
+            "and press Run; the forest then appears here."
+        )
         return
-    st.caption("Click a forest to inspect it. Forests with an Inspect layers node show the most.")
+    st.caption("Click a forest to inspect it. A forest with an Inspect layers node shows the most.")
     picked = st.dataframe(
-        chooser_table(found), hide_index=True, on_select="rerun", selection_mode=["single-row", "single-cell"],
-        key=f"inspect-choose-{found[0][0].id}", height=min(38 + 35 * len(found), 640),
+        chooser_table(forests), hide_index=True, on_select="rerun", selection_mode=["single-row", "single-cell"],
+        key=f"inspect-choose-{forests[0][0].id}", height=min(38 + 35 * len(forests), 640),
     )["selection"]  # fmt: skip
     rows = [*picked["rows"], *(cell[0] for cell in picked["cells"])]
-    if rows and rows[0] < len(found):
-        run, choice, _ = found[rows[0]]
+    # The list may have become shorter since the click.
+    if rows and rows[0] < len(forests):
+        run, choice, _ = forests[rows[0]]
         st.query_params.from_dict({"run": run.id, "node": choice.node})
         st.rerun()
 
 
-def chooser_table(found: list[tuple[RunSummary, Choice, str]]) -> pd.DataFrame:
-    """The forests as a table shows them."""
+def chooser_table(forests: list[tuple[RunSummary, ForestChoice, str]]) -> pd.DataFrame:
+    """Return the forests as the list shows them: run, forest and score of each."""
     return pd.DataFrame(
         {
-            "Pipeline": [readable(run.name) for run, _, _ in found],
-            "Node": [readable(choice.label) for _, choice, _ in found],
+            "Pipeline": [readable(run.name) for run, _, _ in forests],
+            "Node": [readable(choice.label) for _, choice, _ in forests],
             "Shows": [
-                "all parts" if choice.type == INSPECTION else "growth, margins, learners" for _, choice, _ in found
+                "all parts" if choice.type == INSPECTION else "growth, margins, learners" for _, choice, _ in forests
             ],
-            "When": [clock(run.started or run.created) for run, _, _ in found],
-            "State": [state_label(choice.state) for _, choice, _ in found],
-            "Score": [readable(score) for _, _, score in found],
+            "When": [clock(run.started or run.created) for run, _, _ in forests],
+            "State": [state_label(choice.state) for _, choice, _ in forests],
+            "Score": [readable(score) for _, _, score in forests],
         }
     )
 
 
-def _forests() -> list[tuple[RunSummary, Choice, str]]:
+def _forests() -> list[tuple[RunSummary, ForestChoice, str]]:
     """Return the newest runs that trained deep forests, with each forest and a score."""
-    found: list[tuple[RunSummary, Choice, str]] = []
+    forests: list[tuple[RunSummary, ForestChoice, str]] = []
     runs = 0
     with studio().runs.log() as log:
         rows = log.runs(MOST_SEARCHED)
     for row in rows:
+        # A search in the text is fast; most runs need not be parsed.
         if FOREST not in row.document and INSPECTION not in row.document:
             continue
         planned = studio().runs.planned_pipeline(row)
@@ -117,64 +124,79 @@ def _forests() -> list[tuple[RunSummary, Choice, str]]:
         if planned is None or summary is None:  # not readable, or removed meanwhile
             continue
         state = studio().runs.state(row.id)
-        there = listed(choices(planned.pipeline, state))
-        found += [(summary, choice, _score(summary, choice, state)) for choice in there]
-        runs += bool(there)
+        shown = listed(choices(planned.pipeline, state))
+        forests += [(summary, choice, _score(summary, choice, state)) for choice in shown]
+        runs += bool(shown)
         if runs == MOST_RUNS:
             break
-    return found
+    return forests
 
 
-def _score(run: RunSummary, choice: Choice, state: RunState) -> str:
-    """Return what the run found, else the score of the last layer that was kept so far."""
+def _score(run: RunSummary, choice: ForestChoice, state: RunState) -> str:
+    """Return the result of the run, else the score of the last layer that is kept so far."""
     node = state.nodes.get(choice.forest or "")
-    kept = [record for record in told_layers(node.partial_results) if record["kept"]] if node else []
-    return result_text(run) or (f"{kept[-1]['score']:.4f}, rows held out" if kept else "")
+    result = result_text(run)
+    if result or node is None:
+        return result
+    kept = [record for record in reported_layers(node.partial_results) if record["kept"]]
+    return f"{kept[-1]['score']:.4f} on held-out rows" if kept else ""
 
 
 # One forest
 
 
-def _draw_run(wanted: str) -> None:
-    watcher = open_watcher(wanted, "inspect-watcher")
+def _draw_run(run_id: str) -> None:
+    """Draw one run: the forest that is chosen, and a choice if there are several.
+
+    The page is drawn again every few seconds until the node is finished.
+    """
+    watcher = open_watcher(run_id, "inspect-watcher")
     state = watcher.refresh()
     planned = studio().runs.planned_pipeline(watcher.row)
     if planned is None:
-        st.warning("The pipeline of this run was written by another version of Sylva; it cannot be inspected.")
+        st.warning("Another version of Sylva wrote the pipeline of this run; it cannot be inspected here.")
         return
-    there = choices(planned.pipeline, state)
-    choice = _chosen(there, state)
+    forests = choices(planned.pipeline, state)
+    choice = _chosen(forests, state)
     if choice is None:
         st.info("This run has no deep forest.")
         st.button("All forests", on_click=_leave)
         return
-    _draw_head(watcher, there, choice)
+    _draw_head(watcher, forests, choice)
     awaited = _is_awaited(choice, state)
-    inspected = any(each.type == INSPECTION and each.forest == choice.node for each in there)
+    inspected = any(each.type == INSPECTION and each.forest == choice.node for each in forests)
     with steady("inspect-live"):
         st.fragment(_draw, run_every=LOOK_SECONDS if awaited else None)(watcher, choice, awaited, inspected)
 
 
-def _chosen(there: list[Choice], state: RunState) -> Choice | None:
-    wanted = st.query_params.get("node")
-    if not there or wanted is None:
-        return there[0] if there else None
-    found = next((choice for choice in there if choice.node == wanted), None)
-    if found is None:
-        known = ", ".join(choice.node for choice in there)
-        raise BadInput(f"Run {state.id} has no deep forest '{wanted}'; it has {known}.")
-    return found
+def _chosen(forests: list[ForestChoice], state: RunState) -> ForestChoice | None:
+    """Return the forest that the address names, else the first one.
+
+    Raise ``BadInput`` if the run does not have the forest that is named.
+    """
+    requested = st.query_params.get("node")
+    if not forests:
+        return None
+    if requested is None:
+        return forests[0]
+    chosen = next((choice for choice in forests if choice.node == requested), None)
+    if chosen is None:
+        known = ", ".join(choice.node for choice in forests)
+        raise BadInput(f"Run {state.id} has no deep forest '{requested}'; it has {known}.")
+    return chosen
 
 
-def _is_awaited(choice: Choice, state: RunState) -> bool:
+def _is_awaited(choice: ForestChoice, state: RunState) -> bool:
+    """Return whether the node may still change, so that the page has to look again."""
     return state.live and node_of(state, choice.node).state in ("running", "queued")
 
 
-def _draw_head(watcher: RunWatcher, there: list[Choice], choice: Choice) -> None:
+def _draw_head(watcher: RunWatcher, forests: list[ForestChoice], choice: ForestChoice) -> None:
+    """Draw the name of the pipeline, the choice of a forest, and the way back."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader(plain(readable(watcher.row.name)), anchor=False, width="content")
-        if len(there) > 1:
-            _draw_picker(there, choice)
+        if len(forests) > 1:
+            _draw_picker(forests, choice)
         else:
             st.markdown(plain(readable(choice.label)), width="content")
         st.space("stretch")
@@ -184,9 +206,10 @@ def _draw_head(watcher: RunWatcher, there: list[Choice], choice: Choice) -> None
         st.button("All forests", icon=":material/arrow_back:", on_click=_leave)
 
 
-def _draw_picker(there: list[Choice], choice: Choice) -> None:
-    names = {each.node: each for each in there}
-    key = f"inspect-node-{choice.node}"
+def _draw_picker(forests: list[ForestChoice], choice: ForestChoice) -> None:
+    """Draw the choice between the forests of a run; it changes the address."""
+    names = {each.node: each for each in forests}
+    key = f"inspect-node-{choice.node}"  # another node in the address, another widget
     st.selectbox(
         "Node", list(names), index=list(names).index(choice.node), key=key, label_visibility="collapsed", width=340,
         format_func=lambda node: f"{readable(names[node].label)} ({node})",
@@ -194,49 +217,58 @@ def _draw_picker(there: list[Choice], choice: Choice) -> None:
     )  # fmt: skip
 
 
-def _draw(watcher: RunWatcher, choice: Choice, awaited: bool, inspected: bool) -> None:
+def _draw(watcher: RunWatcher, choice: ForestChoice, awaited: bool, inspected: bool) -> None:
+    """Draw what is known of the forest now.
+
+    A stored result may be damaged, deleted, or from another version. The page then says so instead
+    of showing a traceback: run the node again.
+    """
     try:
         state = watcher.refresh()
         if _is_awaited(choice, state) != awaited:
             st.rerun()
-        seen = subject(choice, state, _read_forest, _read_layers)
-        _draw_standing(seen, state, inspected=inspected)
-        _draw_sections(seen, growing=awaited and choice.type == FOREST)
+        forest = forest_view(choice, state, _read_forest, _read_layers)
+        _draw_state(forest, state, inspected=inspected)
+        _draw_sections(forest, growing=awaited and choice.type == FOREST)
     except CorruptObject:
-        st.warning("The result of this node is damaged or no longer in the store. Run the node again to restore it.")
+        st.warning("The result of this node is damaged or was deleted. Run the node again to restore it.")
     except SylvaError as error:
         st.warning(plain(readable(f"This cannot be shown: {error} Run the node again to restore it.")))
-    except (KeyError, TypeError, ValueError, IndexError):  # written by another version, or by no version at all
+    except (KeyError, TypeError, ValueError, IndexError):  # another version wrote it, or it is damaged
         logging.getLogger(__name__).exception("layers of %s in run %s", choice.node, watcher.row.id)
         st.warning("The result of this node cannot be read. Run the node again to restore it.")
 
 
-def _draw_standing(seen: Subject, state: RunState, *, inspected: bool) -> None:
-    """What the node does now or why it ended, what was looked at, and how to see more."""
-    node = node_of(state, seen.choice.node)
-    if seen.at_work is not None:
+def _draw_state(forest: ForestView, state: RunState, *, inspected: bool) -> None:
+    """Draw the state of the node, what was inspected, and how to see more.
+
+    ``inspected`` is True if the same run has an inspection of this forest.
+    """
+    node = node_of(state, forest.choice.node)
+    if forest.unfinished is not None:
         with st.container(key="inspect-progress"):
-            st.progress(min(max(seen.at_work.fraction, 0.0), 1.0), plain(readable(_doing(seen))))
-    elif seen.error:
-        st.error(plain(readable(failure_line(seen.choice.node, node.error or {}))))
-    elif seen.layers is None and node.state not in ("done", "cached"):
+            st.progress(min(max(forest.unfinished.fraction, 0.0), 1.0), plain(readable(_doing(forest))))
+    elif forest.error:
+        st.error(plain(readable(failure_line(forest.choice.node, node.error or {}))))
+    elif forest.layers is None and node.state not in ("done", "cached"):
         st.badge(state_label(node.state), color=tone(node.state).badge)
-    st.caption(" · ".join(plain(readable(part)) for part in about(seen)))
-    if seen.records and seen.choice.type == FOREST:
+    st.caption(" · ".join(plain(readable(part)) for part in forest_facts(forest)))
+    if forest.records and forest.choice.type == FOREST:
         st.info(INSPECTED if inspected else HINT, icon=":material/layers:")
 
 
-def _doing(seen: Subject) -> str:
-    assert seen.at_work is not None
-    now = "waiting" if seen.at_work.state == "queued" else seen.at_work.text or "running"
-    return f"{seen.choice.label}: {now}"
+def _doing(forest: ForestView) -> str:
+    """Return what the unfinished node does now."""
+    assert forest.unfinished is not None
+    now = "waiting" if forest.unfinished.state == "queued" else forest.unfinished.text or "running"
+    return f"{forest.choice.label}: {now}"
 
 
-def about(seen: Subject) -> list[str]:
-    """What is looked at, in a few words each."""
-    layers = seen.layers
+def forest_facts(forest: ForestView) -> list[str]:
+    """Return facts about the forest, in a few words each."""
+    layers = forest.layers
     if layers is None:
-        return [counted(len(seen.records[0]["learners"]), "learner") + " per layer"] if seen.records else []
+        return [counted(len(forest.records[0]["learners"]), "learner") + " per layer"] if forest.records else []
     return [
         layers.title,
         layers.kind.replace("_", " "),
@@ -247,56 +279,61 @@ def about(seen: Subject) -> list[str]:
     ]
 
 
-def _draw_sections(seen: Subject, *, growing: bool) -> None:
-    if not seen.records:
-        if not seen.error:
+def _draw_sections(forest: ForestView, *, growing: bool) -> None:
+    """Draw the tabs and the content of the open one."""
+    if not forest.records:
+        if not forest.error:
             st.info("No layer is finished yet; layers appear here as they finish.")
         return
     with st.container(key="inspect-words"):
-        st.markdown(plain(readable(growth_words(seen.records, growing=growing))))
-    drawn = tab_names(seen)
+        st.markdown(plain(readable(growth_text(forest.records, growing=growing))))
+    drawn = tab_names(forest)
     containers = st.tabs(list(drawn), key=sections.TABS, on_change="rerun", bind="query-params")
     tabs = dict(zip(drawn, containers, strict=True))
     name = next((name for name, tab in tabs.items() if tab.open), next(iter(drawn)))
     with tabs[name], st.container(key=f"inspect-{name.lower().replace(' ', '-')}"):
-        drawn[name](seen)
+        drawn[name](forest)
 
 
-def tab_names(seen: Subject) -> dict[str, Callable[[Subject], None]]:
-    """The parts that can be drawn of what is known."""
-    inspected = seen.layers is not None
-    parts: Mapping[str, tuple[bool, Callable[[Subject], None]]] = {
+def tab_names(forest: ForestView) -> dict[str, Callable[[ForestView], None]]:
+    """Return the parts that can be drawn with what is known, by name."""
+    inspected = forest.layers is not None
+    parts: Mapping[str, tuple[bool, Callable[[ForestView], None]]] = {
         "Growth": (True, sections.draw_growth),
         "Margins": (True, sections.draw_margins),
         "t-SNE": (inspected, sections.draw_maps),
         sections.ROW_TAB: (inspected, sections.draw_row),
         "Learners": (True, sections.draw_learners),
-        "Screening": (inspected or screened(seen.kept), sections.draw_screening),
+        "Screening": (inspected or screened(forest.kept), sections.draw_screening),
     }
-    return {name: draw for name, (there, draw) in parts.items() if there}
+    return {name: draw for name, (can_draw, draw) in parts.items() if can_draw}
 
 
-# What is stored; read once, looked at each time whether it is still there
+# Stored results: read once, but checked each time, since the store may have been cleaned
 
 
 def _read_forest(output: Artifact) -> Mapping[str, Any]:
+    """Return the record of a stored forest; raise ``CorruptObject`` if it is gone or was changed."""
     check_intact(output, studio().store)
     return _forest(output.digest, output)
 
 
 @st.cache_data(show_spinner="Reading the forest…", max_entries=16)
 def _forest(digest: str, _output: Artifact) -> Mapping[str, Any]:
-    found = forest_record(opened(_output, studio().store).path)
-    if found is None:
-        raise BadInput("the model has no layers.")
-    return found
+    """Return the record of a stored forest from the cache."""
+    record = forest_record(opened(_output, studio().store).path)
+    if record is None:
+        raise BadInput("The model has no layers.")
+    return record
 
 
 def _read_layers(output: Artifact) -> Layers:
+    """Return a stored inspection; raise ``CorruptObject`` if it is gone or was changed."""
     check_intact(output, studio().store)
     return _layers(output.digest)
 
 
 @st.cache_resource(show_spinner="Reading the layers…", max_entries=4)
 def _layers(digest: str) -> Layers:
+    """Return a stored inspection from the cache, which all browser tabs share."""
     return load_layers(studio().store.workspace.objects / digest)

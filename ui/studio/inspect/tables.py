@@ -1,11 +1,13 @@
-"""What the plots of the Inspect page show, as rows: for tables on the page and for CSV files.
+"""Return what the plots of the Inspect page show, as rows: for tables on the page and CSV files.
 
 - ``growth_rows``, ``margin_rows``      layers; their margins in intervals
-- ``marked_rows``                       rows of the sample, with what became of them after each layer
-- ``mistakes``, ``changed``             rows worth a look: positions in the sample
-- ``vector_rows``, ``row_story``        one row's way
+- ``marked_rows``                       rows of the sample, with the prediction after each layer
+- ``mistakes``, ``changed``             rows to inspect, as positions in the sample
+- ``vector_rows``, ``row_story``        one row on its way through the layers
 - ``quality_rows``, ``agreement_rows``, ``importance_rows``  learners
 - ``flows_of``, ``flow_rows``, ``flow_words``  rows that leave early
+
+A *record* is what training knows of a layer. A *stage* is what an inspection adds for a table.
 """
 
 from __future__ import annotations
@@ -30,11 +32,14 @@ Row = dict[str, Any]
 
 
 def growth_rows(records: Sequence[Layer], stages: Sequence[Layer], metric: str) -> list[Row]:
-    """One row a layer; what an inspection added stands beside what training knew."""
-    seen = {stage["number"]: stage for stage in stages}
+    """Return one row for each layer, with the figures of training.
+
+    With an inspection, the figures of the inspected table are in the columns ``table …``.
+    """
+    stage_of = {stage["number"]: stage for stage in stages}
     rows = []
     for record in records:
-        held_out, stage = record["margins"] or {}, seen.get(record["number"], {})
+        held_out, stage = record["margins"] or {}, stage_of.get(record["number"], {})
         row: Row = {"layer": record["number"], "kept": record["kept"], "score": record["score"], "gain": record["gain"]}
         row |= {f"margin {name}": held_out.get(name) for name in ("mean", "std", "ratio")}
         if stages:
@@ -50,19 +55,22 @@ def growth_rows(records: Sequence[Layer], stages: Sequence[Layer], metric: str) 
 def margin_series(
     records: Sequence[Layer], stages: Sequence[Layer], places: Sequence[str], numbers: Sequence[int]
 ) -> list[tuple[str, Mapping[str, Any]]]:
-    """Name and margins of the layers wanted, at the places wanted; layers without margins are left out."""
+    """Return the name and the margins of the chosen layers on the chosen sets of rows.
+
+    Layers without margins are left out. The set is part of the name if there are two.
+    """
     both = len(places) > 1
     series = []
     for place, layers in ((HELD_OUT, records), (TABLE, stages)):
         if place in places:
-            wanted = [layer for layer in layers if layer["number"] in numbers and layer["margins"]]
+            chosen = [layer for layer in layers if layer["number"] in numbers and layer["margins"]]
             end = f", {place.lower()}" if both else ""
-            series += [(f"Layer {layer['number']}{end}", layer["margins"]) for layer in wanted]
+            series += [(f"Layer {layer['number']}{end}", layer["margins"]) for layer in chosen]
     return series
 
 
 def margin_rows(series: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Row]:
-    """Return one row per interval of each series."""
+    """Return one row for each interval of each series, with the number and the share of its rows."""
     rows = []
     for name, margins in series:
         total = sum(margins["counts"]) or 1
@@ -75,11 +83,15 @@ def margin_rows(series: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Row]:
 
 
 def marked_rows(layers: Layers, positions: Sequence[int]) -> pa.Table:
-    """Return number, truth, prediction and margin after each layer, and the columns of the rows."""
+    """Return rows of the sample as a table.
+
+    It has the number of the row, its class, prediction and margin after each layer, and then the
+    columns of the row itself.
+    """
     import pyarrow as pa
 
     at = np.asarray(positions, dtype=np.int64)
-    names = np.asarray([*layers.classes, None], dtype=object)  # the last is for those unknown
+    names = np.asarray([*layers.classes, None], dtype=object)  # UNKNOWN is -1: the last
     columns: dict[str, Any] = {"row": layers.rows[at], "truth": pa.array(names[layers.truth[at]], pa.string())}
     for number in range(1, len(layers.stages) + 1):
         columns[f"predicted after layer {number}"] = pa.array(names[layers.predicted(number)[at]], pa.string())
@@ -95,20 +107,27 @@ def marked_rows(layers: Layers, positions: Sequence[int]) -> pa.Table:
 
 
 def _apart(name: str, taken: Mapping[str, Any]) -> str:
+    """Return the name of a column, changed until it differs from all in ``taken``."""
     while name in taken:
         name += " (own)"
     return name
 
 
 def mistakes(layers: Layers, most: int) -> list[int]:
-    """Return the positions of the rows that are wrong in the end, the most confident error first."""
+    """Return the positions of the rows with a wrong final prediction.
+
+    The most confident errors come first; ``most`` limits how many.
+    """
     margin = layers.margin(len(layers.stages))
     wrong = np.flatnonzero((layers.truth != UNKNOWN) & (layers.predicted(len(layers.stages)) != layers.truth))
     return [int(at) for at in wrong[np.argsort(margin[wrong], kind="stable")][:most]]
 
 
 def changed(layers: Layers, most: int) -> list[int]:
-    """Return the positions of the rows whose prediction changed between layers, the most changes first."""
+    """Return the positions of the rows whose prediction changed between layers.
+
+    Rows with the most changes come first; ``most`` limits how many.
+    """
     predicted = np.stack([layers.predicted(number) for number in range(1, len(layers.stages) + 1)])
     times = (predicted[1:] != predicted[:-1]).sum(axis=0)
     order = np.argsort(-times, kind="stable")
@@ -119,7 +138,11 @@ def changed(layers: Layers, most: int) -> list[int]:
 
 
 def vector_rows(layers: Layers, at: int) -> list[Row]:
-    """Return one row for each layer, learner and class, and for the cascade after the layer."""
+    """Return the class probabilities of one row: for each layer, learner and class.
+
+    The learner ``cascade`` is the result of the whole layer. Layers after the one where the row
+    left are missing.
+    """
     rows = []
     for layer in range(int(layers.left_at[at])):
         vectors = dict(zip(layers.learners, layers.vectors[layer, :, at], strict=True))
@@ -138,7 +161,10 @@ def vector_rows(layers: Layers, at: int) -> list[Row]:
 
 
 def row_story(layers: Layers, at: int) -> list[str]:
-    """Return one row's way in short sentences: its class, the predictions, and where it left."""
+    """Return the way of one row in short sentences.
+
+    They name its class, the first prediction, each change, and where the row left.
+    """
     depth, left = len(layers.stages), int(layers.left_at[at])
     predicted = [int(layers.predicted(number)[at]) for number in range(1, left + 1)]
     truth = int(layers.truth[at])
@@ -161,7 +187,10 @@ def row_story(layers: Layers, at: int) -> list[str]:
 
 
 def known(values: Any) -> Any:
-    """Return nested lists of numbers, None where they are not known."""
+    """Return nested lists of numbers with None for those that are not known.
+
+    JSON has no NaN, and plotly draws None as a gap.
+    """
     if isinstance(values, np.ndarray):
         return known(values.tolist())
     if isinstance(values, list):
@@ -173,30 +202,36 @@ def known(values: Any) -> Any:
 
 
 def quality(layers: Sequence[Layer], measure: str) -> list[list[float | None]]:
-    """Return the scores of the learners by one metric, layers × learners; of records or of stages."""
-    return [[scores.get(measure) for scores in _learner_scores(layer)] for layer in layers]
+    """Return the scores of the learners by one metric, as a list of scores for each layer.
+
+    The layers may be records or stages.
+    """
+    table = []
+    for layer in layers:
+        table.append([scores.get(measure) for scores in _learner_scores(layer)])
+    return table
 
 
 def _learner_scores(layer: Layer) -> Sequence[Mapping[str, Any]]:
-    """Return the scores of each learner, of a record or of a stage."""
+    """Return the scores of each learner of a layer, which is a record or a stage."""
     if "learner_scores" in layer:
         return layer["learner_scores"] or []
     return [learner["scores"] for learner in layer["learners"]]
 
 
 def quality_rows(learners: Sequence[str], layers: Sequence[Layer], measures: Sequence[str], where: str) -> list[Row]:
-    """Return one row for each learner of each layer."""
+    """Return one row for each learner of each layer; ``where`` names the rows that were scored."""
     by_measure = {measure: quality(layers, measure) for measure in measures}
-    return [
-        {"rows": where, "layer": layer["number"], "learner": name}
-        | {measure: scores[level][at] for measure, scores in by_measure.items()}
-        for level, layer in enumerate(layers)
-        for at, name in enumerate(learners)
-    ]
+    rows = []
+    for level, layer in enumerate(layers):
+        for at, name in enumerate(learners):
+            row: Row = {"rows": where, "layer": layer["number"], "learner": name}
+            rows.append(row | {measure: scores[level][at] for measure, scores in by_measure.items()})
+    return rows
 
 
 def agreement_rows(learners: Sequence[str], stages: Sequence[Layer]) -> list[Row]:
-    """Return one row for each layer and pair of learners."""
+    """Return how often two learners agree: one row for each layer and pair of learners."""
     return [
         {"layer": stage["number"], "learner": one, "other": other, "agree": stage["agreement"][first][second]}
         for stage in stages
@@ -207,7 +242,7 @@ def agreement_rows(learners: Sequence[str], stages: Sequence[Layer]) -> list[Row
 
 
 def importance_rows(learners: Sequence[str], stages: Sequence[Layer]) -> list[Row]:
-    """Return one row for each layer and feature, with the importance of each learner."""
+    """Return one row for each layer and feature, with the importance for each learner."""
     return [
         {"layer": stage["number"], "feature": row["feature"], "importance": row["importance"]}
         | dict(zip(learners, row["learners"], strict=True))
@@ -220,7 +255,11 @@ def importance_rows(learners: Sequence[str], stages: Sequence[Layer]) -> list[Ro
 
 
 def flows_of(layers: Sequence[Layer]) -> list[Row]:
-    """Return how many rows left at each layer, of records or of stages; the rest leaves at the last layer."""
+    """Return how many rows left at each layer.
+
+    The layers may be records or stages. All rows that are left leave at the last layer; they did
+    not have to be confident, so there is no error rate for them.
+    """
     flows = [
         {"layer": layer["number"], "rows_in": layer["rows_in"], "rows_out": layer["rows_out"],
          "error_out": layer["error_out"], "threshold": layer["threshold"]}
@@ -232,21 +271,30 @@ def flows_of(layers: Sequence[Layer]) -> list[Row]:
 
 
 def flow_rows(flows: Sequence[Layer], what: str) -> list[Row]:
-    """Return one row per layer."""
+    """Return one row for each layer; ``what`` says which rows flow."""
     names = ("layer", "rows_in", "rows_out", "error_out", "threshold")
-    return [{"flow": what} | {name.replace("_", " "): flow[name] for name in names} for flow in flows]
+    rows = []
+    for flow in flows:
+        rows.append({"flow": what} | {name.replace("_", " "): flow[name] for name in names})
+    return rows
 
 
 def flow_words(flows: Sequence[Layer]) -> str:
-    """Return in words how many rows leave early, and how many of all are wrong in the end."""
+    """Return in words how many rows leave early, and how many of all rows are right in the end.
+
+    The last sentence is about time: a layer is faster if it sees fewer rows.
+    """
     total = flows[0]["rows_in"] if flows else 0
     early = sum(flow["rows_out"] for flow in flows[:-1])
     if not early:
         return "No row leaves before the last layer."
     errors = [flow["error_out"] * flow["rows_out"] for flow in flows[:-1] if flow["error_out"] is not None]
-    words = f"{early / total:.0%} of the rows leave before the last layer, {sum(errors) / early:.1%} of them wrong."
+    words = (
+        f"{early / total:.0%} of the rows leave before the last layer, "
+        f"{sum(errors) / early:.1%} of them with a wrong prediction."
+    )
     if all(flow["error_out"] is not None or not flow["rows_out"] for flow in flows):
         wrong = sum((flow["error_out"] or 0) * flow["rows_out"] for flow in flows)
-        words += f" In total {1 - wrong / total:.1%} are right."
+        words += f" In total, {1 - wrong / total:.1%} of the predictions are right."
     work = sum(flow["rows_in"] for flow in flows) / (total * len(flows))
-    return f"{words} The layers together see {work:.0%} of the rows they would see otherwise."
+    return f"{words} All layers together process {work:.0%} of the rows that they would without screening."

@@ -1,1 +1,1 @@
-"""Models: what was trained and kept, and how to use it."""
+"""The Models page: the models that pipelines have saved, and how to use them."""

@@ -1,4 +1,4 @@
-"""One model: its card, where it comes from, what is inside, how to use it."""
+"""Draw one model: its card, where it comes from, what is inside, and how to use it."""
 
 from __future__ import annotations
 
@@ -21,20 +21,23 @@ from ui.studio.previews.models import show_inside
 from ui.studio.session import studio
 from ui.studio.widgets import facts, flash, flash_error, tiles
 
-WAY = "models-way"
-"""Where a button leaves the page it leads to: a name of ``ui.studio.links``, and what it is given."""
+REQUESTED_PAGE = "models-way"
+"""Where a button saves the page it leads to: a function of ``ui.studio.links``, its arguments."""
 MAX_TILES = 4
 
 
 def draw_model(registry: Registry, entry: ModelEntry) -> None:
-    """Draw the card and what can be done with the model."""
+    """Draw the card of a model and what can be done with it.
+
+    A model that cannot be read shows why, and can only be deleted.
+    """
     st.subheader(plain(entry.name), anchor=False)
     if entry.problem:
         st.error(plain(entry.problem[:1].upper() + entry.problem[1:]) + ".")
         _draw_delete(registry, entry)
         return
     _draw_facts(entry)
-    _draw_ways(registry, entry, find_origin(entry.card, registry.workspace))
+    _draw_links(registry, entry, find_origin(entry.card, registry.workspace))
     _draw_measures(entry)
     score, call, inside = st.tabs(
         ["Score a file", "How to use it", "Inside"], key=f"model-{entry.name}-tabs", on_change="rerun"
@@ -55,6 +58,7 @@ def draw_model(registry: Registry, entry: ModelEntry) -> None:
 
 
 def _draw_facts(entry: ModelEntry) -> None:
+    """Draw the facts of a model, and the data, pipeline and run it comes from."""
     facts(
         [
             entry.title,
@@ -72,23 +76,28 @@ def _draw_facts(entry: ModelEntry) -> None:
 
 
 def _source_words(name: str, rows: int | None) -> str:
+    """Return a table with the number of its rows, if that is known."""
     return f"{name} ({counted(rows, 'row')})" if rows is not None else name
 
 
 def _draw_measures(entry: ModelEntry) -> None:
+    """Draw the metrics of the first evaluation on the card."""
     for evaluation in entry.card.evaluations[:1]:
         tiles(metric_tiles(evaluation))
         st.caption(plain(evaluation_text(evaluation)))
 
 
 def evaluation_text(evaluation: EvaluationSummary) -> str:
-    """Return ``Deep forest, evaluated in its run on the rows “test” of the node “split”.``"""
+    """Return on which rows a model was evaluated.
+
+    For example: ``Deep forest, evaluated in its run on the rows “test” of the node “split”.``
+    """
     node, _, port = evaluation.table.rpartition(".")
     return f"{evaluation.title}, evaluated in its run on the rows “{port}” of the node “{node}”."
 
 
 def metric_tiles(evaluation: EvaluationSummary) -> list[tuple[str, str, str]]:
-    """Return the metrics as tiles, the most important first."""
+    """Return the metrics of an evaluation as tiles, the most important first."""
     known = [name for name in METRIC_INFO if evaluation.metrics.get(name) is not None][:MAX_TILES]
     return [
         (
@@ -100,53 +109,63 @@ def metric_tiles(evaluation: EvaluationSummary) -> list[tuple[str, str, str]]:
     ]
 
 
-def _draw_ways(registry: Registry, entry: ModelEntry, origin: Origin) -> None:
-    """Buttons to where it comes from, and what can be done with it as a whole."""
+def _draw_links(registry: Registry, entry: ModelEntry, origin: Origin) -> None:
+    """Draw buttons to where the model comes from, its download and its deletion."""
     data = [source.name for source in entry.card.data if not source.name.startswith(PREFIX)][:1]
     with st.container(horizontal=True, vertical_alignment="center"):
         if origin.run:
-            _way("Run", ":material/history:", "to_run", origin.run)
+            _link_button("Run", ":material/history:", "to_run", origin.run)
         if origin.run and origin.layers:
-            _way("Inspect layers", ":material/layers:", "to_inspect", origin.run, origin.layers)
+            _link_button("Inspect layers", ":material/layers:", "to_inspect", origin.run, origin.layers)
         if origin.pipeline:
-            _way("Pipeline", ":material/account_tree:", "to_build", origin.pipeline)
+            _link_button("Pipeline", ":material/account_tree:", "to_build", origin.pipeline)
         if data:
-            _way("Data", ":material/table:", "to_data", data[0])
+            _link_button("Data", ":material/table:", "to_data", data[0])
         _draw_download(registry, entry)
         _draw_delete(registry, entry)
 
 
-def _way(label: str, icon: str, *wish: str) -> None:
-    st.button(label, icon=icon, key=f"model-{wish[0]}", on_click=_wish, args=wish)
+def _link_button(label: str, icon: str, *link: str) -> None:
+    """Draw a button that leads to another page."""
+    st.button(label, icon=icon, key=f"model-{link[0]}", on_click=_request_page, args=link)
 
 
-def _wish(*wish: str) -> None:
-    st.session_state[WAY] = wish
+def _request_page(*link: str) -> None:
+    """Remember the page that a button leads to, until ``open_requested_page``."""
+    st.session_state[REQUESTED_PAGE] = link
 
 
-def go_on() -> None:
-    """Switch to the page that a button asked for; a drawing that was cut short meanwhile loses nothing."""
-    if WAY in st.session_state:
-        link, *address = st.session_state.pop(WAY)
+def open_requested_page() -> None:
+    """Switch to the page that a button asked for.
+
+    Callbacks cannot switch pages. The next drawing of the page does, even if one was cancelled
+    before.
+    """
+    if REQUESTED_PAGE in st.session_state:
+        link, *address = st.session_state.pop(REQUESTED_PAGE)
         getattr(links, link)(*address)
 
 
 def _draw_download(registry: Registry, entry: ModelEntry) -> None:
+    """Draw the download of the model as a ZIP archive, unless it is too large."""
     small = entry.bytes <= MAX_ZIPPED
     st.download_button(
         "Download", lambda: zip_model(registry.place(entry.name)), f"{entry.name}.zip", "application/zip",
         on_click="ignore", type="tertiary", disabled=not small, key="model-download",
-        help="All its files as a ZIP archive." if small else "It is too large for the browser; copy its folder.",
+        help="All files of the model as a ZIP archive." if small
+        else "The model is too large for the browser. Copy its folder in the workspace instead.",
     )  # fmt: skip
 
 
 def _draw_delete(registry: Registry, entry: ModelEntry) -> None:
+    """Draw the deletion, which asks first."""
     with st.popover("Delete", type="tertiary"):
-        st.write(f"Delete the model “{plain(entry.name)}”? Its run stays; a new run saves it again.")
+        st.write(f"Delete the model “{plain(entry.name)}”? Its run is not deleted; run it again to save the model.")
         st.button("Delete it", type="primary", key="model-delete", on_click=_delete, args=(registry, entry.name))
 
 
 def _delete(registry: Registry, name: str) -> None:
+    """Cancel the scoring jobs of a model and delete it."""
     try:
         scoring.jobs().cancel_all_of(name)
         registry.delete(name)
@@ -160,12 +179,13 @@ def _delete(registry: Registry, name: str) -> None:
 
 
 def _draw_calls(registry: Registry, entry: ModelEntry) -> None:
+    """Draw commands and code that use the model, ready to copy."""
     call = Call(entry.name, studio().workspace.root)
     row = usage_examples.example_row(TableEncoder.from_json(describe_model(registry.place(entry.name))["encoder"]))
-    st.markdown("**Command line.** A file of any size, block by block; CSV, Parquet or Arrow comes out.")
+    st.markdown("**Command line.** Score a file of any size. The result is a CSV, Parquet or Arrow file.")
     st.code(usage_examples.command_line(call), language="bash", wrap_lines=True)
-    st.markdown("**REST.** Start the service, then send rows; the page at the same address explains the rest.")
+    st.markdown("**REST.** Start the service, then send rows. Open its address in a browser to read more.")
     st.code(usage_examples.service(call), language="bash", wrap_lines=True)
     st.code(usage_examples.request(row), language="bash", wrap_lines=True, height=260 if len(row) > 20 else "content")
-    st.markdown("**Python.** In an environment in which Sylva is installed.")
+    st.markdown("**Python.** Run this where Sylva is installed.")
     st.code(usage_examples.python(call), language="python")

@@ -7,7 +7,7 @@ import streamlit as st
 from engine.errors import BadInput, SylvaError
 from nodes.models.registry import ModelEntry, Registry
 from ui.studio.markdown import plain
-from ui.studio.models.model_view import draw_model, go_on
+from ui.studio.models.model_view import draw_model, open_requested_page
 from ui.studio.session import studio
 from ui.studio.widgets import selectable_table, show_flashes
 
@@ -22,7 +22,7 @@ HOW_TO_GET_ONE = """
 
 
 def page() -> None:
-    """Draw the page."""
+    """Draw the page, or why it cannot be drawn."""
     try:
         _draw()
     except SylvaError as error:
@@ -30,7 +30,8 @@ def page() -> None:
 
 
 def _draw() -> None:
-    go_on()
+    """Draw the list and the chosen model; without models, how to get one."""
+    open_requested_page()
     registry = Registry(studio().workspace)
     entries = registry.entries()
     chosen = st.query_params.get(ADDRESS)
@@ -50,8 +51,9 @@ def _draw() -> None:
 
 
 def _draw_chosen(registry: Registry, chosen: str | None) -> None:
+    """Draw the model that the address names, or that there is no such model."""
     if not chosen:
-        st.info("Choose a model to see where it comes from, to score a file with it, and how to use it.")
+        st.info("Choose a model to see where it comes from, to score a file with it, or to see how to use it.")
         return
     try:
         entry = registry.entry(chosen)
@@ -63,6 +65,7 @@ def _draw_chosen(registry: Registry, chosen: str | None) -> None:
 
 
 def _leave() -> None:
+    """Close the model and show only the list."""
     st.query_params.pop(ADDRESS, None)
 
 
@@ -70,7 +73,7 @@ def _leave() -> None:
 
 
 def model_table(entries: list[ModelEntry]) -> list[dict[str, object]]:
-    """Return the models as rows of the list."""
+    """Return the models as rows of the list; one that cannot be read has few values."""
     return [
         {
             "Name": entry.name,
@@ -85,6 +88,7 @@ def model_table(entries: list[ModelEntry]) -> list[dict[str, object]]:
 
 
 def _draw_list(entries: list[ModelEntry]) -> None:
+    """Draw the list; a click opens a model."""
     if not entries:
         st.caption("No models.")
         return

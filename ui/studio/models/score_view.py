@@ -1,4 +1,4 @@
-"""Score a file with a model: which file, whether it fits, progress and result."""
+"""Score a file with a model: choose the file, check it, follow the job, see the result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LOOK_SECONDS = 0.7
-DOWNLOADED = 100_000_000
+MAX_DOWNLOAD = 100_000_000
 """Bytes up to which a result is offered for download: it passes through memory."""
 FIRST_ROWS = 100
 CHOSEN = "scoring-file"
@@ -33,24 +33,27 @@ ENDINGS = {"CSV": "csv", "Parquet": "parquet"}
 
 @st.cache_resource(show_spinner=False)
 def _jobs(root: str) -> ScoringJobs:
-    """Return the jobs of the studio, shared by all tabs."""
+    """Return the scoring jobs of a workspace; all browser tabs share them."""
     return ScoringJobs(studio().workspace)
 
 
 def jobs() -> ScoringJobs:
-    """Return the jobs of this workspace."""
+    """Return the scoring jobs of this workspace."""
     return _jobs(str(studio().workspace.root))
 
 
 def draw_scoring(registry: Registry, entry: ModelEntry) -> None:
-    """Draw the form, and the jobs of this model under it."""
+    """Draw the form, and the jobs of this model under it.
+
+    The jobs are drawn again by themselves while one of them is running.
+    """
     chosen = _choose_file()
     if chosen:
         _draw_start(registry, entry, chosen)
     show_flashes("scoring")
-    found = jobs().of(entry.name)
-    if found:
-        live = any(job.running for job in found)
+    own = jobs().of(entry.name)
+    if own:
+        live = any(job.running for job in own)
         st.fragment(_draw_jobs, run_every=LOOK_SECONDS if live else None)(entry.name, live)
 
 
@@ -58,20 +61,24 @@ def draw_scoring(registry: Registry, entry: ModelEntry) -> None:
 
 
 def _choose_file() -> str | None:
+    """Draw the choice of a file of the workspace and the upload of another; return the chosen one."""
     names = [file.name for file in list_files(studio().files)]
-    wanted = st.session_state.get(CHOSEN)
+    uploaded = st.session_state.get(CHOSEN)
     chosen = st.selectbox(
-        "File", names, names.index(wanted) if wanted in names else None, key=f"scoring-choice-{wanted}",
+        "File", names, names.index(uploaded) if uploaded in names else None,
+        key=f"scoring-choice-{uploaded}",  # a new upload: a new widget, with a new default
         placeholder="Choose a file of the workspace" if names else "No files yet; add one below",
     )  # fmt: skip
     with st.expander("Add a file", expanded=not names):
-        if kept := draw_upload("scoring"):
-            st.session_state[CHOSEN] = kept
+        saved = draw_upload("scoring")
+        if saved:
+            st.session_state[CHOSEN] = saved
             st.rerun()
     return chosen
 
 
 def _draw_start(registry: Registry, entry: ModelEntry, source: str) -> None:
+    """Draw whether the file fits the model, the options, and the button that starts."""
     file_format = file_format_of(source)
     fault = _misfit(
         entry.name, entry.saved, source, FileVersion.of(studio().files.data / source), file_format, registry
@@ -79,10 +86,10 @@ def _draw_start(registry: Registry, entry: ModelEntry, source: str) -> None:
     if fault:
         st.error(plain(fault[:1].upper() + fault[1:]) + ".")
     else:
-        st.caption(f":material/check: All {counted(len(entry.features), 'column')} that the model needs are present.")
+        st.caption(f":material/check: The file has all {counted(len(entry.features), 'column')} that the model needs.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         ending = st.segmented_control("Result as", list(ENDINGS), default="CSV", key="scoring-ending", required=True)
-        keep_all = st.toggle("With the columns of the file", value=True, key="scoring-keep")
+        keep_all = st.toggle("Include the columns of the file", value=True, key="scoring-keep")
         st.button(
             "Score", type="primary", icon=":material/play_arrow:", disabled=bool(fault), key="scoring-start",
             on_click=_start, args=(entry.name, source, ENDINGS[ending or "CSV"], keep_all, file_format),
@@ -93,6 +100,10 @@ def _draw_start(registry: Registry, entry: ModelEntry, source: str) -> None:
 def _misfit(
     model: str, saved: float, source: str, version: FileVersion | None, file_format: FileFormat, _registry: Registry
 ) -> str:
+    """Return why the file does not fit, from the cache; empty if it does.
+
+    ``saved`` and ``version`` are part of the cache key: model and file may be replaced.
+    """
     try:
         path = studio().files.readable(source, field="file")
         return misfit(_registry.place(model), path, file_format)
@@ -101,6 +112,7 @@ def _misfit(
 
 
 def _start(model: str, source: str, ending: str, keep_all: bool, file_format: FileFormat) -> None:
+    """Start a job; an error of ours is shown by the next drawing."""
     try:
         jobs().start(model, source, ending=ending, keep_all=keep_all, file_format=file_format)
     except SylvaError as error:
@@ -111,10 +123,11 @@ def _start(model: str, source: str, ending: str, keep_all: bool, file_format: Fi
 
 
 def _draw_jobs(model: str, was_live: bool) -> None:
-    found = jobs().of(model)
-    if any(job.running for job in found) != was_live:
+    """Draw the jobs of a model; draw the page again when polling must start or stop."""
+    own = jobs().of(model)
+    if any(job.running for job in own) != was_live:
         st.rerun()
-    for job in found:
+    for job in own:
         with st.container(border=True, key=f"job-{job.id}"):
             if job.running:
                 _draw_running(job)
@@ -123,6 +136,7 @@ def _draw_jobs(model: str, was_live: bool) -> None:
 
 
 def _draw_running(job: ScoringJob) -> None:
+    """Draw the progress of a job, and how to cancel it."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(job.fraction, text=progress_text(job))
         st.button(
@@ -141,6 +155,7 @@ def progress_text(job: ScoringJob) -> str:
 
 
 def _draw_ended(job: ScoringJob) -> None:
+    """Draw how a job ended."""
     took = duration(job.finished - job.started) if job.finished else ""
     match job.state:
         case "failed":
@@ -153,30 +168,36 @@ def _draw_ended(job: ScoringJob) -> None:
 
 
 def _draw_result(job: ScoringJob, took: str) -> None:
-    its = FileVersion.of(job.target)
-    if its is None:
-        st.caption(f"{plain(job.source)} was scored; the result {plain(job.target.name)} was deleted.")
+    """Draw the first rows of the result, and its download."""
+    version = FileVersion.of(job.target)
+    if version is None:
+        st.caption(f"{plain(job.source)} was scored, but its result {plain(job.target.name)} was deleted since.")
         return
     st.markdown(f"**{plain(job.source)}** was scored: {counted(job.rows, 'row')} in {took}.")
-    facts([f"exports/{job.target.name}", size(its.size)])
-    grid(_first_rows(str(job.target), its), f"result-{job.id}")
+    facts([f"exports/{job.target.name}", size(version.size)])
+    grid(_first_rows(str(job.target), version), f"result-{job.id}")
     if job.rows > FIRST_ROWS:
         st.caption(f"These are the first {FIRST_ROWS} rows.")
-    small = its.size <= DOWNLOADED
+    small = version.size <= MAX_DOWNLOAD
     st.download_button(
         "Download the result", job.target.read_bytes, job.target.name, "application/octet-stream",
         on_click="ignore", icon=":material/download:", disabled=not small, key=f"download-{job.id}",
-        help=None if small else "It is too large for the browser; it is in the exports folder of the workspace.",
+        help=None if small
+        else "The result is too large for the browser. It is in the exports folder of the workspace.",
     )  # fmt: skip
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
 def _first_rows(target: str, version: FileVersion) -> pa.Table:
+    """Return the first rows of a result from the cache; ``version`` is part of the cache key."""
     return short_texts(first_rows(Path(target)))
 
 
 def first_rows(path: Path, most: int = FIRST_ROWS) -> pa.Table:
-    """Return the first rows of a result, predictions and probabilities first."""
+    """Return the first rows of a result file, CSV or Parquet.
+
+    Prediction and probabilities come first: the columns of the file may be many.
+    """
     import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq

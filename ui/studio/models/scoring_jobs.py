@@ -1,11 +1,11 @@
-"""Files that are being scored: each by a ``sylva predict`` process, known to all tabs of the studio.
+"""Score files in the background: each by a ``sylva predict`` process, known to all browser tabs.
 
 - ``ScoringJob``   one of them, as it is now
 - ``ScoringJobs``  starts, cancels and remembers them
-- ``misfit``       what keeps a file from being scored by a model; seen at once from its first rows
+- ``misfit``       why a model cannot score a file, as far as the first rows show it
 
-A job continues when the page is left or drawn again. Its result appears in the ``exports`` of the
-workspace once it is complete. Jobs end with the studio.
+A job continues when the page is left or drawn again. Its result appears in the ``exports`` folder
+of the workspace when it is complete. Jobs end with the studio.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ main()
 COMMAND = (sys.executable, "-P", "-c", PROGRAM, str(os.getpid()))
 """The command line ``sylva``; it stops when the studio ends."""
 MAX_RUNNING = 2
-"""Each job takes all cores it is given, and memory for its model."""
+"""Each job uses all cores, and memory for its model."""
 MAX_REMEMBERED = 50
 STOP_SECONDS = 10.0
 """How long a cancelled job may take to stop before it is killed."""
@@ -60,7 +60,7 @@ State = Literal["running", "done", "failed", "cancelled"]
 
 @dataclass(frozen=True)
 class ScoringJob:
-    """A file being scored, or the result."""
+    """A file that is being scored, or was scored."""
 
     id: str
     model: str
@@ -69,7 +69,7 @@ class ScoringJob:
     state: State = "running"
     rows: int = 0
     total: int | None = None
-    """About how many rows there are, if that is known."""
+    """The approximate number of rows, if it is known."""
     started: float = field(default_factory=time.time)
     finished: float | None = None
     error: str = ""
@@ -77,17 +77,21 @@ class ScoringJob:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Return whether the job has not ended yet."""
         return self.state == "running"
 
     @property
     def fraction(self) -> float:
-        """How much is done, from 0 to 1; 0 if the number of rows is not known."""
+        """Return how much is done, from 0 to 1; 0 if the number of rows is not known."""
         return min(self.rows / self.total, 1.0) if self.total else 0.0
 
 
 class ScoringJobs:
-    """The jobs of one workspace."""
+    """The scoring jobs of one workspace.
+
+    All methods may be called from any thread. ``command`` is the command line to run; tests use
+    their own.
+    """
 
     def __init__(self, workspace: Workspace, command: Sequence[str] = COMMAND) -> None:
         self.workspace, self.command = workspace, list(command)
@@ -104,14 +108,25 @@ class ScoringJobs:
         keep_all: bool = True,
         file_format: FileFormat | None = None,
     ) -> ScoringJob:
-        """Start to score a file of the data folder; raise ``SylvaError`` if that is not possible."""
+        """Start to score a file of the data folder, and return the job.
+
+        Raise ``SylvaError`` if too many jobs are running, ``BadInput`` if model or file do not
+        exist.
+
+        Parameters
+        ----------
+        ending : format of the result, ``csv`` or ``parquet``
+        keep_all : whether the result has the columns of the file too
+        file_format : how a text file is written; by default it is detected
+        """
         folder = Registry(self.workspace).place(model)
         path = Files(self.workspace.root).readable(source, field="file")
         with self._lock:
             running = [f"{job.source} by {job.model}" for job in self._jobs.values() if job.running]
             if len(running) >= MAX_RUNNING:
                 raise SylvaError(
-                    f"{' and '.join(running)} are being scored already. Wait for one of them, or cancel it."
+                    f"At most {MAX_RUNNING} files can be scored at once: {' and '.join(running)} are running. "
+                    "Wait for one of them to end, or cancel it."
                 )
             target = self._free_target(f"{title_of(source)} by {model}", ending)
             job = ScoringJob(uuid4().hex[:12], model, source, target)
@@ -134,12 +149,12 @@ class ScoringJobs:
         return [job for job in self.all() if job.model == model]
 
     def get(self, job: str) -> ScoringJob | None:
-        """Return one job as it is now."""
+        """Return one job as it is now; None if it was removed from the list."""
         with self._lock:
             return self._jobs.get(job)
 
     def cancel(self, job: str) -> None:
-        """Cancel a job; no file is written."""
+        """Cancel a job that is running; no file is written."""
         with self._lock:
             if job in self._jobs and self._jobs[job].running:
                 self._update(job, stopping=True)
@@ -147,7 +162,7 @@ class ScoringJobs:
                     _stop(self._processes[job])
 
     def cancel_all_of(self, model: str) -> None:
-        """Cancel all jobs of a model."""
+        """Cancel all jobs of a model, so that it can be deleted."""
         for job in self.of(model):
             self.cancel(job.id)
 
@@ -158,6 +173,7 @@ class ScoringJobs:
                 del self._jobs[job]
 
     def _forget_oldest(self) -> None:
+        """Remove the oldest ended jobs if there are too many in the list."""
         too_many = max(len(self._jobs) - MAX_REMEMBERED, 0)
         for job in [job.id for job in self._jobs.values() if not job.running][:too_many]:
             del self._jobs[job]
@@ -177,6 +193,7 @@ class ScoringJobs:
         return path
 
     def _update(self, job: str, **changes: Any) -> None:
+        """Change a job; it is replaced, since readers in other threads hold the old one."""
         with self._lock:
             self._jobs[job] = replace(self._jobs[job], **changes)
 
@@ -187,7 +204,7 @@ class ScoringJobs:
         try:
             result = self._predict(job, arguments)
         except Exception as error:  # an error here must not leave a job that never ends
-            result = {"error": f"The scoring could not be started: {error}"}
+            result = {"error": f"Scoring could not be started: {error}"}
         if "error" in result:
             _remove_unfinished(job.target)
         with self._lock:
@@ -201,7 +218,7 @@ class ScoringJobs:
             self._update(job.id, finished=time.time())
 
     def _predict(self, job: ScoringJob, arguments: list[str]) -> dict[str, Any]:
-        """Return what the command prints as its result: its ``rows``, or an ``error``."""
+        """Return what the command printed as its result: its ``rows``, or an ``error``."""
         other_lines = []
         with TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
             process = subprocess.Popen(
@@ -230,6 +247,7 @@ class ScoringJobs:
 
 
 def _predict_arguments(model: Path, source: Path, target: Path, keep_all: bool, file_format: FileFormat) -> list[str]:
+    """Return the arguments of ``sylva predict`` for a job."""
     arguments = ["predict", str(model), str(source), "--out", str(target), "--json", "--progress", "json"]
     arguments += ["--encoding", file_format.encoding, "--delimiter", file_format.delimiter]
     if not file_format.header:
@@ -249,7 +267,7 @@ def _stop(process: subprocess.Popen[str]) -> None:
 
 
 def _remove_unfinished(target: Path) -> None:
-    """Remove what a process that was killed has left beside its target."""
+    """Remove the temporary file that a killed process has left beside its target."""
     beginning = f".{target.name[:100]}."
     with suppress(OSError):
         for path in target.parent.iterdir():
@@ -258,19 +276,25 @@ def _remove_unfinished(target: Path) -> None:
 
 
 def _why_it_died(source: str, code: int, error_lines: Sequence[str]) -> str:
+    """Return why a process ended without a result, from its exit code and its last lines."""
     lines = [line.strip() for line in error_lines if line.strip()]
     if code == -signal.SIGKILL or any("bad_alloc" in line for line in lines):
-        return "The scoring was killed. Probably there was not enough memory."
+        return "Scoring was killed, probably because there was not enough memory."
     if code < 0:
         return reader_crashed(source, exit_text(code)).message
-    return f"The scoring ended unexpectedly: {lines[-1][:300] if lines else f'exit code {code}'}"
+    reason = lines[-1][:300] if lines else f"exit code {code}"
+    return f"Scoring ended unexpectedly: {reason}"
 
 
 # Whether a file fits
 
 
 def misfit(model: Path, source: Path, file_format: FileFormat | None = None) -> str:
-    """Return what keeps the model from scoring the file, all columns named; empty if its first rows fit."""
+    """Return why the model cannot score the file; empty if its first rows fit.
+
+    All missing columns are named at once. The file is read in a child process with limits: it may
+    be damaged or very large.
+    """
     file_format = file_format or FileFormat()
     arguments = {"model": str(model), "source": str(source), "file_format": file_format.to_json()}
     imports = imports_for(source, file_format)
@@ -283,7 +307,10 @@ def misfit(model: Path, source: Path, file_format: FileFormat | None = None) -> 
 
 
 def check_first_rows(model: str, source: str, file_format: dict[str, Any]) -> None:
-    """Raise ``BadInput`` unless the first rows of the file fit the model; runs in a child process."""
+    """Raise ``BadInput`` unless the first rows of the file fit the model.
+
+    It runs in a child process, so its arguments are plain data.
+    """
     with read_lock(Path(model)):
         checker = InputChecker(TableEncoder.from_json(describe_model(Path(model))["encoder"]))
     file = open_blocks(Path(source), FileFormat.from_json(file_format))

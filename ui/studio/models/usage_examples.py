@@ -1,7 +1,7 @@
-"""How to call a model: commands and code that work as they stand.
+"""Return commands and code that use a model, ready to copy.
 
-- ``Call``          whose model, in which workspace, on which file
-- ``example_row``   a row that the model takes: the middle of what it has seen
+- ``Call``          which model, in which workspace, on which file
+- ``example_row``   a row that the model accepts: typical values of its training data
 - ``command_line``, ``service``, ``request``, ``python``  the texts
 """
 
@@ -21,7 +21,7 @@ PORT = 8000
 
 @dataclass(frozen=True)
 class Call:
-    """A model and the file it is shown with."""
+    """A model, and the file that the examples score with it."""
 
     model: str
     workspace: Path
@@ -30,17 +30,17 @@ class Call:
 
 
 def command_line(call: Call) -> str:
-    """Score a file in a terminal."""
+    """Return the command that scores a file."""
     return _command("sylva", "predict", call.model, call.source, "-o", call.target, "--workspace", str(call.workspace))
 
 
 def service(call: Call) -> str:
-    """Start the model as a service."""
+    """Return the command that starts the model as a service."""
     return _command("sylva", "serve", call.model, "--port", str(PORT), "--workspace", str(call.workspace))
 
 
 def request(row: Mapping[str, Any]) -> str:
-    """Ask the service for one row."""
+    """Return the command that asks the service for the prediction of one row."""
     body = json.dumps({"rows": [row]}, ensure_ascii=False)
     return "\n".join(
         [
@@ -52,7 +52,7 @@ def request(row: Mapping[str, Any]) -> str:
 
 
 def python(call: Call) -> str:
-    """Score a file in a program."""
+    """Return the Python program that scores a file."""
     return "\n".join(
         [
             "from pathlib import Path",
@@ -74,4 +74,5 @@ def example_row(encoder: TableEncoder) -> dict[str, Any]:
 
 
 def _command(*words: str) -> str:
+    """Return a command line, quoted for the shell."""
     return " ".join(map(shlex.quote, words))

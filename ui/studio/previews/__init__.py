@@ -1,4 +1,4 @@
-"""What an output port shows: a table, predictions, a report, a model.
+"""Preview an output: a table, predictions, a report, a model, or inspected layers.
 
 - ``show_output``  draws any output of the store
 - ``headline``     the one figure of a report that a list of runs shows
@@ -30,7 +30,13 @@ SHOWN = {
 
 
 def show_output(output: Artifact, store: Store, *, title: str, key: str) -> None:
-    """Draw an output. ``key`` tells its widgets apart from those of other previews; an empty title draws none."""
+    """Draw an output of the store.
+
+    Parameters
+    ----------
+    title : drawn above the preview; an empty one is not drawn
+    key : distinguishes its widgets from those of other previews
+    """
     if title:
         st.subheader(plain(title), anchor=False)
     _draw(output, store, key)
@@ -38,16 +44,19 @@ def show_output(output: Artifact, store: Store, *, title: str, key: str) -> None
 
 @st.fragment
 def _draw(output: Artifact, store: Store, key: str) -> None:
-    """A fragment: choosing a tab or a column draws this preview again and not the page."""
+    """Draw the preview as a fragment: choosing a tab draws this preview again, and not the page.
+
+    A damaged or unreadable output shows a warning and never a traceback.
+    """
     if output.type not in SHOWN:
-        st.info(f"There is no preview for outputs of type {plain(output.type)}.")
+        st.info(f"Outputs of type {plain(output.type)} have no preview.")
         return
     try:
         SHOWN[output.type](output, store, key)
     except CorruptObject:
-        st.warning("This output is damaged or no longer in the store. Run the node again to restore it.")
+        st.warning("This output is damaged or was deleted. Run the node again to restore it.")
     except SylvaError as error:
         st.warning(f"This output cannot be shown: {plain(str(error))} Run the node again to restore it.")
     except Exception:  # what is stored may have been written by any version of any node
         logging.getLogger(__name__).exception("preview of %s %s", output.type, output.digest)
-        st.warning("This output cannot be read. Run the node again; if that does not help, it is a bug in Sylva.")
+        st.warning("This output cannot be read. Run the node again. If that does not help, report it as a bug.")

@@ -1,4 +1,7 @@
-"""The preview of a model: a card, and the layers of a deep forest; the trees are never loaded."""
+"""Preview a model: a card, and the layers of a deep forest.
+
+Only its small description files are read. The trees are never loaded, so a large model is fast.
+"""
 
 from __future__ import annotations
 
@@ -26,22 +29,30 @@ from ui.studio.widgets import chart, facts, grid, opened, tabs
 
 FOREST_FILE = "forest.json"
 MOST_RESULTS = 2_000
-"""How many of the newest results are searched for the one that a preview is of."""
+"""How many of the newest cache entries are searched for the maker of an output."""
 
 
 def show_model(output: Artifact, store: Store, key: str) -> None:
-    """Draw a model's card."""
+    """Draw the card of a model, and what is inside."""
     folder: Path = opened(output, store).path
-    about = describe_model(folder)
+    info = describe_model(folder)
     facts(
-        [about["title"], counted(len(about["classes"]), "class", "classes"), counted(len(about["features"]), "feature"),
-         f"trained on {counted(about['train_rows'], 'row')}", size(output.size)]
-    )  # fmt: skip
-    show_inside(folder, about, key)
+        [
+            info["title"],
+            counted(len(info["classes"]), "class", "classes"),
+            counted(len(info["features"]), "feature"),
+            f"trained on {counted(info['train_rows'], 'row')}",
+            size(output.size),
+        ]
+    )
+    show_inside(folder, info, key)
 
 
-def show_inside(folder: Path, about: Mapping[str, Any], key: str) -> None:
-    """Draw the layers of a model if it has some, its features, classes and settings."""
+def show_inside(folder: Path, info: Mapping[str, Any], key: str) -> None:
+    """Draw tabs with the layers of a model if it has some, its features, classes and settings.
+
+    ``info`` is what ``describe_model`` returns for the folder.
+    """
     forest = forest_record(folder)
     names = [*(["Layers"] if forest else []), "Features", "Classes", "Settings"]
     by_name = dict(zip(names, tabs(names, key), strict=True))
@@ -50,15 +61,18 @@ def show_inside(folder: Path, about: Mapping[str, Any], key: str) -> None:
         if name == "Layers" and forest:
             _show_layers(forest, key)
         elif name == "Features":
-            grid(_features(about), f"{key}-features")
+            grid(_features(info), f"{key}-features")
         elif name == "Classes":
-            _show_classes(about, key)
+            _show_classes(info, key)
         else:
-            _show_settings(about, key)
+            _show_settings(info, key)
 
 
 def show_layers(output: Artifact, store: Store, key: str) -> None:
-    """Draw a short card of inspected layers, with a way to the page that shows them all; of others, their files."""
+    """Draw a short card of inspected layers, with a way to the Inspect page.
+
+    A folder of another kind is shown as a list of its files.
+    """
     folder: Path = opened(output, store).path
     if not (folder / LAYERS_FILE).is_file():
         facts([counted(len(output.files), "file"), size(output.size)])
@@ -82,18 +96,22 @@ def show_layers(output: Artifact, store: Store, key: str) -> None:
 
 
 def stage_rows(layers: Layers) -> list[dict[str, Any]]:
-    """Return one row per layer: the figures of the inspected table."""
-    return [
-        {"Layer": stage["number"]}
-        | {metric_title(name): score for name, score in (stage["scores"] or {}).items()}
-        | {"Margin": (stage["margins"] or {}).get("mean"), "Margin ratio": (stage["margins"] or {}).get("ratio"),
-           "S_A/S_E of the map": stage["separation"]}
-        for stage in layers.stages
-    ]  # fmt: skip
+    """Return one row for each layer: its figures on the inspected table."""
+    rows = []
+    for stage in layers.stages:
+        margins = stage["margins"] or {}
+        row: dict[str, Any] = {"Layer": stage["number"]}
+        row |= {metric_title(name): score for name, score in (stage["scores"] or {}).items()}
+        row |= {"Margin": margins.get("mean"), "Margin ratio": margins.get("ratio")}
+        rows.append(row | {"S_A/S_E of the map": stage["separation"]})
+    return rows
 
 
 def _maker(digest: str, store: Store) -> tuple[str, str] | None:
-    """Return run and node that made an output, if the run is still known."""
+    """Return the run and the node that made an output, if the run still exists.
+
+    An output does not know its maker: the newest cache entries are searched for it.
+    """
     paths = sorted(store.workspace.results.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in paths[:MOST_RESULTS]:
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -104,7 +122,10 @@ def _maker(digest: str, store: Store) -> tuple[str, str] | None:
 
 
 def forest_record(folder: Path) -> dict[str, Any] | None:
-    """Return the layers of a deep forest from its manifest, and its growth metric; None for other models."""
+    """Return the layers of a deep forest and its growth metric, from its manifest.
+
+    It is None for other models.
+    """
     path = folder / FOREST_FILE
     if not path.is_file():
         return None
@@ -115,7 +136,7 @@ def forest_record(folder: Path) -> dict[str, Any] | None:
 
 
 def layer_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return one row per layer: score, gain, margins, whether it was kept and why."""
+    """Return one row for each layer: score, gain, margins, whether it is kept and why."""
     screened = any(layer["rows_out"] for layer in layers)
     return [
         {"Layer": layer["number"], "Score": layer["score"], "Gain": layer["gain"], "Kept": layer["kept"],
@@ -128,17 +149,18 @@ def layer_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def learner_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return one row per learner of a layer, with its scores on held-out rows."""
-    return [
-        {"Layer": layer["number"], "Learner": learner["name"]}
-        | {metric_title(name): score for name, score in learner["scores"].items()}
-        | {"Weight": weight, "Fits": learner["fits"]}
-        for layer in layers
-        for learner, weight in zip(layer["learners"], layer["coefficients"], strict=True)
-    ]
+    """Return one row for each learner of each layer, with its scores on held-out rows."""
+    rows = []
+    for layer in layers:
+        for learner, weight in zip(layer["learners"], layer["coefficients"], strict=True):
+            row = {"Layer": layer["number"], "Learner": learner["name"]}
+            row |= {metric_title(name): score for name, score in learner["scores"].items()}
+            rows.append(row | {"Weight": weight, "Fits": learner["fits"]})
+    return rows
 
 
 def _show_layers(forest: Mapping[str, Any], key: str) -> None:
+    """Draw the growth of a forest, and the figures of its layers and learners."""
     layers, metric = forest["layers"], forest["metric"]
     number = st.column_config.NumberColumn(format="%.4f")
     chart(plots.growth(layers, metric, metric_title(metric)), f"{key}-growth")
@@ -149,26 +171,32 @@ def _show_layers(forest: Mapping[str, Any], key: str) -> None:
     rows = learner_rows(layers)
     names = [name for name in rows[0] if name not in ("Layer", "Learner", "Fits")] if rows else []
     grid(rows, f"{key}-learners", column_config=dict.fromkeys(names, number))
-    st.caption("Scores and margins are of held-out rows. A weight is a learner's share of the layer.")
+    st.caption("Scores and margins are those of held-out rows. The weight is a learner's share in the layer.")
 
 
-def _features(about: Mapping[str, Any]) -> list[dict[str, Any]]:
-    kinds = {column["name"]: column for column in about["encoder"]["columns"]}
+def _features(info: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return one row for each feature: its kind, and whether training data had missing values."""
+    kinds = {column["name"]: column for column in info["encoder"]["columns"]}
     return [
         {"Feature": name, "Kind": kinds[name]["kind"], "Missing seen": bool(kinds[name].get("has_missing"))}
-        for name in about["features"]
+        for name in info["features"]
     ]
 
 
-def _show_classes(about: Mapping[str, Any], key: str) -> None:
-    weights = about["class_weights"]
-    rows = [{"Class": name} | ({"Weight": weights.get(name)} if weights else {}) for name in about["classes"]]
+def _show_classes(info: Mapping[str, Any], key: str) -> None:
+    """Draw the classes, with their weights if the model was trained with any."""
+    weights = info["class_weights"]
+    if weights:
+        rows = [{"Class": name, "Weight": weights.get(name)} for name in info["classes"]]
+    else:
+        rows = [{"Class": name} for name in info["classes"]]
     grid(rows, f"{key}-classes", column_config={"Weight": st.column_config.NumberColumn(format="%.4g")})
 
 
-def _show_settings(about: Mapping[str, Any], key: str) -> None:
-    node_type = next((each for each in NODE_TYPES if each.name == about["kind"]), None)
-    changed, rest = settings(about["params"], node_type)
+def _show_settings(info: Mapping[str, Any], key: str) -> None:
+    """Draw the settings that differ from the defaults, and the others folded."""
+    node_type = next((each for each in NODE_TYPES if each.name == info["kind"]), None)
+    changed, rest = settings(info["params"], node_type)
     if changed:
         grid(changed, f"{key}-settings")
     if rest:
@@ -179,7 +207,11 @@ def _show_settings(about: Mapping[str, Any], key: str) -> None:
 def settings(
     params: Mapping[str, Any], node_type: NodeType | None
 ) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """Return the settings that differ from their defaults, and the others; those without a value are left out."""
+    """Return the settings that differ from their defaults, and the others, as rows.
+
+    Settings without a value are left out. A list, such as that of learners, has a row for each
+    part.
+    """
     fields = node_type.params.model_fields if node_type else {}
     changed: list[dict[str, str]] = []
     rest: list[dict[str, str]] = []
@@ -190,16 +222,18 @@ def settings(
         title = (field.title if field else None) or metric_title(name)
         parts = value if isinstance(value, list) and value and isinstance(value[0], Mapping) else [value]
         rows = [{"Setting": title, "Value": in_words(part)} for part in parts]
-        (rest if field and _default(field) == value else changed).extend(rows)
+        is_default = field is not None and _default(field) == value
+        (rest if is_default else changed).extend(rows)
     return changed, rest
 
 
 def _default(field: FieldInfo) -> Any:
+    """Return the default of a setting."""
     return field.get_default(call_default_factory=True)
 
 
 def in_words(value: Any) -> str:
-    """Return the value of a setting on one line."""
+    """Return the value of a setting as text on one line."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The preview of predictions: first rows, their probabilities, how many are right."""
+"""Preview predictions: the first rows, their probabilities, and how many are right."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_LINES = 8
 
 @dataclass(frozen=True)
 class PredictionSummary:
-    """All that is drawn; small, however many rows there are."""
+    """All that the preview draws; it is small, however many rows there are."""
 
     model: str
     rows: int
@@ -40,55 +40,60 @@ class PredictionSummary:
 
 
 def show_predictions(output: Artifact, store: Store, key: str) -> None:
-    """Draw predictions."""
+    """Draw the facts, the accuracy if the truth is known, and tabs."""
     check_intact(output, store)
-    about = _summary(output.digest, output, store)
-    by = f"by {about.model}" if about.model else ""
-    facts([counted(about.rows, "row"), counted(len(about.counts), "class", "classes"), by, size(output.size)])
-    if about.known:
+    summary = _summary(output.digest, output, store)
+    by = f"by {summary.model}" if summary.model else ""
+    facts([counted(summary.rows, "row"), counted(len(summary.counts), "class", "classes"), by, size(output.size)])
+    if summary.known:
         accuracy = METRIC_INFO["accuracy"]
-        tiles([(accuracy.title, format_metric("accuracy", about.right / about.known), accuracy.explanation)])
-        if about.known < about.rows:
-            st.caption(f"Of {about.known:,} rows whose truth is known.")
+        tiles([(accuracy.title, format_metric("accuracy", summary.right / summary.known), accuracy.explanation)])
+        if summary.known < summary.rows:
+            st.caption(f"Evaluated on the {counted(summary.known, 'row')} whose true class is known.")
     by_rows, by_plot = tabs(["Rows", "Probabilities"], key)
     if by_rows.open:
         with by_rows:
-            _show_rows(about, key)
+            _show_rows(summary, key)
     elif by_plot.open:
         with by_plot:
-            _show_probabilities(about, key)
+            _show_probabilities(summary, key)
 
 
-def _show_rows(about: PredictionSummary, key: str) -> None:
+def _show_rows(summary: PredictionSummary, key: str) -> None:
+    """Draw the first rows."""
     probability = st.column_config.NumberColumn(format="%.4f")
-    config = {name: probability for name in about.first.column_names if name.startswith("p(")}
-    grid(about.first, f"{key}-rows", column_config=config)
-    if about.rows > FIRST_ROWS:
-        st.caption(f"These are the first {FIRST_ROWS} of {about.rows:,} rows.")
+    config = {name: probability for name in summary.first.column_names if name.startswith("p(")}
+    grid(summary.first, f"{key}-rows", column_config=config)
+    if summary.rows > FIRST_ROWS:
+        st.caption(f"These are the first {FIRST_ROWS} of {summary.rows:,} rows.")
 
 
-def _show_probabilities(about: PredictionSummary, key: str) -> None:
-    if not about.rows:
-        st.caption("There are no rows to plot.")
+def _show_probabilities(summary: PredictionSummary, key: str) -> None:
+    """Draw how the probabilities are distributed, for the most frequent classes at first."""
+    if not summary.rows:
+        st.caption("The table is empty: it has no rows to plot.")
         return
-    classes = list(about.counts)
+    classes = list(summary.counts)
     if len(classes) > MOST_LINES:
         classes = st.multiselect("Classes", classes, classes[:MOST_LINES], key=f"{key}-classes")
-    chart(plots.probability_histogram(about.edges, {name: about.counts[name] for name in classes}), f"{key}-plot")
+    counts = {name: summary.counts[name] for name in classes}
+    chart(plots.probability_histogram(summary.edges, counts), f"{key}-plot")
 
 
 @st.cache_data(max_entries=16, show_spinner="Counting …")
 def _summary(digest: str, _output: Artifact, _store: Store) -> PredictionSummary:
+    """Return the summary of stored predictions from the cache; ``digest`` is the cache key."""
     return summarize(opened(_output, _store))
 
 
 def summarize(predictions: Predictions) -> PredictionSummary:
-    """Return everything that is drawn of predictions."""
+    """Return what the preview draws of predictions."""
     import numpy as np
 
-    given = predictions.probabilities.argmax(axis=1) if predictions.classes else np.empty(0, np.intp)
-    known, right = _right(predictions, given)
-    often = np.bincount(given, minlength=len(predictions.classes))
+    # argmax fails without columns: a table without rows may have no classes.
+    predicted = predictions.probabilities.argmax(axis=1) if predictions.classes else np.empty(0, np.intp)
+    known, right = _right(predictions, predicted)
+    frequency = np.bincount(predicted, minlength=len(predictions.classes))
     edges = np.linspace(0, 1, BINS + 1)
     return PredictionSummary(
         predictions.model,
@@ -96,7 +101,7 @@ def summarize(predictions: Predictions) -> PredictionSummary:
         edges.tolist(),
         {
             predictions.classes[code]: np.histogram(predictions.probabilities[:, code], edges)[0].tolist()
-            for code in np.argsort(-often, kind="stable")
+            for code in np.argsort(-frequency, kind="stable")
         },
         known,
         right,
@@ -104,15 +109,15 @@ def summarize(predictions: Predictions) -> PredictionSummary:
     )
 
 
-def _right(predictions: Predictions, given: np.ndarray) -> tuple[int, int]:
-    """Return the number of rows whose truth is known, and of those that are right."""
+def _right(predictions: Predictions, predicted: np.ndarray) -> tuple[int, int]:
+    """Return how many rows have a known truth, and how many of these are predicted right."""
     import pyarrow as pa
 
     if predictions.truth is None:
         return 0, 0
     truth = category_codes(pa.chunked_array([predictions.truth]), predictions.classes)
     known = truth != MISSING
-    return int(known.sum()), int((known & (truth == given)).sum())
+    return int(known.sum()), int((known & (truth == predicted)).sum())
 
 
 def _first_rows(predictions: Predictions) -> pa.Table:

@@ -1,4 +1,4 @@
-"""The preview of a report: an evaluation, a comparison, a selection of features, or any other kind."""
+"""Preview a report: an evaluation, a comparison, a selection of features, or any other kind."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ SCORES = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
 
 
 def show_report(output: Artifact, store: Store, key: str) -> None:
-    """Draw a report."""
+    """Draw a report by its kind, and its downloads; a kind of a plug-in is shown as plain rows."""
     report: Report = opened(output, store)
     KINDS.get(report.kind, _any)(report, key)
     downloads(report.kind, report.rows, asdict(report), key)
 
 
 def _evaluation(report: Report, key: str) -> None:
+    """Draw an evaluation: its metrics, curves, confusion matrix and classes."""
     figures, data = report.headline, report.data
     positive = f"positive class {data['positive']}" if data.get("positive") is not None else ""
     facts(
@@ -62,7 +63,7 @@ def _evaluation(report: Report, key: str) -> None:
 
 
 def _metric_tiles(report: Report) -> list[tuple[str, str, str]]:
-    """Return the metrics that have a value, the most important first."""
+    """Return the metrics that have a value as tiles, the most important first."""
     first = headline_metric(report.headline)
     known = [name for name in METRIC_INFO if report.headline.get(name) is not None]
     order = sorted(known, key=lambda name: name != first)
@@ -72,20 +73,26 @@ def _metric_tiles(report: Report) -> list[tuple[str, str, str]]:
 
 
 def _explained(measure: str, report: Report) -> str:
+    """Return the explanation of a metric; for a threshold also how it was chosen."""
     text = METRIC_INFO[measure].explanation
     if measure == "threshold" and report.data.get("threshold_rule") == "best F1":
-        return f"{text} It was chosen where F1 is highest on these rows, so F1 is slightly optimistic."
+        return f"{text} It was chosen so that F1 is highest on these rows; F1 is therefore slightly too high."
     return text
 
 
 def _decided_by(report: Report) -> str:
+    """Return how a row gets its predicted class, as text under the confusion matrix."""
     threshold = report.data["confusion"].get("threshold")
     if threshold is None:
-        return "The predicted class of a row is its most probable one. The colour is the share of the actual class."
+        return (
+            "The predicted class of a row is the most probable one. "
+            "The colour shows the share of the rows of the actual class."
+        )
     return f"Rows with a probability of {threshold:.4g} or more count as positive."
 
 
 def _curves(curves: list[dict[str, Any]], key: str) -> None:
+    """Draw the ROC and the precision-recall curves side by side."""
     roc, precision_recall = st.columns(2)
     with roc:
         chart(plots.roc_curves(curves), f"{key}-roc")
@@ -94,6 +101,7 @@ def _curves(curves: list[dict[str, Any]], key: str) -> None:
 
 
 def _classes(report: Report, key: str) -> None:
+    """Draw precision, recall and F1 of each class as a table and a plot."""
     titles: dict[str, Any] = {
         "class": "Class",
         "rows": st.column_config.NumberColumn("Rows", format="localized"),
@@ -107,11 +115,12 @@ def _classes(report: Report, key: str) -> None:
 
 
 def _comparison(report: Report, key: str) -> None:
-    about, metric = report.headline, str(report.data.get("metric") or "auc")
+    """Draw a comparison: the best model, the leaderboard, bars and curves."""
+    best, metric = report.headline, str(report.data.get("metric") or "auc")
     facts([counted(len(report.rows), "model"), f"ranked by {title_in(report, metric)}"])
-    if about.get("best") and about.get("value") is not None:
-        figure = f"{title_in(report, metric)} {format_metric(metric, about['value'])}"
-        st.markdown(f"Best: **{plain(str(about['best']))}** with {figure}")
+    if best.get("best") and best.get("value") is not None:
+        figure = f"{title_in(report, metric)} {format_metric(metric, best['value'])}"
+        st.markdown(f"Best: **{plain(str(best['best']))}** with {figure}")
     board, bars, curves = tabs(["Leaderboard", "Bars", "Curves"], key)
     if board.open:
         with board:
@@ -126,13 +135,17 @@ def _comparison(report: Report, key: str) -> None:
 
 def _compared(report: Report) -> list[str]:
     """Return the metrics for which any model has a value."""
-    return [name for name in METRIC_INFO if any(row.get(name) is not None for row in report.rows)]
+    known = {name for row in report.rows for name, value in row.items() if value is not None}
+    return [name for name in METRIC_INFO if name in known]
 
 
 def _leaderboard(report: Report, key: str) -> None:
+    """Draw the models as a table; values that a sweep tried are columns too."""
     swept = [name for name in report.data.get("details", []) if isinstance(name, str)]
-    there = ["rank", "name", *swept, *_compared(report), "positive", "rows"]
-    rows = [{name: row.get(name) for name in there} for row in report.rows]
+    columns = ["rank", "name", *swept, *_compared(report), "positive", "rows"]
+    rows: list[dict[str, Any]] = []
+    for row in report.rows:
+        rows.append({name: row.get(name) for name in columns})
     titles = report.data.get("titles") or {}
     config: dict[str, Any] = {name: str(titles[name]) for name in swept if name in titles}
     config |= {"rank": "Rank", "rows": "Rows", "positive": "Positive class"}
@@ -148,6 +161,7 @@ def _leaderboard(report: Report, key: str) -> None:
 
 
 def _bars(report: Report, metric: str, key: str) -> None:
+    """Draw the models as bars by one metric, the best first."""
     measures = _compared(report)
     if not measures:
         st.caption("No model has a value to compare.")
@@ -160,12 +174,14 @@ def _bars(report: Report, metric: str, key: str) -> None:
 
 
 def _rank(value: float | None, lower: bool) -> tuple[bool, float]:
+    """Return what a row is sorted by: the best first, those without a value last."""
     if value is None:
         return True, 0.0
     return False, value if lower else -value
 
 
 def _overlaid(report: Report, key: str) -> None:
+    """Draw the curves of all models on top of each other, for one class."""
     models = report.data.get("curves") or []
     classes = list(dict.fromkeys(str(curve["class"]) for model in models for curve in model["curves"]))
     if not classes:
@@ -180,9 +196,10 @@ def _overlaid(report: Report, key: str) -> None:
 
 
 def _feature_selection(report: Report, key: str) -> None:
-    about = report.headline
-    facts([f"{about.get('kept'):,} of {about.get('features'):,} columns kept",
-           f"{about.get('importance kept') or 0:.1%} of all importance"])  # fmt: skip
+    """Draw which columns were kept, and the importance of each."""
+    figures = report.headline
+    kept = f"{figures.get('kept'):,} of {figures.get('features'):,} columns kept"
+    facts([kept, f"{figures.get('importance kept') or 0:.1%} of the total importance"])
     chart(plots.importances(report.rows), f"{key}-importances")
     config = {
         "column": "Column",
@@ -193,7 +210,7 @@ def _feature_selection(report: Report, key: str) -> None:
 
 
 def _any(report: Report, key: str) -> None:
-    """Headline and rows, whatever they mean."""
+    """Draw headline and rows of a report of an unknown kind."""
     facts([report.title])
     if report.headline:
         grid(headline_rows(report.headline), f"{key}-headline")
@@ -202,7 +219,7 @@ def _any(report: Report, key: str) -> None:
 
 
 def headline_rows(headline: Mapping[str, Any]) -> list[dict[str, str]]:
-    """A headline as rows of texts."""
+    """Return a headline as rows of texts."""
     return [
         {"": metric_title(name), "Value": size(value) if _is_bytes(name, value) else format_metric(name, value)}
         for name, value in headline.items()
@@ -210,6 +227,7 @@ def headline_rows(headline: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _is_bytes(name: str, value: Any) -> bool:
+    """Return whether a figure is a size in bytes."""
     return name.lower() == "bytes" and isinstance(value, int)
 
 
@@ -220,14 +238,15 @@ KINDS = {"evaluation": _evaluation, "comparison": _comparison, "feature-selectio
 
 
 def title_in(report: Report, metric: str) -> str:
-    """Return the title of a metric in a report."""
+    """Return the title of a metric in a report; it depends on which metrics the report has."""
     return title_among([report.headline] if report.kind == "evaluation" else report.rows, metric)
 
 
 def headline(report: Report) -> tuple[str, str]:
-    """Return the one figure that a list of runs shows; two empty texts for a report that has none.
+    """Return the one figure that a list of runs shows, as a name and a value.
 
-    Of an evaluation it is AUC if it has a positive class, else accuracy; of a comparison its best model.
+    For an evaluation it is AUC if there is a positive class, else accuracy; for a comparison the
+    best model. Both texts are empty for a report that has no such figure.
     """
     data = report.headline
     if report.kind == "comparison" and data.get("metric") and data.get("value") is not None:
@@ -249,7 +268,7 @@ class ReportLine(NamedTuple):
 
 
 def result_of(output: Artifact, store: Store) -> ReportLine:
-    """Return the line of a stored report; empty if it was cleaned up or is damaged."""
+    """Return the line of a stored report; an empty one if it was cleaned up or is damaged."""
     try:
         return _read_line(output.digest, output, store)
     except (SylvaError, OSError, ValueError, TypeError, KeyError):
@@ -258,6 +277,7 @@ def result_of(output: Artifact, store: Store) -> ReportLine:
 
 @st.cache_data(max_entries=2000, show_spinner=False)
 def _read_line(digest: str, _output: Artifact, _store: Store) -> ReportLine:
+    """Return the line of a stored report from the cache; ``digest`` is the cache key."""
     report: Report = opened(_output, _store)
     name, figure = headline(report)
     if report.kind != "comparison":

@@ -1,4 +1,4 @@
-"""The preview of a table: its first rows, figures of its columns, a plot of any column."""
+"""Preview a table: its first rows, statistics of its columns, and a plot of any column."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 FIRST_ROWS = 200
 MOST_COLUMNS = 500
 SHORT_SPAN = 3 * 86_400
-"""Seconds up to which the hour counts in a span of time."""
+"""Seconds: times that span less than this are shown with the hour."""
 
 
 def show_table(output: Artifact, store: Store, key: str) -> None:
-    """Draw a table."""
+    """Draw the facts of a table and its content."""
     table: Table = opened(output, store)
     rows, columns = table.data.shape
     target = f"target {table.target}" if table.target else "no target"
@@ -40,7 +40,10 @@ def show_table(output: Artifact, store: Store, key: str) -> None:
 
 
 def show_rows_and_columns(table: Table, digest: str, key: str) -> None:
-    """Draw what is in a table; ``digest`` tells it from all others, for what was counted once is kept."""
+    """Draw rows, statistics and plots of a table.
+
+    ``digest`` identifies the table: statistics are computed once and then come from the cache.
+    """
     by_rows, by_columns, by_plots = tabs(["Rows", "Columns", "Plots"], key)
     if by_rows.open:
         with by_rows:
@@ -54,22 +57,28 @@ def show_rows_and_columns(table: Table, digest: str, key: str) -> None:
 
 
 def _target_first(table: Table) -> list[str]:
+    """Return the names of the first columns, with the target before the others."""
     names = table.data.column_names[:MOST_COLUMNS]
     return names if table.target is None else [table.target, *(name for name in names if name != table.target)]
 
 
 def _show_rows(table: Table, key: str) -> None:
+    """Draw the first rows, and how many are left out."""
     names = _target_first(table)
     pinned = {table.target: st.column_config.Column(pinned=True, help="Target")} if table.target else {}
     grid(short_texts(table.data.select(names).slice(0, FIRST_ROWS)), f"{key}-rows", column_config=pinned)
     rows, columns = table.data.shape
-    left_out = [f"the first {FIRST_ROWS} of {rows:,} rows"] if rows > FIRST_ROWS else []
-    left_out += [f"{len(names):,} of {columns:,} columns"] if columns > len(names) else []
-    if left_out:
-        st.caption(f"These are {' and '.join(left_out)}.")
+    shown = []
+    if rows > FIRST_ROWS:
+        shown.append(f"the first {FIRST_ROWS} of {rows:,} rows")
+    if columns > len(names):
+        shown.append(f"{len(names):,} of {columns:,} columns")
+    if shown:
+        st.caption(f"These are {' and '.join(shown)}.")
 
 
 def _show_columns(digest: str, table: Table, key: str) -> None:
+    """Draw the statistics of each column."""
     columns = _statistics(digest, table)
     if not columns:
         st.caption("The table has no columns.")
@@ -77,17 +86,18 @@ def _show_columns(digest: str, table: Table, key: str) -> None:
     grid(_figures(columns), f"{key}-columns", column_config=_figure_columns())
     if any(column.sampled for column in columns):
         st.caption(
-            f"Quartiles, bars and texts are counted on {SAMPLE_ROWS:,} rows spread evenly over the table; "
-            "all other figures are exact."
+            f"Quartiles, distributions and frequent values are estimated from {SAMPLE_ROWS:,} rows, spread "
+            "evenly over the table; all other figures are exact."
         )
     if table.data.num_columns > len(columns):
         st.caption(f"These are the first {len(columns):,} of {table.data.num_columns:,} columns.")
 
 
 def _show_plot(digest: str, table: Table, key: str) -> None:
+    """Draw the distribution of one column, split by class if the user wants that."""
     names = _target_first(table)
     if not names or not table.data.num_rows:
-        st.caption("There are no rows to plot.")
+        st.caption("The table is empty: it has no rows to plot.")
         return
     name = st.selectbox("Column", names, key=f"{key}-column")
     can_split = _has_classes(table) and name != table.target
@@ -100,14 +110,17 @@ def _show_plot(digest: str, table: Table, key: str) -> None:
         return
     chart(plots.histogram(bars, name, by_class, shares=shares), f"{key}-plot")
     column = table.data.column(name)
-    notes = [f"Rarer values are left out: {counted(bars.others, 'row')}."] if bars.others else []
-    notes += [f"Without a value: {counted(column.null_count, 'row')}."] if column.null_count else []
-    if notes:
-        st.caption(" ".join(notes))
+    left_out = []
+    if bars.others:
+        left_out.append(f"{counted(bars.others, 'row')} with rarer values")
+    if column.null_count:
+        left_out.append(f"{counted(column.null_count, 'row')} without a value")
+    if left_out:
+        st.caption(f"Not shown: {', '.join(left_out)}.")
 
 
 def _has_classes(table: Table) -> bool:
-    """Whether the target has values that a plot can be split by."""
+    """Return whether the target has classes by which a plot can be split."""
     import pyarrow.types as types
 
     if table.target is None:
@@ -118,17 +131,20 @@ def _has_classes(table: Table) -> bool:
 
 @st.cache_data(max_entries=8, show_spinner="Counting …")
 def _statistics(digest: str, _table: Table) -> list[ColumnStatistics]:
+    """Return the statistics of the columns from the cache."""
     names = _target_first(_table)
     return table_statistics(_table.with_data(_table.data.select(names)))
 
 
 @st.cache_data(max_entries=64, show_spinner="Counting …")
 def _bars(digest: str, name: str, split: bool, _table: Table) -> tuple[Bars, dict[str, list[int]] | None]:
+    """Return the distribution of a column, and that of each class if it is split, from the cache."""
     column = _table.data.column(name)
     return bars_by_class(column, _table.labels()) if split else (column_bars(column), None)
 
 
 def _figures(columns: list[ColumnStatistics]) -> pa.Table:
+    """Return the statistics of the columns as a table with a row for each column."""
     import pyarrow as pa
 
     numbers = {
@@ -153,6 +169,7 @@ def _figures(columns: list[ColumnStatistics]) -> pa.Table:
 
 
 def _figure_columns() -> dict[str, Any]:
+    """Return titles, formats and explanations of the statistics."""
     config = st.column_config
     number = config.NumberColumn(format="%.4g")
     names = ("Smallest", "25 %", "Median", "75 %", "Largest", "Mean")
@@ -160,17 +177,20 @@ def _figure_columns() -> dict[str, Any]:
         "Column": config.TextColumn(pinned=True),
         "Missing": config.NumberColumn(format="percent", help="Share of rows without a value"),
         "Distribution": config.BarChartColumn(
-            width="medium", y_min=0, color="blue", help="Rows by value, from the smallest or the most frequent on"
+            width="medium",
+            y_min=0,
+            color="blue",
+            help="Number of rows by value: in the order of the values, or the most frequent first",
         ),
-        "Values": config.TextColumn(width="medium", help="The most frequent values, or from when to when"),
+        "Values": config.TextColumn(width="medium", help="The most frequent values; for times, the first and the last"),
         **dict.fromkeys(names, number),
         "Spread": config.NumberColumn(format="%.4g", help="Standard deviation"),
-        "Distinct": config.NumberColumn(help="Different values"),
+        "Distinct": config.NumberColumn(help="Number of different values"),
     }
 
 
 def _in_words(column: ColumnStatistics) -> str:
-    """The most frequent values with their shares; of times, the first and the last."""
+    """Return the most frequent values with their shares; for times, the first and the last."""
     if column.bars is not None and column.bars.scale == "time" and column.minimum is not None:
         assert column.maximum is not None
         with_clock = column.maximum - column.minimum < SHORT_SPAN
@@ -184,6 +204,10 @@ def _in_words(column: ColumnStatistics) -> str:
 
 
 def _share(count: int, of: int) -> str:
-    """A share that says neither none nor all where it is not."""
+    """Return a share as text; it says 0 % or 100 % only if that is exact."""
     percent = round(100 * count / of)
-    return "<1 %" if percent == 0 else ">99 %" if percent == 100 and count < of else f"{percent} %"
+    if percent == 0:
+        return "<1 %"
+    if percent == 100 and count < of:
+        return ">99 %"
+    return f"{percent} %"

@@ -1,1 +1,1 @@
-"""The Runs page: the list of runs, and one run with its graph, timeline, logs and the fits of a forest."""
+"""The Runs page: the list of runs, and one run with its graph, timeline, logs and fits."""

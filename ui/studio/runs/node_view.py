@@ -1,4 +1,4 @@
-"""One node of a run in detail: its state and error, settings, log, fits and outputs."""
+"""Draw one node of a run in detail: its state and error, settings, log, fits and outputs."""
 
 from __future__ import annotations
 
@@ -27,21 +27,25 @@ LEGIBLE_JOBS = 60
 
 
 def draw_node(state: RunState, document: Pipeline | None, name: str) -> None:
-    """Draw everything about the node ``name``."""
+    """Draw everything about one node of a run.
+
+    ``document`` is the pipeline that ran; without it, the settings of the node are not shown.
+    """
     node = state.nodes[name]
     _draw_state(name, node)
     if node.subtasks:
         _draw_jobs(state.id, name, node)
     _draw_outputs(state, name, node)
     _draw_log(state.id, name)
-    about = document.nodes.get(name) if document else None
-    if about is not None:
+    written = document.nodes.get(name) if document else None
+    if written is not None:
         with st.expander(f"Settings of {name}", key=f"run-settings-{state.id}-{name}"):
-            st.code(json.dumps(about.model_dump(exclude_defaults=True), indent=2, ensure_ascii=False), language="json")
+            settings = written.model_dump(exclude_defaults=True)
+            st.code(json.dumps(settings, indent=2, ensure_ascii=False), language="json")
 
 
 def _draw_state(name: str, node: NodeState) -> None:
-    """Draw state and times; if the node failed, the cause first."""
+    """Draw state and times of a node; if it failed, the error first."""
     if node.error and node.state in ("failed", "queued"):
         st.error(plain(readable(failure_line(name, node.error))))
         if node.error.get("traceback"):
@@ -55,14 +59,15 @@ def _draw_state(name: str, node: NodeState) -> None:
 
 
 def state_facts(node: NodeState, now: float) -> list[str]:
-    """Return what is known of a node, in a few words each."""
+    """Return facts about a node, in a few words each; ``now`` is the time of a running one."""
     words = [state_label(node.state)]
     if node.started is not None:
         words.append(f"started {clock(node.started)}")
     if node.state == "running" and node.started is not None:
         words.append(f"running for {duration(now - node.started)}")
     elif node.seconds is not None:
-        words.append(f"took {duration(node.seconds)}" + (" when it was computed" if node.state == "cached" else ""))
+        earlier = " when it was computed" if node.state == "cached" else ""
+        words.append(f"took {duration(node.seconds)}{earlier}")
     if node.attempt > 1:
         words.append(f"attempt {node.attempt}")
     if node.executions:
@@ -74,6 +79,7 @@ def state_facts(node: NodeState, now: float) -> list[str]:
 
 
 def _draw_jobs(run: str, name: str, node: NodeState) -> None:
+    """Draw the fits inside a node: the state of the last layer in words, then all as a grid."""
     st.markdown("##### Fits")
     jobs = settled(node.subtasks, node.state)
     lines = layer_lines(jobs)
@@ -86,10 +92,11 @@ def _draw_jobs(run: str, name: str, node: NodeState) -> None:
 
 
 def _draw_layer(run: str, name: str, jobs: Jobs, layers: list[str]) -> None:
+    """Draw the fits of one layer as a graph, unless there are too many to read it."""
     layer = st.selectbox("Layer", layers, index=len(layers) - 1, key=f"run-layer-choice-{run}-{name}")
-    count = sum(three_parts(place)[0] == layer for place in jobs)
+    count = sum(three_parts(path)[0] == layer for path in jobs)
     if count > LEGIBLE_JOBS:
-        st.info(f"This layer has {count} fits, too many for a graph; the grid above shows them all.")
+        st.info(f"This layer has {count} fits: too many for a graph. The grid above shows all of them.")
         return
     key = f"run-layer-graph-{run}-{name}-{layer}"
     shown = st.session_state.get(key)
@@ -108,7 +115,10 @@ def _draw_layer(run: str, name: str, jobs: Jobs, layers: list[str]) -> None:
 
 
 def log_tail(path: Path) -> str:
-    """Return the last lines of a log."""
+    """Return the last lines of a log; empty if there is none.
+
+    Only the end of the file is read, so a log of any size is fast.
+    """
     if not path.is_file():
         return ""
     with path.open("rb") as file:
@@ -118,6 +128,7 @@ def log_tail(path: Path) -> str:
 
 
 def _draw_log(run: str, name: str) -> None:
+    """Draw the end of the log, with a download of all of it."""
     path = studio().workspace.node_log(run, name)
     tail = log_tail(path)
     if not tail:
@@ -133,10 +144,14 @@ def _draw_log(run: str, name: str) -> None:
 
 
 def _draw_outputs(state: RunState, name: str, node: NodeState) -> None:
+    """Draw a choice between the outputs, and the chosen one.
+
+    While the run is live, none is open at first: a preview takes time, and the page is drawn often.
+    """
     if not node.outputs:
         return
     st.markdown("##### Outputs")
-    outputs = {port: Artifact.from_dict(about) for port, about in node.outputs.items()}
+    outputs = {port: Artifact.from_dict(data) for port, data in node.outputs.items()}
     port = st.segmented_control(
         "Output",
         list(outputs),

@@ -35,6 +35,7 @@ def page() -> None:
 
 
 def _draw_history() -> None:
+    """Draw the search fields and the list; the list is drawn again by itself while a run is live."""
     st.subheader("Runs", anchor=False)
     if not studio().runs.list(1):
         st.info("No runs yet. Open a pipeline under Build and press Run; it then appears here.")
@@ -48,8 +49,12 @@ def _draw_history() -> None:
 
 
 def _matching_runs(words: str, states: list[str]) -> tuple[list[RunSummary], bool]:
-    """Return the newest runs that match, and whether there are more."""
+    """Return the newest runs that match, and whether there are more.
+
+    ``words`` are looked for in the name and the id. A run that is starting counts as running.
+    """
     limit = st.session_state.get(SHOWN, PAGE_LENGTH)
+    # One more than is shown: that it exists means that there are more.
     if "running" in states:
         states = [*states, "starting"]
     runs = studio().runs.list(limit + 1, text=words, states=states)
@@ -57,6 +62,7 @@ def _matching_runs(words: str, states: list[str]) -> tuple[list[RunSummary], boo
 
 
 def _draw_list(words: str, states: list[str], was_live: bool) -> None:
+    """Draw the list, or why it cannot be read: ``page`` does not catch errors of a fragment."""
     try:
         _draw_matching(words, states, was_live)
     except SylvaError as error:
@@ -64,11 +70,16 @@ def _draw_list(words: str, states: list[str], was_live: bool) -> None:
 
 
 def _draw_matching(words: str, states: list[str], was_live: bool) -> None:
+    """Draw the runs that match, and what can be done with the ticked ones.
+
+    ``was_live`` is whether the fragment looks for news by itself. If that has changed, the whole
+    page is drawn again, so that it starts or stops.
+    """
     runs, more = _matching_runs(words, states)
     if any(run.live for run in runs) != was_live:
         st.rerun()
     if not runs:
-        st.info("No run matches; change the words or the states above.")
+        st.info("No run matches. Change the search text or the states above.")
         return
     chosen = _draw_table(runs)
     if more:
@@ -82,6 +93,7 @@ def _draw_matching(words: str, states: list[str], was_live: bool) -> None:
 
 
 def _show_more() -> None:
+    """Show one more page of runs."""
     st.session_state[SHOWN] = st.session_state.get(SHOWN, PAGE_LENGTH) + PAGE_LENGTH
 
 
@@ -92,7 +104,7 @@ def open_run(run: str) -> None:
 
 
 def history_table(runs: list[RunSummary]) -> pd.DataFrame:
-    """Return the runs as the table shows them."""
+    """Return the runs as the table shows them, one row for each."""
     return pd.DataFrame(
         {
             "Pipeline": [readable(run.name) for run in runs],
@@ -121,4 +133,5 @@ def _draw_table(runs: list[RunSummary]) -> list[RunSummary]:
 
 
 def _state_style(mark: str) -> str:
+    """Return the CSS of a cell with a state, such as ``✓ done``."""
     return f"color: {INK}; background-color: {tone(mark.split()[-1]).ground}"

@@ -1,14 +1,14 @@
-"""The graph of a run, drawn by streamlit-flow. It cannot be edited.
+"""Draw the graph of a run with streamlit-flow. It cannot be edited.
 
-The component sends back what it shows, with a time of its own, and accepts a new drawing only with that
-time or a later one. So ``flow_state`` compares what is shown with what should be shown, and sends a drawing
-only if they differ. Otherwise the view would jump at every refresh.
+The component sends back what it shows, with a timestamp of its own, and accepts a new drawing only
+with that timestamp or a later one. So ``flow_state`` compares what is shown with what should be
+shown, and sends a drawing only if they differ. Otherwise the view would jump at every refresh.
 
-- ``drawing``      nodes and edges of a pipeline in the colours of their states
+- ``drawing``         nodes and edges of a pipeline in the colours of their states
 - ``folded_drawing``  the same with the branches of a node as one, if there are too many
-- ``layer_drawing``  the jobs of one layer of a deep forest: folds → fits → learners' vectors → layer
-- ``flow_state``   a drawing in the form that the component takes
-- ``clicked``      the node that was clicked since the last refresh
+- ``layer_drawing``   the fits of one layer of a deep forest: folds → fits → class vectors → layer
+- ``flow_state``      a drawing in the form that the component takes
+- ``clicked``         the node that was clicked since the last refresh
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Layered(LayeredLayout):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class Drawing:
-    """Nodes and edges as plain data: id, text and state; pairs of ids."""
+    """Nodes and edges as plain data, to be compared and tested without the component."""
 
     nodes: Mapping[str, tuple[str, str, str]]
     """Title, the line below it, and the state, by id."""
@@ -62,7 +62,7 @@ class Drawing:
 
 
 def drawing(document: Pipeline, catalogue: NodeCatalog, state: RunState, chosen: str | None) -> Drawing:
-    """Return a pipeline with the states of its nodes."""
+    """Return the drawing of a pipeline with the states of its nodes; ``chosen`` gets a frame."""
     shown = {}
     for name, title in titles(document, catalogue).items():
         node = state.nodes.get(name, LEFT_OUT)
@@ -74,7 +74,11 @@ def drawing(document: Pipeline, catalogue: NodeCatalog, state: RunState, chosen:
 def folded_drawing(
     document: Pipeline, catalogue: NodeCatalog, state: RunState, copies: Mapping[str, Sequence[str]], chosen: str | None
 ) -> Drawing:
-    """Return a pipeline as it was written; ``copies`` are the nodes of the run for each of its nodes."""
+    """Return the drawing of a pipeline as it was written, with its sweeps not expanded.
+
+    ``copies`` maps each node to its branches in the run. They are drawn as one node, whose state
+    sums up theirs.
+    """
     as_written = drawing(document, catalogue, state, chosen)
     shown = dict(as_written.nodes)
     for name, (title, _, _) in as_written.nodes.items():
@@ -95,31 +99,36 @@ def titles(document: Pipeline, catalogue: NodeCatalog) -> dict[str, str]:
 
 
 def node_line(node: NodeState) -> str:
-    """Return state and time in a few words.
+    """Return state and time of a node in a few words.
 
-    Progress is given in steps of 10 %, so that the graph is not drawn again all the time.
+    Progress is rounded to 10 %, so that the graph is not drawn again all the time.
     """
     if node.state == "running":
         return f"{state_label('running')} {int(node.fraction * 10) * 10} %"
-    took = f" {duration(node.seconds)}" if node.state in ("done", "failed") and node.seconds is not None else ""
-    return state_label(node.state) + took
+    if node.state in ("done", "failed") and node.seconds is not None:
+        return f"{state_label(node.state)} {duration(node.seconds)}"
+    return state_label(node.state)
 
 
 def layer_drawing(jobs: Mapping[tuple[str, ...], Subtask], layer: str) -> Drawing:
-    """Return the jobs of one layer: folds → fits → class vectors of each learner → layer."""
+    """Return the drawing of one layer: folds → fits → class vectors of each learner → layer.
+
+    The vectors of a learner are done when all its fits are, and the layer when all vectors are.
+    """
     nodes: dict[str, tuple[str, str, str]] = {}
     edges: dict[tuple[str, str], None] = {}
-    for place, job in jobs.items():
-        where, learner, fold = three_parts(place)
-        if where == layer:
+    for path, job in jobs.items():
+        job_layer, learner, fold = three_parts(path)
+        if job_layer == layer:
             fit = f"fit {learner} {fold}"
             nodes.setdefault(f"fold {fold}", (fold or "All rows", "rows held out", "cached"))
             took = f" {duration(job.seconds)}" if job.seconds is not None else ""
             nodes[fit] = (learner, state_label(job.state) + took, job.state)
             edges |= {(f"fold {fold}", fit): None, (fit, f"vectors {learner}"): None}
     finished = {"done", "reused"}
-    for learner in dict.fromkeys(three_parts(place)[1] for place in jobs if three_parts(place)[0] == layer):
-        fits = [job for place, job in jobs.items() if three_parts(place)[:2] == (layer, learner)]
+    learners = dict.fromkeys(three_parts(path)[1] for path in jobs if three_parts(path)[0] == layer)
+    for learner in learners:
+        fits = [job for path, job in jobs.items() if three_parts(path)[:2] == (layer, learner)]
         whole = all(job.state in finished for job in fits)
         nodes[f"vectors {learner}"] = (learner, "class vectors", "done" if whole else "queued")
         edges[f"vectors {learner}", "layer"] = None
@@ -129,36 +138,44 @@ def layer_drawing(jobs: Mapping[tuple[str, ...], Subtask], layer: str) -> Drawin
 
 
 def flow_state(drawn: Drawing, shown: Mapping[str, Any] | None) -> StreamlitFlowState:
-    """Return what to send to the component that now shows ``shown``."""
-    places = {node["id"]: (node["position"]["x"], node["position"]["y"]) for node in (shown or {}).get("nodes", [])}
-    nodes = [_flow_node(drawn, name, places.get(name, (0.0, 0.0))) for name in drawn.nodes]
+    """Return what to send to the component that now shows ``shown``.
+
+    Nodes keep their positions. The timestamp 0 is older than any: the component then ignores it.
+    """
+    positions = {}
+    for node in (shown or {}).get("nodes", []):
+        positions[node["id"]] = node["position"]["x"], node["position"]["y"]
+    nodes = [_flow_node(drawn, name, positions.get(name, (0.0, 0.0))) for name in drawn.nodes]
     edges = [_flow_edge(drawn, *ends) for ends in drawn.edges]
     timestamp = 0 if shown is None or _agrees(nodes, shown) else shown["timestamp"]
     return StreamlitFlowState(nodes, edges, timestamp=timestamp)
 
 
 def is_laid_out(shown: Mapping[str, Any] | None) -> bool:
-    """Return whether the component has placed each node."""
-    return shown is not None and len(
-        {(node["position"]["x"], node["position"]["y"]) for node in shown["nodes"]}
-    ) == len(shown["nodes"])
+    """Return whether the component has given each node a position of its own."""
+    if shown is None:
+        return False
+    positions = {(node["position"]["x"], node["position"]["y"]) for node in shown["nodes"]}
+    return len(positions) == len(shown["nodes"])
 
 
 def clicked(shown: Mapping[str, Any] | None, seen: int) -> str | None:
-    """Return what was clicked after the time ``seen``."""
+    """Return the id of the node that was clicked after the time ``seen``."""
     return shown["selectedId"] if shown is not None and shown["timestamp"] > seen else None
 
 
 def _agrees(nodes: list[StreamlitFlowNode], shown: Mapping[str, Any]) -> bool:
-    there = {node["id"]: (node["data"].get("content"), node.get("style")) for node in shown["nodes"]}
-    return {node.id: (node.data["content"], node.style) for node in nodes} == there
+    """Return whether the component shows these nodes already, with these texts and colours."""
+    now = {node["id"]: (node["data"].get("content"), node.get("style")) for node in shown["nodes"]}
+    return {node.id: (node.data["content"], node.style) for node in nodes} == now
 
 
-def _flow_node(drawn: Drawing, name: str, place: tuple[float, float]) -> StreamlitFlowNode:
+def _flow_node(drawn: Drawing, name: str, position: tuple[float, float]) -> StreamlitFlowNode:
+    """Return a node for the component."""
     title, line, state = drawn.nodes[name]
     return StreamlitFlowNode(
         name,
-        place,
+        position,
         {"content": f"**{plain(shortened(title, NAME_LENGTH))}**  \n{plain(line)}"},
         node_type=_side(drawn, name),
         source_position="right",
@@ -168,7 +185,8 @@ def _flow_node(drawn: Drawing, name: str, place: tuple[float, float]) -> Streaml
         connectable=False,
         deletable=False,
         style=_style(state, chosen=name == drawn.chosen),
-        width=WIDTH,  # known in advance, so that the component need not measure a hidden drawing first
+        # Known in advance: the component cannot measure nodes that are hidden.
+        width=WIDTH,
         height=HEIGHT,
     )
 
@@ -181,6 +199,7 @@ def _side(drawn: Drawing, name: str) -> str:
 
 
 def _style(state: str, *, chosen: bool) -> dict[str, Any]:
+    """Return the CSS of a node by its state; the chosen node has a frame."""
     colours = tone(state)
     return {
         "width": f"{WIDTH}px",
@@ -198,6 +217,7 @@ def _style(state: str, *, chosen: bool) -> dict[str, Any]:
 
 
 def _flow_edge(drawn: Drawing, source: str, target: str) -> StreamlitFlowEdge:
+    """Return an edge for the component; it moves while the node that it leads to is running."""
     busy = drawn.nodes[target][2] == "running"
     colour = tone("running").strong if busy else EDGE
     return StreamlitFlowEdge(

@@ -1,6 +1,6 @@
-"""One run on screen: head and buttons, graph, timeline, and the chosen node in detail.
+"""Draw one run: name and buttons, graph, timeline, and the chosen node in detail.
 
-While the run is live, everything is drawn again about once a second; after that nothing polls.
+While the run is live, all of it is drawn again about once a second. After that nothing polls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from engine.pipeline_library import Library
 from engine.run_state import STARTING_SECONDS, RunState
 from engine.runs import RunWatcher
 from engine.sweeps import ExpandedPipeline
-from engine.text import clock, duration, failure_line, readable
+from engine.text import clock, counted, duration, failure_line, readable
 from ui.studio import links
 from ui.studio.builder.open_pipeline import pipeline_of_run
 from ui.studio.markdown import plain
@@ -31,14 +31,17 @@ from ui.studio.session import studio
 LOOK_SECONDS = 1.0
 WATCHER = "run-watcher"
 PENDING = "run-pending-attempt"
-"""Where a session keeps the run that was resumed, its attempt, and until when the next may begin."""
+"""Where a session has the run that was resumed, its attempt, and how long to wait for the next."""
 GRAPH_HEIGHTS = (200, 460)
 MOST_DRAWN = 60
 """Nodes beyond which the branches of a sweep are drawn as one, to stay readable."""
 
 
 def draw_run(run_id: str) -> None:
-    """Draw the run that the address names."""
+    """Draw the run with this id, which may be the beginning of an id.
+
+    Raise ``UnknownRun`` if there is no such run.
+    """
     watcher = open_watcher(run_id, WATCHER)
     is_polled = _needs_polling(watcher.refresh())
     planned = studio().runs.planned_pipeline(watcher.row)
@@ -47,13 +50,20 @@ def draw_run(run_id: str) -> None:
 
 
 def steady(key: str) -> DeltaGenerator:
-    """Return a container whose content does not fade while it is drawn again, as Streamlit's does."""
+    """Return a container whose content does not fade while it is drawn again.
+
+    Streamlit makes old content pale until the new one is there. At one refresh a second, that
+    blinks.
+    """
     st.html(f"<style>.st-key-{key} [data-stale='true'] {{opacity: 1 !important; transition: none !important}}</style>")
     return st.container(key=key)
 
 
 def open_watcher(run_id: str, key: str) -> RunWatcher:
-    """Return the watcher of this browser tab, saved in its session, so that it reads new events only."""
+    """Return the watcher of a run, saved in the session of this browser tab.
+
+    So each refresh reads only the events that are new. ``key`` names it in the session.
+    """
     watcher: RunWatcher | None = st.session_state.get(key)
     if watcher is None or watcher.row.id != run_id:
         watcher = st.session_state[key] = studio().runs.watch(run_id)
@@ -62,6 +72,7 @@ def open_watcher(run_id: str, key: str) -> RunWatcher:
 
 
 def _draw(watcher: RunWatcher, planned: ExpandedPipeline | None, is_polled: bool) -> None:
+    """Draw all parts of the run once; start or stop polling if its state asks for that."""
     document = planned.pipeline if planned else None
     try:
         state = watcher.refresh()
@@ -69,7 +80,7 @@ def _draw(watcher: RunWatcher, planned: ExpandedPipeline | None, is_polled: bool
             st.rerun()
         _draw_head(watcher.row, state)
         if document is None:
-            st.warning("The pipeline of this run was written by another version of Sylva; its graph cannot be drawn.")
+            st.warning("Another version of Sylva wrote the pipeline of this run; its graph cannot be drawn.")
         chosen = _chosen_node(state, planned)
         if planned is not None:
             _draw_graph(watcher, state, planned, chosen)
@@ -84,6 +95,7 @@ def _draw(watcher: RunWatcher, planned: ExpandedPipeline | None, is_polled: bool
 
 
 def _draw_head(row: RunRow, state: RunState) -> None:
+    """Draw the name, the state, the buttons, and how to continue."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader(plain(readable(row.name)), anchor=False, width="content")
         st.badge(state_label(state.state), color=tone(state.state).badge)
@@ -94,7 +106,7 @@ def _draw_head(row: RunRow, state: RunState) -> None:
 
 
 def run_words(row: RunRow, state: RunState, now: float) -> list[str]:
-    """Return what is known of a run, in a few words each."""
+    """Return facts about a run, in a few words each; ``now`` is for a live one."""
     words = ["not started yet" if state.started is None else f"started {clock(state.started)}"]
     if state.started is not None and state.live:
         words.append(f"running for {duration(now - state.started)}")
@@ -105,6 +117,7 @@ def run_words(row: RunRow, state: RunState, now: float) -> list[str]:
 
 
 def _draw_buttons(state: RunState) -> None:
+    """Draw Stop, Retry or Resume as the state allows, and the ways to other pages."""
     waiting = _is_resuming(state)
     if state.live:
         stopping = st.session_state.get("run-stopping") == (state.id, state.attempt)
@@ -112,14 +125,14 @@ def _draw_buttons(state: RunState) -> None:
     elif state.state == "failed":
         st.button(
             "Retry", icon=":material/replay:", type="primary", on_click=_resume, args=(state,), disabled=waiting,
-            help="Retry from failed node: what is finished does not run again.",
+            help="Run the failed node and all nodes after it; finished nodes do not run again.",
         )  # fmt: skip
     elif state.state in ("cancelled", "interrupted"):
         st.button(
             "Resume", icon=":material/play_arrow:", type="primary", on_click=_resume, args=(state,), disabled=waiting,
-            help="What is finished does not run again.",
+            help="Continue the run; finished nodes do not run again.",
         )  # fmt: skip
-    if st.button("Open this pipeline", icon=":material/account_tree:", help="Exactly as it was when it ran."):
+    if st.button("Open this pipeline", icon=":material/account_tree:", help="Open it exactly as it was in this run."):
         open_pipeline(state.id)
     if st.button("All runs", icon=":material/arrow_back:"):
         st.query_params.pop("run", None)
@@ -128,33 +141,35 @@ def _draw_buttons(state: RunState) -> None:
 
 
 def _draw_advice(state: RunState) -> None:
-    """Draw how to continue a run that is not done."""
+    """Draw why the run is not done, and how to continue it."""
     if refused := st.session_state.pop("run-refused", None):
         st.error(plain(readable(refused)))
     if state.state == "interrupted" and not _is_resuming(state):
         words = studio().workspace.supervisor_error(state.id)
-        why = f"Its supervisor ended: {words}" if words else "Its supervisor ended."
-        st.warning(plain(readable(f"{why} Resume continues from there.")))
+        why = f"The run was interrupted: {words}" if words else "The run was interrupted: its supervisor ended."
+        st.warning(plain(readable(f"{why} Press Resume to continue it.")))
     elif state.state == "failed" and not _is_resuming(state):
         st.error(plain(readable(cause(state))))
         st.caption(
-            "To change the pipeline, open it and run it again: finished nodes stay cached. Otherwise press Retry."
+            "If the pipeline needs a change, press Open this pipeline, change it and run it: finished nodes "
+            "are not computed again. If the cause was something else, press Retry."
         )
     elif _is_resuming(state):
         st.info("Resuming…")
 
 
 def cause(state: RunState) -> str:
-    """Return why a run failed: the first node that did, and how many more."""
+    """Return why a run failed: the error of the first node that failed, and how many more failed."""
     failed = [(name, node.error) for name in state.nodes_in("failed") if (node := state.nodes[name]).error]
     if not failed:
         return "The run failed."
     (name, error), more = failed[0], len(failed) - 1
-    others = f" (and {more} more node{'s' if more > 1 else ''})" if more else ""
-    return failure_line(name, error or {}) + others
+    line = failure_line(name, error or {})
+    return f"{line} (and {counted(more, 'more node', 'more nodes')})" if more else line
 
 
 def _stop(state: RunState) -> None:
+    """Ask the run to stop; the button stays disabled until it has."""
     try:
         studio().runs.cancel(state.id)
         st.session_state["run-stopping"] = (state.id, state.attempt)
@@ -163,6 +178,7 @@ def _stop(state: RunState) -> None:
 
 
 def _resume(state: RunState) -> None:
+    """Resume the run, and remember that until its new supervisor reports."""
     try:
         studio().runs.resume(state.id)
         st.session_state[PENDING] = (state.id, state.attempt, time.time() + STARTING_SECONDS)
@@ -171,12 +187,16 @@ def _resume(state: RunState) -> None:
 
 
 def _is_resuming(state: RunState) -> bool:
-    """Return whether the run was resumed and its supervisor has not reported yet."""
+    """Return whether the run was resumed and its supervisor has not reported yet.
+
+    That ends with the next attempt, or when a supervisor has had enough time to start.
+    """
     run, attempt, until = st.session_state.get(PENDING, ("", 0, 0.0))
     return bool(run == state.id and attempt == state.attempt and time.time() < until)
 
 
 def _needs_polling(state: RunState) -> bool:
+    """Return whether something may change without a click."""
     return state.live or _is_resuming(state)
 
 
@@ -189,13 +209,16 @@ def open_pipeline(run: str) -> None:
 
 
 def _chosen_node(state: RunState, planned: ExpandedPipeline | None) -> str | None:
-    """Return the node to show: what the user chose, else the most interesting one."""
+    """Return the node to show: the one that the user chose, else the most interesting one.
+
+    The user chooses by a click in the graph or in the list; the later of the two counts.
+    """
     key, own = f"run-node-{state.id}", f"run-own-choice-{state.id}"
     shown = st.session_state.get(_graph_key(state.id))
     seen = st.session_state.get(own, 0)
-    found = _one_of_its_branches(clicked(shown, seen), state, planned)
-    if shown and found in state.nodes:
-        st.session_state[own], st.session_state[key] = shown["timestamp"], found
+    clicked_node = _one_of_its_branches(clicked(shown, seen), state, planned)
+    if shown and clicked_node in state.nodes:
+        st.session_state[own], st.session_state[key] = shown["timestamp"], clicked_node
     elif own not in st.session_state or st.session_state.get(key) not in state.nodes:
         st.session_state[key] = spotlight(state)
     chosen: str | None = st.session_state[key]
@@ -203,7 +226,10 @@ def _chosen_node(state: RunState, planned: ExpandedPipeline | None) -> str | Non
 
 
 def spotlight(state: RunState) -> str | None:
-    """Return the node to show first: one that failed, else is running, else was interrupted, else the last."""
+    """Return the node to show first.
+
+    That is one that failed, else one that is running, else one that was interrupted, else the last.
+    """
     begun = [name for name in state.nodes_in("cancelled", "interrupted") if state.nodes[name].started is not None]
     for names in (state.nodes_in("failed"), state.nodes_in("running"), begun):
         if names:
@@ -212,7 +238,11 @@ def spotlight(state: RunState) -> str | None:
 
 
 def _one_of_its_branches(name: str | None, state: RunState, planned: ExpandedPipeline | None) -> str | None:
-    """Return the node of the run that a click means: of several branches one that failed or is running."""
+    """Return the node of the run that a click means.
+
+    A folded node stands for several branches: one that failed or is running is shown, else the
+    first.
+    """
     if name is None or planned is None or name in state.nodes:
         return name
     own = [copy for copy in planned.copies_of([name]) if copy in state.nodes]
@@ -221,10 +251,12 @@ def _one_of_its_branches(name: str | None, state: RunState, planned: ExpandedPip
 
 
 def _graph_key(run: str) -> str:
+    """Return the key of the graph in the session."""
     return f"run-graph-{run}"
 
 
 def _draw_graph(watcher: RunWatcher, state: RunState, planned: ExpandedPipeline, chosen: str | None) -> None:
+    """Draw the pipeline with the states of its nodes; many branches are drawn as one node."""
     shown = st.session_state.get(_graph_key(state.id))
     as_written = studio().runs.written_pipeline(watcher.row) if len(planned.pipeline.nodes) > MOST_DRAWN else None
     if as_written is None:
@@ -245,6 +277,7 @@ def _draw_graph(watcher: RunWatcher, state: RunState, planned: ExpandedPipeline,
 
 
 def _draw_timeline(watcher: RunWatcher, state: RunState, document: Pipeline | None) -> None:
+    """Draw when each node was running; nothing before the first node starts."""
     spans = watcher.spans
     if not spans:
         return
@@ -257,6 +290,7 @@ def _draw_timeline(watcher: RunWatcher, state: RunState, document: Pipeline | No
 
 
 def _draw_details(state: RunState, document: Pipeline | None) -> None:
+    """Draw the list of nodes and the chosen node."""
     named = titles(document, studio().catalogue) if document else {}
     key = f"run-node-{state.id}"
     name = st.selectbox(
@@ -271,6 +305,6 @@ def _draw_details(state: RunState, document: Pipeline | None) -> None:
 
 
 def _note_choice(run: str) -> None:
-    """Keep the choice of the user from now on, whatever fails or starts."""
+    """Keep the choice of the user from now on, whichever node fails or starts."""
     shown = st.session_state.get(_graph_key(run))
     st.session_state[f"run-own-choice-{run}"] = shown["timestamp"] if shown else 0

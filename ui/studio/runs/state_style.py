@@ -2,7 +2,7 @@
 
 - ``state_label``  a state with its mark
 - ``shortened``    text cut to a length
-- ``result_text``  what a run found
+- ``result_text``  the result of a run
 - ``TONES``        the colours of each state; they are readable in both themes
 """
 
@@ -19,7 +19,7 @@ Badge = Literal["red", "orange", "blue", "green", "violet", "gray"]
 
 
 class Tone(NamedTuple):
-    """The colours of a state: strong for bars and borders, ground under dark text, Streamlit's badge."""
+    """The colours of a state: for bars and borders, behind dark text, and of Streamlit's badge."""
 
     strong: str
     ground: str
@@ -54,12 +54,12 @@ def state_label(state: str) -> str:
 
 
 def result_text(run: RunSummary) -> str:
-    """Return what a run found in a few words; empty while it is live."""
+    """Return the result of a run, such as ``Accuracy: 97.3%``; empty while it is live."""
     what, figure = headline(run.report) if run.report else ("", "")
     return ": ".join(part for part in (what, figure) if part)
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text cut to ``most`` characters."""
+    """Return a text of at most ``most`` characters; the end of a longer one becomes ``…``."""
     text = readable(text)
     return text if len(text) <= most else f"{text[: most - 1]}…"

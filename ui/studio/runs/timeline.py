@@ -1,9 +1,11 @@
-"""Figures of a run: pure functions from what is known of it.
+"""Make the figures of a run, as pure functions of what is known of it.
 
 - ``gantt``, ``live_timeline``  when each node was running: of an ended and of a live run
 - ``settled``      the jobs inside a node, those that did not end marked as interrupted
 - ``job_grid``     the jobs inside a node, a row for each layer
 - ``layer_lines``  how far each layer is, in words
+
+A job is a fit inside a node. Its path is the layer, the learner and the fold.
 """
 
 from __future__ import annotations
@@ -42,7 +44,10 @@ FAINT = "rgba(128,128,128,0.18)"
 
 
 def gantt(spans: Sequence[Span], titles: Mapping[str, str]) -> go.Figure:
-    """Return a figure with a row for each title: a bar for each span, a diamond for a cached result."""
+    """Return a figure with a row for each node: a bar for each span, a diamond for a cached result.
+
+    ``titles`` are the titles of the nodes by id, in the order of the rows.
+    """
     figure = go.Figure()
     rows = {node: number for number, node in enumerate(titles)}
     for state in dict.fromkeys(span.state for span in spans):
@@ -69,6 +74,7 @@ def gantt(spans: Sequence[Span], titles: Mapping[str, str]) -> go.Figure:
 
 
 def _bars(spans: Sequence[Span], rows: Mapping[str, int], state: str) -> go.Bar:
+    """Return the bars of all spans in one state."""
     colour = tone(state).strong
     return go.Bar(
         name=state,
@@ -77,13 +83,15 @@ def _bars(spans: Sequence[Span], rows: Mapping[str, int], state: str) -> go.Bar:
         y=[rows[span.node] for span in spans],
         base=[_moment(span.start) for span in spans],
         x=[1000 * (_end(span) - span.start) for span in spans],
-        marker={"color": colour, "line": {"color": colour, "width": 2}},  # the line makes the shortest bar visible
+        # The line makes the shortest bar visible.
+        marker={"color": colour, "line": {"color": colour, "width": 2}},
         customdata=[_hover(span) for span in spans],
         hovertemplate="%{customdata}<extra></extra>",
     )
 
 
 def _points(spans: Sequence[Span], rows: Mapping[str, int]) -> go.Scatter:
+    """Return the diamonds of cached results, which took no time."""
     return go.Scatter(
         name="cached",
         mode="markers",
@@ -96,16 +104,19 @@ def _points(spans: Sequence[Span], rows: Mapping[str, int]) -> go.Scatter:
 
 
 def _hover(span: Span) -> str:
+    """Return what the mouse shows of a span; the text is escaped."""
     took = "" if span.state == "cached" else f" for {duration(_end(span) - span.start)}"
     attempt = f", attempt {span.attempt}" if span.attempt > 1 else ""
     return f"{html.escape(span.node)}<br>{span.state}{took}{attempt}<br>from {clock(span.start)}"
 
 
 def _end(span: Span) -> float:
+    """Return the end of a span; one that has not ended is as long as it is known."""
     return span.start if span.end is None else span.end
 
 
 def _moment(seconds: float) -> datetime:
+    """Return a time in the time zone of this machine, as plotly shows it."""
     return datetime.fromtimestamp(seconds)
 
 
@@ -114,7 +125,7 @@ def _moment(seconds: float) -> datetime:
 
 @dataclass(frozen=True)
 class Grid:
-    """The rows and columns of jobs: layers down, learners with their folds across."""
+    """The rows and columns of jobs: a row for each layer, columns for the folds of each learner."""
 
     layers: tuple[str, ...]
     learners: Mapping[str, tuple[str, ...]]
@@ -123,39 +134,54 @@ class Grid:
 def grid_of(jobs: Jobs) -> Grid:
     """Return the grid: layers and folds in the order of their numbers, learners as they came."""
     learners: dict[str, set[str]] = {}
-    for place in jobs:
-        _, learner, fold = three_parts(place)
+    for path in jobs:
+        _, learner, fold = three_parts(path)
         learners.setdefault(learner, set()).add(fold)
-    layers = sorted({three_parts(place)[0] for place in jobs}, key=_natural)
-    return Grid(tuple(layers), {name: tuple(sorted(folds, key=_natural)) for name, folds in learners.items()})
+    layers = sorted({three_parts(path)[0] for path in jobs}, key=_natural)
+    columns = {name: tuple(sorted(folds, key=_natural)) for name, folds in learners.items()}
+    return Grid(tuple(layers), columns)
 
 
-def three_parts(place: tuple[str, ...]) -> tuple[str, str, str]:
-    """Return layer, learner and fold; the path of a job may have fewer or more parts."""
-    first, *rest = place or ("",)
-    return first, " · ".join(rest[:-1]) or "".join(rest[:1]), rest[-1] if len(rest) > 1 else ""
+def three_parts(path: tuple[str, ...]) -> tuple[str, str, str]:
+    """Return layer, learner and fold of a job.
+
+    A path may have fewer parts, which are then empty, or more, which are then part of the learner.
+    """
+    layer, *rest = path or ("",)
+    if len(rest) > 1:
+        return layer, " · ".join(rest[:-1]), rest[-1]
+    return layer, "".join(rest), ""
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:
     """Return a sort key by which ``Fold 10`` comes after ``Fold 9``."""
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", text) if part]
+    parts = [part for part in re.split(r"(\d+)", text) if part]
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
 
 
 def settled(jobs: Jobs, node_state: str) -> Jobs:
-    """Return the subtasks of a node; those that ran when it ended were interrupted."""
+    """Return the jobs of a node, with those that were running when it ended as interrupted.
+
+    A node that is killed cannot report the end of its jobs.
+    """
     if node_state == "running":
         return jobs
-    return {place: replace(job, state="interrupted") if job.state == "running" else job for place, job in jobs.items()}
+    ended = {}
+    for path, job in jobs.items():
+        ended[path] = replace(job, state="interrupted") if job.state == "running" else job
+    return ended
 
 
 def job_grid(jobs: Jobs) -> str:
     """Return HTML with a cell for each job: coloured by its state, with its seconds if they fit.
 
-    It is not a figure: a live figure is built again at each refresh, and blinks. All text is escaped.
+    It is not a plotly figure: a live figure is built again at each refresh, and blinks. All text is
+    escaped.
     """
     grid = grid_of(jobs)
     width = sum(len(folds) for folds in grid.learners.values())
-    cells = {three_parts(place): _cell(place, job, written=width <= ROOM_FOR_TEXT) for place, job in jobs.items()}
+    written = width <= ROOM_FOR_TEXT
+    cells = {three_parts(path): _cell(path, job, written=written) for path, job in jobs.items()}
     rows = "".join(_grid_row(layer, grid, cells) for layer in grid.layers)
     heads = "".join(f"<th colspan={len(folds) + 1}>{_named(name)}</th>" for name, folds in grid.learners.items())
     height = 24 if len(grid.layers) <= 12 else 15
@@ -168,27 +194,32 @@ def job_grid(jobs: Jobs) -> str:
 
 
 def _grid_row(layer: str, grid: Grid, cells: Mapping[tuple[str, str, str], str]) -> str:
-    groups = (
-        "".join(cells.get((layer, name, fold), "<td></td>") for fold in grid.learners[name]) for name in grid.learners
-    )
-    return f"<tr><th>{_named(layer)}</th>{''.join(f'{group}<td class=gap></td>' for group in groups)}</tr>"
+    """Return the table row of a layer, with a gap after each learner."""
+    row = ""
+    for learner, folds in grid.learners.items():
+        row += "".join(cells.get((layer, learner, fold), "<td></td>") for fold in folds)
+        row += "<td class=gap></td>"
+    return f"<tr><th>{_named(layer)}</th>{row}</tr>"
 
 
-def _cell(place: tuple[str, ...], job: Subtask, *, written: bool) -> str:
+def _cell(path: tuple[str, ...], job: Subtask, *, written: bool) -> str:
+    """Return the cell of a job; ``written`` is whether its seconds fit into it."""
     state = job.state if job.state in SUBTASK_STATES else "waiting"
-    return f"<td class='{state}' title='{_job_hover(place, job)}'>{_brief(job) if written else ''}</td>"
+    return f"<td class='{state}' title='{_job_hover(path, job)}'>{_brief(job) if written else ''}</td>"
 
 
 def _named(name: str) -> str:
+    """Return a name, cut to fit; the mouse shows it in full."""
     return f"<span title='{html.escape(name)}'>{html.escape(shortened(name, NAME_LENGTH))}</span>"
 
 
 def _legend_entry(state: str) -> str:
+    """Return one entry of the legend."""
     return f"<span><i class='{state}'></i> {state}</span>"
 
 
 def job_colour(state: str) -> str:
-    """Return a colour for white text; a job that waits is pale."""
+    """Return the colour behind white text; that of a job that waits is pale."""
     return FAINT if state == "waiting" else tone(state).strong
 
 
@@ -199,20 +230,22 @@ def _brief(job: Subtask) -> str:
     return f"{job.seconds:.1f}" if job.seconds < 9.95 else f"{job.seconds:.0f}"
 
 
-def _job_hover(place: tuple[str, ...], job: Subtask) -> str:
+def _job_hover(path: tuple[str, ...], job: Subtask) -> str:
+    """Return what the mouse shows of a job, escaped."""
     took = f" in {duration(job.seconds)}" if job.seconds is not None else ""
-    return f"{html.escape(' · '.join(place))}: {html.escape(job.state)}{took}, attempt {job.attempt}"
+    return f"{html.escape(' · '.join(path))}: {html.escape(job.state)}{took}, attempt {job.attempt}"
 
 
 def layer_lines(jobs: Jobs) -> dict[str, str]:
     """Return a line for each layer, such as ``12 of 20 fits done, 4 reused``."""
     layers: dict[str, list[str]] = {}
-    for place, job in jobs.items():
-        layers.setdefault(three_parts(place)[0], []).append(job.state)
+    for path, job in jobs.items():
+        layers.setdefault(three_parts(path)[0], []).append(job.state)
     return {layer: _tally(layers[layer]) for layer in sorted(layers, key=_natural)}
 
 
 def _tally(states: Sequence[str]) -> str:
+    """Return how many jobs are in which state, in words."""
     count = Counter(states)
     parts = [f"{count['done'] + count['reused']} of {len(states)} fits done"]
     others = ("reused", "running", "failed", "interrupted")
@@ -237,7 +270,10 @@ GRID_STYLE = (
 
 
 def live_timeline(spans: Sequence[Span], titles: Mapping[str, str]) -> str:
-    """Return the same as ``gantt`` for a live run: HTML, since a figure would blink at each refresh."""
+    """Return the timeline of a live run as HTML.
+
+    It shows the same as ``gantt``. A figure would blink at each refresh.
+    """
     start = min(span.start for span in spans)
     whole = max(max(_end(span) for span in spans) - start, 1.0)
     rows = []
@@ -250,6 +286,7 @@ def live_timeline(spans: Sequence[Span], titles: Mapping[str, str]) -> str:
 
 
 def _live_bar(span: Span, start: float, whole: float) -> str:
+    """Return the bar of a span: a part of the ``whole`` seconds since ``start``."""
     left, width = 100 * (span.start - start) / whole, 100 * (_end(span) - span.start) / whole
     style = f"left: {left:.2f}%; width: max(4px, {width:.2f}%); background: {tone(span.state).strong}"
     return f"<i title='{_hover(span).replace('<br>', ', ')}' style='{style}'></i>"

@@ -396,7 +396,7 @@ def test_unsaved_edits_are_kept_when_the_pipeline_is_left_and_found_again(studio
     lock = forbid_saving(studio)
     press(rename(app, "Mine"), "Pipelines")
     assert len(app.warning) == 1 and "“Mine”" in app.warning[0].value
-    press(app, "Return to them")
+    press(app, "Show the edits")
     assert canvas.drawn["document"].name == "Mine"
     assert "not saved" in words(app) and app.toast
     press(app, "Pipelines")

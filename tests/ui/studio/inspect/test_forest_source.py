@@ -7,7 +7,15 @@ import pytest
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
 from tests.ui.studio.inspect.lab import RECORDS, pipeline, record, small
-from ui.studio.inspect.forest_source import Choice, choices, growth_words, listed, screened, subject, told_layers
+from ui.studio.inspect.forest_source import (
+    ForestChoice,
+    choices,
+    growth_text,
+    listed,
+    screened,
+    forest_view,
+    reported_layers,
+)
 
 MODEL = Artifact("model", "m" * 64, {}).to_dict()
 LAYERS = Artifact("layers", "n" * 64, {}).to_dict()
@@ -21,7 +29,7 @@ def run_of(**nodes: NodeState) -> RunState:
 def look(node: str, state: RunState, **params: object):
     found = {choice.node: choice for choice in choices(pipeline(**params), state)}
     forest = {"layers": RECORDS, "metric": "accuracy"}
-    return subject(found[node], state, lambda output: forest, lambda output: small())
+    return forest_view(found[node], state, lambda output: forest, lambda output: small())
 
 
 def test_inspections_come_first_and_a_forest_that_is_inspected_is_not_listed_beside_them():
@@ -44,13 +52,13 @@ def test_a_run_that_is_just_starting_has_its_forests_in_the_queue():
         ("inspect", "queued"),
         ("forest", "queued"),
     ]
-    assert look("forest", run_of()).at_work is not None
+    assert look("forest", run_of()).unfinished is not None
 
 
 def test_a_finished_inspection_has_everything():
     seen = look("inspect", run_of(forest=NodeState("done"), inspect=NodeState("cached", outputs={"layers": LAYERS})))
     assert seen.layers is not None and len(seen.stages) == 2 and seen.metric == "accuracy"
-    assert seen.digest == "n" * 64 and seen.at_work is None
+    assert seen.digest == "n" * 64 and seen.unfinished is None
 
 
 def test_a_finished_forest_is_known_by_the_records_of_its_model():
@@ -62,27 +70,27 @@ def test_a_growing_forest_is_known_by_the_layers_it_told_of():
     node = NodeState("running", text="layer 11", fraction=0.4, partial_results=TOLD)
     seen = look("forest", run_of(forest=node), metric="log_loss")
     assert [layer["number"] for layer in seen.records] == [2, 10]
-    assert seen.metric == "log_loss" and seen.at_work is node
+    assert seen.metric == "log_loss" and seen.unfinished is node
 
 
 def test_an_unfinished_inspection_shows_the_forest_it_waits_for():
     done = NodeState("done", outputs={"model": MODEL})
     seen = look("inspect", run_of(forest=done, inspect=NodeState("running", text="t-SNE of layer 1")))
-    assert seen.records == RECORDS and seen.at_work is not None and seen.layers is None
+    assert seen.records == RECORDS and seen.unfinished is not None and seen.layers is None
     failed = NodeState("failed", error={"kind": "error", "message": "no room", "field": None})
     assert look("inspect", run_of(forest=done, inspect=failed)).error == "no room"
 
 
 def test_a_forest_that_has_told_nothing_has_no_records():
     assert look("forest", run_of(forest=NodeState("queued"))).records == []
-    assert told_layers({}) == []
+    assert reported_layers({}) == []
 
 
 def test_an_inspection_of_a_model_from_elsewhere_stands_alone():
-    choice = Choice("inspect", "Inspect layers", "inspect-layers", "running", None)
+    choice = ForestChoice("inspect", "Inspect layers", "inspect-layers", "running", None)
     state = run_of(inspect=NodeState("running"))
-    seen = subject(choice, state, lambda output: pytest.fail("no model"), lambda output: small())
-    assert not seen.records and seen.at_work is not None
+    seen = forest_view(choice, state, lambda output: pytest.fail("no model"), lambda output: small())
+    assert not seen.records and seen.unfinished is not None
 
 
 @pytest.mark.parametrize(
@@ -96,14 +104,14 @@ def test_an_inspection_of_a_model_from_elsewhere_stands_alone():
     ],
 )
 def test_growth_is_told_with_the_number_of_layers_and_the_reason_of_the_end(records, growing, named):
-    said = growth_words(records, growing=growing)
+    said = growth_text(records, growing=growing)
     assert all(each in said for each in named), said
-    assert said != growth_words(records, growing=not growing)
+    assert said != growth_text(records, growing=not growing)
     assert "growing" in said or not growing
 
 
 def test_a_forest_without_layers_has_words_too():
-    assert growth_words([], growing=False).endswith(".")
+    assert growth_text([], growing=False).endswith(".")
 
 
 def test_only_rows_that_leave_before_the_last_layer_are_screened():

@@ -25,7 +25,7 @@ from tests.ui.studio.inspect.lab import (
 )
 from tests.ui.studio.runs.lab import ERROR, STARTED, labels, words, written
 from ui.studio.inspect import page
-from ui.studio.inspect.forest_source import growth_words
+from ui.studio.inspect.forest_source import growth_text
 from ui.studio.inspect.maps import marks, payload, positions_in, some
 from ui.studio.inspect.tables import row_story
 from ui.studio.runs import run_view as view
@@ -76,7 +76,7 @@ def test_the_list_has_the_newest_forests_first_with_a_score(studio: Studio, tmp_
     table = test.dataframe[0].value
     assert list(table["Node"]) == ["Inspect layers", "Deep forest"]
     assert list(table["Shows"]) == ["all parts", "growth, margins, learners"]
-    assert table["Score"][0] == "0.9200, rows held out"
+    assert table["Score"][0] == "0.9200 on held-out rows"
 
 
 # An inspection
@@ -178,7 +178,7 @@ def test_a_grown_forest_shows_its_growth_and_how_to_see_more(studio: Studio, tmp
     assert not test.exception and charts(test) == 3
     assert tab_labels(test) == ["Growth", "Margins", "Learners"]
     assert "Inspect layers" in test.info[0].value
-    assert growth_words(RECORDS, growing=False) in words(test)
+    assert growth_text(RECORDS, growing=False) in words(test)
 
 
 def growing(studio: Studio, *records: dict, alive: bool = True) -> str:
@@ -194,17 +194,17 @@ def test_a_growing_forest_shows_the_layers_finished_so_far(studio: Studio):
     run = growing(studio, *RECORDS[:2])
     test = inspect_page("Learners", run=run, node="forest")
     assert not test.exception and not test.warning and charts(test) > 0
-    assert growth_words(RECORDS[:2], growing=True) in words(test)
+    assert growth_text(RECORDS[:2], growing=True) in words(test)
     assert "\\<b\\>5\\</b\\> of 20 fits" in test.get("progress")[0].proto.text
 
 
 def test_a_layer_that_finishes_appears_at_the_next_look(studio: Studio):
     run = growing(studio, *RECORDS[:1])
     test = inspect_page(run=run, node="forest")
-    assert growth_words(RECORDS[:1], growing=True) in words(test)
+    assert growth_text(RECORDS[:1], growing=True) in words(test)
     with studio.runs.log() as log:
         append_stored(log, run, "part", "forest", part="layer-2", data=RECORDS[1])
-    assert growth_words(RECORDS[:2], growing=True) in words(test.run())
+    assert growth_text(RECORDS[:2], growing=True) in words(test.run())
 
 
 def test_before_the_first_layer_the_page_says_to_wait(studio: Studio):
