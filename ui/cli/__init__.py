@@ -56,6 +56,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:
+        # The exit code that shells use for Ctrl-C.
         sys.exit(130)
     except Exception as error:
         if "--debug" in sys.argv:
@@ -76,7 +77,10 @@ def _as_sylva_error(error: Exception) -> SylvaError:
 
 
 def _print_error(error: SylvaError) -> None:
-    """Print an error: as JSON on standard output with ``--json``, else as text on standard error."""
+    """Print an error.
+
+    With ``--json`` it goes to standard output as JSON, else to standard error as text.
+    """
     if "--json" in sys.argv:  # not a parsed option: the error may be about the options
         problems = [problem.to_dict() for problem in getattr(error, "problems", [])]
         facts = {"error": str(error), "problems": problems, "exit_code": error.exit_code}

@@ -72,6 +72,8 @@ def studio(
     options = [f"--port={port}"] if port else []
     options += ["--no-browser"] if no_browser else []
     options += [f"--workspace={settings.workspace.root}"]
+    # Replace this process, so that signals reach the studio itself. -P keeps the current folder out
+    # of the imports.
     os.execv(sys.executable, [sys.executable, "-P", "-m", "ui.studio", *options])
 
 
@@ -120,10 +122,12 @@ def run(
             timeout=timeout,
             memory_limit=memory_limit,
             store_limit=store_limit * 1_000_000 if store_limit else None,
+            # On the command line, a pipeline may read any file of its user.
             allow_absolute=True,
             executor=executor,
             settings=(*(changes or ()), *(sweeps or ())),
         )
+        # First the values, then the sweeps: --sweep of a parameter wins over --set.
         pipeline = _with_sweeps(_with_settings(read(file), changes or []), sweeps or [])
         with Runs(settings.workspace, starter=starter) as runs, _naming_broken_packages():
             run_id = runs.start(pipeline, options)
@@ -156,6 +160,7 @@ def retry(
             try:
                 run = runs.resume(run, **limits)
             except NotResumable as error:
+                # A live run is an error; a run that is done needs nothing, which is not.
                 if error.state.live:
                     raise
                 state = error.state
@@ -371,7 +376,7 @@ def _with_sweeps(pipeline: Pipeline, sweeps: list[str]) -> Pipeline:
 
 
 def _node_param_text(option: str, change: str, pipeline: Pipeline) -> tuple[str, str, str]:
-    """Return the parts of ``NODE.PARAM=TEXT``; raise ``BadInput`` if there is no such node."""
+    """Return the parts of ``NODE.PARAM=TEXT``; raise ``BadInput`` if the node does not exist."""
     path, equals, text = change.partition("=")
     node, dot, param = path.partition(".")
     if not (equals and dot and node and param):

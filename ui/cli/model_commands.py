@@ -75,7 +75,9 @@ def predict(
     from nodes.models.scoring import score_guarded, target_format
 
     if progress == "json":
+        # The caller reads the progress. When it ends, the result is not needed any more.
         die_with_parent(os.getppid(), signal.SIGTERM)
+    # Refuse a wrong ending before anything is read.
     target_format(out)
     if not out.absolute().parent.is_dir():
         raise BadInput(f"{out.name} cannot be written: the folder {out.absolute().parent} does not exist.")
@@ -121,6 +123,7 @@ def serve(
     from nodes.models.registry import Registry, open_model, prove_model
     from ui.rest.service import RequestLimits, Service, listen, run_until_stopped
 
+    # Threads that wait actively would take the cores from other requests.
     wait_passively()
     _check_token(host, token)
     registry = Registry(settings.workspace)

@@ -38,6 +38,7 @@ def markdown_page(node_types: Iterable[NodeType]) -> str:
     by_category: dict[str, list[NodeType]] = {}
     for node_type in node_types:
         by_category.setdefault(node_type.category, []).append(node_type)
+    # In the order in which a pipeline uses them.
     for category in ("Data", "Prepare", "Train", "Predict", "Evaluate", "Save"):
         if category in by_category:
             lines += [f"## {category}", ""]

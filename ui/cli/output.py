@@ -43,6 +43,7 @@ def exit_code(state: RunState) -> int:
 
 def run_row(run: RunSummary) -> dict[str, Any]:
     """Return a run as a row of a list; a live run has the seconds until now."""
+    # A run that was interrupted has no end: its time is not known.
     end = run.finished or (time.time() if run.live else None)
     return {
         "run": run.id,
@@ -137,7 +138,7 @@ def print_report(name: str, report: Mapping[str, Any]) -> None:
 
 
 def print_runs(rows: Sequence[Row], workspace: Workspace) -> None:
-    """Print a list of runs, or that there are none."""
+    """Print a list of runs, or that the workspace has no runs."""
     if not rows:
         print(f"The workspace {workspace.root} has no runs yet.")
     formats = {"created": clock, "seconds": duration}
@@ -157,6 +158,7 @@ def print_run(runs: Runs, details: Mapping[str, Any]) -> None:
     for name, node in details["nodes"].items():
         failed = node["error"] and node["state"] == "failed"
         text = failure_line(name, node["error"]) if failed else node["text"]
+        # A cached node took no time in this run.
         took = duration(node["seconds"] if node["state"] != "cached" else None)
         rows.append({"node": name, "state": node["state"], "took": took, "": text})
     print_table(rows)
@@ -271,6 +273,7 @@ def print_table(rows: Sequence[Row]) -> None:
     widths = [0] * len(names)
     for line in lines:
         widths = [max(width, text.cell_len) for width, text in zip(widths, line, strict=True)]
+    # Without a terminal, a program reads the lines: they must not be wrapped.
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else UNBOUNDED
     fitting = _fitting(widths, columns)
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)

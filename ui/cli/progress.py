@@ -1,4 +1,7 @@
-"""Show the progress of a run: a live table in a terminal, lines elsewhere, nothing for a program."""
+"""Show the progress of a run.
+
+That is a live table in a terminal, lines elsewhere, and nothing for a program.
+"""
 
 from __future__ import annotations
 
@@ -75,6 +78,7 @@ def _watch(runs: Runs, run_id: str, view: View) -> RunState:
             view.update(state, watcher.new_events)
             if _belongs_to(state, supervisor):
                 if not state.live:
+                    # Its process ends shortly after its last event.
                     supervisor.wait()
                     return state
             elif ended:
@@ -157,6 +161,7 @@ class LiveTable:
         from rich.console import Console
         from rich.live import Live
 
+        # Not our own stream: it would escape the control characters that draw the table.
         self.live = Live(console=Console(file=sys.__stderr__), refresh_per_second=8, transient=False)
 
     def __enter__(self) -> LiveTable:

@@ -39,6 +39,7 @@ class RequestBatcher:
         answer: asyncio.Future[bytes] = loop.create_future()
         with self._lock:
             self._waiting.append((body, answer))
+            # Inside the lock: either the thread still sees this request, or it is started again.
             if not self._running:
                 self._thread.submit(self._run, loop)
                 self._running = True
@@ -55,6 +56,7 @@ class RequestBatcher:
             try:
                 outcomes = self._answer(bodies)
             except Exception as error:
+                # Each request must get an outcome, or it would never be answered.
                 outcomes = [error] * len(batch)
             loop.call_soon_threadsafe(_set_outcomes, batch, outcomes)
 

@@ -139,6 +139,7 @@ class Service:
         self._threads = threads or len(os.sched_getaffinity(0))
         self._reader = RowReader(model.encoder, model.precision)
         self._bytes_held = 0
+        # A large body is a batch of its own, so one limit is enough for both.
         self._small_requests = RequestBatcher(self.answers, SMALL_BODY)
         self._large_requests = RequestBatcher(self.answers, SMALL_BODY)
 
@@ -205,6 +206,7 @@ class Service:
         if not any(counts):
             return [np.empty((0, len(self.model.classes)))] * len(matrices)
         rows = matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
+        # Starting threads takes longer than predicting a few rows.
         threads = 1 if len(rows) <= FEW_ROWS else self._threads
         probabilities = self.model.predict_matrix(rows, threads)
         ends = accumulate(counts)
@@ -304,6 +306,7 @@ class Service:
             batcher = self._small_requests if len(body) <= SMALL_BODY else self._large_requests
             answer = await batcher.submit(bytes(body))
         finally:
+            # Also after an error: the bytes are no longer in memory.
             self._bytes_held -= len(body)
         return Response(answer, media_type="application/json")
 
@@ -340,6 +343,7 @@ class Service:
             return
         credentials = await BEARER(request)
         sent = "" if credentials is None else credentials.credentials
+        # It takes the same time for every wrong token, so the time tells nothing.
         if not hmac.compare_digest(sent.strip().encode(), self._token.encode()):
             message = "Send the token as 'Authorization: Bearer TOKEN'."
             raise HTTPException(401, message, {"WWW-Authenticate": "Bearer"})

@@ -69,6 +69,7 @@ def studio() -> Studio:
     studio = Studio(Workspace.at(), load_catalog())
     studio.runs.starter = starter = SupervisorStarter(preload=True)
     atexit.register(starter.close)
+    # The first upload or preview would wait for these imports otherwise.
     sandbox.warm([*IMPORTS, "nodes.data.files", "ui.studio.models.scoring_jobs"])
     _ = studio.compiler
     # The form of a deep forest needs the library, which takes seconds to load: load it now.

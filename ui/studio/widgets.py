@@ -70,7 +70,10 @@ def facts(parts: Iterable[str]) -> None:
 
 
 def tiles(figures: Sequence[tuple[str, str, str]]) -> None:
-    """Draw figures side by side: label, figure and explanation of each. They wrap on a narrow page."""
+    """Draw figures side by side, as label, figure and explanation.
+
+    They wrap on a narrow page.
+    """
     with st.container(horizontal=True, gap="small"):
         for label, figure, explanation in figures:
             st.metric(plain(label), plain(figure), help=explanation or None, width=152)
@@ -81,6 +84,7 @@ def tabs(names: Sequence[str], key: str) -> Sequence[TabContainer]:
 
     They have a minimum height, so that the page does not jump while another tab is drawn.
     """
+    # Streamlit has no minimum height for a container.
     st.html(f"<style>[class*='st-key-held-'] {{ min-height: {TABS_HEIGHT}px; }}</style>")
     with st.container(key=f"held-{key}"):
         return st.tabs(names, key=f"{key}-tabs", on_change="rerun")
@@ -108,7 +112,10 @@ def image_format() -> None:
 
 
 def picture(figure: go.Figure, name: str, caption: str) -> None:
-    """Draw a plot with a caption under it; ``name`` is its key and the name of the saved file."""
+    """Draw a plot with a caption under it.
+
+    ``name`` is its key and the name of the file that the camera button saves.
+    """
     form = str(st.session_state.get(IMAGE_FORMAT) or "PNG").lower()
     saved = {"toImageButtonOptions": {**CONFIG["toImageButtonOptions"], "format": form, "filename": name}}
     st.plotly_chart(in_theme(figure), theme="streamlit", config=CONFIG | saved, key=f"inspect-plot-{name}")
@@ -208,6 +215,7 @@ def selectable_table(
 def _choose(key: str, names: Sequence[str], address: str) -> None:
     """Put the name of the clicked row into the address."""
     picked = st.session_state[key]["selection"]
+    # A click on a cell selects the cell, a tick selects the row.
     rows = [row for row, _ in picked["cells"]] or picked["rows"]
     if rows and rows[0] < len(names):
         st.query_params.from_dict({address: names[rows[0]]})
@@ -217,7 +225,10 @@ def _choose(key: str, names: Sequence[str], address: str) -> None:
 
 
 def downloads(name: str, rows: Sequence[Mapping[str, Any]], everything: Mapping[str, Any], key: str) -> None:
-    """Draw buttons that download the rows as CSV and everything as JSON; ``name`` is the file name."""
+    """Draw buttons that download the rows as CSV and everything as JSON.
+
+    ``name`` is the name of the files without ending, ``key`` distinguishes the buttons.
+    """
     with st.container(horizontal=True, gap="small"):
         if rows:
             st.download_button(

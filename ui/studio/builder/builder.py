@@ -76,6 +76,7 @@ def _draw_all(opened: OpenPipeline) -> None:
     _refresh_run(opened)
     opened.refresh()
     _rerun_if_moved(opened)
+    # A file that a node reads may have changed since the last drawing.
     opened.forget_problems()
     chosen = _chosen()
     save_state_slot = toolbar(opened, chosen)
@@ -85,6 +86,7 @@ def _draw_all(opened: OpenPipeline) -> None:
         result = _canvas(opened)
     with save_state_slot:
         save_state(opened)
+    # Streamlit has no height in CSS units for a container.
     st.html(f"<style>.st-key-panel {{ height: {_height(opened)} !important; }}</style>")
     with side, st.container(key="panel"):
         panel(opened, result.selection, opened.problems())
@@ -99,7 +101,7 @@ def _rerun_if_moved(opened: OpenPipeline) -> None:
 
 
 def _refresh_run(opened: OpenPipeline) -> None:
-    """Read what is new of the last run; an error becomes a notice, and the page goes on."""
+    """Read what is new of the last run; an error becomes a notice and does not stop the page."""
     try:
         opened.refresh_run()
     except SylvaError as error:
@@ -211,6 +213,7 @@ def _announce_end(opened: OpenPipeline) -> None:
     run = opened.run
     if not opened.announce_end or run is None or run.live:
         return
+    # Only once: after that the user decides what is open.
     opened.announce_end = False
     failed = run.nodes_in("failed")
     if failed and opened.source_node(failed[0]) in opened.document.nodes:
@@ -268,7 +271,7 @@ def _problems(opened: OpenPipeline, problems: list[Problem]) -> None:
 
 
 def _output(opened: OpenPipeline, end: PortRef | None) -> None:
-    """Draw the preview of an output, or why there is none yet."""
+    """Draw the preview of an output, or when it will appear."""
     from ui.studio.previews import show_output
 
     if end is None or end.node not in opened.document.nodes:
@@ -341,7 +344,10 @@ def best_values(run: ExpandedPipeline, board: str, state: NodeState | None) -> M
 
 
 def _keep_button(opened: OpenPipeline, values: Mapping[str, Values], label: str) -> None:
-    """Draw a button that ends the sweep with the values of a branch, if the sweep is still there."""
+    """Draw a button that ends the sweep with the values of a branch.
+
+    It is not drawn if the sweep was removed since the run.
+    """
     if values and all(name in opened.document.nodes and opened.document.nodes[name].sweep for name in values):
         st.button(
             label,
@@ -419,6 +425,7 @@ def _node_log(opened: OpenPipeline, run: str, name: str, state: NodeState) -> No
     text = ""
     if path.is_file():
         with path.open("rb") as file:
+            # A log may be very large; its end is what matters.
             file.seek(max(0, path.stat().st_size - LOG_BYTES))
             text = file.read().decode(errors="replace")
     if text:

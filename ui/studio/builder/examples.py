@@ -34,6 +34,7 @@ def open_sample(library: Library, name: str) -> str:
     """
     sample = samples()[name]
     for entry in library.entries():
+        # Compare the titles first: most files need not be opened.
         if entry.title == sample.name and not entry.problem and library.open(entry.id).pipeline == sample:
             return entry.id
     return library.create(sample)

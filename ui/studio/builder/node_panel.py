@@ -1,4 +1,7 @@
-"""Draw the right side of the builder: the form of the selected node, or facts about the pipeline."""
+"""Draw the right side of the builder.
+
+It has the form of the selected node, or facts about the pipeline if none is selected.
+"""
 
 from __future__ import annotations
 
@@ -94,6 +97,7 @@ def _of_node(opened: OpenPipeline, name: str, problems: list[Problem]) -> None:
     st.caption(plain(node_type.summary))
     for state in _failed(opened, name):
         failure(state)
+    # Problems of the sweep belong to its own form below.
     of_sweep = [problem for problem in problems if in_sweep(problem)]
     node_form(
         name,
@@ -208,5 +212,6 @@ def _set_setting(opened: OpenPipeline, name: str, field: str, key: str) -> None:
     value = st.session_state[key]
     opened.refresh()  # another tab may have set another of them
     settings = opened.document.nodes[name].settings.model_dump()
+    # An empty field means no limit, and for retries 0.
     settings[field] = 0 if value is None and field == "retries" else value
     opened.attempt(lambda: opened.edit(lambda document: set_settings(document, name, NodeSettings(**settings))))

@@ -47,6 +47,7 @@ def node_views(
     copies : for each swept node its branches in the run
     result : returns the result of a finished node in a few words
     """
+    # A swept node shows its number of branches until it has run.
     views = {name: _awaited(node.sweep) for name, node in document.nodes.items() if node.sweep}
     if run is None or run_document is None:
         return views
@@ -131,6 +132,7 @@ def folded_view(states: Sequence[NodeState]) -> NodeView:
         if not count["done"]:
             view |= {"state": "cached", "seconds": None}
     elif not count["queued"]:
+        # No branch failed and none waits: the run was stopped.
         stopped = next((STOPPED[state] for state in STOPPED if count[state]), "")
         view |= {"state": "skipped", "text": "; ".join(part for part in (progress, stopped) if part)}
     return view

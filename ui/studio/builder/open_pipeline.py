@@ -228,6 +228,7 @@ class OpenPipeline:
         self.moved_from, self.pipeline = self.pipeline, pipeline
         self.document, self.canvas_version = copy, _new_canvas_version()
         self._note_saved(opened.version)
+        # The runs belong to the pipeline that was left.
         self.watcher = self.pending_attempt = None
         self.notice = f"Your edits are in this copy: “{copy.name}”. {why}"
 
@@ -345,6 +346,7 @@ class OpenPipeline:
             return False
         if run.live or self.pending_attempt is None:
             return run.live
+        # A resumed run is not live until its new supervisor reports.
         run_id, attempt, until = self.pending_attempt
         return (run.id, run.attempt) == (run_id, attempt) and time.time() < until
 

@@ -48,6 +48,7 @@ def current_pipeline() -> OpenPipeline | None:
     """
     opened: OpenPipeline | None = st.session_state.get(OPEN)
     requested = st.query_params.get(ADDRESS) or (opened.pipeline if opened else None)
+    # The address still names the pipeline whose edits were moved to a copy.
     if opened is not None and requested == opened.moved_from:
         requested = opened.pipeline
     if not requested:

@@ -25,7 +25,7 @@ FIVE_STEPS = """
    the right. To use a table of your own, upload it under **Data** first; that page can also build
    this pipeline for you.
 2. Drag **Split** beside it, and draw a line from *Table* to *Table*.
-3. Drag **Deep forest** and connect *Training rows* with it. Choose its learners, or keep the preset.
+3. Drag **Deep forest** and connect *Training rows* with it. Choose learners, or keep the preset.
 4. Drag **Predict** and connect *Model* and *Test rows* with it. Then connect **Evaluate** after it.
 5. Press **Run**. Click the dot at the right side of a finished node to see its output.
 """
@@ -72,6 +72,7 @@ def _own(library: Library, entries: list[Entry]) -> None:
             _import(library)
     if not entries:
         st.caption("No pipelines yet. Create an empty one, or open an example.")
+    # Hundreds of rows would make the page slow.
     shown = st.session_state.get("pipelines-shown", MOST_SHOWN)
     for entry in entries[:shown]:
         _row(library, entry)
@@ -127,6 +128,7 @@ def _import(library: Library) -> None:
         return
     try:
         document = parse(file.getvalue())
+        # A pipeline with problems can be opened and fixed, so it may be imported too.
         problems: list[Problem] = find_problems(document, studio().catalogue)
     except InvalidPipeline as error:
         _list_problems("This file cannot be read as a pipeline. It was not imported.", error.problems)
@@ -151,6 +153,7 @@ def _list_problems(title: str, problems: list[Problem], most: int = 12) -> None:
 def _start(library: Library) -> None:
     """Draw the first steps and the examples."""
     st.subheader("First steps", anchor=False)
+    # Not ``open_sample``: this one has results to look at.
     example = partial(open_example, studio())
     st.button(
         "Open the finished example", icon=":material/play_circle:", type="primary", on_click=_open, args=(example,)

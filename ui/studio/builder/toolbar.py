@@ -65,6 +65,7 @@ def save_state(opened: OpenPipeline) -> None:
 def _file_menu(opened: OpenPipeline) -> None:
     """Draw the menu: export, duplicate, delete."""
     with st.popover("File", icon=":material/folder_open:", key=f"file/{opened.pipeline}"):
+        # What is on screen, also if it is not saved.
         text = dumps(opened.document)
         st.download_button(
             "Export JSON", text, f"{opened.pipeline}.json", "application/json", icon=":material/download:",
@@ -123,6 +124,7 @@ def _run_buttons(opened: OpenPipeline, chosen: tuple[str, ...]) -> None:
     )
     st.menu_button(
         "More",
+        # "Here" needs exactly one selected node.
         PARTS if len(chosen) == 1 else PARTS[-1:],
         disabled=running,
         help="Run a part of the pipeline, or all of it again",
@@ -184,6 +186,7 @@ def begin(opened: OpenPipeline, start: Callable[[], None]) -> None:
 def validate(opened: OpenPipeline) -> None:
     """List the problems of the pipeline, and show how many there are."""
     opened.open_panel = "Problems"
+    # The user may have fixed a file since the last check.
     opened.forget_problems()
     problems = opened.problems()
     if problems:

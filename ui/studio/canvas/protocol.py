@@ -144,6 +144,7 @@ def _node_data(node: Node) -> dict[str, Any]:
     node.
     """
     data = node.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    # The canvas must return the sweep when it pastes or restores the node.
     if node.sweep is not None:
         data["settings"] = {**data.get("settings", {}), SWEEP: data.pop("sweep")}
     return data
@@ -152,6 +153,7 @@ def _node_data(node: Node) -> dict[str, Any]:
 def _problem_data(problem: Problem) -> dict[str, Any]:
     """Return a problem for the badge of its node; the text does not repeat the node."""
     data = problem.to_dict()
+    # The message follows the name of a node elsewhere; here it begins the text.
     text = problem.message[:1].upper() + problem.message[1:]
     if problem.field and not problem.edge:
         text = f"{problem.field_word.capitalize()} {shown(problem.field)}: {problem.message}"
@@ -174,7 +176,10 @@ def _state_data(view: NodeView) -> dict[str, Any]:
 
 
 class Edited(NamedTuple):
-    """A pipeline after an edit, the edit that was applied, and the nodes whose parameters it set."""
+    """A pipeline after an edit.
+
+    ``taken`` is the edit that was applied, ``restored`` the nodes whose parameters it has set.
+    """
 
     document: Pipeline
     taken: Revision
@@ -191,6 +196,7 @@ def apply_edit(document: Pipeline, edit: object, *, pipeline: str, epoch: int, t
         return Edited(document, taken)
     if not isinstance(edit, dict) or not isinstance(edit.get("document"), dict):
         raise BadStructure("the canvas sent something that is not an edit; reload the page")
+    # It was made on a version that this tab no longer shows.
     if (edit.get("pipeline"), edit.get("epoch")) != (pipeline, epoch):
         return Edited(document, taken)
     revision = Revision(str(edit.get("instance", "")), _whole_number(edit.get("revision")))

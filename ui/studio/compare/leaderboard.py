@@ -128,7 +128,10 @@ def first_measure(lines: Sequence[Line]) -> str:
 
 
 def ranked(lines: Iterable[Line], measure: str) -> list[Line]:
-    """Return the lines, the best first and those without a value last; equal ones keep their order."""
+    """Return the lines, the best first.
+
+    Lines without a value come last; lines with equal values keep their order.
+    """
     sign = 1 if lower_is_better(measure) else -1
 
     def rank(line: Line) -> tuple[bool, float]:
@@ -210,6 +213,7 @@ def model_behind(document: Pipeline, catalogue: NodeCatalog, node: str) -> str |
 
     The search goes back over nodes that pass predictions on. It is None if no model is found.
     """
+    # Breadth first: the nearest model is the one that was evaluated.
     waiting, seen = [node], {node}
     while waiting:
         current = waiting.pop(0)
@@ -233,7 +237,7 @@ def _type_of(document: Pipeline, catalogue: NodeCatalog, end: PortRef) -> str | 
 
 
 def inspectable_node(pipeline: Pipeline, state: RunState, model: str | None) -> str | None:
-    """Return the node of a run that Inspect can show; None if there is none.
+    """Return the node of a run that Inspect can show; None without a deep forest.
 
     It belongs to the model itself if that is a deep forest, else to any deep forest of the run. An
     inspection is preferred to the forest alone.
@@ -263,6 +267,7 @@ class Evaluations:
         """Return every evaluation of these runs, also of runs that are still live."""
         rows = list(rows)
         with self._runs.log() as log:
+            # One connection for all runs: opening the log takes longer than a question.
             newest = [log.last_event(row.id) for row in rows]
         return [line for row, last_event in zip(rows, newest, strict=True) for line in self._lines_of(row, last_event)]
 
@@ -281,6 +286,7 @@ class Evaluations:
         for name, node in state.nodes.items():
             for output in node.outputs.values():
                 artifact = Artifact.from_dict(output)
+                # Opening a report takes time: other outputs are not looked at.
                 evaluation = self._evaluation(artifact) if artifact.type == "report" else None
                 if evaluation:
                     lines.append(self._line(row, state, name, artifact, evaluation))

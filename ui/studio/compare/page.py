@@ -210,6 +210,7 @@ def _draw_table(order: list[Line], rows: list[dict[str, Any]], measure: str | No
 
     At first the best lines are ticked that evaluated the same rows as the very best.
     """
+    # Lines of other data cannot be compared with the best one.
     first = alike(order, TICKED_AT_FIRST)
     settings = {
         "selection_mode": "multi-row",
@@ -218,6 +219,7 @@ def _draw_table(order: list[Line], rows: list[dict[str, Any]], measure: str | No
         "column_config": _columns(order, measure),
         "height": min(38 + 35 * len(rows) + SCROLLBAR, 420),
     }
+    # The file has the full time, the page a short one.
     shown = [row | {"started": time_of_day(line.started)} for row, line in zip(rows, order, strict=True)]
     picked = st.dataframe(as_arrow(shown), hide_index=True, placeholder="–", key=table_key(order), **settings)  # type: ignore[call-overload]
     return [order[row] for row in picked["selection"]["rows"] if row < len(order)]
@@ -260,9 +262,11 @@ def _draw_ticked(ticked: list[Line], data: dict[str, str]) -> None:
     kinds = list(dict.fromkeys(data[line.key] for line in ticked))
     if len(kinds) > 1:
         more = " …" if len(kinds) > 4 else ""
-        names = "; ".join(kinds[:4]) + more
+        data_sets = "; ".join(kinds[:4]) + more
         st.warning(
-            plain(f"The ticked lines were evaluated on different rows ({names}). Their measures cannot be compared.")
+            plain(
+                f"The ticked lines were evaluated on different rows ({data_sets}). Their measures cannot be compared."
+            )
         )
     if len(ticked) > MOST_DRAWN:
         st.caption(f"Only the first {MOST_DRAWN} of {len(ticked)} ticked lines are shown.")
@@ -338,9 +342,10 @@ def _draw_recalls(lines: list[Line]) -> None:
         )
         return
     chart(plots.recall_at_rates(rows, [(rate, metric_title(rate)) for rate in RATES]), "compare-recalls")
+    # The smallest table decides what can be measured for all lines.
     fewest = min(line.evaluation.rows for line in lines)
     if fewest < 10_000:
-        st.caption(f"With {fewest:,} rows, one in 10,000 is less than one row, so there is no value for it.")
+        st.caption(f"With {fewest:,} rows, one in 10,000 is less than one row: it cannot be measured.")
 
 
 def _draw_changes(lines: list[Line]) -> None:
@@ -351,6 +356,7 @@ def _draw_changes(lines: list[Line]) -> None:
         return
     rows = [studio().runs.find(run) for run in runs]
     pipelines = {run_title(row): studio().runs.written_pipeline(row) for row in rows}
+    # A pipeline of another version may not be readable.
     differences = changes({title: each for title, each in pipelines.items() if each}, studio().catalogue)
     if differences:
         grid(differences, "compare-changes", height=min(38 + 35 * len(differences) + SCROLLBAR, 420))

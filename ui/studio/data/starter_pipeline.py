@@ -46,5 +46,6 @@ def pipeline_for(source: str, target: str, file_format: FileFormat, seen: Previe
 def title_of(source: str) -> str:
     """Return the title of a source: the name of the sample, or of the file without its ending."""
     name = source.removeprefix("sample:").rpartition("/")[2]
+    # Remove the ending, and a second one before ``.gz``.
     name = re.sub(r"(\.\w{1,8})?\.(gz|bz2|zst)$|\.\w{1,8}$", "", name) or name
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", name)[:100]

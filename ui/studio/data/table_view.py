@@ -48,6 +48,7 @@ def draw_table(source: str) -> None:
         return
     file_format = file_format_of(source)
     try:
+        # Without a target first: a bad target must not hide the table.
         seen, table = _read(source, file_format, None)
     except BadInput as problem:
         _draw_unreadable(source, problem)

@@ -90,6 +90,7 @@ def choose_file_format(name: str, key: str) -> FileFormat:
     """Draw the options of a text file, and return the chosen format."""
     now = file_format_of(name)
     with st.container(horizontal=True, vertical_alignment="bottom"):
+        # The session may have another encoding than those that are offered.
         encodings = [*dict.fromkeys((*ENCODINGS, now.encoding))]
         encoding = st.selectbox("Encoding", encodings, encodings.index(now.encoding), key=f"{key}-encoding", width=140)
         delimiters = ["auto", *DELIMITERS]
@@ -118,6 +119,7 @@ def _try(sent: UploadedFile, upload: Upload, key: str) -> bool:
         upload.problem, upload.field = str(error), error.field
     else:
         st.session_state.pop(f"{UPLOAD}-{key}", None)
+        # The uploader cannot be emptied, so the next drawing gets a new one.
         st.session_state[f"{ROUND}-{key}"] = st.session_state.get(f"{ROUND}-{key}", 0) + 1
         flash("data", f"{save_as.name} was added ({size(sent.size)}).")
         return True

@@ -62,7 +62,10 @@ class ForestView:
 
     @property
     def stages(self) -> Sequence[Mapping[str, Any]]:
-        """Return the statistics of each layer on the inspected table; empty without an inspection."""
+        """Return the statistics of each layer on the inspected table.
+
+        They are empty without an inspection.
+        """
         return self.layers.stages if self.layers else ()
 
     @property
@@ -127,6 +130,7 @@ def forest_view(choice: ForestChoice, state: RunState, read_forest: ReadForest, 
     output.
     """
     node = node_of(state, choice.node)
+    # An inspection has the records of its forest too.
     output = _output(node, "layers")
     if output is not None:
         layers = read_layers(output)

@@ -114,7 +114,10 @@ def _take(marked: Marks, count: int) -> None:
 
 @st.cache_data(show_spinner=False, max_entries=8)
 def _payload(_layers: Layers, numbers: tuple[int, ...], digest: str, file: str) -> dict[str, Any]:
-    """Return ``payload`` from the cache: it is the same however the maps are coloured and marked."""
+    """Return ``payload`` from the cache.
+
+    It does not depend on colours and marks, which change with every click.
+    """
     return payload(_layers, numbers, digest, file)
 
 
@@ -146,7 +149,10 @@ def payload(layers: Layers, numbers: Sequence[int], digest: str, file: str) -> d
 
 
 def caption(stage: Mapping[str, Any]) -> str:
-    """Return the text under a map: how well the classes are separated, and how many rows are right."""
+    """Return the text under a map.
+
+    It says how well the classes are separated, and how many rows are predicted right.
+    """
     separation, accuracy = stage["separation"], (stage["scores"] or {}).get("accuracy")
     parts = [] if separation is None else [f"S_A/S_E {separation:.3g}"]
     parts += [] if accuracy is None else [f"accuracy {accuracy:.1%}"]
@@ -166,6 +172,7 @@ def _spread(points: np.ndarray) -> np.ndarray:
     Both axes have the same scale, as t-SNE needs: only distances have a meaning.
     """
     low, high = points.min(axis=0), points.max(axis=0)
+    # All points may be equal: do not divide by zero.
     scale = float((high - low).max()) or 1.0
     middle = (low + high) / 2
     return np.asarray(np.round(np.clip((points - middle) / scale + 0.5, 0, 1) * _FULL))

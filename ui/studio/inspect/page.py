@@ -28,12 +28,12 @@ from ui.studio.inspect.forest_source import (
     ForestChoice,
     ForestView,
     choices,
+    forest_view,
     growth_text,
     listed,
     node_of,
-    screened,
-    forest_view,
     reported_layers,
+    screened,
 )
 from ui.studio.markdown import plain
 from ui.studio.previews.models import forest_record
@@ -110,7 +110,10 @@ def chooser_table(forests: list[tuple[RunSummary, ForestChoice, str]]) -> pd.Dat
 
 
 def _forests() -> list[tuple[RunSummary, ForestChoice, str]]:
-    """Return the newest runs that trained deep forests, with each forest and a score."""
+    """Return the newest runs that trained deep forests, with each forest and its score.
+
+    Only the newest runs of the workspace are searched, and the search ends when enough are found.
+    """
     forests: list[tuple[RunSummary, ForestChoice, str]] = []
     runs = 0
     with studio().runs.log() as log:
@@ -163,6 +166,7 @@ def _draw_run(run_id: str) -> None:
         st.button("All forests", on_click=_leave)
         return
     _draw_head(watcher, forests, choice)
+    # Only a node that may still change has to be drawn again.
     awaited = _is_awaited(choice, state)
     inspected = any(each.type == INSPECTION and each.forest == choice.node for each in forests)
     with steady("inspect-live"):
@@ -288,6 +292,7 @@ def _draw_sections(forest: ForestView, *, growing: bool) -> None:
     with st.container(key="inspect-words"):
         st.markdown(plain(readable(growth_text(forest.records, growing=growing))))
     drawn = tab_names(forest)
+    # The open tab is part of the address, so that it can be shared.
     containers = st.tabs(list(drawn), key=sections.TABS, on_change="rerun", bind="query-params")
     tabs = dict(zip(drawn, containers, strict=True))
     name = next((name for name, tab in tabs.items() if tab.open), next(iter(drawn)))
@@ -313,7 +318,10 @@ def tab_names(forest: ForestView) -> dict[str, Callable[[ForestView], None]]:
 
 
 def _read_forest(output: Artifact) -> Mapping[str, Any]:
-    """Return the record of a stored forest; raise ``CorruptObject`` if it is gone or was changed."""
+    """Return the record of a stored forest.
+
+    Raise ``CorruptObject`` if it is gone or was changed.
+    """
     check_intact(output, studio().store)
     return _forest(output.digest, output)
 
@@ -328,7 +336,10 @@ def _forest(digest: str, _output: Artifact) -> Mapping[str, Any]:
 
 
 def _read_layers(output: Artifact) -> Layers:
-    """Return a stored inspection; raise ``CorruptObject`` if it is gone or was changed."""
+    """Return a stored inspection.
+
+    Raise ``CorruptObject`` if it is gone or was changed.
+    """
     check_intact(output, studio().store)
     return _layers(output.digest)
 

@@ -70,6 +70,7 @@ def _ratio_plot(forest: ForestView, title: str) -> Any:
 
     It shows the inspected table if that was scored, else the held-out training rows.
     """
+    # An inspected table may have no target, or none that this metric can use.
     scored = [(stage, stage["scores"][forest.metric]) for stage in forest.stages if _has(stage, forest.metric)]
     if scored:
         return plots.ratio_and_score([stage for stage, _ in scored], [score for _, score in scored], title, TABLE)
@@ -85,6 +86,7 @@ def _draw_layer_table(forest: ForestView, title: str) -> None:
     """Draw the figures of each layer as a table with a download."""
     rows = tables.growth_rows(forest.records, forest.stages, forest.metric)
     number = st.column_config.NumberColumn(format="%.4f")
+    # All columns are numbers except these three.
     config: dict[str, Any] = {name: number for name in rows[0] if name not in ("layer", "kept", "why")}
     config["score"] = st.column_config.NumberColumn(f"{plain(title)}, held out", format="%.4f")
     config["table score"] = st.column_config.NumberColumn(f"{plain(title)}, table", format="%.4f")
@@ -239,6 +241,7 @@ def draw_row(forest: ForestView) -> None:
     lists = _lists(layers, marks(forest.digest))
     rows = layers.rows.tolist()
     saved = st.session_state.get("inspect-row-kept")
+    # Another inspection may have sampled other rows.
     if st.session_state.get("inspect-row") not in rows:
         first = next(iter(lists.values()), [0])[0]
         st.session_state["inspect-row"] = saved if saved in rows else rows[first]
@@ -300,6 +303,7 @@ def draw_learners(forest: ForestView) -> None:
     """Draw how good each learner is, which learners agree, and which columns they use."""
     learners = [learner["name"] for learner in forest.records[0]["learners"]]
     row_sets: dict[str, Sequence[Layer]] = {HELD_OUT: forest.records}
+    # A table without a target gives no scores.
     if any(scores for stage in forest.stages for scores in stage["learner_scores"] if any(scores.values())):
         row_sets[TABLE] = forest.stages
     with st.container(horizontal=True, gap="medium"):

@@ -53,24 +53,27 @@ def growth_rows(records: Sequence[Layer], stages: Sequence[Layer], metric: str) 
 
 
 def margin_series(
-    records: Sequence[Layer], stages: Sequence[Layer], places: Sequence[str], numbers: Sequence[int]
+    records: Sequence[Layer], stages: Sequence[Layer], row_sets: Sequence[str], numbers: Sequence[int]
 ) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the name and the margins of the chosen layers on the chosen sets of rows.
 
     Layers without margins are left out. The set is part of the name if there are two.
     """
-    both = len(places) > 1
+    both = len(row_sets) > 1
     series = []
-    for place, layers in ((HELD_OUT, records), (TABLE, stages)):
-        if place in places:
+    for row_set, layers in ((HELD_OUT, records), (TABLE, stages)):
+        if row_set in row_sets:
             chosen = [layer for layer in layers if layer["number"] in numbers and layer["margins"]]
-            end = f", {place.lower()}" if both else ""
+            end = f", {row_set.lower()}" if both else ""
             series += [(f"Layer {layer['number']}{end}", layer["margins"]) for layer in chosen]
     return series
 
 
 def margin_rows(series: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Row]:
-    """Return one row for each interval of each series, with the number and the share of its rows."""
+    """Return one row for each interval of each series.
+
+    A row has the number of table rows in the interval, and their share.
+    """
     rows = []
     for name, margins in series:
         total = sum(margins["counts"]) or 1
@@ -98,6 +101,7 @@ def marked_rows(layers: Layers, positions: Sequence[int]) -> pa.Table:
     if (layers.truth != UNKNOWN).any():
         for number in range(1, len(layers.stages) + 1):
             columns[f"margin {number}"] = pa.array(layers.margin(number)[at], from_pandas=True)
+    # Without screening, all rows leave at the last layer: the column would say nothing.
     if (layers.left_at < len(layers.stages)).any():
         columns["left at layer"] = layers.left_at[at]
     own = layers.sample.take(pa.array(at))
@@ -130,6 +134,7 @@ def changed(layers: Layers, most: int) -> list[int]:
     """
     predicted = np.stack([layers.predicted(number) for number in range(1, len(layers.stages) + 1)])
     times = (predicted[1:] != predicted[:-1]).sum(axis=0)
+    # A stable sort keeps rows with equally many changes in the order of the table.
     order = np.argsort(-times, kind="stable")
     return [int(at) for at in order[:most] if times[at]]
 
@@ -257,8 +262,8 @@ def importance_rows(learners: Sequence[str], stages: Sequence[Layer]) -> list[Ro
 def flows_of(layers: Sequence[Layer]) -> list[Row]:
     """Return how many rows left at each layer.
 
-    The layers may be records or stages. All rows that are left leave at the last layer; they did
-    not have to be confident, so there is no error rate for them.
+    The layers may be records or stages. All rows that are left leave at the last layer. They did
+    not have to be confident, so their error rate is not known.
     """
     flows = [
         {"layer": layer["number"], "rows_in": layer["rows_in"], "rows_out": layer["rows_out"],
@@ -296,5 +301,6 @@ def flow_words(flows: Sequence[Layer]) -> str:
     if all(flow["error_out"] is not None or not flow["rows_out"] for flow in flows):
         wrong = sum((flow["error_out"] or 0) * flow["rows_out"] for flow in flows)
         words += f" In total, {1 - wrong / total:.1%} of the predictions are right."
+    # Without screening, every layer would process all rows.
     work = sum(flow["rows_in"] for flow in flows) / (total * len(flows))
     return f"{words} All layers together process {work:.0%} of the rows that they would without screening."

@@ -167,6 +167,7 @@ def _draw_delete(registry: Registry, entry: ModelEntry) -> None:
 def _delete(registry: Registry, name: str) -> None:
     """Cancel the scoring jobs of a model and delete it."""
     try:
+        # A job reads the files of the model until it ends.
         scoring.jobs().cancel_all_of(name)
         registry.delete(name)
         st.query_params.pop("model", None)

@@ -51,7 +51,7 @@ def _draw() -> None:
 
 
 def _draw_chosen(registry: Registry, chosen: str | None) -> None:
-    """Draw the model that the address names, or that there is no such model."""
+    """Draw the model that the address names, or why it cannot be shown."""
     if not chosen:
         st.info("Choose a model to see where it comes from, to score a file with it, or to see how to use it.")
         return

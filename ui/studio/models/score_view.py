@@ -53,6 +53,7 @@ def draw_scoring(registry: Registry, entry: ModelEntry) -> None:
     show_flashes("scoring")
     own = jobs().of(entry.name)
     if own:
+        # Only running jobs have to be drawn again by themselves.
         live = any(job.running for job in own)
         st.fragment(_draw_jobs, run_every=LOOK_SECONDS if live else None)(entry.name, live)
 
@@ -61,7 +62,10 @@ def draw_scoring(registry: Registry, entry: ModelEntry) -> None:
 
 
 def _choose_file() -> str | None:
-    """Draw the choice of a file of the workspace and the upload of another; return the chosen one."""
+    """Draw the choice of a file, and the upload of a new one.
+
+    Return the chosen file; an uploaded one is chosen at once.
+    """
     names = [file.name for file in list_files(studio().files)]
     uploaded = st.session_state.get(CHOSEN)
     chosen = st.selectbox(
@@ -203,6 +207,7 @@ def first_rows(path: Path, most: int = FIRST_ROWS) -> pa.Table:
     import pyarrow.parquet as pq
 
     if path.suffix == ".parquet":
+        # Read one batch: the file may be larger than the memory.
         batch = next(pq.ParquetFile(path).iter_batches(most), None)
         data = pa.Table.from_batches([batch] if batch is not None else [])
     else:

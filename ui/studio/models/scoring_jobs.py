@@ -186,6 +186,7 @@ class ScoringJobs:
         except OSError as error:
             raise SylvaError(f"{folder} cannot be written: {error.strerror}.") from error
         taken = {job.target for job in self._jobs.values() if job.running}
+        # A file name may have 255 bytes; a number and an ending follow.
         stem = title.encode()[:150].decode("utf-8", "ignore").lstrip(".")
         path, number = folder / f"{stem}.{ending}", 2
         while path in taken or os.path.lexists(path):
@@ -211,6 +212,7 @@ class ScoringJobs:
             self._processes.pop(job.id, None)
             if "error" not in result:
                 self._update(job.id, state="done", rows=result["rows"], total=result["rows"])
+            # A cancelled process ends with an error too.
             elif self._jobs[job.id].stopping:
                 self._update(job.id, state="cancelled")
             else:
@@ -232,6 +234,7 @@ class ScoringJobs:
             assert process.stderr is not None
             with process.stderr:
                 for line in process.stderr:
+                    # All other lines are messages, which explain a failure.
                     if line.startswith('{"rows"'):
                         self._update(job.id, **json.loads(line))
                     else:
@@ -315,6 +318,7 @@ def check_first_rows(model: str, source: str, file_format: dict[str, Any]) -> No
         checker = InputChecker(TableEncoder.from_json(describe_model(Path(model))["encoder"]))
     file = open_blocks(Path(source), FileFormat.from_json(file_format))
     check_names(file, checker)
+    # LibSVM files have no column names.
     columns = [name for name in checker.encoder.names if file.names is None or name in file.names]
     first = next(iter(file.blocks(columns, CHECKED_ROWS)), None)
     if first is None:

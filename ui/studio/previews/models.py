@@ -85,6 +85,7 @@ def show_layers(output: Artifact, store: Store, key: str) -> None:
          f"inspected on {counted(layers.table_rows, 'row')}", size(output.size)]
     )  # fmt: skip
     made = _maker(output.digest, store)
+    # Without the pages of the studio, as in a test, there is nothing to link to.
     if made and links.PAGES in st.session_state:
         if st.button("Look inside", key=f"{key}-inspect", icon=":material/layers:", type="primary"):
             links.to_inspect(*made)
@@ -115,6 +116,7 @@ def _maker(digest: str, store: Store) -> tuple[str, str] | None:
     paths = sorted(store.workspace.results.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in paths[:MOST_RESULTS]:
         text = path.read_text(encoding="utf-8", errors="replace")
+        # A text that does not contain the digest need not be parsed.
         if digest in text and (result := store.find(path.stem)):
             with suppress(SylvaError), EventLog(store.workspace) as log:
                 return log.run(result.run).id, result.node
@@ -137,6 +139,7 @@ def forest_record(folder: Path) -> dict[str, Any] | None:
 
 def layer_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return one row for each layer: score, gain, margins, whether it is kept and why."""
+    # Without screening these columns would repeat the number of rows.
     screened = any(layer["rows_out"] for layer in layers)
     return [
         {"Layer": layer["number"], "Score": layer["score"], "Gain": layer["gain"], "Kept": layer["kept"],
@@ -220,6 +223,7 @@ def settings(
             continue
         field = fields.get(name)
         title = (field.title if field else None) or metric_title(name)
+        # A list of mappings, such as learners, is easier to read in several rows.
         parts = value if isinstance(value, list) and value and isinstance(value[0], Mapping) else [value]
         rows = [{"Setting": title, "Value": in_words(part)} for part in parts]
         is_default = field is not None and _default(field) == value

@@ -74,6 +74,7 @@ def _show_probabilities(summary: PredictionSummary, key: str) -> None:
         st.caption("The table is empty: it has no rows to plot.")
         return
     classes = list(summary.counts)
+    # More lines cannot be distinguished.
     if len(classes) > MOST_LINES:
         classes = st.multiselect("Classes", classes, classes[:MOST_LINES], key=f"{key}-classes")
     counts = {name: summary.counts[name] for name in classes}

@@ -30,7 +30,10 @@ SCORES = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
 
 
 def show_report(output: Artifact, store: Store, key: str) -> None:
-    """Draw a report by its kind, and its downloads; a kind of a plug-in is shown as plain rows."""
+    """Draw a report by its kind, and its downloads.
+
+    A kind that only a plug-in knows is shown as plain rows.
+    """
     report: Report = opened(output, store)
     KINDS.get(report.kind, _any)(report, key)
     downloads(report.kind, report.rows, asdict(report), key)
@@ -66,6 +69,7 @@ def _metric_tiles(report: Report) -> list[tuple[str, str, str]]:
     """Return the metrics that have a value as tiles, the most important first."""
     first = headline_metric(report.headline)
     known = [name for name in METRIC_INFO if report.headline.get(name) is not None]
+    # A stable sort: the others stay in the order of their importance.
     order = sorted(known, key=lambda name: name != first)
     return [
         (title_in(report, name), format_metric(name, report.headline[name]), _explained(name, report)) for name in order
@@ -155,6 +159,7 @@ def _leaderboard(report: Report, key: str) -> None:
         config[name] = st.column_config.NumberColumn(
             title_in(report, name), format=style, help=METRIC_INFO[name].explanation
         )
+    # None hides the column: no evaluation has a positive class.
     if all(row["positive"] is None for row in rows):
         config["positive"] = None
     grid(rows, f"{key}-board", column_config=config)
@@ -238,7 +243,10 @@ KINDS = {"evaluation": _evaluation, "comparison": _comparison, "feature-selectio
 
 
 def title_in(report: Report, metric: str) -> str:
-    """Return the title of a metric in a report; it depends on which metrics the report has."""
+    """Return the title of a metric in a report.
+
+    It depends on the other metrics: without a positive class, AUC is a mean over classes.
+    """
     return title_among([report.headline] if report.kind == "evaluation" else report.rows, metric)
 
 

@@ -100,6 +100,7 @@ def _show_plot(digest: str, table: Table, key: str) -> None:
         st.caption("The table is empty: it has no rows to plot.")
         return
     name = st.selectbox("Column", names, key=f"{key}-column")
+    # Splitting the target by itself would show nothing.
     can_split = _has_classes(table) and name != table.target
     with st.container(horizontal=True):
         split = st.toggle("Split by target", key=f"{key}-split", disabled=not can_split) and can_split
@@ -138,7 +139,10 @@ def _statistics(digest: str, _table: Table) -> list[ColumnStatistics]:
 
 @st.cache_data(max_entries=64, show_spinner="Counting …")
 def _bars(digest: str, name: str, split: bool, _table: Table) -> tuple[Bars, dict[str, list[int]] | None]:
-    """Return the distribution of a column, and that of each class if it is split, from the cache."""
+    """Return the distribution of a column from the cache.
+
+    The second value has the counts of each class if the plot is split.
+    """
     column = _table.data.column(name)
     return bars_by_class(column, _table.labels()) if split else (column_bars(column), None)
 
@@ -199,6 +203,7 @@ def _in_words(column: ColumnStatistics) -> str:
     words = [f"{value} {_share(count, column.counted)}" for value, count in column.frequent[:3]]
     if column.distinct == column.counted > 1:
         words = ["all different"]
+    # Infinite numbers are not part of the figures, so name them.
     infinite = [f"{column.infinite:,} infinite"] if column.infinite else []
     return ", ".join(words + infinite)
 

@@ -82,6 +82,7 @@ def _draw_jobs(run: str, name: str, node: NodeState) -> None:
     """Draw the fits inside a node: the state of the last layer in words, then all as a grid."""
     st.markdown("##### Fits")
     jobs = settled(node.subtasks, node.state)
+    # The last layer is the newest; while the node is running it is the one that grows.
     lines = layer_lines(jobs)
     last = list(lines)[-1]
     st.text(f"{readable(last)}: {lines[last]}")
@@ -115,7 +116,7 @@ def _draw_layer(run: str, name: str, jobs: Jobs, layers: list[str]) -> None:
 
 
 def log_tail(path: Path) -> str:
-    """Return the last lines of a log; empty if there is none.
+    """Return the last lines of a log; empty if the node wrote none.
 
     Only the end of the file is read, so a log of any size is fast.
     """
@@ -134,6 +135,7 @@ def _draw_log(run: str, name: str) -> None:
     if not tail:
         return
     st.markdown("##### Log")
+    # A short log needs no frame that scrolls.
     short = len(tail.splitlines()) <= 12
     with st.container(height="content" if short else 300, autoscroll=True, border=not short):
         st.code(tail, language=None, wrap_lines=True)

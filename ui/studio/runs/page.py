@@ -35,7 +35,10 @@ def page() -> None:
 
 
 def _draw_history() -> None:
-    """Draw the search fields and the list; the list is drawn again by itself while a run is live."""
+    """Draw the search fields and the list.
+
+    The list is drawn again by itself while a run is live.
+    """
     st.subheader("Runs", anchor=False)
     if not studio().runs.list(1):
         st.info("No runs yet. Open a pipeline under Build and press Run; it then appears here.")
@@ -43,6 +46,7 @@ def _draw_history() -> None:
     with st.container(horizontal=True, gap="medium"):
         words = st.text_input("Find", placeholder="name or id", key="runs-words", width=320)
         states = st.pills("State", STATES, selection_mode="multi", key="runs-states")
+    # Only a list with a live run has to be drawn again by itself.
     live = any(run.live for run in _matching_runs(words, states)[0])
     with steady("runs-live"):
         st.fragment(_draw_list, run_every=LOOK_SECONDS if live else None)(words, states, live)
@@ -56,6 +60,7 @@ def _matching_runs(words: str, states: list[str]) -> tuple[list[RunSummary], boo
     limit = st.session_state.get(SHOWN, PAGE_LENGTH)
     # One more than is shown: that it exists means that there are more.
     if "running" in states:
+        # For a user it is the same.
         states = [*states, "starting"]
     runs = studio().runs.list(limit + 1, text=words, states=states)
     return runs[:limit], len(runs) > limit

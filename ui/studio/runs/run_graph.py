@@ -45,6 +45,7 @@ class Layered(LayeredLayout):  # type: ignore[misc]
     def __to_dict__(self) -> dict[str, Any]:
         options: dict[str, Any] = super().__to_dict__()
         options["elkOptions"] |= {
+            # Without this space, long edges run through nodes.
             "elk.spacing.edgeNode": HEIGHT * 0.8,
             "elk.layered.nodePlacement.strategy": "LINEAR_SEGMENTS",
         }
@@ -67,6 +68,7 @@ def drawing(document: Pipeline, catalogue: NodeCatalog, state: RunState, chosen:
     for name, title in titles(document, catalogue).items():
         node = state.nodes.get(name, LEFT_OUT)
         shown[name] = (title, node_line(node), node.state)
+    # Two nodes may be connected by several ports, but one line is enough.
     edges = dict.fromkeys((edge.source.node, edge.target.node) for edge in document.edges)
     return Drawing(shown, tuple(edges), chosen)
 
@@ -84,6 +86,7 @@ def folded_drawing(
     for name, (title, _, _) in as_written.nodes.items():
         own = copies.get(name, (name,))
         if tuple(own) != (name,):
+            # Only the state and its count fit: the reason of a failure is shown below.
             view = folded_view([state.nodes.get(copy, LEFT_OUT) for copy in own])
             shown[name] = (f"{title} × {len(own)}", view["text"].partition(":")[0], view["state"])
     origin = next((name for name in shown if chosen in copies.get(name, (name,))), None)

@@ -40,7 +40,7 @@ MOST_DRAWN = 60
 def draw_run(run_id: str) -> None:
     """Draw the run with this id, which may be the beginning of an id.
 
-    Raise ``UnknownRun`` if there is no such run.
+    Raise ``UnknownRun`` if it does not exist.
     """
     watcher = open_watcher(run_id, WATCHER)
     is_polled = _needs_polling(watcher.refresh())
@@ -67,6 +67,7 @@ def open_watcher(run_id: str, key: str) -> RunWatcher:
     watcher: RunWatcher | None = st.session_state.get(key)
     if watcher is None or watcher.row.id != run_id:
         watcher = st.session_state[key] = studio().runs.watch(run_id)
+        # The whole id: a beginning of it may mean another run later.
         st.query_params["run"] = watcher.row.id
     return watcher
 
@@ -142,6 +143,7 @@ def _draw_buttons(state: RunState) -> None:
 
 def _draw_advice(state: RunState) -> None:
     """Draw why the run is not done, and how to continue it."""
+    # A callback cannot draw: it leaves its error here.
     if refused := st.session_state.pop("run-refused", None):
         st.error(plain(readable(refused)))
     if state.state == "interrupted" and not _is_resuming(state):
@@ -159,7 +161,10 @@ def _draw_advice(state: RunState) -> None:
 
 
 def cause(state: RunState) -> str:
-    """Return why a run failed: the error of the first node that failed, and how many more failed."""
+    """Return why a run failed.
+
+    It is the error of the first node that failed, and how many more failed.
+    """
     failed = [(name, node.error) for name in state.nodes_in("failed") if (node := state.nodes[name]).error]
     if not failed:
         return "The run failed."
@@ -219,6 +224,7 @@ def _chosen_node(state: RunState, planned: ExpandedPipeline | None) -> str | Non
     clicked_node = _one_of_its_branches(clicked(shown, seen), state, planned)
     if shown and clicked_node in state.nodes:
         st.session_state[own], st.session_state[key] = shown["timestamp"], clicked_node
+    # The user has not chosen yet: follow what happens.
     elif own not in st.session_state or st.session_state.get(key) not in state.nodes:
         st.session_state[key] = spotlight(state)
     chosen: str | None = st.session_state[key]

@@ -50,6 +50,7 @@ def gantt(spans: Sequence[Span], titles: Mapping[str, str]) -> go.Figure:
     """
     figure = go.Figure()
     rows = {node: number for number, node in enumerate(titles)}
+    # One trace for each state: the legend then shows each state once.
     for state in dict.fromkeys(span.state for span in spans):
         shown = [span for span in spans if span.state == state and span.node in rows]
         figure.add_trace(_points(shown, rows) if state == "cached" else _bars(shown, rows, state))
@@ -184,6 +185,7 @@ def job_grid(jobs: Jobs) -> str:
     cells = {three_parts(path): _cell(path, job, written=written) for path, job in jobs.items()}
     rows = "".join(_grid_row(layer, grid, cells) for layer in grid.layers)
     heads = "".join(f"<th colspan={len(folds) + 1}>{_named(name)}</th>" for name, folds in grid.learners.items())
+    # Lower rows if there are many layers, so that the grid fits the page.
     height = 24 if len(grid.layers) <= 12 else 15
     states = dict.fromkeys(job.state for job in jobs.values() if job.state in SUBTASK_STATES)
     return (
@@ -237,7 +239,10 @@ def _job_hover(path: tuple[str, ...], job: Subtask) -> str:
 
 
 def layer_lines(jobs: Jobs) -> dict[str, str]:
-    """Return a line for each layer, such as ``12 of 20 fits done, 4 reused``."""
+    """Return how far each layer is, by layer.
+
+    For example: ``12 of 20 fits done, 4 reused``.
+    """
     layers: dict[str, list[str]] = {}
     for path, job in jobs.items():
         layers.setdefault(three_parts(path)[0], []).append(job.state)
@@ -275,11 +280,13 @@ def live_timeline(spans: Sequence[Span], titles: Mapping[str, str]) -> str:
     It shows the same as ``gantt``. A figure would blink at each refresh.
     """
     start = min(span.start for span in spans)
+    # At least a second, so that a run that has just begun does not divide by zero.
     whole = max(max(_end(span) for span in spans) - start, 1.0)
     rows = []
     for node, title in titles.items():
         bars = "".join(_live_bar(span, start, whole) for span in spans if span.node == node)
         rows.append(f"<tr><th>{_named(title)}</th><td>{bars}</td></tr>")
+    # The last eight characters are the time without the date.
     ticks = "".join(f"<span>{clock(start + whole * part / 4)[-8:]}</span>" for part in range(5))
     rows.append(f"<tr><th></th><td class='axis'>{ticks}</td></tr>")
     return f"<style>{TIMELINE_STYLE}</style><table class='run-times'>{''.join(rows)}</table>"

@@ -114,7 +114,7 @@ def test_an_edit_in_another_tab_is_taken_in_and_its_form_drawn_anew(opened: Open
     assert opened.document == other.document
     assert opened.form_key("load") != key
     assert opened.canvas_version == first + 1
-    assert "elsewhere" in opened.notice
+    assert "in another tab" in opened.notice
 
 
 def test_edits_of_two_tabs_are_both_kept(opened: OpenPipeline):

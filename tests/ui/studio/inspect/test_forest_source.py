@@ -10,11 +10,11 @@ from tests.ui.studio.inspect.lab import RECORDS, pipeline, record, small
 from ui.studio.inspect.forest_source import (
     ForestChoice,
     choices,
+    forest_view,
     growth_text,
     listed,
-    screened,
-    forest_view,
     reported_layers,
+    screened,
 )
 
 MODEL = Artifact("model", "m" * 64, {}).to_dict()
