@@ -75,7 +75,7 @@ class Maps {
   describe() {
     const { by, classes } = this.data;
     const entries = by === "mistake" ? [["right", GREY, "circle"], ["wrong", ORANGE, "circle"]]
-      : by === "margin" ? [["margin −1: surely wrong", marginColour(-1), "circle"], ["0", marginColour(0), "circle"], ["1: surely right", marginColour(1), "circle"]]
+      : by === "margin" ? [["margin −1: certainly wrong", marginColour(-1), "circle"], ["0", marginColour(0), "circle"], ["1: certainly right", marginColour(1), "circle"]]
       : classes.slice(0, MOST_NAMED).map((name, code) => [name, ...classStyle(this.data, code)]);
     this.legend.replaceChildren(...entries.map(([name, colour, shape], code) => this.entry(name, colour, shape, code)));
     if (by === "class" && classes.length > MOST_NAMED) this.legend.append(`and ${classes.length - MOST_NAMED} more`);
@@ -115,7 +115,7 @@ class Maps {
     if (row < 0) return;
     const { truth, rows, layers } = this.table, { classes } = this.data, layer = layers[panel.at];
     const parts = [`row ${rows[row].toLocaleString("en")}`];
-    if (truth[row] >= 0) parts.push(`is ${classes[truth[row]]}`);
+    if (truth[row] >= 0) parts.push(`true class ${classes[truth[row]]}`);
     parts.push(`predicted ${classes[layer.predicted[row]]}`);
     if (!Number.isNaN(layer.margin[row])) parts.push(`margin ${layer.margin[row].toFixed(2)}`);
     this.tip.textContent = parts.join(" · ").slice(0, 300);

@@ -249,10 +249,10 @@ def _open(opened: OpenPipeline, part: Panel) -> None:
 
 def _problems(opened: OpenPipeline, problems: list[Problem]) -> None:
     """Draw each problem; a click brings its node into view."""
-    if not opened.document.nodes:
-        st.caption("The pipeline is empty: drag a node onto the canvas.")
-    elif not problems:
+    if not problems and opened.document.nodes:
         st.caption("No problems found.")
+    elif not problems:
+        st.caption("The pipeline is empty: drag a node onto the canvas.")
     for index, problem in enumerate(problems[:MOST_PROBLEMS]):
         text = plain(str(problem))
         if problem.node in opened.document.nodes:

@@ -16,7 +16,7 @@ from ui.studio import links
 from ui.studio.markdown import plain, time_of_day
 from ui.studio.models import score_view as scoring
 from ui.studio.models import usage_examples
-from ui.studio.models.usage_examples import Call
+from ui.studio.models.usage_examples import UsageExample
 from ui.studio.previews.models import show_inside
 from ui.studio.session import studio
 from ui.studio.widgets import facts, flash, flash_error, tiles
@@ -181,7 +181,7 @@ def _delete(registry: Registry, name: str) -> None:
 
 def _draw_calls(registry: Registry, entry: ModelEntry) -> None:
     """Draw commands and code that use the model, ready to copy."""
-    call = Call(entry.name, studio().workspace.root)
+    call = UsageExample(entry.name, studio().workspace.root)
     row = usage_examples.example_row(TableEncoder.from_json(describe_model(registry.place(entry.name))["encoder"]))
     st.markdown("**Command line.** Score a file of any size. The result is a CSV, Parquet or Arrow file.")
     st.code(usage_examples.command_line(call), language="bash", wrap_lines=True)

@@ -1,6 +1,6 @@
 """Return commands and code that use a model, ready to copy.
 
-- ``Call``          which model, in which workspace, on which file
+- ``UsageExample``  which model, in which workspace, on which file
 - ``example_row``   a row that the model accepts: typical values of its training data
 - ``command_line``, ``service``, ``request``, ``python``  the texts
 """
@@ -20,7 +20,7 @@ PORT = 8000
 
 
 @dataclass(frozen=True)
-class Call:
+class UsageExample:
     """A model, and the file that the examples score with it."""
 
     model: str
@@ -29,12 +29,12 @@ class Call:
     target: str = "scored.csv"
 
 
-def command_line(call: Call) -> str:
+def command_line(call: UsageExample) -> str:
     """Return the command that scores a file."""
     return _command("sylva", "predict", call.model, call.source, "-o", call.target, "--workspace", str(call.workspace))
 
 
-def service(call: Call) -> str:
+def service(call: UsageExample) -> str:
     """Return the command that starts the model as a service."""
     return _command("sylva", "serve", call.model, "--port", str(PORT), "--workspace", str(call.workspace))
 
@@ -51,7 +51,7 @@ def request(row: Mapping[str, Any]) -> str:
     )
 
 
-def python(call: Call) -> str:
+def python(call: UsageExample) -> str:
     """Return the Python program that scores a file."""
     return "\n".join(
         [

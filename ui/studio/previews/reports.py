@@ -245,7 +245,7 @@ KINDS = {"evaluation": _evaluation, "comparison": _comparison, "feature-selectio
 def title_in(report: Report, metric: str) -> str:
     """Return the title of a metric in a report.
 
-    It depends on the other metrics: without a positive class, AUC is a mean over classes.
+    It depends on the other metrics: F1 is at a threshold, or a mean over classes.
     """
     return title_among([report.headline] if report.kind == "evaluation" else report.rows, metric)
 
