@@ -81,19 +81,19 @@ def test_the_node_and_the_executor_run_a_pipeline(page: Path) -> None:
 
 def test_the_estimator_is_a_learner(page: Path) -> None:
     model = runpy.run_path(str(page / "learner_example.py"))["model"]
-    X, y = load_wine(return_X_y=True)
+    wine, classes = load_wine(return_X_y=True)
     assert [learner.settings["kind"] for learner in model.layers_[0].learners] == ["random_forest", "scikit"]
-    assert model.score(X, y) > 0.9
+    assert model.score(wine, classes) > 0.9
 
 
 def test_the_new_kind_trains_and_is_saved(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = import_module("deepforest.learners.centroids")
     monkeypatch.setitem(deepforest.learners.LEARNERS, "centroids", module.Centroids)
     monkeypatch.setitem(deepforest.learners.FITTED, "centroids", module.FittedCentroids)
-    X, y = load_wine(return_X_y=True)
+    wine, classes = load_wine(return_X_y=True)
     learners = [{"kind": "extra_trees", "trees": 10}, {"kind": "centroids", "count": 2}]
-    model = CascadeForestClassifier(learners, max_layers=2, random_state=0).fit(X, y)
+    model = CascadeForestClassifier(learners, max_layers=2, random_state=0).fit(wine, classes)
     model.save(page / "model")
     loaded = CascadeForestClassifier.load(page / "model")
-    assert np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
-    assert model.score(X, y) > 0.9
+    assert np.array_equal(loaded.predict_proba(wine), model.predict_proba(wine))
+    assert model.score(wine, classes) > 0.9
