@@ -97,3 +97,16 @@ def test_the_new_kind_trains_and_is_saved(page: Path, monkeypatch: pytest.Monkey
     loaded = CascadeForestClassifier.load(page / "model")
     assert np.array_equal(loaded.predict_proba(wine), model.predict_proba(wine))
     assert model.score(wine, classes) > 0.9
+
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINK = re.compile(r"\]\(([^)#:]+)\)")
+PATH = re.compile(r"`((?:deepforest|engine|nodes|ui|tests|benchmarks|sample_pipelines|docs)/[\w./]+)`")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_files_that_a_page_names_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    missing = [link for link in LINK.findall(text) if not (page.parent / link).exists()]
+    missing += [path for path in PATH.findall(text) if not (ROOT / path).exists()]
+    assert missing == []
