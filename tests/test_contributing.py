@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import runpy
 import signal
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from importlib import import_module
@@ -26,6 +27,7 @@ from tests.command_line import ROOT
 
 BLOCK = re.compile(r"^```(python|json)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# (\S+\.py)\n")
+EXAMPLES = {"here", "nodes.drop_incomplete", "deepforest.learners.centroids"}
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
 
@@ -49,9 +51,12 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     learners = str(tmp_path / "deepforest" / "learners")
     monkeypatch.setattr(deepforest.learners, "__path__", [*deepforest.learners.__path__, learners])
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    known = set(sys.modules)
     _forget_node_types()
     yield tmp_path
     _forget_node_types()
+    for name in EXAMPLES - known:
+        sys.modules.pop(name, None)
     for number, handler in handlers.items():  # a node that runs in this process replaces them
         signal.signal(number, handler)
 
