@@ -366,7 +366,7 @@ class TestSaveModel:
         def full_disk(path):
             raise OSError("No space left on device")
 
-        monkeypatch.setattr(save_model, "sync", full_disk)
+        monkeypatch.setattr("engine.atomic.sync", full_disk)
         with pytest.raises(OSError, match="No space"):
             self.save(ctx, model, name="m")
         assert self.names(ctx) == ["m"]

@@ -270,7 +270,7 @@ def test_what_the_disk_refuses_is_said_plainly(
     def refuse(path: Path) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(data_files, "sync", refuse)
+    monkeypatch.setattr("engine.atomic.sync", refuse)
     with pytest.raises(UploadRefused, match=said):
         add_file(io.BytesIO(CSV), "a.csv", workspace)
     assert leftovers(workspace) == []

@@ -114,7 +114,7 @@ CASES = [
     ("load.table", "Columns", "569 rows × 31 columns", 1, []),
     ("load.table", "Plots", "569 rows × 31 columns", 0, ["diagnosis"]),
     ("predict_forest.predictions", "Rows", "569 rows · 2 classes · by Deep forest", 1, []),
-    ("predict_forest.predictions", "Probabilities", "569 rows", 0, ["Probabilities given to each class"]),
+    ("predict_forest.predictions", "Probabilities", "569 rows", 0, ["Predicted probability of each class"]),
     ("evaluate_forest.report", "Curves", "evaluated on 569 rows · 2 classes", 0, ["ROC curve", "Precision and recall"]),
     ("evaluate_forest.report", "Confusion", "most probable one", 0, ["Confusion matrix"]),
     ("evaluate_forest.report", "Classes", "evaluated on 569 rows", 1, ["Scores by class"]),
