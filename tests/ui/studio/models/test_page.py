@@ -145,7 +145,7 @@ def test_a_file_is_scored_and_its_result_shown_also_to_another_tab(jobs: Scoring
         'open(beside, "w").close()', 'open(beside, "w").write("age,prediction\\n1,low\\n")'
     )
     test = choose(at(MODEL), "quick.csv")
-    assert "All 4 columns" in words(test)
+    assert "all 4 columns" in words(test)
     test = press(test, "Score")
     assert not test.exception and len(jobs.all()) == 1
     ended(jobs)
@@ -177,7 +177,7 @@ def test_a_file_is_added_right_there_and_chosen(jobs: ScoringJobs, workspace: Wo
     assert not test.exception
     assert (workspace.data / "new.csv").read_text() == ROWS
     assert next(box for box in test.selectbox if box.label == "File").value == "new.csv"
-    assert "All 4 columns" in words(test)
+    assert "all 4 columns" in words(test)
 
 
 def test_calls_are_shown_as_code(jobs: ScoringJobs, monkeypatch: pytest.MonkeyPatch):

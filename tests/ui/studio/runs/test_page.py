@@ -277,7 +277,7 @@ def test_a_pipeline_of_another_version_is_shown_without_its_graph(studio: Studio
         log.append(run, RunFinished(state="done"))
     test = runs_page(run=run)
     assert not test.exception
-    assert "another version" in test.warning[0].value
+    assert "Another version" in test.warning[0].value
     assert state_of(studio, run).state == "done"
 
 
