@@ -89,7 +89,7 @@ class Prediction(BaseModel):
     probabilities: dict[str, float]
 
 
-class Predictions(BaseModel):
+class PredictionsResponse(BaseModel):
     """The answer to a request: one prediction per row."""
 
     model: str
@@ -249,7 +249,7 @@ class Service:
             methods=["POST"],
             summary="The class of each row and the probability of each class",
             dependencies=checks,
-            response_model=Predictions,
+            response_model=PredictionsResponse,
             responses=ERRORS,
             openapi_extra={"requestBody": _request_schema(self.schema)},
             route_class_override=DirectRoute,

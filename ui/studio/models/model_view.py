@@ -16,7 +16,7 @@ from ui.studio import links
 from ui.studio.markdown import plain, time_of_day
 from ui.studio.models import score_view as scoring
 from ui.studio.models import usage_examples
-from ui.studio.models.usage_examples import Call
+from ui.studio.models.usage_examples import ScoringExample
 from ui.studio.previews.models import show_inside
 from ui.studio.session import studio
 from ui.studio.widgets import facts, flash, flash_error, tiles
@@ -160,7 +160,7 @@ def _delete(registry: Registry, name: str) -> None:
 
 
 def _draw_calls(registry: Registry, entry: ModelEntry) -> None:
-    call = Call(entry.name, studio().workspace.root)
+    call = ScoringExample(entry.name, studio().workspace.root)
     row = usage_examples.example_row(TableEncoder.from_json(describe_model(registry.place(entry.name))["encoder"]))
     st.markdown("**Command line.** A file of any size, block by block; CSV, Parquet or Arrow comes out.")
     st.code(usage_examples.command_line(call), language="bash", wrap_lines=True)

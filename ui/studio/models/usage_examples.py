@@ -1,6 +1,6 @@
 """How to call a model: commands and code that work as they stand.
 
-- ``Call``          whose model, in which workspace, on which file
+- ``ScoringExample``  whose model, in which workspace, on which file
 - ``example_row``   a row that the model takes: the middle of what it has seen
 - ``command_line``, ``service``, ``request``, ``python``  the texts
 """
@@ -20,7 +20,7 @@ PORT = 8000
 
 
 @dataclass(frozen=True)
-class Call:
+class ScoringExample:
     """A model and the file it is shown with."""
 
     model: str
@@ -29,12 +29,12 @@ class Call:
     target: str = "scored.csv"
 
 
-def command_line(call: Call) -> str:
+def command_line(call: ScoringExample) -> str:
     """Score a file in a terminal."""
     return _command("sylva", "predict", call.model, call.source, "-o", call.target, "--workspace", str(call.workspace))
 
 
-def service(call: Call) -> str:
+def service(call: ScoringExample) -> str:
     """Start the model as a service."""
     return _command("sylva", "serve", call.model, "--port", str(PORT), "--workspace", str(call.workspace))
 
@@ -51,7 +51,7 @@ def request(row: Mapping[str, Any]) -> str:
     )
 
 
-def python(call: Call) -> str:
+def python(call: ScoringExample) -> str:
     """Score a file in a program."""
     return "\n".join(
         [

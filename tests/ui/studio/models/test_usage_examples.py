@@ -24,7 +24,7 @@ from tests.expect import refused
 from tests.ui.studio.models.conftest import MODEL, ROWS
 from ui.cli import main
 from ui.studio.models import usage_examples
-from ui.studio.models.usage_examples import Call
+from ui.studio.models.usage_examples import ScoringExample
 
 HOSTILE = 'it\'s; $(touch hacked) "x".csv'
 
@@ -43,7 +43,7 @@ def test_the_command_line_scores_a_file_whatever_it_is_called(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (tmp_path / HOSTILE).write_text(ROWS)
-    words = words_of(usage_examples.command_line(Call(MODEL, workspace.root, source=HOSTILE)), tmp_path)
+    words = words_of(usage_examples.command_line(ScoringExample(MODEL, workspace.root, source=HOSTILE)), tmp_path)
     assert words[:3] == ["sylva", "predict", MODEL] and HOSTILE in words
     assert not (tmp_path / "hacked").exists()
     monkeypatch.chdir(tmp_path)
@@ -58,7 +58,7 @@ def test_the_python_code_scores_a_file(
 ):
     (tmp_path / "new_rows.csv").write_text(ROWS)
     monkeypatch.chdir(tmp_path)
-    exec(compile(usage_examples.python(Call(MODEL, workspace.root)), "calling", "exec"), {})
+    exec(compile(usage_examples.python(ScoringExample(MODEL, workspace.root)), "calling", "exec"), {})
     assert "120" in capsys.readouterr().out
     assert scored(tmp_path)[0] == '"prediction","p(high)","p(low)"'
 
@@ -76,7 +76,7 @@ def test_the_request_holds_a_row_that_the_model_takes(workspace: Workspace):
 
 
 def test_the_service_is_started_at_the_port_that_the_request_asks():
-    call = Call("m", Path("/some where"))
+    call = ScoringExample("m", Path("/some where"))
     assert shlex.split(usage_examples.service(call)) == [
         "sylva", "serve", "m", "--port", "8000", "--workspace", "/some where"
     ]  # fmt: skip
