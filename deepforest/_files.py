@@ -40,7 +40,7 @@ class BrokenModel(ValueError):
 
 @dataclass(frozen=True)
 class Pack:
-    """Hold a fitted part as plain data: small values as JSON, arrays, and perhaps LightGBM's text."""
+    """Hold a fitted part as plain data: JSON, arrays, and perhaps LightGBM's text."""
 
     about: dict[str, Any] = field(default_factory=dict)
     """Small values that the manifest stores as JSON."""
@@ -95,7 +95,7 @@ def read_model(folder: str | Path) -> tuple[dict[str, Any], dict[str, Pack]]:
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
-    """Return the content of a manifest; raise ``BrokenModel`` unless it is whole and not too new."""
+    """Return the content of a manifest; raise ``BrokenModel`` if it is damaged or too new."""
     if not path.is_file():
         raise BrokenModel(f"{path.parent} does not hold a model: {MANIFEST} is missing")
     try:

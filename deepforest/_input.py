@@ -180,7 +180,7 @@ class TabularEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 def keep_arguments(estimator: BaseEstimator, arguments: dict[str, Any]) -> None:
-    """Set the arguments of ``__init__``, its ``locals()``, as attributes: scikit-learn's convention."""
+    """Set the arguments of ``__init__``, its ``locals()``, as attributes, as scikit-learn requires."""
     for name, value in arguments.items():
         if name not in ("self", "__class__"):
             setattr(estimator, name, value)
@@ -270,6 +270,7 @@ def _levels(column: Any) -> list[Any] | None:
     if _is_numeric(column):
         return None
     present = {_plain(value) for value in column.dropna().unique()}
+    # A column may mix numbers and texts, which Python cannot compare: numbers come first.
     return sorted(present, key=lambda value: (isinstance(value, str), value))
 
 

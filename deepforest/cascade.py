@@ -68,7 +68,7 @@ class _Combining(GrowingCascade):
 
 
 class CascadeForestClassifier(_Combining, CascadeClassifier):
-    """Classify with a cascade: each layer sees the features and the class vectors of the layer before.
+    """Classify with a cascade: each layer sees the features and the class vectors before it.
 
     Parameters
     ----------

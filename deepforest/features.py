@@ -29,7 +29,7 @@ DATASET = {"verbosity": -1, "num_threads": 1, "feature_pre_filter": False}
 
 
 class Features:
-    """Hold raw features (rows × columns) and, from the second layer on, vectors of the layer before.
+    """Hold raw features (rows × columns) and, from the second layer on, the vectors before it.
 
     ``room`` is the largest number of columns that vectors will take; ``learning`` says whether
     learners will be fitted on the features, or rows only predicted; ``binner`` has the bins of the

@@ -38,7 +38,7 @@ class Stage(NamedTuple):
 
 
 class Passage:
-    """Pass rows through the layers one by one; confident rows leave where a layer has a threshold."""
+    """Pass rows through the layers; confident rows leave where a layer has a threshold."""
 
     def __init__(self, cascade: FittedCascade, features: Features) -> None:
         self.cascade = cascade
@@ -191,7 +191,7 @@ class FittedCascade(TransformerMixin, SavedCascade):  # type: ignore[misc]
         """
         check_is_fitted(self, "estimators_")
         raw = list(names) if self.selected_ is None else [names[i] for i in self.selected_]
-        seen = [raw]
+        seen = [raw]  # the first layer sees the raw features only
         for number in range(1, len(self.estimators_)):
             added = [] if self.augment == "none" else self._added_names(number)
             seen.append(added if self.augment == "stack" else raw + added)
@@ -226,11 +226,11 @@ class FittedCascade(TransformerMixin, SavedCascade):  # type: ignore[misc]
         return result
 
     def _credit(self, of_vectors: Array, below: list[Array]) -> Array:
-        """Return the importances of columns of vectors, passed on to the raw features below them."""
+        """Return importances of columns of vectors, passed on to the raw features below them."""
         by_learner: Array = of_vectors.reshape(len(of_vectors), len(below[-1]), -1).sum(axis=2)
         return by_learner @ below[-1]
 
     def _combined_importances(self, of_layers: list[Array]) -> Array:
-        """Return the importances of the raw features for the output after the last of these layers."""
+        """Return the importances of the raw features for the output of the last of these layers."""
         layer = self.estimators_[len(of_layers) - 1]
         return np.asarray(layer.coefficients @ of_layers[-1])

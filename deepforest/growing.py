@@ -52,7 +52,7 @@ class TrainingData(NamedTuple):
     """Weights of the rows in the scores, without the class weights."""
 
     def weighted_rows(self) -> Array:
-        """Return the rows of positive weight: others must not change anything, not even the bins."""
+        """Return the rows of positive weight; others must not change anything, not even bins."""
         if self.weights is None:
             return np.arange(len(self.values))
         return np.flatnonzero(self.weights)
@@ -128,7 +128,7 @@ class GrowingCascade(FittedCascade):
     # --- fitting ---
 
     def _fit(self, data: TrainingData, measure: Metric, validation: TrainingData | None, runner: JobRunner) -> Self:
-        """Fit on the rows of positive weight; raise ``ValueError`` for unusable parameters or rows."""
+        """Fit on the rows of positive weight; raise ``ValueError`` for wrong parameters or rows."""
         self._check_params()
         n_rows, rows = len(data.values), data.weighted_rows()
         if len(rows) < 2:
@@ -262,6 +262,7 @@ class GrowingCascade(FittedCascade):
             if Path(checkpoint).is_file():
                 raise ValueError(f"checkpoint is {str(checkpoint)!r}, a file; give a folder")
             checkpoint = FolderCheckpointer(checkpoint)
+        # An executor has no public way to ask how many jobs it runs at the same time.
         n_jobs = getattr(executor, "_max_workers", None) or effective_n_jobs(self.n_jobs)
         return JobRunner(n_jobs, executor=executor, checkpointer=checkpoint, listener=listener, cancelled=cancelled)
 

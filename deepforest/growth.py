@@ -85,7 +85,7 @@ class Growth:
         ]
 
     def _reason(self, number: int, last: int) -> str:
-        """Return in words why layer ``number`` is kept or dropped, and why growth stopped after it."""
+        """Return why layer ``number`` is kept or dropped, and why growth stopped after it."""
         gain = self.gains[number - 1]
         name = self.measure.title
         if gain is None:

@@ -37,6 +37,7 @@ def scatter_ratio(points: Array, codes: Array) -> float | None:
     if len(classes) < 2:
         return None
     centres = np.stack([np.bincount(codes, column) for column in points.T], axis=1) / counts[:, None]
+    # S_A and S_E as sums: the number of rows cancels in their ratio.
     within = float(((points - centres[codes]) ** 2).sum())
     between = float((counts[:, None] * (centres - points.mean(axis=0)) ** 2).sum())
     return within / between if between > 1e-12 * within and between > 0 else None

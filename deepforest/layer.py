@@ -74,7 +74,7 @@ class Layer:
     threshold: float | None = None
 
     def vectors(self, features: Features) -> Array:
-        """Return each learner's vectors, learners × rows × outputs: the mean over its fold models."""
+        """Return each learner's vectors (learners × rows × outputs): the mean of its fold models."""
         by_learner = []
         for models in self.models:
             by_learner.append(_mean([model.vectors(features) for model in models]))
@@ -131,6 +131,7 @@ def fit_layer(plan: LayerPlan, features: Features, task: Task, runner: JobRunner
 
 def layer_jobs(plan: LayerPlan, features: Features, task: Task, runner: JobRunner) -> list[Job]:
     """Return the layer as a graph of jobs; each fit gets its share of the threads."""
+    # Bound with ``partial``, not with lambdas: an executor may send the work to another process.
     jobs = [Job(_folds_key(plan), partial(draw_folds, plan.rows, task, plan.folds, plan.seed), light=True)]
     threads = max(1, runner.n_jobs // n_fits(plan.learners, plan.out_of_bag, plan.folds))
     names = numbered([learner.title for learner in plan.learners])
@@ -181,6 +182,7 @@ def draw_folds(rows: Array, task: Task, folds: int, seed: int) -> list[Array]:
     """Return the rows of each fold, ascending; every class is spread evenly over the folds."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(rows)
+    # Sorted by class, each class starts in the fold after the one where the last class ended.
     if task.n_classes:
         order = order[np.argsort(task.target[order], kind="stable")]
     return [np.sort(order[fold::folds]) for fold in range(folds)]
@@ -277,6 +279,7 @@ def unpack_fit(pack: Pack, n_rows: int, n_features: int, n_classes: int) -> FitR
     vectors, seconds = pack.arrays["vectors"], pack.about["seconds"]
     if vectors.dtype != np.float32 or vectors.shape != (n_rows, max(n_classes, 1)) or not isinstance(seconds, float):
         raise ValueError("the vectors are not those of the rows")
+    # NaN is allowed: a row that every tree had in its bag. Float32 sums may exceed 1 slightly.
     if n_classes and not (np.isnan(vectors) | ((vectors >= 0) & (vectors <= 1 + 1e-5))).all():
         raise ValueError("the vectors are not probabilities")
     return FitResult(model, vectors, seconds)

@@ -42,12 +42,12 @@ TREE = {
 
 
 def trees_only(text: str) -> str:
-    """Return header and trees; how LightGBM reads the rest (parameters, importances) is not checked."""
+    """Return header and trees; the rest (parameters, importances) could not be checked."""
     return text[: text.find(END) + len(END)] if END in text else text
 
 
 def check_text(text: str, *, regression: bool = False) -> None:
-    """Raise ``ValueError`` unless header and trees agree and every path of a tree ends in a leaf."""
+    """Raise ``ValueError`` unless header and trees agree and every path ends in a leaf."""
     try:
         _check(text, regression)
     except (KeyError, IndexError) as error:
@@ -90,7 +90,7 @@ def _trees_per_round(header: Mapping[str, str], regression: bool) -> int:
 
 
 def _lines(text: str, names: set[str]) -> dict[str, str]:
-    """Return the values by name; raise ``ValueError`` for an unknown name or one that comes twice."""
+    """Return the values by name; raise ``ValueError`` for an unknown or repeated name."""
     if not LINES.fullmatch(text):
         raise ValueError("LightGBM's text has lines that are not name=value")
     pairs = [line.split("=", 1) for line in text.splitlines()]

@@ -107,7 +107,7 @@ class MarginForestClassifier(CascadeClassifier):
         return tuple(each.with_depth(depth) if isinstance(each, RandomForest) else each for each in learners)
 
     def _combine_layer(self, fit: LayerFit, state: GrowthState) -> None:
-        """Add the layer with the best weights α, and weight the rows by the cost of their margins."""
+        """Add the layer with the best weights α; weight the rows by the cost of their margins."""
         output = fit.vectors.mean(axis=0)  # h_t
         fit.layer.coefficients = np.full(len(fit.vectors), 1 / len(fit.vectors))
         state.layer_outputs.append(output)
@@ -117,6 +117,7 @@ class MarginForestClassifier(CascadeClassifier):
         state.margin = by_layer @ fit.layer.alphas
         state.output = weighted_sum(fit.layer.alphas, state.layer_outputs).astype(np.float32)
         if self.reweight:
+            # ``row_weights`` sum to 1; sample weights of the learners have an average of about 1.
             costs = row_weights(state.margin, self.gamma, self.mu) * len(output)
             state.weights = costs if state.sample_weight is None else costs * state.sample_weight
 

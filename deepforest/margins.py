@@ -60,7 +60,7 @@ def best_alpha(before: Array, margin: Array, gamma: float, mu: float) -> float:
     order = np.argsort(turning, kind="stable")
     turning, margin = turning[order], margin[order]
     inside, beyond = 1 / gamma**2, mu / (1 - gamma) ** 2
-    # Far left, rows with a positive margin are below the target and rows with a negative one beyond it.
+    # For α → −∞, rows with a positive margin are below the target, others beyond it.
     curvature = np.where(margin > 0, inside, beyond) * margin**2
     change = (beyond - inside) * np.sign(margin) * margin**2
     a = curvature.sum() + np.concatenate(([0.0], np.cumsum(change)))

@@ -72,9 +72,13 @@ METRIC_INFO: Mapping[str, MetricInfo] = {
         "How often a row of the class gets a higher probability than a row of another. "
         "0.5 is guessing, 1 is perfect.",
     ),
-    "accuracy": MetricInfo("Accuracy", "Share of rows whose predicted class is right.", percent=True),
+    "accuracy": MetricInfo(
+        "Accuracy", "Share of rows whose predicted class is right.", percent=True
+    ),
     "balanced_accuracy": MetricInfo(
-        "Balanced accuracy", "Mean of the recall of each class; rare classes count as much as others.", percent=True
+        "Balanced accuracy",
+        "Mean of the recall of each class; rare classes count as much as others.",
+        percent=True,
     ),
     "f1": MetricInfo(
         "F1",
@@ -84,10 +88,12 @@ METRIC_INFO: Mapping[str, MetricInfo] = {
         "threshold. With several classes F1 is the mean over them.",
     ),
     "average_precision": MetricInfo(
-        "Average precision", "Area under the precision-recall curve: useful when the class is rare. 1 is perfect."
+        "Average precision",
+        "Area under the precision-recall curve: useful when the class is rare. 1 is perfect.",
     ),
     "ks": MetricInfo(
-        "KS", "Largest difference of true and false positive rate over all thresholds. 1 is perfect."
+        "KS",
+        "Largest difference of true and false positive rate over all thresholds. 1 is perfect.",
     ),
     "log_loss": MetricInfo(
         "Log loss",
@@ -95,13 +101,19 @@ METRIC_INFO: Mapping[str, MetricInfo] = {
         greater_is_better=False,
     ),
     "recall_at_1_in_10000": MetricInfo(
-        "Recall at 1/10,000", "Share of the class found when one row in 10,000 is checked.", percent=True
+        "Recall at 1/10,000",
+        "Share of the class found when one row in 10,000 is checked.",
+        percent=True,
     ),
     "recall_at_1_in_1000": MetricInfo(
-        "Recall at 1/1,000", "Share of the class found when one row in 1,000 is checked.", percent=True
+        "Recall at 1/1,000",
+        "Share of the class found when one row in 1,000 is checked.",
+        percent=True,
     ),
     "recall_at_1_in_100": MetricInfo(
-        "Recall at 1/100", "Share of the class found when one row in 100 is checked.", percent=True
+        "Recall at 1/100",
+        "Share of the class found when one row in 100 is checked.",
+        percent=True,
     ),
     "threshold": MetricInfo("Threshold", "Probability from which a row counts as positive for F1."),
 }  # fmt: skip
@@ -132,7 +144,10 @@ def format_metric(name: str, value: Any) -> str:
 
 
 def title_among(evaluations: Iterable[Mapping[str, Any]], metric: str) -> str:
-    """Return the title of a metric for these evaluations: F1 is at a threshold, or a mean over classes."""
+    """Return the title of a metric for these evaluations.
+
+    F1 is at a threshold for two classes, and a mean over the classes for more.
+    """
     if metric == "f1":
         has_threshold = {each.get("threshold") is not None for each in evaluations if each.get("f1") is not None}
         if len(has_threshold) == 1:
@@ -228,11 +243,15 @@ def f1(
 
 
 def best_f1(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> tuple[float, float] | None:
-    """Return the highest F1 of the second of two classes, and the highest threshold that gives it."""
+    """Return the highest F1 of the second of two classes, and the threshold that gives it.
+
+    Of several thresholds it is the highest. Return None without rows of that class.
+    """
     truth, probabilities, weight = _checked(truth, probabilities, sample_weight)
     sweep = _sweep(truth == 1, probabilities[:, 1], weight)
     if sweep.positives == 0:
         return None
+    # F1 = 2·TP / (2·TP + FP + FN), and TP + FN are all positives.
     scores = 2 * sweep.tp / (sweep.tp + sweep.fp + sweep.positives)
     best = int(scores.argmax())
     return float(scores[best]), float(sweep.threshold[best])
@@ -374,7 +393,7 @@ REGRESSION_METRICS: dict[str, Metric] = {
 
 @dataclass(frozen=True)
 class _Sweep:
-    """Hold the weight of true and false positives at every different score, from the highest down."""
+    """Hold the weight of true and false positives at every score, from the highest down."""
 
     threshold: Floats
     tp: Floats
@@ -424,6 +443,7 @@ def _average_precision(sweep: _Sweep) -> float | None:
 
 
 def _recall_at_rate(sweep: _Sweep, rate: float) -> float | None:
+    # The tolerance lets 0.01 of 100 rows count as one row in spite of rounding.
     if sweep.positives == 0 or rate * sweep.rows < 1 - 1e-9:
         return None
     shown = np.concatenate(([0.0], sweep.tp + sweep.fp))
@@ -435,7 +455,7 @@ def _recall_at_rate(sweep: _Sweep, rate: float) -> float | None:
 def _per_class(
     of: Callable[[_Sweep], float | None], truth: Codes, probabilities: Floats, sample_weight: Floats | None
 ) -> float | None:
-    """Return the value of the second of two classes, else the mean over the classes that have one."""
+    """Return the value of the second of two classes, else the mean over all that have a value."""
     truth, probabilities, weight = _checked(truth, probabilities, sample_weight)
     classes = [1] if probabilities.shape[1] == 2 else range(probabilities.shape[1])
     values = [of(_sweep(truth == code, probabilities[:, code], weight)) for code in classes if (truth == code).any()]
@@ -458,7 +478,8 @@ def _checked(truth: Codes, probabilities: Floats, weight: Floats | None) -> tupl
         raise ValueError(f"probabilities have shape {probabilities.shape}; give rows × two or more classes")
     if truth.shape != probabilities.shape[:1] or weight.shape != truth.shape:
         raise ValueError(
-            f"{len(truth)} true classes, {len(probabilities)} predictions and {len(weight)} weights differ"
+            f"there are {len(truth)} true classes, {len(probabilities)} predictions and "
+            f"{len(weight)} weights; give the same number of each"
         )
     if np.isnan(probabilities).any():
         raise ValueError("a probability is not a number")
@@ -474,6 +495,7 @@ def _thinned(curve: Curve, points: int, keep: int) -> Curve:
     """
     if len(curve.x) <= points:
         return curve
+    # Distances along the line, not along x: a steep part of the curve needs points too.
     steps = np.abs(np.diff(curve.x)) + np.abs(np.diff(curve.y))
     along = np.concatenate(([0.0], np.cumsum(steps)))
     even = np.searchsorted(along, np.linspace(0.0, along[-1], points - 2))

@@ -149,6 +149,7 @@ class SavedCascade(TabularEstimator):
         for number, layer in enumerate(self.estimators_, 1):
             _require(layer.n_features == width, f"the number of features of layer {number}")
             _check_layer(layer, number, self.n_learners_, 0 if number == 1 or self.augment == "none" else n_added)
+            # What the next layer must have seen.
             width = {"concat": n_raw + n_added, "stack": n_added, "none": n_raw}[self.augment]
 
 

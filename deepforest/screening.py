@@ -1,4 +1,4 @@
-"""Define gcForest with confidence screening: confident rows leave early, later layers train on fewer.
+"""Define gcForest with confidence screening: later layers train only on the less confident rows.
 
 - ``ScreenedForestClassifier``
 - ``confidence_threshold``  the confidence above which rows leave a layer
@@ -115,6 +115,7 @@ def confidence_threshold(confidence: Array, right: Array, error_share: float) ->
     order = np.argsort(-confidence, kind="stable")
     sorted_confidence, wrong = confidence[order], ~right[order]
     errors = np.cumsum(wrong) / np.arange(1, len(wrong) + 1)
+    # Only the last of rows of equal confidence can be a threshold: the others are not separated.
     last_of_equals = np.append(sorted_confidence[1:] != sorted_confidence[:-1], True)
     sure = np.flatnonzero((errors < error_share * wrong.mean()) & last_of_equals)
     return float(sorted_confidence[sure[-1]] if len(sure) else sorted_confidence[0])

@@ -100,6 +100,7 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
         gained = self.importances_[order]
         n_kept = max(1, int((gained > 0).sum()))
         if self.share is not None:
+            # A feature is kept if those before it do not reach the share yet.
             before = np.cumsum(gained) - gained
             n_kept = max(1, min(n_kept, int((before < self.share * gained.sum()).sum())))
         if self.n_features is not None:

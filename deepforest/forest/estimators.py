@@ -120,7 +120,7 @@ class _HistForest(TabularEstimator):
         return self._by_block(values, out, self.forest_.predict)
 
     def apply(self, X: Any) -> Array:  # noqa: N803
-        """Return the leaf of each row in each tree (rows × trees), as the node's number in its tree."""
+        """Return the leaf of each row in each tree (rows × trees), as its number in the tree."""
         values = self._read(X)
         out = np.empty((len(values), self.forest_.n_trees), np.int32)
         return self._by_block(values, out, self.forest_.leaves)
@@ -130,7 +130,7 @@ class _HistForest(TabularEstimator):
 
     @property
     def feature_importances_(self) -> Array:
-        """The mean share of each feature in the decrease of impurity; zero if it was not measured."""
+        """The mean share of each feature in the decrease of impurity; zero if not measured."""
         check_is_fitted(self, "forest_")
         return self.forest_.feature_importances()
 
@@ -304,7 +304,7 @@ class HistForestClassifier(ClassifierMixin, _HistForest):  # type: ignore[misc]
         self.oob_score_ = float(np.mean(hit[seen])) if seen.any() else float("nan")
 
     def predict_proba(self, X: Any) -> Array:  # noqa: N803
-        """Return class probabilities: the mean over the trees of the class shares in their leaves."""
+        """Return class probabilities: the mean over the trees of the shares in their leaves."""
         return self._predict_means(X)
 
     def predict(self, X: Any) -> Array:  # noqa: N803

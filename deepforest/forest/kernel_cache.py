@@ -71,7 +71,7 @@ def _checked_folder() -> Path:
         raise FolderRefused(
             f"{folder} cannot be made ({error.strerror}); set XDG_CACHE_HOME to a folder of your own"
         ) from error
-    # What is loaded from here is run: it must not be possible for anyone else to put something there.
+    # Code from this folder is executed, so no other user may be able to write there.
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():
         raise FolderRefused(f"{folder} is not your own folder; remove it")
     if facts.st_mode & READ_WRITE_ALL:
@@ -227,7 +227,7 @@ def ensure_compiled(
 
 
 def start_compiling(*arguments: str) -> subprocess.Popen[bytes]:
-    """Start the command ``compile_kernels``; ``arguments`` are parts, by default all, and its options."""
+    """Start the command ``compile_kernels``; ``arguments`` are its parts (default: all) and options."""
     # -P: modules of the current folder must not be loaded.
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "deepforest.forest.compile_kernels", *arguments],

@@ -123,7 +123,7 @@ class Learner(ABC):
         return {"kind": self.kind, **{name: as_json(value) for name, value in asdict(self).items()}}
 
     def with_depth(self, depth: int) -> Learner:
-        """Return the learner with trees of at most that depth; unchanged if it has no such limit."""
+        """Return the learner with trees of at most that depth; unchanged if it has no limit."""
         if not hasattr(self, "max_depth"):
             return self
         return replace(self, **{"max_depth": depth if self.max_depth is None else min(depth, self.max_depth)})

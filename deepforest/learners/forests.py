@@ -79,7 +79,7 @@ class ForestLearner(Learner):
         features.binned()
 
     def fit(self, features: Features, task: Task, part: Part) -> Fit:
-        """Grow the forest; rows held out, or out of the bags, are predicted while the trees grow."""
+        """Grow the forest; held-out or out-of-bag rows are predicted while the trees grow."""
         out_of_bag = part.held_out is None
         grown = grow_forest(
             features.binned(),

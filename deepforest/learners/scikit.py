@@ -83,6 +83,7 @@ class Scikit(Learner):
         """
         estimator = clone(self.estimator)
         self._check_suits(estimator, task)
+        # Also those of estimators inside, such as ``estimator__random_state``.
         seeds = [name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"]
         estimator.set_params(**dict.fromkeys(seeds, part.seed % 2**31))
         weights = {}
