@@ -70,7 +70,8 @@ class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
         self.n_classes_ = len(self.classes_)
         if self.n_classes_ < 2:
             only = self.classes_.tolist()[0]
-            raise ValueError(f"y has a single class, {only!r}; a classifier needs at least two")
+            # scikit-learn's checks look for "one class" in this message.
+            raise ValueError(f"y has only one class, {only!r}; a classifier needs at least two")
         score_weight = None if sample_weight is None else checked_weights(sample_weight, values)
         weights = score_weight if self.class_weight is None else self._weights(y, score_weight)
         task = Task(codes.astype(np.int32), self.n_classes_)

@@ -90,7 +90,7 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
             return Task(np.asarray(y, float), 0)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
-            raise ValueError("y has a single class; the selection needs at least two")
+            raise ValueError("y has only one class; the selection needs at least two")
         return Task(codes, len(classes))
 
     def _get_support_mask(self) -> Array:
