@@ -55,7 +55,7 @@ def test_settings_and_nodes_that_differ(one: Pipeline, other: Pipeline, expected
     [
         ({"grid": {"gamma": [0.5, 0.9]}}, "γ: 0.5, 0.9"),
         ({"grid": {"gamma": [0.5], "preset": ["mddf", "default"]}}, "γ: 0.5; preset: mddf, default"),
-        ({"grid": {"learners.0.min_rows": [1, 5]}}, "rows a leaf: 1, 5"),
+        ({"grid": {"learners.0.min_rows": [1, 5]}}, "min. rows per leaf: 1, 5"),
         ({"random": {"gamma": {"from": 0.1, "to": 0.9}}, "trials": 4}, "γ: 0.1 to 0.9; 4 drawn"),
     ],
 )
