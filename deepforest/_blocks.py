@@ -34,6 +34,7 @@ def fill_by_block(out: Array, compute: Callable[[slice], Array], n_jobs: int | N
         for first in starts:
             fill(first)
     else:
+        # Threads are enough: the kernels and NumPy release the lock of the interpreter.
         with ThreadPoolExecutor(n_threads) as threads:
             list(threads.map(fill, starts))
     return out

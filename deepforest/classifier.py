@@ -106,6 +106,7 @@ class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
         if validation is None:
             return None
         values, y = read_pair(self, validation)
+        # An unknown class gets the position of its neighbour, and is found by comparing.
         codes = np.searchsorted(self.classes_, y).clip(0, self.n_classes_ - 1)
         unknown = y[self.classes_[codes] != y]
         if len(unknown):

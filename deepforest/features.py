@@ -124,6 +124,7 @@ class Features:
         if not self._binned_vectors and self.vectors is not None:
             if self.vector_binner is None:
                 self.vector_binner = Binner().fit(self.vectors[self._learned_from], n_jobs=self.n_jobs)
+            # The vectors take the columns of those of the layer before; raw bins stay in place.
             self._matrix.truncate(self._n_raw).append(self.vector_binner, self.vectors, self.n_jobs)
             self._binned_vectors = True
         return self._matrix

@@ -217,6 +217,7 @@ class FittedCascade(TransformerMixin, SavedCascade):  # type: ignore[misc]
             seen = 0 if below and self.augment == "stack" else n_raw
             raw = np.zeros((len(own), n_raw))
             raw[:, :seen] = own[:, :seen]
+            # Columns after the raw ones are vectors of the layer before.
             if own.shape[1] > seen:
                 raw += self._credit(own[:, seen:], below)
             below.append(raw)

@@ -58,6 +58,7 @@ class Growth:
                 f"the metric {self.measure.name!r} that decides about growth is {score} here; "
                 "choose another one, or give rows of every class"
             )
+        # Against the best layer, not the last one: small losses and gains must not add up.
         before = self.scores[self.best - 1] if self.best else None
         self.scores.append(score)
         sign = 1.0 if self.measure.greater_is_better else -1.0

@@ -96,6 +96,7 @@ def screening_flow(outputs: Array, truth: Array, share: float) -> list[Flow]:
         confidence = output.max(axis=1)[rows]
         right = output.argmax(axis=1)[rows] == truth[known][rows]
         last = layer == len(outputs)
+        # After the last layer all rows leave, whatever their confidence.
         threshold = None if last or not len(rows) else confidence_threshold(confidence, right, share)
         leaves = np.full(len(rows), last) if threshold is None else confidence > threshold
         flows.append(Flow(layer, len(rows), int(leaves.sum()), _error(right), _error(right[leaves]), threshold))
@@ -146,7 +147,7 @@ def steering_measure(records: Sequence[Mapping[str, Any]], requested: Any) -> st
     """Return the name of the metric that decided about growth, from the records of layers.
 
     It is the ``requested`` one if the records have it, else the one whose values are the scores;
-    "score" if there is no such metric.
+    "score" if none of them is.
     """
     measured = records[0]["scores"] if records else {}
     if isinstance(requested, str) and requested in measured:

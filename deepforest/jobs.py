@@ -102,6 +102,7 @@ class FolderCheckpointer:
         for attempt in range(ATTEMPTS):
             old = beside.with_name(f"{beside.name}-{attempt}")
             try:
+                # A folder cannot be renamed onto one that has files.
                 if target.exists():
                     target.rename(old)
                 beside.rename(target)
@@ -171,6 +172,7 @@ class JobRunner:
 
     def __exit__(self, *error: object) -> None:
         self.interrupt.over = True
+        # An executor of the caller stays open: it may have other work.
         if self._owned is not None:
             self._owned.shutdown(cancel_futures=True)
 
@@ -228,7 +230,7 @@ class JobRunner:
                 future = submit(job.work, *(results[key] for key in job.needs))
                 running[future] = (job, time.perf_counter())
         # A loaded result may make further jobs ready; if nothing runs, no event would come back.
-        if not running and any(all(key in results for key in job.needs) for job in waiting.values()):
+        if not running and any(results.keys() >= set(job.needs) for job in waiting.values()):
             return self._start_ready(waiting, results, running)
         return None
 

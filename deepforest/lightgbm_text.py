@@ -112,6 +112,7 @@ def _leads_to_leaves(tree: Mapping[str, str], columns: int) -> bool:
         return False
     if tree["is_linear"] != "0" or len(_floats(tree["shrinkage"])) != 1:
         return False
+    # A tree without a split has no arrays of inner nodes.
     if leaves == 1:
         return True
     node = np.arange(leaves - 1)

@@ -153,6 +153,7 @@ class MarginForestClassifier(CascadeClassifier):
         """Return the scores divided by their sum over the classes, which is the sum of the α."""
         positive = np.maximum(output, 0)
         total = positive.sum(axis=1, keepdims=True)
+        # A row without any positive score is equally likely to be of each class.
         uniform = np.full_like(positive, 1 / output.shape[1])
         return np.asarray(np.divide(positive, total, out=uniform, where=total > 0))
 

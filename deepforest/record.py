@@ -50,6 +50,7 @@ class MarginRecord:
     @classmethod
     def of(cls, margin: Array) -> Self:
         """Return the record of the margins of rows."""
+        # Rounding may put a margin slightly outside of the bins.
         counts, _ = np.histogram(np.clip(margin, -1, 1), MARGIN_BINS)
         return cls(
             float(margin.mean()), float(margin.std()), margin_ratio(margin), MARGIN_BINS.tolist(), counts.tolist()

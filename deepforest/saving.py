@@ -89,6 +89,7 @@ class SavedCascade(TabularEstimator):
         """
         if name == "learners" and not (value is None or isinstance(value, str)):
             return [learner.about() for learner in make_learners(value)]
+        # ``n_jobs`` belongs to the machine of the fit, not to the model.
         if name in ("selector", "n_jobs") or (name == "metric" and not isinstance(value, str)):
             return type(self)().get_params()[name]
         return json_param(name, value)

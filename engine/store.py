@@ -220,6 +220,7 @@ class Store:
             existing = Artifact(artifact.type, artifact.digest, _hashed_and_synced(target))
             if _digest_of(existing.files) == artifact.digest:
                 return existing
+            # The existing one is damaged: replace it by the new, whole one.
             shutil.rmtree(target)
             folder.rename(target)
         sync(target.parent)

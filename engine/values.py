@@ -235,6 +235,7 @@ def _write_arrow(data: pa.Table, path: Path, metadata: Mapping[str, Any]) -> Non
     """Write a table and our metadata, as JSON in the metadata of its schema, into one file."""
     import pyarrow as pa
 
+    # Sorted keys: equal tables must have equal bytes, since the store names them by their hash.
     data = data.replace_schema_metadata({"sylva": json.dumps(metadata, sort_keys=True)})
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, data.schema) as writer:
         writer.write_table(data)

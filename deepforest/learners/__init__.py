@@ -45,8 +45,8 @@ __all__ = [
 def make_learners(specifications: Iterable[Any]) -> tuple[Learner, ...]:
     """Return the learners of a layer; one with a ``count`` of three comes three times.
 
-    A single specification also works. Raise ``ValueError`` for one that cannot be used, or if
-    there are none.
+    A single specification also works. Raise ``ValueError`` for one that cannot be used, or for an
+    empty list.
     """
     is_single = isinstance(specifications, str | Mapping) or hasattr(specifications, "fit")
     if is_single or not isinstance(specifications, Iterable):
