@@ -1,21 +1,26 @@
-"""Deep forests as scikit-learn estimators: ``from deepforest import CascadeForestClassifier``.
+"""Provide deep forests as scikit-learn estimators.
+
+    from deepforest import CascadeForestClassifier
+    model = CascadeForestClassifier(random_state=0).fit(X, y)
 
 The estimators
-- ``CascadeForestClassifier``, ``CascadeForestRegressor``  gcForest and the MART cascade (``cascade``)
+- ``CascadeForestClassifier``, ``CascadeForestRegressor``  gcForest and the MART cascade
+  (``cascade``)
 - ``MarginForestClassifier``     mdDF, the margin distribution deep forest (``margin_forest``)
 - ``ScreenedForestClassifier``   gcForest-CS, confidence screening (``screening``)
 - ``HistForestClassifier``, ``HistForestRegressor``  one forest alone (``forest``)
 - ``MartSelector``               feature selection by boosted trees (``selection``)
-- ``preset``                     each paper's own setting by name (``presets``)
+- ``preset``                     the settings of each paper by name (``presets``)
 
-What they are made of
-- ``growing``   the fit, layer after layer; ``growth`` decides when to stop, ``record`` keeps what is known of layers
-- ``layer``     one layer as a graph of ``jobs``: fits of the ``learners`` on ``features``
-- ``fitted``    what a fitted cascade does, prediction and a look inside; ``saving`` keeps it in a folder
+Their parts
+- ``growing``     the fit, layer after layer; ``growth`` decides when to stop, ``record`` holds the
+  records of layers
+- ``layer``       one layer as a graph of ``jobs``: fits of the ``learners`` on ``features``
+- ``fitted``      prediction and inspection of a fitted cascade; ``saving`` saves it in a folder
 - ``inspection``  figures about the inside of a fitted cascade
 - ``margins``, ``mixture``, ``metrics``  the arithmetic
 
-Names are imported when they are first used: compiler and libraries take a moment to load.
+Names are imported when they are first used, because the compiler and the libraries load slowly.
 """
 
 from __future__ import annotations

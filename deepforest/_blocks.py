@@ -1,6 +1,6 @@
-"""Long work on rows, a block of them at a time: memory stays bounded, and several blocks are done at once.
+"""Compute an array block by block of rows, so that memory stays bounded and threads share the work.
 
-- ``fill_by_block``
+- ``fill_by_block``  fills an array, as many blocks at once as there are jobs
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ BLOCK_ROWS = 16_384
 
 
 def fill_by_block(out: Array, compute: Callable[[slice], Array], n_jobs: int | None) -> Array:
-    """Fill ``out`` with what ``compute`` gives for the rows of each block, as many at once as there are jobs."""
+    """Fill ``out`` with what ``compute`` returns for the rows of each block, and return ``out``.
+
+    ``n_jobs`` is joblib's number of threads. ``compute`` must be safe to call from several threads;
+    the result does not depend on their number.
+    """
 
     def fill(first: int) -> None:
         block = slice(first, first + BLOCK_ROWS)
@@ -30,6 +34,7 @@ def fill_by_block(out: Array, compute: Callable[[slice], Array], n_jobs: int | N
         for first in starts:
             fill(first)
     else:
+        # Threads are enough: the kernels and NumPy release the lock of the interpreter.
         with ThreadPoolExecutor(n_threads) as threads:
             list(threads.map(fill, starts))
     return out

@@ -1,10 +1,11 @@
-"""Models as folders: arrays as ``.npz``, LightGBM's trees as text, everything else as JSON, every file with its hash.
+"""Write models as folders: arrays as ``.npz``, LightGBM's trees as text, everything else as JSON.
 
-Nothing is ever unpickled. A folder has a manifest, ``forest.json``, and the files of its packs.
+Nothing is ever unpickled. A folder has a manifest, ``forest.json``, and the files of its packs. The
+manifest holds the hash of every file and of itself, so that a changed file is found.
 
-- ``Pack``                        what one fitted part is made of
+- ``Pack``                         one fitted part as plain data
 - ``write_model``, ``read_model``  a description and its packs
-- ``BrokenModel``                  a folder that cannot be read as what it should be
+- ``BrokenModel``                  raised for a folder that does not hold a complete model
 """
 
 from __future__ import annotations
@@ -30,26 +31,32 @@ VERSION = 1
 MANIFEST = "forest.json"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 NO_ARRAYS = (ValueError, TypeError, EOFError, MemoryError, NotImplementedError, zipfile.BadZipFile, zlib.error)
-"""What reading arrays raises where there are none."""
+"""What NumPy and zipfile raise for a file that does not hold arrays."""
 
 
 class BrokenModel(ValueError):
-    """A folder that does not hold the model it should: a file is missing, changed or newer than this program."""
+    """Report a folder without a usable model: a file is missing, changed, or of a newer version."""
 
 
 @dataclass(frozen=True)
 class Pack:
-    """A fitted part as plain data: small things as JSON, arrays, and LightGBM's text if it has one."""
+    """Hold a fitted part as plain data: JSON, arrays, and perhaps LightGBM's text."""
 
     about: dict[str, Any] = field(default_factory=dict)
+    """Small values that the manifest stores as JSON."""
     arrays: Mapping[str, Array] = field(default_factory=dict)
     text: str = ""
 
 
 def write_model(folder: str | Path, description: Mapping[str, Any], packs: Mapping[str, Pack]) -> None:
-    """Write ``description`` and ``packs`` into ``folder``, the manifest last: without it there is no model."""
+    """Write ``description`` and ``packs`` into ``folder``, which is created if necessary.
+
+    Names of packs become file names and must match ``NAME``. Every file is synced to the disk.
+    """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
+    # The manifest goes first and comes last: a folder without one does not count as a model, so a
+    # kill in between leaves nothing that could be read half.
     (target / MANIFEST).unlink(missing_ok=True)
     hashes = {}
     for name, pack in packs.items():
@@ -67,23 +74,30 @@ def write_model(folder: str | Path, description: Mapping[str, Any], packs: Mappi
 
 
 def read_model(folder: str | Path) -> tuple[dict[str, Any], dict[str, Pack]]:
-    """Read what ``write_model`` wrote; a missing, changed or newer file is a ``BrokenModel`` that names it."""
+    """Return the description and the packs that ``write_model`` wrote.
+
+    Raise ``BrokenModel`` with the name of the first file that is missing, changed or too new.
+    """
     source = Path(folder)
     content = _read_manifest(source / MANIFEST)
     for file, digest in content["sha256"].items():
+        # A manifest from elsewhere must not name files outside of its folder.
         if not NAME.fullmatch(Path(file).stem) or Path(file).name != file:
-            raise BrokenModel(f"{source / MANIFEST} names the file {file!r}, which no model has")
+            raise BrokenModel(f"{source / MANIFEST} names {file!r}, which is not a file of a model")
         if not (source / file).is_file():
             raise BrokenModel(f"{source / file} is missing")
         if _hash(source / file) != digest:
             raise BrokenModel(f"{source / file} was changed after it was written")
-    packs = {name: _read_pack(source, name, about, content["sha256"]) for name, about in content["packs"].items()}
+    packs = {}
+    for name, about in content["packs"].items():
+        packs[name] = _read_pack(source, name, about, content["sha256"])
     return content["model"], packs
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
+    """Return the content of a manifest; raise ``BrokenModel`` if it is damaged or too new."""
     if not path.is_file():
-        raise BrokenModel(f"{path.parent} holds no model: there is no {MANIFEST}")
+        raise BrokenModel(f"{path.parent} does not hold a model: {MANIFEST} is missing")
     try:
         document = json.loads(path.read_text("utf-8"))
         content = document["content"]
@@ -92,7 +106,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BrokenModel(f"{path} does not describe a model") from error
     if not known:
-        raise BrokenModel(f"{path} describes something else than a forest")
+        raise BrokenModel(f"{path} does not describe a forest")
     if version > VERSION:
         raise BrokenModel(f"{path} has version {version}; this program reads up to version {VERSION}")
     if not intact:
@@ -103,7 +117,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _write_pack(folder: Path, name: str, pack: Pack) -> list[str]:
-    """The files of a pack; one that has neither arrays nor text needs none."""
+    """Write the files of a pack and return their names; without arrays and text it has no files."""
     files = []
     if pack.arrays:
         files.append(f"{name}.npz")
@@ -118,6 +132,7 @@ def _write_pack(folder: Path, name: str, pack: Pack) -> list[str]:
 
 
 def _read_pack(folder: Path, name: str, about: dict[str, Any], files: Mapping[str, str]) -> Pack:
+    """Return a pack; raise ``BrokenModel`` if a file of it has the wrong format."""
     arrays: dict[str, Array] = {}
     if f"{name}.npz" in files:
         path = folder / f"{name}.npz"
@@ -126,16 +141,21 @@ def _read_pack(folder: Path, name: str, about: dict[str, Any], files: Mapping[st
             with np.load(path, allow_pickle=False) as stored:
                 arrays = {key: stored[key] for key in stored.files}
         except NO_ARRAYS as error:
-            raise BrokenModel(f"{folder / name}.npz holds no plain arrays") from error
-    try:
-        text = (folder / f"{name}.txt").read_text("utf-8") if f"{name}.txt" in files else ""
-    except UnicodeDecodeError as error:
-        raise BrokenModel(f"{folder / name}.txt holds no text") from error
+            raise BrokenModel(f"{folder / name}.npz does not hold plain arrays") from error
+    text = ""
+    if f"{name}.txt" in files:
+        try:
+            text = (folder / f"{name}.txt").read_text("utf-8")
+        except UnicodeDecodeError as error:
+            raise BrokenModel(f"{folder / name}.txt is not UTF-8 text") from error
     return Pack(about, arrays, text)
 
 
 def _check_stored(path: Path) -> None:
-    """``ValueError`` if the file would become larger by being read: arrays are written as they are."""
+    """Raise ``ValueError`` if the arrays need more memory than the file has bytes.
+
+    Our own files are not compressed; a small compressed file could fill the memory.
+    """
     with zipfile.ZipFile(path) as archive:
         entries = archive.infolist()
     if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
@@ -145,6 +165,7 @@ def _check_stored(path: Path) -> None:
 
 
 def _write_synced(path: Path, data: bytes) -> None:
+    """Write a file and wait until it is on the disk."""
     with path.open("wb") as file:
         file.write(data)
         file.flush()
@@ -152,6 +173,7 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 
 def _canonical(content: Any) -> str:
+    """Return the JSON text whose hash the manifest holds; the order of keys does not matter."""
     return json.dumps(content, sort_keys=True)
 
 

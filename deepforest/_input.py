@@ -1,13 +1,14 @@
-"""Tables as matrices of numbers: what the forests accept as X.
+"""Convert what estimators get as X, y and weights into matrices of numbers, and check it.
 
-An array is taken as it is. A data frame (pandas, or anything with ``columns``, ``dtypes`` and ``iloc``) may have
-columns of categories, strings, booleans and missing values: such a column becomes the number of its level, and counts
-as categorical.
+An array is taken as it is. A data frame (pandas, or anything with ``columns``, ``dtypes`` and
+``iloc``) may have columns of categories, strings, booleans and missing values: such a column
+becomes the number of its level, and counts as categorical.
 
-- ``TabularEstimator``  what every estimator here does with X, y and weights
-- ``TableReader``       learns the levels of a table's columns and turns tables into matrices
-- ``keep_arguments``, ``check_whole``, ``checked_weights``, ``json_param``, ``read_params``, ``describe_classes``,
-  ``read_classes``  small things they share
+- ``TabularEstimator``  base of every estimator here: reads X, y and weights
+- ``TableReader``       learns the levels of a table's columns and converts tables to matrices
+- ``keep_arguments``, ``check_whole``, ``checked_weights``  arguments: set, check, scale
+- ``json_param``, ``read_params``, ``describe_classes``, ``read_classes``  parameters and classes
+  as JSON, and back
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ ARRAYS: dict[str, Any] = {
     "dtype": [np.float64, np.float32],
     "ensure_all_finite": "allow-nan",
 }
+"""What scikit-learn's ``validate_data`` lets through."""
 
 
 @contextmanager
 def _explaining_text() -> Iterator[None]:
-    """Say what to do about an array that holds text."""
+    """Replace scikit-learn's error for an array of text by one that says how to pass text."""
     try:
         yield
     except ValueError as error:
@@ -47,17 +49,20 @@ def _explaining_text() -> Iterator[None]:
 
 
 def _dense(values: Any) -> Array:
-    """Sparse input is filled up: the forests keep a byte a value, whatever it is."""
+    """Return a dense array. Bins take one byte per value, so sparse storage would save nothing."""
     return np.asarray(values.toarray() if issparse(values) else values)
 
 
 def is_table(data: Any) -> bool:
-    """Whether ``data`` is a data frame rather than an array."""
+    """Return whether ``data`` is a data frame rather than an array."""
     return hasattr(data, "columns") and hasattr(data, "dtypes") and hasattr(data, "iloc")
 
 
 class TableReader:
-    """The columns of a table: for each the levels (None: numbers), in the order of their codes."""
+    """Convert tables with known columns; ``levels`` holds for each column its categories by code.
+
+    A column of numbers has None in place of levels.
+    """
 
     def __init__(self, names: list[str], levels: list[list[Any] | None]) -> None:
         self.names = names
@@ -65,35 +70,40 @@ class TableReader:
 
     @classmethod
     def learn(cls, table: Any) -> TableReader:
-        """Learn names and levels of the columns of ``table``."""
+        """Return a reader with the column names and levels of ``table``."""
         columns = [table.iloc[:, j] for j in range(table.shape[1])]
         return cls([str(name) for name in table.columns], [_levels(column) for column in columns])
 
     @property
     def categorical(self) -> Array:
-        """Which columns hold categories."""
+        """Which columns hold categories, as flags."""
         return np.array([levels is not None for levels in self.levels], bool)
 
     def read(self, table: Any) -> Array:
-        """``table`` as numbers, by column: codes of levels, NaN where missing or never seen."""
+        """Return ``table`` as numbers: codes of levels, NaN where a value is missing or unknown.
+
+        Raise ``ValueError`` if the columns are not those of the fit.
+        """
         if table.shape[1] != len(self.levels):
-            raise ValueError(f"the table has {table.shape[1]} columns; {len(self.levels)} were there when fitted")
-        matrix = np.empty(table.shape, np.float64, order="F")
+            raise ValueError(f"the table has {table.shape[1]} columns, but {len(self.levels)} when fitted")
+        matrix = np.empty(table.shape, np.float64, order="F")  # written column by column
         for j, levels in enumerate(self.levels):
             column = table.iloc[:, j]
             if levels is None:
                 matrix[:, j] = _numbers(column, self.names[j])
             elif levels and isinstance(levels[0], str) and _is_numeric(column):
-                raise ValueError(f"column {self.names[j]!r} held text when fitted and holds {column.dtype} now")
+                # Numbers would match no level and silently count as missing.
+                raise ValueError(f"column {self.names[j]!r} held text when fitted, now {column.dtype}")
             else:
                 matrix[:, j] = _codes(column, levels)
         return matrix
 
 
 class TabularEstimator(BaseEstimator):  # type: ignore[misc]
-    """An estimator that takes arrays and data frames, with categories and missing values.
+    """Read arrays and data frames, with categories and missing values, for all estimators here.
 
-    A subclass has the parameter ``categorical_features``: "from_dtype", None, or a list of columns or flags.
+    A subclass has the parameter ``categorical_features``: "from_dtype", None, or a list of columns
+    or flags.
     """
 
     categorical_features: str | Sequence[Any] | None
@@ -105,33 +115,39 @@ class TabularEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _categorical(self, n_features: int) -> Array:
-        """Which columns are categorical, by the parameter and by the types of a table's columns."""
-        wanted = self.categorical_features
-        by_type: Array = self.table_.categorical if self.table_ is not None else np.zeros(n_features, bool)
-        if wanted is None or isinstance(wanted, str):
-            if isinstance(wanted, str) and wanted != "from_dtype":
-                raise ValueError(f"categorical_features is {wanted!r}; give 'from_dtype', None or a list of columns")
+        """Return which columns are categorical, by the parameter and by the types of a table."""
+        requested = self.categorical_features
+        by_type: Array = np.zeros(n_features, bool)
+        if self.table_ is not None:
+            by_type = self.table_.categorical
+        if requested is None:
             return by_type
-        flags = np.asarray(wanted)
+        if isinstance(requested, str):
+            if requested != "from_dtype":
+                raise ValueError(f"categorical_features is {requested!r}; give 'from_dtype', None or a list")
+            return by_type
+        flags = np.asarray(requested)
         if flags.dtype == bool:
             if len(flags) != n_features:
                 raise ValueError(f"categorical_features has {len(flags)} flags for {n_features} features")
             by_type |= flags
             return by_type
-        by_type[[self._column_number(column, n_features) for column in wanted]] = True
+        by_type[[self._column_number(column, n_features) for column in requested]] = True
         return by_type
 
     def _column_number(self, column: Any, n_features: int) -> int:
+        """Return the position of a column that ``categorical_features`` names."""
         if isinstance(column, str):
             names = list(getattr(self, "feature_names_in_", []))
             if column not in names:
-                raise ValueError(f"categorical_features names {column!r}, which is no column of X")
+                raise ValueError(f"categorical_features names {column!r}, which is not a column of X")
             return names.index(column)
         if not 0 <= column < n_features:
             raise ValueError(f"categorical_features names column {column}; X has {n_features}")
         return int(column)
 
     def _read_fit(self, x: Any, y: Any) -> tuple[Array, Array]:
+        """Return X as a matrix and y as a vector, and remember the columns for ``_read``."""
         self.table_: TableReader | None = None
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
@@ -147,11 +163,13 @@ class TabularEstimator(BaseEstimator):  # type: ignore[misc]
             with _explaining_text():
                 values, y = validate_data(self, x, y, **ARRAYS)
         y = column_or_1d(y, warn=True)
+        # Only NaN differs from itself.
         if y.dtype == object and any(label is None or label != label for label in y):
             raise ValueError("y has missing values; leave those rows out")
         return _dense(values), y
 
     def _read(self, x: Any) -> Array:
+        """Return X as a matrix with the columns of the fit."""
         check_is_fitted(self, "n_features_in_")
         if is_table(x):
             validate_data(self, x, skip_check_array=True, reset=False)
@@ -162,42 +180,45 @@ class TabularEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 def keep_arguments(estimator: BaseEstimator, arguments: dict[str, Any]) -> None:
-    """Set the arguments of ``__init__``, its ``locals()``, as attributes, as scikit-learn wants it done."""
+    """Set the arguments of ``__init__``, its ``locals()``, as attributes, as scikit-learn requires."""
     for name, value in arguments.items():
         if name not in ("self", "__class__"):
             setattr(estimator, name, value)
 
 
 def check_whole(name: str, value: Any, least: int) -> None:
-    """``ValueError`` unless ``value`` is a whole number from ``least``."""
+    """Raise ``ValueError`` unless ``value`` is a whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise ValueError(f"{name} is {value!r}; give a whole number from {least}")
 
 
 def checked_weights(sample_weight: Any, values: Array) -> Array:
-    """Sample weights, from 1 to 2 on average: only their ratios matter, and learners have limits of their own.
+    """Return sample weights scaled to an average from 1 to 2.
 
-    They are scaled by a power of two, which is exact. ``ValueError`` if one is negative or all are zero.
+    Only their ratios matter, but some learners fail for very large or small weights. They are
+    scaled by a power of two, which is exact. Raise ``ValueError`` if one is negative or all are
+    zero.
     """
     weights = np.asarray(_check_sample_weight(sample_weight, values, dtype=np.float64))
     if (weights < 0).any():
         raise ValueError("sample_weight holds a negative weight")
     if not (weights > 0).any():
-        raise ValueError("every sample_weight is zero: there is nothing to learn from")
-    for typical in (np.max, lambda positive: positive.mean()):  # the sum of the largest floats is none
+        raise ValueError("every sample_weight is zero; give at least one row a positive weight")
+    # By the largest one first: the sum of the largest floats would overflow in the mean.
+    for typical in (np.max, lambda positive: positive.mean()):
         weights = np.ldexp(weights, 1 - np.frexp(typical(weights[weights > 0]))[1])
     return weights
 
 
 def json_param(name: str, value: Any) -> Any:
-    """A parameter as JSON; a random state object is not kept."""
+    """Return a parameter as JSON; a random state object becomes None."""
     if name == "random_state" and not isinstance(value, int | np.integer):
         return None
     return as_json(value)
 
 
 def as_json(value: Any) -> Any:
-    """Numbers and lists without numpy; a mapping as pairs, since JSON knows no keys but strings."""
+    """Return numbers and lists without NumPy; a mapping as pairs, since JSON keys are strings."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     if isinstance(value, Mapping):
@@ -208,28 +229,35 @@ def as_json(value: Any) -> Any:
 
 
 def read_params(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters that ``json_param`` wrote."""
+    """Return the parameters that ``json_param`` wrote."""
     return {name: _read_param(name, value) for name, value in params.items()}
 
 
 def _read_param(name: str, value: Any) -> Any:
-    return dict(value) if name == "class_weight" and isinstance(value, list) else value
+    """Return one parameter; the pairs of ``class_weight`` become a mapping again."""
+    if name == "class_weight" and isinstance(value, list):
+        return dict(value)
+    return value
 
 
 def describe_classes(classes: Array) -> dict[str, Any]:
-    """Classes as JSON."""
+    """Return classes as JSON, with their type."""
     return {"dtype": classes.dtype.str, "values": classes.tolist()}
 
 
-def read_classes(about: Mapping[str, Any]) -> Array:
-    """Classes that ``describe_classes`` described; ``ValueError`` if they cannot be any."""
-    dtype = np.dtype(about["dtype"])
+def read_classes(description: Mapping[str, Any]) -> Array:
+    """Return the classes that ``describe_classes`` described.
+
+    Raise ``ValueError`` for a type that classes cannot have, or if they are not a list of
+    different values.
+    """
+    dtype = np.dtype(description["dtype"])
     if dtype.kind not in "biufUO":
-        raise ValueError(f"there are no classes of type {about['dtype']}")
-    # texts are as long as they are, whatever the type claims
-    classes = np.array(about["values"], dtype=str if dtype.kind == "U" else dtype)
+        raise ValueError(f"{description['dtype']} is not a type of classes")
+    # The length in the type is not trusted: a wrong one would cut the texts.
+    classes = np.array(description["values"], dtype=str if dtype.kind == "U" else dtype)
     if classes.ndim != 1 or len(np.unique(classes)) != len(classes):
-        raise ValueError("the classes are no list of different ones")
+        raise ValueError("the classes are not a list of different values")
     return classes
 
 
@@ -238,27 +266,31 @@ def _is_numeric(column: Any) -> bool:
 
 
 def _levels(column: Any) -> list[Any] | None:
+    """Return the different values of a column in the order of their codes, None for numbers."""
     if _is_numeric(column):
         return None
     present = {_plain(value) for value in column.dropna().unique()}
+    # A column may mix numbers and texts, which Python cannot compare: numbers come first.
     return sorted(present, key=lambda value: (isinstance(value, str), value))
 
 
 def _plain(value: Any) -> Any:
-    """Levels are strings, numbers or booleans, so that they can be written as JSON."""
+    """Return a level as a string, number or boolean, so that it can be written as JSON."""
     if hasattr(value, "item"):
         value = value.item()
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
 def _codes(column: Any, levels: Sequence[Any]) -> Array:
+    """Return the code of each value, NaN for a missing or unknown one."""
     number = {level: code for code, level in enumerate(levels)}
     known = {value: number.get(_plain(value), np.nan) for value in column.dropna().unique()}
     return np.asarray(column.map(known), np.float64)
 
 
 def _numbers(column: Any, name: str) -> Array:
+    """Return a column of numbers; raise ``ValueError`` if it holds something else."""
     try:
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"column {name!r} held numbers when fitted and holds {column.dtype} now") from error
+        raise ValueError(f"column {name!r} held numbers when fitted, now {column.dtype}") from error

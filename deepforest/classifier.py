@@ -1,6 +1,6 @@
-"""What the cascades of classes share: labels, class weights, probabilities.
+"""Add classes to the cascade: labels, class weights, probabilities.
 
-- ``CascadeClassifier``
+- ``CascadeClassifier``  the base of all cascades that predict classes
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from ._files import Pack
 from ._input import checked_weights, describe_classes, read_classes
-from .growing import Given, GrowingCascade, read_pair
+from .growing import GrowingCascade, TrainingData, read_pair
 from .growth import scorer
 from .jobs import Checkpointer, Event
 from .learners import Task
@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 
 
 class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
-    """What the cascades of classes share."""
+    """Fit and predict classes; what is special to a kind of cascade is in its subclasses."""
 
     class_weight: str | Mapping[Any, float] | None
 
@@ -50,70 +50,86 @@ class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
         validation : (X, y)
             Rows that steer the growth in place of the rows each fit held out.
         checkpoint : folder or Checkpointer
-            Where finished fits are kept: the same call, after a kill, repeats none of them.
+            Where finished fits are saved: the same call, after a kill, repeats none of them.
         executor : Executor
             Runs the fits; by default threads of its own, ``n_jobs`` of them.
         listener : callable
-            Is told an ``Event`` whenever a job starts or ends, and when a layer is finished (its ``result`` is then the
-            layer's ``LayerRecord``).
+            Gets an ``Event`` whenever a job starts or ends, and when a layer is finished (its
+            ``result`` is then the layer's ``LayerRecord``).
         cancelled : callable
-            Is asked often; once it returns true the fit ends with ``FitCancelled``.
+            Is called often; once it returns true, the fit raises ``FitCancelled``.
+
+        Raises
+        ------
+        ValueError
+            If X, y, the weights or a parameter cannot be used; the message says what to give.
         """
         values, y = self._read_fit(X, y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         self.n_classes_ = len(self.classes_)
         if self.n_classes_ < 2:
-            raise ValueError(f"y holds one class only, {self.classes_.tolist()[0]!r}; there is nothing to tell apart")
-        judged = None if sample_weight is None else checked_weights(sample_weight, values)
-        weights = judged if self.class_weight is None else self._weights(y, judged)
-        given = Given(values, Task(codes.astype(np.int32), self.n_classes_), weights, judged)
+            only = self.classes_.tolist()[0]
+            # scikit-learn's checks look for "one class" in this message.
+            raise ValueError(f"y has only one class, {only!r}; a classifier needs at least two")
+        score_weight = None if sample_weight is None else checked_weights(sample_weight, values)
+        weights = score_weight if self.class_weight is None else self._weights(y, score_weight)
+        task = Task(codes.astype(np.int32), self.n_classes_)
+        data = TrainingData(values, task, weights, score_weight)
+        measure = scorer(self._requested_metric(), self.classes_)
         runner = self._runner(checkpoint, executor, listener, cancelled)
-        return self._fit(given, scorer(self._wanted_metric(), self.classes_), self._read_validation(validation), runner)
+        return self._fit(data, measure, self._read_validation(validation), runner)
 
-    def _weights(self, y: Array, judged: Array | None) -> Array:
-        """What class and row weigh together; rows of no weight do not count in how frequent a class is."""
+    def _weights(self, y: Array, score_weight: Array | None) -> Array:
+        """Return the product of class weight and row weight.
+
+        Rows of weight zero do not count in how frequent a class is.
+        """
         if isinstance(self.class_weight, Mapping):
             if not all(weight >= 0 for weight in self.class_weight.values()):
                 raise ValueError(f"class_weight is {self.class_weight}; give weights from 0")
         elif self.class_weight != "balanced":
             raise ValueError(f"class_weight is {self.class_weight!r}; give 'balanced', a mapping or None")
-        if judged is None:
+        if score_weight is None:
             return np.asarray(compute_sample_weight(self.class_weight, y))
-        rows = np.flatnonzero(judged)
+        rows = np.flatnonzero(score_weight)
         weights = np.zeros(len(y))
-        weights[rows] = judged[rows] * compute_sample_weight(self.class_weight, y[rows])
+        weights[rows] = score_weight[rows] * compute_sample_weight(self.class_weight, y[rows])
         return weights
 
-    def _wanted_metric(self) -> str | Callable[[Array, Array], float]:
+    def _requested_metric(self) -> str | Callable[[Array, Array], float]:
+        """Return the metric that decides about growth."""
         return self.metric
 
-    def _read_validation(self, validation: tuple[Any, Any] | None) -> Given | None:
+    def _read_validation(self, validation: tuple[Any, Any] | None) -> TrainingData | None:
+        """Return the validation rows as numbers; raise ``ValueError`` for an unknown class."""
         if validation is None:
             return None
         values, y = read_pair(self, validation)
+        # An unknown class gets the position of its neighbour, and is found by comparing.
         codes = np.searchsorted(self.classes_, y).clip(0, self.n_classes_ - 1)
         unknown = y[self.classes_[codes] != y]
         if len(unknown):
-            raise ValueError(f"validation: y holds {unknown.tolist()[0]!r}, a class that the training rows do not have")
-        return Given(values, Task(codes.astype(np.int32), self.n_classes_), None, None)
+            name = unknown.tolist()[0]
+            raise ValueError(f"validation: y holds {name!r}, a class without training rows")
+        return TrainingData(values, Task(codes.astype(np.int32), self.n_classes_), None, None)
 
     def predict_proba(self, X: Any) -> Array:  # noqa: N803
-        """Class probabilities."""
+        """Return the class probabilities of each row, in the order of ``classes_``."""
         return self._predict(X)
 
     def predict(self, X: Any) -> Array:  # noqa: N803
-        """The most probable class of each row."""
+        """Return the most probable class of each row."""
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     def predict_log_proba(self, X: Any) -> Array:  # noqa: N803
-        """Logarithms of the class probabilities."""
+        """Return the logarithms of the class probabilities."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
     def staged_predict_proba(self, X: Any) -> Iterator[Array]:  # noqa: N803
-        """Class probabilities after each layer."""
+        """Return an iterator over the class probabilities after each layer."""
         return self._staged_predict(X)
 
     def _description(self) -> dict[str, Any]:

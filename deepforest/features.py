@@ -1,13 +1,13 @@
-"""The features of rows on their way through a cascade: the raw ones, and what the layer before said about the rows.
+"""Hold the features that a layer sees: the raw ones, and the vectors of the layer before.
 
-Each kind of learner has a view of its own of them: the forests the bins, LightGBM its Dataset, anything else the
-numbers. A view of the raw features is made once, when first asked for, and shared by all folds, learners and layers;
-only what a layer adds is made anew for the next.
+Each kind of learner has its own view of them: the forests the bins, LightGBM its Dataset, anything
+else the numbers. A view of the raw features is made once, when first asked for, and shared by all
+folds, learners and layers; only the vectors that a layer adds are converted again for the next.
 
-- ``Features``  of the rows of one fit, or of rows to be predicted
-- ``digest_of`` names arrays by their content
-- ``AUGMENT``   what the next layer sees: "concat" the raw features and the vectors, "stack" the vectors only, "none"
-  the raw features only
+- ``Features``   of the rows of one fit, or of rows to be predicted
+- ``digest_of``  names arrays by their content
+- ``AUGMENT``    what the next layer sees: "concat" the raw features and the vectors, "stack" only
+  the vectors, "none" only the raw features
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ DATASET = {"verbosity": -1, "num_threads": 1, "feature_pre_filter": False}
 
 
 class Features:
-    """Raw features (rows × columns), and from the second layer on the vectors of the layer before.
+    """Hold raw features (rows × columns) and, from the second layer on, the vectors before it.
 
-    ``room`` is how many columns of vectors there will be at most; ``learning`` whether learners will be fitted on
-    them, or rows only be predicted; ``binner`` the bins of the raw features if they are known already.
+    ``room`` is the largest number of columns that vectors will take; ``learning`` says whether
+    learners will be fitted on the features, or rows only predicted; ``binner`` has the bins of the
+    raw features if they are known already.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Features:
 
     @cached_property
     def digest(self) -> str:
-        """Names the raw features."""
+        """The hash of the raw features."""
         return digest_of(self.values, self.categorical)
 
     def __len__(self) -> int:
@@ -71,17 +72,19 @@ class Features:
 
     @property
     def n_features(self) -> int:
-        """How many columns the layer sees."""
+        """The number of columns that the layer sees."""
         return self._n_raw + (0 if self.vectors is None else self.vectors.shape[1])
 
     @property
     def _n_raw(self) -> int:
+        """The number of raw columns that the layer sees."""
         return 0 if self.augment == "stack" and self.vectors is not None else self.values.shape[1]
 
     def add(self, vectors: Array, binner: Binner | None = None, rows: Array | None = None) -> None:
         """Let the next layer see ``vectors`` in place of those of the layer before.
 
-        ``binner``: their bins, if they are known; else they are learned from ``rows`` (all).
+        ``binner`` has their bins if they are known; else these are learned from ``rows``, by
+        default from all.
         """
         if self.augment == "none":
             return
@@ -92,7 +95,7 @@ class Features:
         self._dataset = None
 
     def take(self, rows: Array) -> Features:
-        """The features of some of the rows, for prediction."""
+        """Return the features of some of the rows, for prediction."""
         part = Features(self.values[rows], self.categorical, augment=self.augment, room=self.room, binner=self.binner)
         if self._matrix is not None:
             part._matrix = self._matrix.take(rows)
@@ -100,10 +103,10 @@ class Features:
             part.add(self.vectors[rows], self.vector_binner)
         return part
 
-    # --- what the kinds of learners see ---
+    # --- the views of the kinds of learners ---
 
     def dense(self, rows: Array | slice = slice(None)) -> Array:
-        """The numbers themselves."""
+        """Return the numbers themselves, for estimators that know neither bins nor Datasets."""
         if self.vectors is None:
             return self.values[rows]
         if self._n_raw == 0:
@@ -111,7 +114,7 @@ class Features:
         return np.hstack([self.values[rows], self.vectors[rows]])
 
     def binned(self) -> BinnedMatrix:
-        """The bins; the first call for a layer must not run beside another."""
+        """Return the bins. The first call for a layer is not safe beside another one."""
         if self._matrix is None:
             if self.binner is None:
                 self.binner = Binner().fit(self.values, self.categorical, self.n_jobs)
@@ -121,36 +124,39 @@ class Features:
         if not self._binned_vectors and self.vectors is not None:
             if self.vector_binner is None:
                 self.vector_binner = Binner().fit(self.vectors[self._learned_from], n_jobs=self.n_jobs)
+            # The vectors take the columns of those of the layer before; raw bins stay in place.
             self._matrix.truncate(self._n_raw).append(self.vector_binner, self.vectors, self.n_jobs)
             self._binned_vectors = True
         return self._matrix
 
     def dataset(self) -> Any:
-        """LightGBM's Dataset of all rows; the first call for a layer must not run beside another."""
+        """Return LightGBM's Dataset of all rows. The first call is not safe beside another one."""
         if self._dataset is None:
             self._dataset = self._make_dataset()
         return self._dataset
 
     def _make_dataset(self) -> Any:
+        """Return a Dataset of what the layer sees, made from that of the raw features."""
         if self._n_raw == 0:
             return _new_dataset(self.vectors, [])
         if self._raw_dataset is None:
             self._raw_dataset = _new_dataset(self.values, np.flatnonzero(self.categorical).tolist())
         if self.vectors is None:
             return self._raw_dataset
-        # features are added in place, so they are added to a copy
+        # LightGBM adds features in place; a copy keeps the shared Dataset as it is.
         wide = self._raw_dataset.subset(np.arange(len(self))).construct()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it warns that it keeps no numbers: we keep them ourselves
+            # It warns that the raw numbers are gone from the Dataset; we have them ourselves.
+            warnings.simplefilter("ignore")
             return wide.add_features_from(_new_dataset(self.vectors, []))
 
     def __getstate__(self) -> dict[str, Any]:
-        """LightGBM's Datasets stay in the process they were made in."""
+        """Leave LightGBM's Datasets out: they cannot be sent to another process."""
         return {**self.__dict__, "_raw_dataset": None, "_dataset": None}
 
 
 def digest_of(*arrays: Array | None) -> str:
-    """A hash of the arrays' content, shapes and types."""
+    """Return a hash of the content, shapes and types of arrays; None counts as a value too."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(repr(None if array is None else (array.shape, array.dtype.str)).encode())
@@ -160,6 +166,7 @@ def digest_of(*arrays: Array | None) -> str:
 
 
 def _new_dataset(values: Any, categorical: list[int]) -> Any:
+    """Return a constructed Dataset of a matrix."""
     import lightgbm
 
     return lightgbm.Dataset(values, params=DATASET, categorical_feature=categorical).construct()

@@ -1,8 +1,8 @@
-"""Whether a cascade goes on growing, and which of its layers it keeps.
+"""Decide whether a cascade grows another layer, and which of its layers it keeps.
 
-- ``Growth``     judges the layers one after the other
-- ``Decision``   what was decided about a layer, with the reason in words
-- ``scorer``     a measure by name, or a callable, as ``Growth`` asks for it
+- ``Growth``    takes the score of each layer and decides
+- ``Decision``  what was decided about a layer, with the reason in words
+- ``scorer``    a metric by name, or a callable, as a ``Metric``
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Decision:
-    """The judgement of one layer; ``gain`` is against the best layer before, positive where it is better."""
+    """Hold the decision about one layer.
+
+    ``gain`` is against the best layer before, positive if it is better; the first layer has None.
+    """
 
     score: float
     gain: float | None
@@ -30,9 +33,9 @@ class Decision:
 
 
 class Growth:
-    """Growth stops after ``patience`` layers in a row without a gain above ``tolerance``, or at ``max_layers``.
+    """Stop growth after ``patience`` layers in a row without a gain above ``tolerance``.
 
-    The layers up to the best one are kept.
+    It also stops at ``max_layers``. The layers up to the best one are kept.
     """
 
     def __init__(self, measure: Metric, *, patience: int, tolerance: float, max_layers: int) -> None:
@@ -42,20 +45,24 @@ class Growth:
         self.max_layers = max_layers
         self.scores: list[float] = []
         self.gains: list[float | None] = []
-        self.best = 0  # number of the best layer, from 1
+        self.best = 0  # number of the best layer, counted from 1; 0 before the first
         self.stop_reason = ""
 
-    def judge(self, score: float | None) -> bool:
-        """Take the score of the next layer; whether another layer should be grown."""
+    def add_score(self, score: float | None) -> bool:
+        """Add the score of the next layer and return whether another layer should be grown.
+
+        Raise ``ValueError`` for a score that has no value: growth cannot be decided by it.
+        """
         if score is None or not np.isfinite(score):
             raise ValueError(
-                f"the measure {self.measure.name!r} that steers the growth is {score} here; "
+                f"the metric {self.measure.name!r} that decides about growth is {score} here; "
                 "choose another one, or give rows of every class"
             )
+        # Against the best layer, not the last one: small losses and gains must not add up.
         before = self.scores[self.best - 1] if self.best else None
         self.scores.append(score)
-        up = 1.0 if self.measure.greater_is_better else -1.0
-        self.gains.append(None if before is None else up * (score - before))
+        sign = 1.0 if self.measure.greater_is_better else -1.0
+        self.gains.append(None if before is None else sign * (score - before))
         number = len(self.scores)
         if before is None or self.measure.improves(score, before, self.tolerance):
             self.best = number
@@ -67,11 +74,11 @@ class Growth:
         return not self.stop_reason
 
     def stop(self, reason: str) -> None:
-        """Stop for a reason that lies elsewhere."""
+        """Stop growth for another reason, such as too few rows."""
         self.stop_reason = f"growth stopped: {reason}"
 
     def decisions(self) -> list[Decision]:
-        """What became of each layer so far."""
+        """Return the decision about each layer so far; a later layer may change an earlier one."""
         last = len(self.scores)
         return [
             Decision(score, self.gains[i], i < self.best, self._reason(i + 1, last))
@@ -79,35 +86,48 @@ class Growth:
         ]
 
     def _reason(self, number: int, last: int) -> str:
+        """Return why layer ``number`` is kept or dropped, and why growth stopped after it."""
         gain = self.gains[number - 1]
         name = self.measure.title
         if gain is None:
-            said = f"{name} {self.scores[0]:.4f} to start with"
+            reason = f"{name} {self.scores[0]:.4f} to start with"
         elif number <= self.best and gain > self.tolerance:
-            said = f"{name} {self.scores[number - 1]:.4f} is better by {gain:.4f}"
+            reason = f"{name} {self.scores[number - 1]:.4f} is better by {gain:.4f}"
         else:
-            said = f"{name} {self.scores[number - 1]:.4f} is no gain above {self.tolerance:g} ({gain:+.4f})"
+            score = f"{name} {self.scores[number - 1]:.4f}"
+            reason = f"{score}: no gain above {self.tolerance:g} ({gain:+.4f})"
         if number > self.best:
-            said += f"; dropped, since layer {self.best} is the best"
+            reason += f"; dropped, since layer {self.best} is the best"
         elif number < self.best and gain is not None and gain <= self.tolerance:
-            said += "; kept, since a later layer is better"
-        return f"{said}; {self.stop_reason}" if number == last and self.stop_reason else said
+            reason += "; kept, since a later layer is better"
+        if number == last and self.stop_reason:
+            reason += f"; {self.stop_reason}"
+        return reason
 
 
-def scorer(wanted: str | Callable[[Array, Array], float], classes: Array | None) -> Metric:
-    """The measure called ``wanted``, or a callable ``(y, probabilities) -> float`` of which more is better."""
-    if callable(wanted):
-        name = getattr(wanted, "__name__", type(wanted).__name__)
-        return Metric(name, name, True, _called(wanted, classes))
+def scorer(metric_or_name: str | Callable[[Array, Array], float], classes: Array | None) -> Metric:
+    """Return the metric of that name, or a callable as a metric of which more is better.
+
+    The callable gets ``(y, probabilities)``, for numbers ``(y, predicted)``; ``classes`` is None
+    for numbers. Raise ``ValueError`` for an unknown name.
+    """
+    if callable(metric_or_name):
+        name = getattr(metric_or_name, "__name__", type(metric_or_name).__name__)
+        return Metric(name, name, True, _as_measure(metric_or_name, classes))
     if classes is not None:
-        return metric(wanted)
-    if wanted not in REGRESSION_METRICS:
-        raise ValueError(f"there is no metric '{wanted}' of numbers; known are {', '.join(REGRESSION_METRICS)}")
-    return REGRESSION_METRICS[wanted]
+        return metric(metric_or_name)
+    if metric_or_name not in REGRESSION_METRICS:
+        known = ", ".join(REGRESSION_METRICS)
+        raise ValueError(f"unknown metric {metric_or_name!r} for numbers; use one of {known}")
+    return REGRESSION_METRICS[metric_or_name]
 
 
-def _called(function: Callable[[Array, Array], float], classes: Array | None) -> Any:
-    def measure(truth: Array, said: Array, sample_weight: Array | None = None) -> float:
-        return float(function(truth, said[:, 0]) if classes is None else function(classes[truth], said))
+def _as_measure(function: Callable[[Array, Array], float], classes: Array | None) -> Any:
+    """Return the callable of a user as a measure: it gets class labels instead of class numbers."""
+
+    def measure(truth: Array, output: Array, sample_weight: Array | None = None) -> float:
+        if classes is None:
+            return float(function(truth, output[:, 0]))
+        return float(function(classes[truth], output))
 
     return measure

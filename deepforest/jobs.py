@@ -1,13 +1,15 @@
-"""Jobs that need each other's results, run as soon as what they need is there.
+"""Run jobs that need each other's results, each as soon as its inputs are ready.
 
-A layer of a cascade is such a graph: its folds are drawn, each (learner, fold) is fitted, and the vectors of the rows
-that were held out are gathered learner by learner. A job waits for its own inputs only. What is finished may be kept by
-a checkpointer, so that a fit that was killed repeats none of it.
+A layer of a cascade is such a graph: its folds are drawn, each (learner, fold) is fitted, and the
+vectors of the rows that were held out are gathered learner by learner. A job waits for its own
+inputs only. A checkpointer may save the results of finished jobs, so that a fit that was killed
+does not repeat them.
 
-- ``Job``, ``JobRunner``   the graph's nodes, and what runs them: executor, checkpointer, listener, cancellation
-- ``Event``                what a listener is told
-- ``Checkpointer``, ``FolderCheckpointer``  where finished jobs are kept
-- ``FitCancelled``         raised by a fit that was asked to stop
+- ``Job``, ``JobRunner``  the nodes of the graph, and what runs them: executor, checkpointer,
+  listener, cancellation
+- ``Event``               what a listener gets
+- ``Checkpointer``, ``FolderCheckpointer``  where the results of finished jobs are saved
+- ``FitCancelled``        raised by a fit that was asked to stop
 """
 
 from __future__ import annotations
@@ -24,20 +26,21 @@ from typing import Any, Literal, Protocol
 from ._files import BrokenModel, Pack, read_model, write_model
 
 State = Literal["waiting", "started", "finished", "kept", "failed"]
-LOOK_EVERY = 0.1  # seconds between looks whether the fit was cancelled
+LOOK_EVERY = 0.1  # seconds between two checks whether the fit was cancelled
 ATTEMPTS = 20
+"""How often a result is saved again when another process saves the same one at the same time."""
 
 
 class FitCancelled(Exception):
-    """The fit was asked to stop."""
+    """Report that the fit was asked to stop."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """Work that is called with the results of the jobs it needs, in their order.
+    """Describe work that is called with the results of the jobs it needs, in their order.
 
-    With ``pack`` and ``unpack`` its result can be kept by a checkpointer; without, it is worked out again. A ``light``
-    job is done on the spot: to hand it to a worker would cost more.
+    With ``pack`` and ``unpack`` a checkpointer can save its result; without, it is computed again.
+    A ``light`` job runs at once in the calling thread: sending it to a worker would cost more.
     """
 
     key: str
@@ -47,14 +50,15 @@ class Job:
     unpack: Callable[[Pack], Any] | None = None
     light: bool = False
     place: tuple[str, ...] = ()
-    """Where it stands among the others, in words: layer, learner, fold. Jobs that have none go without saying."""
+    """Layer, learner and fold in words, for people; jobs without a place are not announced."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a job: ``kept`` means that its result was there from an earlier fit.
+    """Report a change in the state of a job.
 
-    Jobs that have a place are announced as ``waiting`` before the first of them starts.
+    ``kept`` means that its result was saved by an earlier fit. Jobs with a place are announced as
+    ``waiting`` before the first of them starts.
     """
 
     key: str
@@ -65,41 +69,45 @@ class Event:
 
 
 class Checkpointer(Protocol):
-    """Keeps the results of finished jobs by key."""
+    """Save and load the results of finished jobs by key."""
 
     def load(self, key: str) -> Pack | None:
-        """The result kept under ``key``, or None."""
+        """Return the result saved under ``key``, or None."""
 
     def save(self, key: str, pack: Pack) -> None:
-        """Keep a result; once this returns it survives a kill."""
+        """Save a result; once this returns, it survives a kill of the process."""
 
 
 class FolderCheckpointer:
-    """Keeps each result in a folder of its own, which appears whole or not at all."""
+    """Save each result in its own folder, which appears complete or not at all."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
     def load(self, key: str) -> Pack | None:
-        """The result kept under ``key``; a broken one counts as not there."""
+        """Return the result saved under ``key``, None if it is missing or damaged."""
         try:
             return read_model(self.folder / key)[1]["result"]
         except (BrokenModel, KeyError, OSError):
             return None
 
     def save(self, key: str, pack: Pack) -> None:
-        """Write beside, then change places: what was there is whole until then, whoever else may be at it."""
+        """Write a new folder beside the old one, then rename it into place.
+
+        The old result stays complete until then, even if another process saves the same key.
+        """
         target = self.folder / key
         beside = target.parent / f".{target.name}-{uuid.uuid4().hex[:8]}"
         write_model(beside, {}, {"result": pack})
         for attempt in range(ATTEMPTS):
             old = beside.with_name(f"{beside.name}-{attempt}")
             try:
+                # A folder cannot be renamed onto one that has files.
                 if target.exists():
                     target.rename(old)
                 beside.rename(target)
                 break
-            except OSError:  # another process, at the same fit, was faster
+            except OSError:  # another process that runs the same fit was faster
                 if attempt + 1 == ATTEMPTS:
                     raise
             finally:
@@ -107,6 +115,7 @@ class FolderCheckpointer:
 
 
 def _remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -114,9 +123,10 @@ def _remove(path: Path) -> None:
 
 
 class Interrupt:
-    """Called by long work now and then; raises once the fit is cancelled or ``over``. In another process it never does.
+    """Raise ``FitCancelled`` once the fit is cancelled or over; long work calls it now and then.
 
-    A fit is over when its runner is left, by Ctrl-C for instance: nobody waits for the work that still runs.
+    A fit is over when its runner is left, for example by Ctrl-C: its results are not needed any
+    more. A copy in another process never raises, since it cannot know.
     """
 
     def __init__(self, cancelled: Callable[[], bool] | None) -> None:
@@ -124,7 +134,7 @@ class Interrupt:
         self.over = False
 
     def __call__(self) -> None:
-        """Raise ``FitCancelled`` if so."""
+        """Raise ``FitCancelled`` if the work should stop."""
         if self.over or (self.cancelled is not None and self.cancelled()):
             raise FitCancelled("the fit was cancelled")
 
@@ -133,10 +143,11 @@ class Interrupt:
 
 
 class JobRunner:
-    """Runs graphs of jobs on an executor, by default ``n_jobs`` threads of its own; use it in a ``with`` block.
+    """Run graphs of jobs on an executor, by default ``n_jobs`` own threads, in a ``with`` block.
 
-    ``listener`` is told each event by the thread that runs the graph. ``cancelled`` is asked often; once it says yes,
-    nothing more is started and ``FitCancelled`` is raised. ``prefix`` is put before the keys of what is kept.
+    ``listener`` gets each event in the thread that runs the graph. ``cancelled`` is called often;
+    once it returns true, no further job starts and ``FitCancelled`` is raised. ``prefix`` is put
+    before the keys of saved results.
     """
 
     def __init__(
@@ -152,7 +163,7 @@ class JobRunner:
         self.checkpointer = checkpointer
         self.prefix = ""
         self.interrupt = Interrupt(cancelled)
-        self.tell = listener or (lambda event: None)
+        self.notify = listener or (lambda event: None)
         self._executor = executor or ThreadPoolExecutor(n_jobs)
         self._owned = self._executor if executor is None else None
 
@@ -161,18 +172,23 @@ class JobRunner:
 
     def __exit__(self, *error: object) -> None:
         self.interrupt.over = True
+        # An executor of the caller stays open: it may have other work.
         if self._owned is not None:
             self._owned.shutdown(cancel_futures=True)
 
     def run(self, jobs: Iterable[Job]) -> dict[str, Any]:
-        """The results of all jobs by key; the first failure is raised once the jobs that run beside it have ended."""
+        """Return the results of all jobs by key.
+
+        If a job fails, raise its error once the jobs that run at the same time have ended. Raise
+        ``ValueError`` if a job needs a result that no job gives.
+        """
         waiting = {job.key: job for job in jobs}
         results: dict[str, Any] = {}
         running: dict[Future[Any], tuple[Job, float]] = {}
         failure: BaseException | None = None
         for job in waiting.values():
             if job.place:
-                self._say(job, "waiting")
+                self._report(job, "waiting")
         while waiting or running:
             if failure is None:
                 failure = self._start_ready(waiting, results, running)
@@ -189,13 +205,17 @@ class JobRunner:
             raise ValueError(f"these jobs wait for what no job gives: {', '.join(waiting)}")
         return results
 
-    def _say(self, job: Job, state: State, seconds: float = 0.0, result: Any = None) -> None:
-        self.tell(Event(job.key, state, seconds, result, job.place))
+    def _report(self, job: Job, state: State, seconds: float = 0.0, result: Any = None) -> None:
+        """Send an event to the listener."""
+        self.notify(Event(job.key, state, seconds, result, job.place))
 
     def _start_ready(
         self, waiting: dict[str, Job], results: dict[str, Any], running: dict[Future[Any], tuple[Job, float]]
     ) -> BaseException | None:
-        """Start what can be started while there is a free worker, or take it from the checkpoints."""
+        """Start the jobs that are ready while a worker is free, or load their saved results.
+
+        Return ``FitCancelled`` if the fit was cancelled meanwhile.
+        """
         for job in list(waiting.values()):
             if len(running) >= self.n_jobs or not all(key in results for key in job.needs):
                 continue
@@ -204,17 +224,18 @@ class JobRunner:
             except FitCancelled as error:
                 return error
             del waiting[job.key]
-            if not self._is_kept(job, results):
-                self._say(job, "started")
-                submit = _on_the_spot if job.light else self._executor.submit
+            if not self._load_saved(job, results):
+                self._report(job, "started")
+                submit = _run_here if job.light else self._executor.submit
                 future = submit(job.work, *(results[key] for key in job.needs))
                 running[future] = (job, time.perf_counter())
-        # a kept result may have made further jobs ready, with nothing running to come back for
-        if not running and any(all(key in results for key in job.needs) for job in waiting.values()):
+        # A loaded result may make further jobs ready; if nothing runs, no event would come back.
+        if not running and any(results.keys() >= set(job.needs) for job in waiting.values()):
             return self._start_ready(waiting, results, running)
         return None
 
-    def _is_kept(self, job: Job, results: dict[str, Any]) -> bool:
+    def _load_saved(self, job: Job, results: dict[str, Any]) -> bool:
+        """Take the result of a job from the checkpoints; return whether it was there and usable."""
         if self.checkpointer is None or job.unpack is None:
             return False
         pack = self.checkpointer.load(self.prefix + job.key)
@@ -224,31 +245,34 @@ class JobRunner:
             results[job.key] = job.unpack(pack)
         except (ValueError, KeyError, TypeError):  # written by another version: fit it again
             return False
-        self._say(job, "kept", result=results[job.key])
+        self._report(job, "kept", result=results[job.key])
         return True
 
     def _finish(self, job: Job, future: Future[Any], seconds: float, results: dict[str, Any]) -> BaseException | None:
-        error = future.exception() or self._keep(job, future.result())
+        """Save and store the result of a job that has ended; return its error, if it failed."""
+        error = future.exception() or self._save(job, future.result())
         if error is not None:
-            self._say(job, "failed", seconds)
+            self._report(job, "failed", seconds)
             if not isinstance(error, FitCancelled):
                 error.add_note(f"in the job {job.key}")
             return error
         results[job.key] = future.result()
-        self._say(job, "finished", seconds, results[job.key])
+        self._report(job, "finished", seconds, results[job.key])
         return None
 
-    def _keep(self, job: Job, result: Any) -> BaseException | None:
+    def _save(self, job: Job, result: Any) -> BaseException | None:
+        """Save a result; return the error if that fails, for example on a full disk."""
         if self.checkpointer is None or job.pack is None:
             return None
         try:
             self.checkpointer.save(self.prefix + job.key, job.pack(result))
-        except OSError as error:  # a full disk, say
+        except OSError as error:
             return error
         return None
 
 
-def _on_the_spot(work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+def _run_here(work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    """Run work in this thread and return its result as a future that is done."""
     future: Future[Any] = Future()
     try:
         future.set_result(work(*arguments))

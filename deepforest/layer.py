@@ -1,4 +1,4 @@
-"""One layer of a cascade: several learners, each fitted so that it can tell vectors of rows it did not see.
+"""Fit one layer of a cascade: several learners, with out-of-fold vectors of the training rows.
 
 - ``LayerPlan``   what a layer is fitted with: learners, rows, weights, folds
 - ``fit_layer``   fits it as a graph of jobs: folds → (learner, fold) → a learner's vectors
@@ -27,12 +27,16 @@ from .jobs import Job, JobRunner
 from .learners import FITTED, Fitted, Learner, Part, Task
 
 Array = npt.NDArray[Any]
-Fold = tuple[Array, Array | None]  # rows to learn from, rows held out (None: those out of the trees' bags)
+Fold = tuple[Array, Array | None]  # training rows, rows held out (None: those out of the bags)
 
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """What a layer is fitted with. ``folds`` is 0 where vectors come from out of the bags, if the learner can."""
+    """Describe what a layer is fitted with.
+
+    With ``out_of_bag``, learners that draw bags need no folds: their vectors come from the trees
+    that did not see a row.
+    """
 
     number: int
     learners: tuple[Learner, ...]
@@ -43,22 +47,23 @@ class LayerPlan:
     seed: int
 
     def folds_of(self, learner: Learner) -> int:
-        """How many models a learner has."""
+        """Return how many models a learner has in this layer."""
         return n_fits([learner], self.out_of_bag, self.folds)
 
 
 def n_fits(learners: Iterable[Learner], out_of_bag: bool, folds: int) -> int:
-    """How many models a layer has: one a learner if that tells of rows out of its bags, else one a learner and fold."""
+    """Return how many models a layer has: one per learner and fold, or one if it is out of bag."""
     return sum(1 if out_of_bag and learner.out_of_bag else folds for learner in learners)
 
 
 @dataclass
 class Layer:
-    """A fitted layer.
+    """Hold a fitted layer.
 
-    ``coefficients`` weigh the learners' vectors; ``alphas`` (mdDF) what each layer up to this one says, where that is
-    added up. ``threshold``: rows whose best class has more leave here.
-    ``binner`` holds the bins of the vectors the layer is given, where its learners use bins.
+    ``coefficients`` are the weights of the learners' vectors; ``alphas`` (mdDF) those of the
+    outputs of all layers up to this one. Rows whose most probable class has more than
+    ``threshold`` leave the cascade here. ``binner`` has the bins of the vectors that the layer
+    sees, if its learners use bins.
     """
 
     models: list[list[Fitted]]  # by learner, by fold
@@ -69,21 +74,29 @@ class Layer:
     threshold: float | None = None
 
     def vectors(self, features: Features) -> Array:
-        """What each learner says about each row (learners × rows × outputs): the mean over its fold models."""
-        said = [_mean([model.vectors(features) for model in of_learner]) for of_learner in self.models]
-        return np.stack(said).astype(np.float32)
+        """Return each learner's vectors (learners × rows × outputs): the mean of its fold models."""
+        by_learner = []
+        for models in self.models:
+            by_learner.append(_mean([model.vectors(features) for model in models]))
+        return np.stack(by_learner).astype(np.float32)
 
     def combine(self, vectors: Array) -> Array:
-        """What the layer says about each row."""
+        """Return the output of the layer, rows × outputs, from its learners' vectors."""
         return weighted_sum(self.coefficients, vectors)
 
     def importances(self) -> Array:
-        """Each learner's importances of the features the layer sees (learners × features)."""
-        return np.array([_mean([model.importances(self.n_features) for model in models]) for models in self.models])
+        """Return each learner's importances of the features of the layer (learners × features)."""
+        by_learner = []
+        for models in self.models:
+            by_learner.append(_mean([model.importances(self.n_features) for model in models]))
+        return np.array(by_learner)
 
 
 class LayerFit(NamedTuple):
-    """A fitted layer, its learners' vectors of ALL rows (zero for rows that did not take part) and its costs."""
+    """Hold a fitted layer, its learners' vectors of ALL rows, and the seconds of each learner.
+
+    Rows that did not take part have zeros.
+    """
 
     layer: Layer
     vectors: Array
@@ -91,7 +104,7 @@ class LayerFit(NamedTuple):
 
 
 class FitResult(NamedTuple):
-    """What one fit job gives."""
+    """Hold the result of one fit job."""
 
     model: Fitted
     vectors: Array
@@ -99,10 +112,11 @@ class FitResult(NamedTuple):
 
 
 def fit_layer(plan: LayerPlan, features: Features, task: Task, runner: JobRunner) -> LayerFit:
-    """Fit all learners of a layer."""
+    """Fit all learners of a layer and gather their out-of-fold vectors."""
+    # Shared views are made before the jobs start: making them is not safe in several threads.
     for learner in dict.fromkeys(plan.learners):
         learner.prepare(features)
-    if runner.checkpointer is not None:  # what other fits left in the same place stays apart
+    if runner.checkpointer is not None:  # several fits may save into the same folder
         runner.prefix = f"{fingerprint(plan, features, task)}/"
     results = runner.run(layer_jobs(plan, features, task, runner))
     models, vectors, seconds = [], [], []
@@ -116,7 +130,8 @@ def fit_layer(plan: LayerPlan, features: Features, task: Task, runner: JobRunner
 
 
 def layer_jobs(plan: LayerPlan, features: Features, task: Task, runner: JobRunner) -> list[Job]:
-    """The layer as a graph of jobs."""
+    """Return the layer as a graph of jobs; each fit gets its share of the threads."""
+    # Bound with ``partial``, not with lambdas: an executor may send the work to another process.
     jobs = [Job(_folds_key(plan), partial(draw_folds, plan.rows, task, plan.folds, plan.seed), light=True)]
     threads = max(1, runner.n_jobs // n_fits(plan.learners, plan.out_of_bag, plan.folds))
     names = numbered([learner.title for learner in plan.learners])
@@ -136,8 +151,8 @@ def layer_jobs(plan: LayerPlan, features: Features, task: Task, runner: JobRunne
                 threads,
                 runner.interrupt,
             )
-            told = len(plan.rows) if out_of_bag else len(plan.rows[fold :: plan.folds])
-            unpack = partial(unpack_fit, n_told=told, n_features=features.n_features, n_classes=task.n_classes)
+            n_rows = len(plan.rows) if out_of_bag else len(plan.rows[fold :: plan.folds])
+            unpack = partial(unpack_fit, n_rows=n_rows, n_features=features.n_features, n_classes=task.n_classes)
             pack = _pack_fit if _can_pack(learner) else None
             place = (f"Layer {plan.number}", names[number], "Out of bag" if out_of_bag else f"Fold {fold + 1}")
             jobs.append(Job(key, work, (_folds_key(plan),), pack, unpack, place=place))
@@ -147,7 +162,7 @@ def layer_jobs(plan: LayerPlan, features: Features, task: Task, runner: JobRunne
 
 
 def numbered(titles: list[str]) -> list[str]:
-    """Titles told apart: those that come several times get a number."""
+    """Return the titles; one that occurs several times gets a number."""
     return [
         f"{title} {titles[:position].count(title) + 1}" if titles.count(title) > 1 else title
         for position, title in enumerate(titles)
@@ -155,7 +170,7 @@ def numbered(titles: list[str]) -> list[str]:
 
 
 def fingerprint(plan: LayerPlan, features: Features, task: Task) -> str:
-    """Names everything that the fits of a layer depend on."""
+    """Return a hash of everything that the fits of a layer depend on."""
     settings = [VERSION, task.n_classes, plan.number, plan.out_of_bag, plan.folds, plan.seed]
     learners = [learner.about() for learner in plan.learners]
     data = digest_of(features.vectors, task.target, plan.rows, plan.weights)
@@ -164,9 +179,10 @@ def fingerprint(plan: LayerPlan, features: Features, task: Task) -> str:
 
 
 def draw_folds(rows: Array, task: Task, folds: int, seed: int) -> list[Array]:
-    """The rows of each fold, ascending; every class is dealt out evenly."""
+    """Return the rows of each fold, ascending; every class is spread evenly over the folds."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(rows)
+    # Sorted by class, each class starts in the fold after the one where the last class ended.
     if task.n_classes:
         order = order[np.argsort(task.target[order], kind="stable")]
     return [np.sort(order[fold::folds]) for fold in range(folds)]
@@ -184,7 +200,7 @@ def fit_part(
     interrupt: Callable[[], None],
     folds: list[Array],
 ) -> FitResult:
-    """Fit a learner on all rows but those of ``fold``, or on ``all_rows``."""
+    """Fit a learner on the rows of all folds but ``fold``; with ``all_rows``, on these."""
     rows, held_out = all_rows, None
     if rows is None:
         held_out = folds[fold]
@@ -195,28 +211,31 @@ def fit_part(
 
 
 def gather_vectors(rows: Array, task: Task, out_of_bag: bool, folds: list[Array], *fits: FitResult) -> Array:
-    """A learner's vectors of all rows, from the fits that held each row out."""
+    """Return a learner's vectors of all rows, from the fits that held each row out."""
     vectors = np.zeros((len(task.target), task.n_outputs), np.float32)
-    for told, fit in zip([rows] if out_of_bag else folds, fits, strict=True):
-        vectors[told] = fit.vectors
+    for predict_rows, fit in zip([rows] if out_of_bag else folds, fits, strict=True):
+        vectors[predict_rows] = fit.vectors
     unknown = rows[np.isnan(vectors[rows, 0])]
-    if len(unknown):  # every tree had the row in its bag: all that is known of it is how frequent the classes are
+    # Every tree had the row in its bag: only the frequency of the classes is known without it.
+    if len(unknown):
         vectors[unknown] = _typical(task, rows)
     return vectors
 
 
 def seed_of(seed: int, *path: int) -> int:
-    """A seed for one place in the cascade, from the seed of the whole."""
+    """Return a seed for one layer, learner or fold from the seed of the whole cascade."""
     return int(np.random.SeedSequence([seed, *path]).generate_state(1)[0])
 
 
 def _typical(task: Task, rows: Array) -> Array:
+    """Return the frequencies of the classes, or the mean of the target."""
     if task.n_classes:
         return np.bincount(task.target[rows], minlength=task.n_classes) / len(rows)
     return np.array([task.target[rows].mean()])
 
 
 def _mean(arrays: list[Array]) -> Array:
+    """Return the mean, added up in order, without a copy of all arrays in one."""
     total = arrays[0]
     for array in arrays[1:]:
         total = total + array
@@ -240,28 +259,34 @@ def _fit_keys(plan: LayerPlan, learner: int) -> list[str]:
 
 
 def _can_pack(learner: Learner) -> bool:
+    """Return whether the fitted learner can be saved without pickle."""
     return learner.kind != "scikit"
 
 
 def _pack_fit(result: FitResult) -> Pack:
+    """Return the result of a fit job as a pack for a checkpointer."""
     pack = result.model.pack()
     about = {**pack.about, "seconds": result.seconds}
     return Pack(about, {**pack.arrays, "vectors": result.vectors}, pack.text)
 
 
-def unpack_fit(pack: Pack, n_told: int, n_features: int, n_classes: int) -> FitResult:
-    """The result of a fit job as it was kept; ``ValueError`` if it cannot be right."""
+def unpack_fit(pack: Pack, n_rows: int, n_features: int, n_classes: int) -> FitResult:
+    """Return the result of a fit job that was saved; raise ``ValueError`` if it cannot be right.
+
+    ``n_rows`` is the number of rows that the fit held out, and has vectors of.
+    """
     model = FITTED[pack.about["kind"]].unpack(pack, n_features, n_classes)
     vectors, seconds = pack.arrays["vectors"], pack.about["seconds"]
-    if vectors.dtype != np.float32 or vectors.shape != (n_told, max(n_classes, 1)) or not isinstance(seconds, float):
+    if vectors.dtype != np.float32 or vectors.shape != (n_rows, max(n_classes, 1)) or not isinstance(seconds, float):
         raise ValueError("the vectors are not those of the rows")
+    # NaN is allowed: a row that every tree had in its bag. Float32 sums may exceed 1 slightly.
     if n_classes and not (np.isnan(vectors) | ((vectors >= 0) & (vectors <= 1 + 1e-5))).all():
-        raise ValueError("the vectors are no probabilities")
+        raise ValueError("the vectors are not probabilities")
     return FitResult(model, vectors, seconds)
 
 
 def pack_layer(layer: Layer, number: int) -> dict[str, Pack]:
-    """A layer as packs, one a model and one for itself."""
+    """Return a layer as packs by name: one for itself and one for each model."""
     about = {
         "n_features": layer.n_features,
         "threshold": layer.threshold,
@@ -281,7 +306,7 @@ def pack_layer(layer: Layer, number: int) -> dict[str, Pack]:
 
 
 def unpack_layer(packs: Mapping[str, Pack], number: int, n_classes: int) -> Layer:
-    """The layer that was packed."""
+    """Return the layer that ``pack_layer`` packed; raise ``ValueError`` if a model is damaged."""
     own = packs[f"layer-{number}"]
     n_features = int(own.about["n_features"])
 
@@ -289,7 +314,9 @@ def unpack_layer(packs: Mapping[str, Pack], number: int, n_classes: int) -> Laye
         pack = packs[f"layer-{number}-learner-{learner}-fold-{fold}"]
         return FITTED[pack.about["kind"]].unpack(pack, n_features, n_classes)
 
-    models = [[model(i, fold) for fold in range(1, n + 1)] for i, n in enumerate(own.about["n_folds"], 1)]
+    models = []
+    for learner, n_folds in enumerate(own.about["n_folds"], 1):
+        models.append([model(learner, fold) for fold in range(1, n_folds + 1)])
     binner = Binner.from_arrays(own.arrays) if own.about["binned"] else None
     coefficients, alphas = own.arrays["coefficients"], own.arrays.get("alphas")
     return Layer(models, n_features, binner, coefficients, alphas, own.about["threshold"])

@@ -1,11 +1,14 @@
-"""Whether LightGBM's text describes trees that can be walked: LightGBM itself follows whatever numbers it is given.
+"""Check that the text of a LightGBM model describes valid trees.
 
-The text is a header, the trees one after the other, and remarks. A header or a tree is lines of ``name=value``. Inner
-nodes are numbered from their root on, so that a child has a higher number than its parent; leaf ``i`` is the child
-``-1 - i``. A categorical node has in place of its threshold the number of a set of levels.
+LightGBM does not check it: a wrong number makes it read other memory, or ends the process.
+
+The text is a header, the trees one after the other, and remarks. A header or a tree is lines of
+``name=value``. Inner nodes are numbered from their root on, so that a child has a higher number
+than its parent; leaf ``i`` is the child ``-1 - i``. A categorical node has in place of its
+threshold the number of a set of levels.
 
 - ``trees_only``  the text without the remarks, which no prediction needs
-- ``check_text``  whether such a text hangs together
+- ``check_text``  raises ``ValueError`` for a text that is not valid
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ PER_NODE = ("split_gain", "threshold", "internal_value", "internal_weight", "int
 CATEGORICAL = 1
 """The bit of ``decision_type`` that marks a categorical node."""
 DECISIONS = 16
+"""``decision_type`` has four bits: categorical, default side, and two for the missing values."""
 END = "end of trees\n"
 WHOLE = re.compile(r"-?\d{1,18}(?: -?\d{1,18})*")
 FLOAT = r"(?:-?\d+(?:\.\d*)?(?:e[-+]?\d{1,3})?|-?inf|-?nan)"
@@ -38,12 +42,12 @@ TREE = {
 
 
 def trees_only(text: str) -> str:
-    """Header and trees; what follows (parameters, importances) is read by LightGBM in ways that cannot be checked."""
+    """Return header and trees; the rest (parameters, importances) could not be checked."""
     return text[: text.find(END) + len(END)] if END in text else text
 
 
 def check_text(text: str, *, regression: bool = False) -> None:
-    """``ValueError`` unless the header, the trees and their sizes agree and every tree leads to its leaves."""
+    """Raise ``ValueError`` unless header and trees agree and every path ends in a leaf."""
     try:
         _check(text, regression)
     except (KeyError, IndexError) as error:
@@ -51,6 +55,7 @@ def check_text(text: str, *, regression: bool = False) -> None:
 
 
 def _check(text: str, regression: bool) -> None:
+    """Check the header, then each tree at the position that the header gives it."""
     if not text.isascii() or "\0" in text:
         raise ValueError("LightGBM's text holds characters that it never writes")
     start = text.find("\n\n") + 2
@@ -65,14 +70,17 @@ def _check(text: str, regression: bool) -> None:
         if not tree.startswith(head):
             raise ValueError(f"tree {number} is not where tree_sizes says")
         if not _leads_to_leaves(_lines(tree.removeprefix(head).rstrip("\n") + "\n", TREE), columns):
-            raise ValueError(f"tree {number} does not hang together")
+            raise ValueError(f"the nodes of tree {number} do not form a tree")
         start = stop
     if text[start:] != END:
-        raise ValueError("there are other trees than tree_sizes says, or something after them")
+        raise ValueError("the trees do not end where tree_sizes says")
 
 
 def _trees_per_round(header: Mapping[str, str], regression: bool) -> int:
-    """One for numbers and for two classes, else one a class; other objectives give no probabilities."""
+    """Return 1 for numbers and for two classes, else the number of classes.
+
+    Raise ``ValueError`` for another objective: its scores would not be probabilities.
+    """
     per_round = _one(header["num_tree_per_iteration"])
     single = "regression" if regression else "binary sigmoid:1"
     objective = single if per_round == 1 else f"multiclass num_class:{per_round}"
@@ -82,19 +90,20 @@ def _trees_per_round(header: Mapping[str, str], regression: bool) -> int:
 
 
 def _lines(text: str, names: set[str]) -> dict[str, str]:
-    """Values by their names, all known ones and each given once."""
+    """Return the values by name; raise ``ValueError`` for an unknown or repeated name."""
     if not LINES.fullmatch(text):
         raise ValueError("LightGBM's text has lines that are not name=value")
     pairs = [line.split("=", 1) for line in text.splitlines()]
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    values = dict(pairs)
+    if len(values) < len(pairs):
         raise ValueError("LightGBM's text gives a value twice")
-    if unknown := sorted(found.keys() - names):
+    if unknown := sorted(values.keys() - names):
         raise ValueError(f"LightGBM's text gives {unknown[0][:40]!r}, which it never writes")
-    return found
+    return values
 
 
 def _leads_to_leaves(tree: Mapping[str, str], columns: int) -> bool:
+    """Return whether all arrays of a tree have the right lengths and every path ends in a leaf."""
     import numpy as np
 
     leaves = _one(tree["num_leaves"])
@@ -103,6 +112,7 @@ def _leads_to_leaves(tree: Mapping[str, str], columns: int) -> bool:
         return False
     if tree["is_linear"] != "0" or len(_floats(tree["shrinkage"])) != 1:
         return False
+    # A tree without a split has no arrays of inner nodes.
     if leaves == 1:
         return True
     node = np.arange(leaves - 1)
@@ -120,11 +130,12 @@ def _leads_to_leaves(tree: Mapping[str, str], columns: int) -> bool:
 
 
 def _are_children(child: np.ndarray, node: np.ndarray, leaves: int) -> bool:
-    """Later inner nodes, or leaves."""
+    """Return whether every child is a leaf or a later inner node: then no path can be a circle."""
     return bool(((child < leaves - 1) & (child >= -leaves) & ((child > node) | (child < 0))).all())
 
 
 def _has_its_sets(tree: Mapping[str, str], threshold: np.ndarray, is_categorical: np.ndarray) -> bool:
+    """Return whether every categorical node points to a set of levels that the text contains."""
     import numpy as np
 
     sets = _one(tree["num_cat"])
@@ -143,6 +154,7 @@ def _has_its_sets(tree: Mapping[str, str], threshold: np.ndarray, is_categorical
 
 
 def _within(numbers: np.ndarray, stop: int) -> bool:
+    """Return whether all numbers are from 0 to below ``stop``."""
     return bool(((numbers >= 0) & (numbers < stop)).all())
 
 
@@ -159,7 +171,10 @@ def _floats(text: str) -> np.ndarray:
 
 
 def _numbers(text: str, form: re.Pattern[str], dtype: str) -> np.ndarray:
-    """Numbers, with one blank between two: where LightGBM is surprised, it ends the process."""
+    """Return the numbers of a line; raise ``ValueError`` for any other format.
+
+    LightGBM ends the process when a number is not written as it expects.
+    """
     import numpy as np
 
     if not form.fullmatch(text):

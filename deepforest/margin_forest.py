@@ -1,4 +1,4 @@
-"""mdDF, the margin distribution deep forest: a cascade that adds up, and drives all margins towards one target.
+"""Define mdDF, the margin distribution deep forest: layers that add up, with a target for margins.
 
 - ``MarginForestClassifier``
 """
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ._input import check_whole, keep_arguments
 from .arithmetic import weighted_sum
 from .classifier import CascadeClassifier
-from .growing import Standing
+from .growing import GrowthState
 from .layer import LayerFit
 from .learners import Learner, RandomForest
 from .margins import best_alpha, best_alphas, margins, row_weights
@@ -26,35 +26,40 @@ LEARNERS = ("random_forest", {"kind": "extra_trees", "count": 2}, "completely_ra
 
 
 class MarginForestClassifier(CascadeClassifier):
-    """mdDF (Lyu, Yang and Zhou): layer t has a weight α_t, and the next layer sees f_t = Σ α_l h_l.
+    """Classify with mdDF (Lyu, Yang and Zhou): the output after layer t is f_t = Σ α_l h_l.
 
-    Each layer's mean class vector h_t is added with the α_t that is best for the margins of the training rows, and
-    rows whose margin is far from the target γ weigh more in the next layer.
+    Each layer's mean class vector h_t is added with the weight α_t that is best for the margins of
+    the training rows. The next layer sees f_t, and rows whose margin is far from the target γ have
+    more weight in it.
 
     Parameters
     ----------
     learners
-        As for ``CascadeForestClassifier``. The paper has two random and two completely-random forests, and four times
-        the same random forest as its variant SF; with extra-trees among them, as here, mdDF measured better.
+        As for ``CascadeForestClassifier``. The paper has two random and two completely-random
+        forests, and as its variant SF four times the same random forest; with extra-trees among
+        them, as here, mdDF was better on our benchmarks.
     gamma : float
-        The margin that all rows should have.
+        γ, the margin that all rows should have.
     mu : float
-        What margins beyond γ cost, against those below it.
+        μ, the cost of margins beyond γ relative to those below it.
     depth_step : int or None
         The random forests of layer t are at most ``depth_step`` · (t + 1) deep; None sets no limit.
     joint_alphas : bool
-        Whether each layer settles the weights of all layers so far anew. Otherwise only its own, as the paper's
-        algorithm is written; the first layer's weight is then best for itself alone, and hardly any is left for others.
+        Whether each layer computes the weights of all layers so far again. Otherwise only its own,
+        as in the paper's algorithm; the first layer's weight is then best for itself alone, and
+        little is left for the others.
     reweight : bool
-        Whether rows weigh in the next layer what their margins cost.
+        Whether rows are weighted in the next layer by the cost of their margins.
     augment : "concat", "stack" or "none"
-        What the next layer sees: the features and f_t, only f_t (the variant ST), or only the features (NP).
+        What the next layer sees: the features and f_t, only f_t (the variant ST), or only the
+        features (NP).
     others
         As for ``CascadeForestClassifier``.
 
     Attributes
     ----------
-    As of ``CascadeForestClassifier``; ``layers_[t].alpha`` is α, ``layers_[t].margins.ratio`` the margin ratio λ.
+    As of ``CascadeForestClassifier``; ``layers_[t].alpha`` is α, ``layers_[t].margins.ratio`` the
+    margin ratio λ.
     """
 
     def __init__(
@@ -91,30 +96,36 @@ class MarginForestClassifier(CascadeClassifier):
         if self.depth_step is not None:
             check_whole("depth_step", self.depth_step, 1)
 
-    def _learners_of(self, number: int, learners: tuple[Learner, ...], standing: Standing) -> tuple[Learner, ...]:
-        """The random forests grow deeper with the layers; completely-random trees need their depth from the start."""
+    def _learners_of(self, number: int, learners: tuple[Learner, ...], state: GrowthState) -> tuple[Learner, ...]:
+        """Return learners whose random forests may grow deeper in each layer.
+
+        Completely-random trees need their full depth from the first layer on.
+        """
         if self.depth_step is None:
             return learners
         depth = self.depth_step * (number + 1)
         return tuple(each.with_depth(depth) if isinstance(each, RandomForest) else each for each in learners)
 
-    def _take_up(self, fit: LayerFit, standing: Standing) -> None:
-        said = fit.vectors.mean(axis=0)
+    def _combine_layer(self, fit: LayerFit, state: GrowthState) -> None:
+        """Add the layer with the best weights α; weight the rows by the cost of their margins."""
+        output = fit.vectors.mean(axis=0)  # h_t
         fit.layer.coefficients = np.full(len(fit.vectors), 1 / len(fit.vectors))
-        standing.said.append(said)
-        standing.margins.append(margins(said, standing.task.target))
-        by_layer = np.column_stack(standing.margins)
+        state.layer_outputs.append(output)
+        state.margins.append(margins(output, state.task.target))
+        by_layer = np.column_stack(state.margins)
         fit.layer.alphas = self._alphas(by_layer)
-        standing.margin = by_layer @ fit.layer.alphas
-        standing.output = weighted_sum(fit.layer.alphas, standing.said).astype(np.float32)
+        state.margin = by_layer @ fit.layer.alphas
+        state.output = weighted_sum(fit.layer.alphas, state.layer_outputs).astype(np.float32)
         if self.reweight:
-            costs = row_weights(standing.margin, self.gamma, self.mu) * len(said)
-            standing.weights = costs if standing.given is None else costs * standing.given
+            # ``row_weights`` sum to 1; sample weights of the learners have an average of about 1.
+            costs = row_weights(state.margin, self.gamma, self.mu) * len(output)
+            state.weights = costs if state.sample_weight is None else costs * state.sample_weight
 
     def _alphas(self, by_layer: Array) -> Array:
-        """The weights of all layers so far, or of the last with those before it as they were; none is negative.
+        """Return the weights of all layers; without ``joint_alphas`` only the last one is new.
 
-        Where the margins are too bad for any weight, the last layer has the only word: some layer must have it.
+        No weight is negative. If the margins are so bad that all weights are zero, the last layer
+        gets 1: some layer must decide.
         """
         before = self.estimators_[-1].alphas if self.estimators_ else np.zeros(0)
         assert before is not None
@@ -128,7 +139,7 @@ class MarginForestClassifier(CascadeClassifier):
         return alphas
 
     def _added(self, vectors: Array, output: Array) -> Array:
-        """f_t."""
+        """Return f_t."""
         return output.astype(np.float32)
 
     def _n_added(self) -> int:
@@ -139,19 +150,20 @@ class MarginForestClassifier(CascadeClassifier):
         return [f"class vectors of {layers}"] * self.n_outputs_
 
     def _scaled(self, output: Array) -> Array:
-        """The scores as probabilities: their sum over the classes is the sum of the α."""
+        """Return the scores divided by their sum over the classes, which is the sum of the α."""
         positive = np.maximum(output, 0)
         total = positive.sum(axis=1, keepdims=True)
+        # A row without any positive score is equally likely to be of each class.
         uniform = np.full_like(positive, 1 / output.shape[1])
         return np.asarray(np.divide(positive, total, out=uniform, where=total > 0))
 
-    def _margins(self, standing: Standing, said: Array) -> Array | None:
-        """F_t, scaled to the margins of probabilities."""
-        assert standing.margin is not None
-        return standing.margin / max(float(np.abs(standing.output.sum(axis=1)).mean()), 1e-12)
+    def _margins(self, state: GrowthState, output: Array) -> Array | None:
+        """Return F_t, scaled to the margins of probabilities."""
+        assert state.margin is not None
+        return state.margin / max(float(np.abs(state.output.sum(axis=1)).mean()), 1e-12)
 
     def _credit(self, of_vectors: Array, below: list[Array]) -> Array:
-        """f_t is made of all layers before."""
+        """Return the importances of columns of f_t, passed on to all layers that it is made of."""
         return np.outer(of_vectors.sum(axis=1), self._combined_importances(below))
 
     def _combined_importances(self, of_layers: list[Array]) -> Array:

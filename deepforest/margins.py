@@ -1,8 +1,9 @@
-"""Margins of a classifier, and the loss that mdDF shapes them with.
+"""Compute margins of a classifier, and minimise the loss by which mdDF shapes them.
 
-The margin of a row is the score of its own class less the best score of any other: positive when the row is
-classified right, and the larger the safer. mdDF (Lyu, Yang and Zhou) gives each layer the weight α that minimises a
-loss with a target margin γ: rows below it cost, rows beyond it cost a little (μ), so that all margins gather around it.
+The margin of a row is the score of its own class minus the best score of any other: positive when
+the row is classified correctly, and the larger the safer. mdDF (Lyu, Yang and Zhou) gives each
+layer the weight α that minimises a loss with a target margin γ: rows below it cost, rows beyond it
+cost a little (μ), so that all margins gather around it.
 
 - ``margins``       of rows, from scores and true classes
 - ``margin_loss``   ℓ(z) = (z−γ)²/γ² up to γ, μ(z−γ)²/(1−γ)² beyond
@@ -26,7 +27,10 @@ NEWTON_ROUNDS = 50
 
 
 def margins(scores: Array, truth: Array) -> Array:
-    """Score of the true class less the best other score, for each row; ``truth`` are class numbers."""
+    """Return for each row the score of its true class minus the best other score.
+
+    ``scores`` are rows × classes, ``truth`` are class numbers.
+    """
     rows = np.arange(len(truth))
     own = scores[rows, truth]
     others = scores.copy()
@@ -35,17 +39,18 @@ def margins(scores: Array, truth: Array) -> Array:
 
 
 def margin_loss(margin: Array, gamma: float, mu: float) -> Array:
-    """What each margin costs."""
+    """Return the loss ℓ of each margin."""
     scale = np.where(margin <= gamma, 1 / gamma**2, mu / (1 - gamma) ** 2)
     return np.asarray(scale * (margin - gamma) ** 2)
 
 
 def best_alpha(before: Array, margin: Array, gamma: float, mu: float) -> float:
-    """The α that minimises mean ℓ(before + α · margin).
+    """Return the α that minimises mean ℓ(before + α · margin).
 
-    As a function of α the loss is convex and piecewise quadratic: row i changes from one parabola to the other where
-    before + α · margin = γ. Between two such points the slope is A·α − B with sums A and B over the rows, so one
-    pass over the sorted points finds the piece in which the slope passes zero.
+    As a function of α the loss is convex and piecewise quadratic: row i changes from one parabola
+    to the other where before + α · margin = γ. Between two such points the slope is A·α − B with
+    sums A and B over the rows, so one pass over the sorted points finds the piece in which the
+    slope passes zero.
     """
     moving = margin != 0
     before, margin = before[moving], margin[moving]
@@ -55,7 +60,7 @@ def best_alpha(before: Array, margin: Array, gamma: float, mu: float) -> float:
     order = np.argsort(turning, kind="stable")
     turning, margin = turning[order], margin[order]
     inside, beyond = 1 / gamma**2, mu / (1 - gamma) ** 2
-    # Far left, rows with a positive margin are below the target and rows with a negative one beyond it.
+    # For α → −∞, rows with a positive margin are below the target, others beyond it.
     curvature = np.where(margin > 0, inside, beyond) * margin**2
     change = (beyond - inside) * np.sign(margin) * margin**2
     a = curvature.sum() + np.concatenate(([0.0], np.cumsum(change)))
@@ -68,14 +73,16 @@ def best_alpha(before: Array, margin: Array, gamma: float, mu: float) -> float:
 
 
 def best_alphas(by_layer: Array, gamma: float, mu: float, start: Array | None = None) -> Array:
-    """The α ≥ 0 that minimise mean ℓ(by_layer @ α); ``by_layer`` has the margins of rows × layers.
+    """Return the α ≥ 0 that minimise mean ℓ(by_layer @ α); ``by_layer`` are margins, rows × layers.
 
-    Where it is known which rows are beyond the target, the loss is a least-squares problem; its solution is a direction
-    to go, and ``best_alpha`` says exactly how far. The loss is convex, so this ends at its minimum, after a few rounds.
+    If it were known which rows are beyond the target, the loss would be a least-squares problem.
+    Its solution gives the direction of a step, and ``best_alpha`` the exact length. The loss is
+    convex, so this ends at its minimum after a few rounds.
     """
     alphas = np.zeros(by_layer.shape[1]) if start is None else start.copy()
     for _ in range(NEWTON_ROUNDS):
         reached = by_layer @ alphas
+        # The square root of each row's factor in ℓ, by the side of the target that it is on now.
         side = np.sqrt(np.where(reached <= gamma, 1 / gamma**2, mu / (1 - gamma) ** 2))
         square, rotated = _compact(by_layer * side[:, None], gamma * side)
         direction = nnls(square, rotated)[0] - alphas
@@ -87,24 +94,29 @@ def best_alphas(by_layer: Array, gamma: float, mu: float, start: Array | None = 
 
 
 def _compact(matrix: Array, target: Array) -> tuple[Array, Array]:
-    """The same least-squares problem with as many rows as columns."""
+    """Return the same least-squares problem with as many rows as columns, by a QR decomposition."""
     q, r = np.linalg.qr(matrix)
     return r, q.T @ target
 
 
 def row_weights(margin: Array, gamma: float, mu: float) -> Array:
-    """Weights that sum to 1, in proportion to what each margin costs; all the same if nothing costs anything."""
+    """Return weights that sum to 1, in proportion to the loss of each margin.
+
+    They are equal if no margin has a loss.
+    """
     loss = margin_loss(margin, gamma, mu)
     total = loss.sum()
-    return loss / total if total > 0 else np.full(len(loss), 1 / max(len(loss), 1))
+    if total > 0:
+        return np.asarray(loss / total)
+    return np.full(len(loss), 1 / max(len(loss), 1))
 
 
 def margin_ratio(margin: Array) -> float | None:
-    """Standard deviation over mean; none where the mean is not positive, since then it says nothing."""
+    """Return λ, the standard deviation over the mean; None if the mean is not positive."""
     mean = float(margin.mean())
     return float(margin.std()) / mean if mean > 0 else None
 
 
 def effective_size(weights: Array) -> float:
-    """How many equally weighted rows are worth as much as these: (Σw)² / Σw²."""
+    """Return how many equally weighted rows are worth as much as these: (Σw)² / Σw²."""
     return float(weights.sum() ** 2 / (weights**2).sum())

@@ -1,20 +1,21 @@
-"""Measures that judge a classifier, by name, from true classes and predicted probabilities.
+"""Compute metrics of classifiers, by name, from true classes and predicted probabilities.
 
-Every measure takes ``truth`` (class numbers, 0 to s - 1), ``probabilities`` (rows × s) and, where given, a weight a
-row; it returns a float, or ``None`` where it has no value. With two classes the second is the positive one. With more,
-``auc``, ``ks``, ``average_precision`` and ``recall_at_rate`` are the plain mean of one class against the rest.
+Every metric takes ``truth`` (class numbers, 0 to s - 1), ``probabilities`` (rows × s) and, if
+given, one weight per row; it returns a float, or ``None`` if it has no value. With two classes the
+second is the positive one. With more, ``auc``, ``ks``, ``average_precision`` and
+``recall_at_rate`` are the plain mean of one class against the rest.
 
-When there is no value: no rows at all; for the ranking measures, a class that has no row, or every row, in the truth
-(in a mean over classes such a class is left out, and only if none remains there is no value); for ``recall_at_rate``
-also a share of less than one row.
+A metric has no value without rows. A ranking metric also has none for a class with no row, or
+with every row, in the truth (a mean over classes leaves such a class out, and has no value only if
+none remains). ``recall_at_rate`` also has none for a share of less than one row.
 
-- ``METRICS``, ``metric``     measures by name, so that anything can be driven by any of them
-- ``accuracy`` … ``recall_at_rate``  the measures themselves
+- ``METRICS``, ``metric``     metrics by name
+- ``accuracy`` … ``recall_at_rate``  the metrics themselves
 - ``METRIC_INFO``, ``metric_title``, ``format_metric``, ``lower_is_better``, ``title_among``,
   ``headline_metric``         metrics as people read them
 - ``best_f1``                 the threshold with the highest F1
 - ``roc_curve``, ``precision_recall_curve``  points to draw, thinned without losing the shape
-- ``confusion_matrix``        how often which class was taken for which
+- ``confusion_matrix``        how often each class was predicted as each class
 - ``REGRESSION_METRICS``      the same for numbers: R², RMSE and MAE, of predictions with one column
 """
 
@@ -33,12 +34,12 @@ Floats = npt.NDArray[np.floating[Any]]
 Codes = npt.NDArray[np.integer[Any]]
 Measure = Callable[[Any, Floats, Floats | None], float | None]
 
-CURVE_POINTS = 300
+CURVE_POINTS = 300  # more cannot be seen in a plot
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A measure with its name, and which way is up."""
+    """Hold a metric with its name, its title and its direction."""
 
     name: str
     title: str
@@ -46,18 +47,18 @@ class Metric:
     measure: Measure
 
     def __call__(self, truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
-        """The value, or ``None`` where there is none."""
+        """Return the value, or ``None`` if the metric has no value for these rows."""
         return self.measure(truth, probabilities, sample_weight)
 
     def improves(self, value: float, on: float, tolerance: float = 0.0) -> bool:
-        """Whether ``value`` is better than ``on`` by more than ``tolerance``."""
+        """Return whether ``value`` is better than ``on`` by more than ``tolerance``."""
         gain = value - on if self.greater_is_better else on - value
         return gain > tolerance
 
 
 @dataclass(frozen=True)
 class MetricInfo:
-    """What people read about a metric, and its direction."""
+    """Hold the texts that people read about a metric, and its direction."""
 
     title: str
     explanation: str
@@ -68,23 +69,31 @@ class MetricInfo:
 METRIC_INFO: Mapping[str, MetricInfo] = {
     "auc": MetricInfo(
         "AUC",
-        "How often a row of the class gets a higher probability than a row of another. 0.5 is guessing, 1 is perfect.",
+        "How often a row of the class gets a higher probability than a row of another. "
+        "0.5 is guessing, 1 is perfect.",
     ),
-    "accuracy": MetricInfo("Accuracy", "Share of rows whose predicted class is right.", percent=True),
+    "accuracy": MetricInfo(
+        "Accuracy", "Share of rows whose predicted class is right.", percent=True
+    ),
     "balanced_accuracy": MetricInfo(
-        "Balanced accuracy", "Mean of the recall of each class; rare classes count as much as others.", percent=True
+        "Balanced accuracy",
+        "Mean of the recall of each class; rare classes count as much as others.",
+        percent=True,
     ),
     "f1": MetricInfo(
         "F1",
-        "Harmonic mean of precision and recall: high only if both are. 1 is perfect. It depends on the threshold: the "
-        "one set in Evaluate, or else the one with the highest F1 on these rows. Predicted classes are the most "
-        "probable ones, without a threshold. With several classes F1 is the mean over them.",
+        "Harmonic mean of precision and recall: high only if both are. 1 is perfect. "
+        "It depends on the threshold: the one set in Evaluate, or else the one with the "
+        "highest F1 on these rows. Predicted classes are the most probable ones, without a "
+        "threshold. With several classes F1 is the mean over them.",
     ),
     "average_precision": MetricInfo(
-        "Average precision", "Area under the precision-recall curve: useful when the class is rare. 1 is perfect."
+        "Average precision",
+        "Area under the precision-recall curve: useful when the class is rare. 1 is perfect.",
     ),
     "ks": MetricInfo(
-        "KS", "Largest difference of true and false positive rate over all thresholds. 1 is perfect."
+        "KS",
+        "Largest difference of true and false positive rate over all thresholds. 1 is perfect.",
     ),
     "log_loss": MetricInfo(
         "Log loss",
@@ -92,13 +101,19 @@ METRIC_INFO: Mapping[str, MetricInfo] = {
         greater_is_better=False,
     ),
     "recall_at_1_in_10000": MetricInfo(
-        "Recall at 1/10,000", "Share of the class found when one row in 10,000 is checked.", percent=True
+        "Recall at 1/10,000",
+        "Share of the class found when one row in 10,000 is checked.",
+        percent=True,
     ),
     "recall_at_1_in_1000": MetricInfo(
-        "Recall at 1/1,000", "Share of the class found when one row in 1,000 is checked.", percent=True
+        "Recall at 1/1,000",
+        "Share of the class found when one row in 1,000 is checked.",
+        percent=True,
     ),
     "recall_at_1_in_100": MetricInfo(
-        "Recall at 1/100", "Share of the class found when one row in 100 is checked.", percent=True
+        "Recall at 1/100",
+        "Share of the class found when one row in 100 is checked.",
+        percent=True,
     ),
     "threshold": MetricInfo("Threshold", "Probability from which a row counts as positive for F1."),
 }  # fmt: skip
@@ -129,7 +144,10 @@ def format_metric(name: str, value: Any) -> str:
 
 
 def title_among(evaluations: Iterable[Mapping[str, Any]], metric: str) -> str:
-    """Return the title of a metric for these evaluations: F1 is at a threshold, or a mean over classes."""
+    """Return the title of a metric for these evaluations.
+
+    F1 is at a threshold for two classes, and a mean over the classes for more.
+    """
     if metric == "f1":
         has_threshold = {each.get("threshold") is not None for each in evaluations if each.get("f1") is not None}
         if len(has_threshold) == 1:
@@ -144,7 +162,10 @@ def headline_metric(figures: Mapping[str, Any]) -> str | None:
 
 
 class Curve(NamedTuple):
-    """Points of a curve in order of falling threshold; a row counts as positive at ``score >= threshold``."""
+    """Hold the points of a curve in the order of falling thresholds.
+
+    A row counts as positive if ``score >= threshold``.
+    """
 
     x: Floats
     y: Floats
@@ -152,14 +173,14 @@ class Curve(NamedTuple):
 
 
 def accuracy(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
-    """Share of rows whose most probable class is the true one."""
+    """Return the share of rows whose most probable class is the true one."""
     truth, probabilities, weight = _checked(truth, probabilities, sample_weight)
     total = weight.sum()
     return float(weight[probabilities.argmax(axis=1) == truth].sum() / total) if total > 0 else None
 
 
 def balanced_accuracy(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
-    """Mean of the classes' recalls, over the classes that occur in the truth."""
+    """Return the mean recall over the classes that occur in the truth."""
     matrix = confusion_matrix(truth, probabilities, sample_weight)
     rows = matrix.sum(axis=1)
     present = rows > 0
@@ -167,28 +188,34 @@ def balanced_accuracy(truth: Codes, probabilities: Floats, sample_weight: Floats
 
 
 def auc(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
-    """Area under the ROC curve: the chance that a positive row scores above a negative one, a tie counting half."""
+    """Return the area under the ROC curve.
+
+    This is the probability that a positive row scores above a negative one; a tie counts half.
+    """
     return _per_class(_auc, truth, probabilities, sample_weight)
 
 
 def ks(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
-    """Kolmogorov–Smirnov distance: the highest true-positive rate minus false-positive rate over all thresholds."""
+    """Return the Kolmogorov–Smirnov distance.
+
+    This is the largest true-positive rate minus false-positive rate over all thresholds.
+    """
     return _per_class(_ks, truth, probabilities, sample_weight)
 
 
 def average_precision(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
-    """Precision averaged over the steps of recall: the area under the stepwise precision-recall curve."""
+    """Return the area under the stepwise precision-recall curve."""
     return _per_class(_average_precision, truth, probabilities, sample_weight)
 
 
 def recall_at_rate(
     truth: Codes, probabilities: Floats, sample_weight: Floats | None = None, *, rate: float = 0.01
 ) -> float | None:
-    """Share of the positive rows found when the top-scored fraction ``rate`` of ALL rows is looked at.
+    """Return the share of the positive rows among the top-scored fraction ``rate`` of ALL rows.
 
-    Rows of equal score at the border count by expectation, as if drawn at random, so the order of the rows does not
-    matter; a part of a row counts as that part. When ``rate`` times the number of rows is below one, not a single row
-    may be looked at, and there is no value.
+    Rows of equal score at the border count by expectation, as if drawn at random, so the order of
+    the rows does not matter; a part of a row counts as that part. If ``rate`` times the number of
+    rows is below one, the result is None. Raise ``ValueError`` for a rate outside of (0, 1].
     """
     if not 0 < rate <= 1:
         raise ValueError(f"rate is {rate}; give a share above 0 and at most 1")
@@ -198,10 +225,11 @@ def recall_at_rate(
 def f1(
     truth: Codes, probabilities: Floats, sample_weight: Floats | None = None, *, threshold: float | None = None
 ) -> float | None:
-    """Harmonic mean of precision and recall.
+    """Return the harmonic mean of precision and recall.
 
-    Two classes: of the positive class, at ``threshold``, or at the threshold that makes it highest. More: the mean
-    over classes that occur in the truth or among the predictions, each row predicted as its most probable class.
+    Two classes: of the positive class, at ``threshold``, or at the threshold that makes it highest.
+    More: the mean over the classes that occur in the truth or among the predictions, each row
+    predicted as its most probable class.
     """
     if np.ndim(probabilities) == 2 and np.shape(probabilities)[1] == 2:
         if threshold is None:
@@ -215,25 +243,32 @@ def f1(
 
 
 def best_f1(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> tuple[float, float] | None:
-    """The highest F1 of the second of two classes, and the (highest) threshold that gives it."""
+    """Return the highest F1 of the second of two classes, and the threshold that gives it.
+
+    Of several thresholds it is the highest. Return None without rows of that class.
+    """
     truth, probabilities, weight = _checked(truth, probabilities, sample_weight)
     sweep = _sweep(truth == 1, probabilities[:, 1], weight)
     if sweep.positives == 0:
         return None
+    # F1 = 2·TP / (2·TP + FP + FN), and TP + FN are all positives.
     scores = 2 * sweep.tp / (sweep.tp + sweep.fp + sweep.positives)
     best = int(scores.argmax())
     return float(scores[best]), float(sweep.threshold[best])
 
 
 def log_loss(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
-    """Mean of -log of the true class's probability, which counts as at least the smallest step above zero."""
+    """Return the mean of -log of the true class's probability.
+
+    A probability counts as at least the smallest step above zero, so that the mean is finite.
+    """
     truth, probabilities, weight = _checked(truth, probabilities, sample_weight)
     total = weight.sum()
     if total == 0:
         return None
     smallest = np.finfo(probabilities.dtype).eps
-    given = np.clip(probabilities[np.arange(len(truth)), truth], smallest, 1 - smallest)
-    return float(-(weight * np.log(given)).sum() / total)
+    of_true_class = np.clip(probabilities[np.arange(len(truth)), truth], smallest, 1 - smallest)
+    return float(-(weight * np.log(of_true_class)).sum() / total)
 
 
 def confusion_matrix(
@@ -243,26 +278,31 @@ def confusion_matrix(
     *,
     threshold: float | None = None,
 ) -> Floats:
-    """Weight of the rows of each true class (line) that were given each class (column).
+    """Return the weight of the rows of each true class (line) by predicted class (column).
 
-    A row is given its most probable class, or with a ``threshold`` (two classes only) the second class from there on.
+    The predicted class is the most probable one; with a ``threshold`` (two classes only) it is the
+    second class from that probability on. Raise ``ValueError`` for a threshold with more classes.
     """
     truth, probabilities, weight = _checked(truth, probabilities, sample_weight)
     classes = probabilities.shape[1]
     if threshold is None:
-        given = probabilities.argmax(axis=1)
+        predicted = probabilities.argmax(axis=1)
     elif classes == 2:
-        given = (probabilities[:, 1] >= threshold).astype(np.intp)
+        predicted = (probabilities[:, 1] >= threshold).astype(np.intp)
     else:
         raise ValueError("a threshold needs two classes")
-    cells: Floats = np.bincount(truth * classes + given, weights=weight, minlength=classes * classes).astype(np.float64)
-    return cells.reshape(classes, classes)
+    cells = np.bincount(truth * classes + predicted, weights=weight, minlength=classes * classes)
+    matrix: Floats = cells.astype(np.float64).reshape(classes, classes)
+    return matrix
 
 
 def roc_curve(
     positive: npt.NDArray[np.bool_], score: Floats, sample_weight: Floats | None = None, *, points: int = CURVE_POINTS
 ) -> Curve | None:
-    """False-positive rate (x) against true-positive rate (y), from (0, 0) to (1, 1)."""
+    """Return the false-positive rate (x) and true-positive rate (y), from (0, 0) to (1, 1).
+
+    Return None without positive or without negative rows.
+    """
     sweep = _sweep(np.asarray(positive, bool), np.asarray(score), sample_weight)
     if sweep.positives == 0 or sweep.negatives == 0:
         return None
@@ -274,31 +314,37 @@ def roc_curve(
 def precision_recall_curve(
     positive: npt.NDArray[np.bool_], score: Floats, sample_weight: Floats | None = None, *, points: int = CURVE_POINTS
 ) -> Curve | None:
-    """Recall (x) against precision (y); the first point is the highest score's, none is made up at recall 0."""
+    """Return recall (x) and precision (y), None without positive rows.
+
+    The first point is that of the highest score; no point is invented at recall 0.
+    """
     sweep = _sweep(np.asarray(positive, bool), np.asarray(score), sample_weight)
     if sweep.positives == 0:
         return None
     shown = sweep.tp + sweep.fp
-    recall, precision = (
-        sweep.tp / sweep.positives,
-        np.divide(sweep.tp, shown, out=np.zeros_like(shown), where=shown > 0),
-    )
+    recall = sweep.tp / sweep.positives
+    precision = np.divide(sweep.tp, shown, out=np.zeros_like(shown), where=shown > 0)
     best = int((sweep.tp / (shown + sweep.positives)).argmax())
     return _thinned(Curve(recall, precision, sweep.threshold), points, keep=best)
 
 
 def metric(name: str) -> Metric:
-    """The measure of that name; ``recall_at_rate(0.001)`` names its rate."""
+    """Return the metric of that name; ``recall_at_rate(0.001)`` contains its rate.
+
+    Raise ``ValueError`` for an unknown name.
+    """
     if name in METRICS:
         return METRICS[name]
     rate = re.fullmatch(r"recall_at_rate\((\d*\.?\d+(?:e-?\d+)?)\)", name)
     if rate is None or not 0 < float(rate[1]) <= 1:
-        raise ValueError(f"there is no metric '{name}'; known are {', '.join(METRICS)} and recall_at_rate(share)")
+        known = ", ".join(METRICS)
+        raise ValueError(f"unknown metric {name!r}; use one of {known} or recall_at_rate(share)")
     share = float(rate[1])
     return Metric(name, f"Recall at rate {share:g}", True, partial(recall_at_rate, rate=share))
 
 
 def _described(name: str, measure: Measure) -> Metric:
+    """Return a metric with the title and direction of ``METRIC_INFO``."""
     info = METRIC_INFO[name]
     return Metric(name, info.title, info.greater_is_better, measure)
 
@@ -319,22 +365,23 @@ METRICS: dict[str, Metric] = {
 
 
 def r2(truth: Floats, predicted: Floats, sample_weight: Floats | None = None) -> float | None:
-    """Share of the variance of numbers that is explained; none where they do not vary."""
+    """Return the share of the variance of numbers that is explained; None if they do not vary."""
     spread = float(np.average((truth - np.average(truth, weights=sample_weight)) ** 2, weights=sample_weight))
     return 1 - _squared_error(truth, predicted, sample_weight) / spread if spread > 0 else None
 
 
 def rmse(truth: Floats, predicted: Floats, sample_weight: Floats | None = None) -> float | None:
-    """Root of the mean squared error of numbers."""
+    """Return the root of the mean squared error of numbers."""
     return float(np.sqrt(_squared_error(truth, predicted, sample_weight)))
 
 
 def mae(truth: Floats, predicted: Floats, sample_weight: Floats | None = None) -> float | None:
-    """Mean absolute error of numbers."""
+    """Return the mean absolute error of numbers."""
     return float(np.average(np.abs(truth - predicted[:, 0]), weights=sample_weight))
 
 
 def _squared_error(truth: Floats, predicted: Floats, sample_weight: Floats | None) -> float:
+    """Return the mean squared error."""
     return float(np.average((truth - predicted[:, 0]) ** 2, weights=sample_weight))
 
 
@@ -346,7 +393,7 @@ REGRESSION_METRICS: dict[str, Metric] = {
 
 @dataclass(frozen=True)
 class _Sweep:
-    """Weight of the true and false positives at every distinct score, from the highest down."""
+    """Hold the weight of true and false positives at every score, from the highest down."""
 
     threshold: Floats
     tp: Floats
@@ -363,10 +410,11 @@ class _Sweep:
 
 
 def _sweep(positive: npt.NDArray[np.bool_], score: Floats, weight: Floats | None) -> _Sweep:
+    """Return true and false positives for every threshold."""
     order = np.argsort(-score, kind="stable")
     score, positive = score[order], positive[order]
     weight = np.ones(len(score)) if weight is None else np.asarray(weight, np.float64)[order]
-    # rows of one score stand or fall together: only the last of each group is a threshold
+    # Rows of equal score cannot be separated: only the last of each group is a threshold.
     last = np.append(np.flatnonzero(np.diff(score)), len(score) - 1) if len(score) else np.zeros(0, np.intp)
     tp, fp = np.cumsum(weight * positive)[last], np.cumsum(weight * ~positive)[last]
     return _Sweep(score[last], tp, fp, len(score))
@@ -375,6 +423,7 @@ def _sweep(positive: npt.NDArray[np.bool_], score: Floats, weight: Floats | None
 def _auc(sweep: _Sweep) -> float | None:
     if sweep.positives == 0 or sweep.negatives == 0:
         return None
+    # Trapezoids: the sum of both sides, divided by two below.
     heights = sweep.tp + np.concatenate(([0.0], sweep.tp[:-1]))
     return float((np.diff(sweep.fp, prepend=0.0) * heights).sum() / 2 / sweep.positives / sweep.negatives)
 
@@ -394,17 +443,19 @@ def _average_precision(sweep: _Sweep) -> float | None:
 
 
 def _recall_at_rate(sweep: _Sweep, rate: float) -> float | None:
+    # The tolerance lets 0.01 of 100 rows count as one row in spite of rounding.
     if sweep.positives == 0 or rate * sweep.rows < 1 - 1e-9:
         return None
     shown = np.concatenate(([0.0], sweep.tp + sweep.fp))
-    found = np.concatenate(([0.0], sweep.tp))
-    return float(np.interp(rate * shown[-1], shown, found) / sweep.positives)
+    true_positives = np.concatenate(([0.0], sweep.tp))
+    # Between two thresholds the rows have equal scores, so they count in proportion.
+    return float(np.interp(rate * shown[-1], shown, true_positives) / sweep.positives)
 
 
 def _per_class(
     of: Callable[[_Sweep], float | None], truth: Codes, probabilities: Floats, sample_weight: Floats | None
 ) -> float | None:
-    """The second class's value if there are two classes, else the mean over the classes that have one."""
+    """Return the value of the second of two classes, else the mean over all that have a value."""
     truth, probabilities, weight = _checked(truth, probabilities, sample_weight)
     classes = [1] if probabilities.shape[1] == 2 else range(probabilities.shape[1])
     values = [of(_sweep(truth == code, probabilities[:, code], weight)) for code in classes if (truth == code).any()]
@@ -413,19 +464,22 @@ def _per_class(
 
 
 def _f1_per_class(matrix: Floats) -> Floats:
+    """Return 2·TP / (2·TP + FP + FN) of each class, 0 for a class that does not occur."""
     total = matrix.sum(axis=0) + matrix.sum(axis=1)
     scores: Floats = np.divide(2 * matrix.diagonal(), total, out=np.zeros(len(matrix)), where=total > 0)
     return scores
 
 
 def _checked(truth: Codes, probabilities: Floats, weight: Floats | None) -> tuple[Codes, Floats, Floats]:
+    """Return the arguments of a metric as arrays; raise ``ValueError`` if they do not fit."""
     truth, probabilities = np.asarray(truth), np.asarray(probabilities)
     weight = np.ones(len(truth)) if weight is None else np.asarray(weight, np.float64)
     if probabilities.ndim != 2 or probabilities.shape[1] < 2:
-        raise ValueError(f"probabilities have shape {probabilities.shape}; give rows × classes, at least two classes")
+        raise ValueError(f"probabilities have shape {probabilities.shape}; give rows × two or more classes")
     if truth.shape != probabilities.shape[:1] or weight.shape != truth.shape:
         raise ValueError(
-            f"{len(truth)} true classes, {len(probabilities)} predictions and {len(weight)} weights differ"
+            f"there are {len(truth)} true classes, {len(probabilities)} predictions and "
+            f"{len(weight)} weights; give the same number of each"
         )
     if np.isnan(probabilities).any():
         raise ValueError("a probability is not a number")
@@ -435,11 +489,15 @@ def _checked(truth: Codes, probabilities: Floats, weight: Floats | None) -> tupl
 
 
 def _thinned(curve: Curve, points: int, keep: int) -> Curve:
-    """At most about ``points`` points, evenly spaced along the line, so that no part of the shape is lost."""
+    """Return about ``points`` points, evenly spaced along the line so that its shape stays.
+
+    The first and the last point and the one at ``keep`` are always among them.
+    """
     if len(curve.x) <= points:
         return curve
+    # Distances along the line, not along x: a steep part of the curve needs points too.
     steps = np.abs(np.diff(curve.x)) + np.abs(np.diff(curve.y))
     along = np.concatenate(([0.0], np.cumsum(steps)))
-    wanted = np.searchsorted(along, np.linspace(0.0, along[-1], points - 2))
-    chosen = np.unique(np.concatenate((wanted, [0, keep, len(along) - 1])))
+    even = np.searchsorted(along, np.linspace(0.0, along[-1], points - 2))
+    chosen = np.unique(np.concatenate((even, [0, keep, len(along) - 1])))
     return Curve(curve.x[chosen], curve.y[chosen], curve.threshold[chosen])

@@ -1,7 +1,7 @@
-"""How much each learner of a layer has to say.
+"""Compute the weight of each learner in the output of a layer.
 
-- ``mixture_weights``  of class probabilities: towards the mixture under which the true classes are most likely
-- ``blend_weights``    of numbers: the blend with the least squared error
+- ``mixture_weights``  for class probabilities: the mixture that makes the true classes most likely
+- ``blend_weights``    for numbers: the blend with the least squared error
 """
 
 from __future__ import annotations
@@ -15,36 +15,40 @@ from scipy.optimize import nnls
 Array = npt.NDArray[Any]
 
 ROUNDS = 200
-SMALLEST = 1e-6  # a learner that was sure and wrong must not be silenced by a single row
+SMALLEST = 1e-6  # one row that a learner is sure and wrong about must not take all its weight
 
 
-def mixture_weights(given: Array, row_weight: Array | None = None) -> Array:
-    """Weights that sum to 1 and raise Σ log Σ_j w_j p_j(i), ``given`` being p_j(i), the true class's probability.
+def mixture_weights(probabilities: Array, row_weight: Array | None = None) -> Array:
+    """Return weights w that sum to 1 and raise the likelihood Σ_i log Σ_j w_j p_j(i).
 
-    The likelihood is concave in the weights; each round of expectation-maximisation raises it (``given``: rows ×
-    learners). It starts from equal weights and stops when a round changes little, before the very maximum: learners
-    that are about as good as each other keep about the same weight.
+    ``probabilities`` are p_j(i), rows × learners: what learner j gives to the true class of row i.
+    The likelihood is concave in the weights, and each round of expectation-maximisation raises it.
+    It starts from equal weights and stops when a round changes little, before the very maximum:
+    learners that are about equally good have about the same weight.
     """
-    given = np.maximum(given, SMALLEST)
-    share = np.full(len(given), 1 / len(given)) if row_weight is None else row_weight / row_weight.sum()
-    weights = np.full(given.shape[1], 1 / given.shape[1])
+    likelihood = np.maximum(probabilities, SMALLEST)
+    n_rows, n_learners = likelihood.shape
+    share = np.full(n_rows, 1 / n_rows) if row_weight is None else row_weight / row_weight.sum()
+    weights = np.full(n_learners, 1 / n_learners)
     for _ in range(ROUNDS):
         before = weights
-        weights = weights * (share / (given @ weights) @ given)
+        weights = weights * (share / (likelihood @ weights) @ likelihood)
         if np.abs(weights - before).max() < 1e-5:
             break
     return np.asarray(weights / weights.sum())
 
 
 def blend_weights(predicted: Array, truth: Array, row_weight: Array | None = None) -> Array:
-    """Weights that sum to 1, none negative, of the blend nearest to ``truth`` (``predicted``: rows × learners).
+    """Return weights ≥ 0 that sum to 1, of the blend nearest to ``truth``.
 
-    Least squares with one row more, which wants the sum to be 1: whatever sum that ends with, the shares are the best.
+    ``predicted`` are rows × learners. One more row of the least-squares problem asks for a sum of
+    1; the sum it ends with may differ, but the shares are the best.
     """
     errors = predicted - truth[:, None]
     if row_weight is not None:
         errors = errors * np.sqrt(row_weight)[:, None]
     n = predicted.shape[1]
-    wanted = np.append(np.zeros(len(errors)), 1.0)
-    weights, _ = nnls(np.vstack([errors / (np.linalg.norm(errors) or 1.0), np.ones(n)]), wanted)
+    target = np.append(np.zeros(len(errors)), 1.0)
+    # The errors are scaled so that they and the row of the sum are of the same size.
+    weights, _ = nnls(np.vstack([errors / (np.linalg.norm(errors) or 1.0), np.ones(n)]), target)
     return np.asarray(weights / weights.sum())

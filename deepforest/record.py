@@ -1,4 +1,4 @@
-"""What is known about each layer of a fitted cascade: everything a plot of it needs, as plain data.
+"""Define the records of a fitted cascade: what plots need about each layer, as plain data.
 
 - ``LayerRecord``     scores, margins, rows, times and the decision about one layer
 - ``LearnerRecord``   settings, scores and time of one learner in it
@@ -24,7 +24,7 @@ MARGIN_BINS = np.linspace(-1.0, 1.0, 41)
 
 @dataclass(frozen=True)
 class LearnerRecord:
-    """One learner of a layer; ``scores`` are of its vectors of rows it did not see."""
+    """Hold settings and scores of one learner; ``scores`` are of its out-of-fold vectors."""
 
     name: str
     settings: dict[str, Any]
@@ -35,10 +35,10 @@ class LearnerRecord:
 
 @dataclass(frozen=True)
 class MarginRecord:
-    """The margins after a layer, scaled so that a sure and right answer is 1.
+    """Summarise the margins after a layer, scaled so that a certain and right prediction has 1.
 
-    ``ratio`` is the standard deviation over the mean (none where the mean is not positive); ``counts`` are the rows
-    between neighbouring ``edges``.
+    ``ratio`` is the standard deviation over the mean (None if the mean is not positive); ``counts``
+    are the rows between neighbouring ``edges``.
     """
 
     mean: float
@@ -49,7 +49,8 @@ class MarginRecord:
 
     @classmethod
     def of(cls, margin: Array) -> Self:
-        """The record of the margins of rows."""
+        """Return the record of the margins of rows."""
+        # Rounding may put a margin slightly outside of the bins.
         counts, _ = np.histogram(np.clip(margin, -1, 1), MARGIN_BINS)
         return cls(
             float(margin.mean()), float(margin.std()), margin_ratio(margin), MARGIN_BINS.tolist(), counts.tolist()
@@ -58,13 +59,17 @@ class MarginRecord:
 
 @dataclass(frozen=True)
 class LayerRecord:
-    """One layer.
+    """Hold scores, margins, rows, times and the decision about one layer.
 
-    ``score`` is the value of the measure that steers the growth; ``scores`` are those of some others, of what the
-    cascade says after this layer about rows it did not learn from; ``validation`` those of rows given for it.
-    ``coefficients`` weigh the learners' vectors, ``alphas`` (mdDF) the layers up to this one; its sample weights are
-    worth as much as ``effective_size`` equally weighted rows. ``rows_in`` came into the layer, ``rows_out`` left for
-    good with a confidence above ``threshold`` (confidence screening), a share ``error_out`` of them wrongly.
+    - ``score`` is the value of the metric that decides about growth, ``gain`` its difference from
+      the best layer before. ``scores`` are metrics of the cascade's out-of-fold output after this
+      layer, ``validation`` those of the validation rows.
+    - ``coefficients`` are the weights of the learners' vectors, ``alphas`` (mdDF) those of the
+      layers up to this one.
+    - The sample weights are worth ``effective_size`` equally weighted rows.
+    - ``rows_in`` came into the layer; ``rows_out`` left after it with a confidence above
+      ``threshold`` (confidence screening), and the share ``error_out`` of these was wrong.
+    - ``kept`` says whether the layer is part of the model, ``reason`` why, in words.
     """
 
     number: int
@@ -88,20 +93,20 @@ class LayerRecord:
 
     @property
     def alpha(self) -> float | None:
-        """The weight of this layer in what the cascade says after it (mdDF)."""
+        """The weight of this layer in the output after it (mdDF)."""
         return None if self.alphas is None else self.alphas[-1]
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the record as JSON."""
         return asdict(self)
 
     def without_times(self) -> Self:
-        """The record as it is on any machine."""
+        """Return the record without times, which is the same on every machine."""
         return replace(self, seconds=0.0, learners=[replace(learner, seconds=0.0) for learner in self.learners])
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The record that ``as_dict`` gave."""
+        """Return the record that ``as_dict`` wrote."""
         content = dict(data)
         content["learners"] = [LearnerRecord(**learner) for learner in content["learners"]]
         if content["margins"] is not None:
@@ -110,10 +115,11 @@ class LayerRecord:
 
 
 class Trace(NamedTuple):
-    """Rows on their way: NaN after the layer at which a row left.
+    """Hold the way of rows through a cascade; NaN after the layer at which a row left.
 
-    ``vectors`` (layers × learners × rows × outputs), ``outputs`` (layers × rows × outputs) what the cascade said after
-    each layer, ``left_at`` the number of the last layer each row went through, from 1.
+    ``vectors`` are layers × learners × rows × outputs; ``outputs``, layers × rows × outputs, are
+    those of the cascade after each layer; ``left_at`` is the number of the last layer that each row
+    went through, from 1.
     """
 
     vectors: Array

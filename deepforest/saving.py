@@ -1,6 +1,6 @@
-"""Fitted cascades in folders: arrays, JSON and LightGBM's text, never a pickle.
+"""Save and load fitted cascades as folders of arrays, JSON and LightGBM's text, without pickle.
 
-- ``SavedCascade``  the base of all cascades: what a fitted one is made of, ``save`` and ``load``
+- ``SavedCascade``  the base of all cascades: the attributes of a fitted one, ``save`` and ``load``
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ Array = npt.NDArray[Any]
 
 
 class SavedCascade(TabularEstimator):
-    """What a fitted cascade is made of.
+    """Declare the attributes of a fitted cascade, save and load them.
 
-    ``estimators_`` are the kept layers, ``layers_`` the records of all layers that were grown.
+    ``estimators_`` are the layers of the model, ``layers_`` the records of all layers that were
+    grown.
     """
 
     augment: str
@@ -46,11 +47,14 @@ class SavedCascade(TabularEstimator):
         return isinstance(self, ClassifierMixin)
 
     def _n_added(self) -> int:
-        """How many columns the next layer sees of this one."""
+        """Return how many columns a layer adds for the next one."""
         return self.n_learners_ * self.n_outputs_
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted cascade as arrays, JSON and LightGBM's text, without pickle."""
+        """Write the fitted cascade into a folder.
+
+        Raise ``TypeError`` if a learner is a scikit-learn estimator, which only pickle can save.
+        """
         check_is_fitted(self, "estimators_")
         packs: dict[str, Pack] = {}
         for number, layer in enumerate(self.estimators_, 1):
@@ -64,6 +68,7 @@ class SavedCascade(TabularEstimator):
         write_model(folder, self._description(), packs)
 
     def _description(self) -> dict[str, Any]:
+        """Return everything but arrays and models as JSON."""
         names = getattr(self, "feature_names_in_", None)
         return {
             "class": type(self).__name__,
@@ -78,16 +83,23 @@ class SavedCascade(TabularEstimator):
         }
 
     def _saved_param(self, name: str, value: Any) -> Any:
-        """A parameter as JSON; of what is code (a measuring function, a selecting estimator) nothing is kept."""
+        """Return a parameter as JSON; code (a metric function, a selector) becomes the default.
+
+        A prediction needs none of these.
+        """
         if name == "learners" and not (value is None or isinstance(value, str)):
             return [learner.about() for learner in make_learners(value)]
+        # ``n_jobs`` belongs to the machine of the fit, not to the model.
         if name in ("selector", "n_jobs") or (name == "metric" and not isinstance(value, str)):
             return type(self)().get_params()[name]
         return json_param(name, value)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Read a cascade that ``save`` wrote; a folder that cannot be right is a ``BrokenModel``."""
+        """Return the cascade that ``save`` wrote.
+
+        Raise ``BrokenModel`` if a file is missing or damaged, or if the parts do not fit together.
+        """
         description, packs = read_model(folder)
         if description.get("class") != cls.__name__:
             held = description.get("class")
@@ -96,11 +108,12 @@ class SavedCascade(TabularEstimator):
             model = cls(**read_params(description["params"]))
             model._restore(description, packs)
             model._check_restored()
-        except Exception as error:  # whatever it is, the folder is to blame
+        except Exception as error:  # only the content of the folder can be the cause
             raise BrokenModel(f"{folder} does not hold a whole {cls.__name__}: {error}") from error
         return model
 
     def _restore(self, description: Mapping[str, Any], packs: Mapping[str, Pack]) -> None:
+        """Set the fitted attributes from what ``save`` wrote."""
         self.n_features_in_ = int(description["n_features"])
         if description["feature_names"] is not None:
             self.feature_names_in_ = np.array(description["feature_names"], dtype=object)
@@ -116,7 +129,10 @@ class SavedCascade(TabularEstimator):
         self.estimators_ = [unpack_layer(packs, number, n_classes) for number in numbers]
 
     def _check_restored(self) -> None:
-        """``ValueError`` unless the parts fit together: the kernels would read past the end of rows too short."""
+        """Raise ``ValueError`` unless the parts fit together.
+
+        The kernels do not check their arrays: with wrong sizes they would read other memory.
+        """
         n_raw = self.n_features_in_
         if self.selected_ is not None:
             _require(self.selected_.ndim == 1 and self.selected_.dtype.kind in "iu", "what was selected")
@@ -134,10 +150,12 @@ class SavedCascade(TabularEstimator):
         for number, layer in enumerate(self.estimators_, 1):
             _require(layer.n_features == width, f"the number of features of layer {number}")
             _check_layer(layer, number, self.n_learners_, 0 if number == 1 or self.augment == "none" else n_added)
+            # What the next layer must have seen.
             width = {"concat": n_raw + n_added, "stack": n_added, "none": n_raw}[self.augment]
 
 
 def _check_layer(layer: Layer, number: int, n_learners: int, n_added: int) -> None:
+    """Raise ``ValueError`` unless a layer has the right number of models, weights and bins."""
     _require(len(layer.models) == n_learners and all(layer.models), f"the learners of layer {number}")
     _require(_are_weights(layer.coefficients, n_learners), f"the coefficients of layer {number}")
     _require(layer.alphas is None or _are_weights(layer.alphas, number), f"the alphas of layer {number}")
@@ -146,9 +164,11 @@ def _check_layer(layer: Layer, number: int, n_learners: int, n_added: int) -> No
 
 
 def _are_weights(values: Array, n: int) -> bool:
+    """Return whether ``values`` are ``n`` finite numbers."""
     return values.shape == (n,) and values.dtype == np.float64 and bool(np.isfinite(values).all())
 
 
 def _require(holds: Any, part: str) -> None:
+    """Raise ``ValueError`` that names the part, unless the condition holds."""
     if not holds:
         raise ValueError(f"{part} cannot be right")

@@ -1,7 +1,7 @@
-"""gcForest with confidence screening: rows the cascade is sure of leave early, so that later layers learn from fewer.
+"""Define gcForest with confidence screening: later layers train only on the less confident rows.
 
 - ``ScreenedForestClassifier``
-- ``confidence_threshold``  above which confidence rows leave a layer
+- ``confidence_threshold``  the confidence above which rows leave a layer
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ._input import keep_arguments
 from .classifier import CascadeClassifier
-from .growing import Standing
+from .growing import GrowthState
 from .layer import LayerFit
 from .learners import Learner
 
@@ -25,29 +25,31 @@ LEARNERS = (
     {"kind": "random_forest", "count": 2, "trees": 50},
     {"kind": "completely_random_forest", "count": 2, "trees": 50},
 )
-SURE = 0.9  # the accuracy of the first layer from which on the stricter share is used
+SURE = 0.9  # with a higher accuracy of the first layer, the stricter share is used
 STRICT, LENIENT = 1 / 10, 1 / 3
 
 
 class ScreenedForestClassifier(CascadeClassifier):
-    """gcForest-CS (Pang, Ting, Zhao and Zhou): a row leaves at the first layer that is sure of it.
+    """Classify with gcForest-CS (Pang, Ting, Zhao and Zhou): confident rows leave early.
 
-    A layer is sure of the rows above a confidence η_t, among which it errs less than ``error_share`` times as often as
-    among all. Only the others train the next layer, with more trees the fewer they are.
+    A row leaves at the first layer whose confidence in it is above η_t. Among the rows above η_t,
+    errors are less than ``error_share`` times as frequent as among all. Only the other rows train
+    the next layer, which has the more trees the fewer they are.
 
     Parameters
     ----------
     error_share : "auto" or float
-        The paper's ``a``, below 1. "auto" is 1/10 where the first layer is right on more than 90 % of the rows, else
-        1/3.
+        The paper's ``a``, below 1. "auto" is 1/10 if the first layer is right on more than 90 % of
+        the rows, else 1/3.
     tree_growth : float
-        Layer t has 1 + ``tree_growth`` · (share of rows gone) times the trees of the first.
+        Layer t has 1 + ``tree_growth`` · (share of rows that left) times the trees of the first.
     others
         As for ``CascadeForestClassifier``.
 
     Attributes
     ----------
-    As of ``CascadeForestClassifier``; ``layers_[t]`` has ``rows_in``, ``rows_out``, ``error_out`` and ``threshold``.
+    As of ``CascadeForestClassifier``; ``layers_[t]`` has ``rows_in``, ``rows_out``, ``error_out``
+    and ``threshold``. ``error_share_`` is the share that was used.
     """
 
     def __init__(
@@ -79,36 +81,41 @@ class ScreenedForestClassifier(CascadeClassifier):
         if not self.tree_growth >= 0:
             raise ValueError(f"tree_growth is {self.tree_growth}; give a number from 0")
 
-    def _learners_of(self, number: int, learners: tuple[Learner, ...], standing: Standing) -> tuple[Learner, ...]:
-        gone = 1 - len(standing.rows) / len(standing.output)
+    def _learners_of(self, number: int, learners: tuple[Learner, ...], state: GrowthState) -> tuple[Learner, ...]:
+        """Return learners with more trees, by the share of rows that have left."""
+        gone = 1 - len(state.rows) / len(state.output)
         return tuple(learner.with_trees(1 + self.tree_growth * gone) for learner in learners)
 
-    def _take_up(self, fit: LayerFit, standing: Standing) -> None:
-        rows, vectors = standing.rows, fit.vectors[:, standing.rows]
+    def _combine_layer(self, fit: LayerFit, state: GrowthState) -> None:
+        """Average the vectors, and let the rows above the threshold leave."""
+        rows, vectors = state.rows, fit.vectors[:, state.rows]
         fit.layer.coefficients = np.full(len(vectors), 1 / len(vectors))
-        said = fit.layer.combine(vectors)
-        standing.output[rows] = said
-        right = said.argmax(axis=1) == standing.task.target[rows]
+        output = fit.layer.combine(vectors)
+        state.output[rows] = output
+        right = output.argmax(axis=1) == state.task.target[rows]
         if not self.estimators_:  # the first layer
             self.error_share_ = self._share(float(right.mean()))
-        confidence = said.max(axis=1)
+        confidence = output.max(axis=1)
         fit.layer.threshold = confidence_threshold(confidence, right, self.error_share_)
-        standing.rows = rows[confidence <= fit.layer.threshold]
+        state.rows = rows[confidence <= fit.layer.threshold]
 
     def _share(self, accuracy: float) -> float:
+        """Return the error share, from the accuracy of the first layer if it is "auto"."""
         if self.error_share == "auto":
             return STRICT if accuracy > SURE else LENIENT
         return float(self.error_share)
 
 
 def confidence_threshold(confidence: Array, right: Array, error_share: float) -> float:
-    """η = min { c_k : error among the k most confident rows < ``error_share`` · error of all }.
+    """Return η = min { c_k : error of the k most confident rows < ``error_share`` · error of all }.
 
-    Rows of equal confidence stay together. Without any such k nobody leaves: η is the highest confidence.
+    Rows of equal confidence stay together. Without any such k, η is the highest confidence: no row
+    leaves.
     """
     order = np.argsort(-confidence, kind="stable")
     sorted_confidence, wrong = confidence[order], ~right[order]
     errors = np.cumsum(wrong) / np.arange(1, len(wrong) + 1)
+    # Only the last of rows of equal confidence can be a threshold: the others are not separated.
     last_of_equals = np.append(sorted_confidence[1:] != sorted_confidence[:-1], True)
     sure = np.flatnonzero((errors < error_share * wrong.mean()) & last_of_equals)
     return float(sorted_confidence[sure[-1]] if len(sure) else sorted_confidence[0])

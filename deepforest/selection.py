@@ -1,4 +1,4 @@
-"""Feature selection by boosted trees, before the first layer.
+"""Select features by boosted trees, for example before the first layer of a cascade.
 
 - ``MartSelector``
 """
@@ -24,20 +24,21 @@ Array = npt.NDArray[Any]
 
 
 class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
-    """Keeps the features that boosted trees gain most from.
+    """Select the features from which boosted trees gain most.
 
-    The importance of a feature in a tree is the sum, over the splits on it, of how much they lower the loss; it is
-    averaged over the trees.
+    The importance of a feature in a tree is the sum, over the splits on it, of how much they lower
+    the loss; it is averaged over the trees.
 
     Parameters
     ----------
     n_features : int or None
         Keep this many, the most important ones.
     share : float or None
-        Keep as many of the most important ones as together have this share of all importance. With both, whichever
-        keeps fewer; with neither, all that any tree splits on.
+        Keep as many of the most important ones as together have this share of all importance. With
+        both parameters, the one that keeps fewer features counts; with neither, all features that
+        any tree splits on are kept.
     trees, learning_rate, leaves
-        Of the boosted trees.
+        Settings of the boosted trees.
     target : "auto", "classes" or "numbers"
         What y holds.
 
@@ -61,7 +62,10 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
         keep_arguments(self, locals())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
-        """Boost on all features and look at what was gained from each."""
+        """Fit boosted trees on all features and measure the gain of each.
+
+        Raise ``ValueError`` if a parameter, X, y or a weight cannot be used.
+        """
         if self.n_features is not None:
             check_whole("n_features", self.n_features, 1)
         if self.share is not None and not 0 < self.share <= 1:
@@ -72,27 +76,31 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         rows = np.arange(len(values)) if weights is None else np.flatnonzero(weights)
         mart = Mart(trees=self.trees, learning_rate=self.learning_rate, leaves=self.leaves, row_share=1.0)
+        # A fit needs rows to predict; one is enough, as only the gains are used.
         fit = mart.fit(features, self._task(y), Part(rows, rows[:1], weights, seed))
         assert isinstance(fit.model, FittedMart)
         self.importances_ = fit.model.gains() / self.trees
         return self
 
     def _task(self, y: Array) -> Task:
+        """Return the target as classes or numbers."""
         if self.target not in ("auto", "classes", "numbers"):
             raise ValueError(f"target is {self.target!r}; give 'auto', 'classes' or 'numbers'")
         if self.target == "numbers" or (self.target == "auto" and type_of_target(y).startswith("continuous")):
             return Task(np.asarray(y, float), 0)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
-            raise ValueError("y holds one class only; no feature can tell it from another")
+            raise ValueError("y has only one class; the selection needs at least two")
         return Task(codes, len(classes))
 
     def _get_support_mask(self) -> Array:
+        """Return which features are kept, as flags."""
         check_is_fitted(self, "importances_")
         order = np.argsort(-self.importances_, kind="stable")
         gained = self.importances_[order]
         n_kept = max(1, int((gained > 0).sum()))
         if self.share is not None:
+            # A feature is kept if those before it do not reach the share yet.
             before = np.cumsum(gained) - gained
             n_kept = max(1, min(n_kept, int((before < self.share * gained.sum()).sum())))
         if self.n_features is not None:

@@ -128,6 +128,7 @@ class _VariableNames:
             self._name_outputs(node, step.type)
 
     def _name_outputs(self, node: str, node_type: NodeType) -> None:
+        """Reserve a variable for each output: the id of the node, and the port if it has several."""
         for port in node_type.outputs:
             stem = node if len(node_type.outputs) == 1 else f"{node}_{port.name}"
             self._outputs[node, port.name] = self.unused(stem)
@@ -220,6 +221,7 @@ class _Imports:
 
 
 def _lines(group: Iterable[tuple[bool, str, str]]) -> str:
+    """Return the statements of a group in their order."""
     return "\n".join(line for _, _, line in sorted(group))
 
 
@@ -267,6 +269,7 @@ def comment(text: str) -> str:
 
 
 def _wrapped(text: str) -> list[str]:
+    """Return a long text as several lines of comment."""
     import textwrap
 
     return [comment(line) for line in textwrap.wrap(" ".join(text.split()), WIDTH - 2)]
@@ -330,6 +333,7 @@ class _Part:
 
 
 def _part(value: Any, before: str = "") -> _Part:
+    """Return a value as code that can be broken; ``before`` is the code to its left."""
     match value:
         case Mapping() if value:
             entries = [_part(each, f"{literal(key)}: ") for key, each in value.items()]

@@ -28,13 +28,16 @@ Settings = dict[str, str]
 def changes(pipelines: Mapping[str, Pipeline], catalog: NodeTypes) -> list[dict[str, str]]:
     """Return one row for each difference, with one column for each key of ``pipelines``.
 
-    Positions on the canvas and notes do not count.
+    ``pipelines`` are by the title of their column. A row has the keys ``Node`` and ``Setting`` and
+    one for each pipeline, all of them texts for a table. Positions on the canvas and notes do not
+    count.
     """
     names = dict.fromkeys(name for pipeline in pipelines.values() for name in pipeline.nodes)
     rows = []
     for name in names:
         nodes = {key: pipeline.nodes.get(name) for key, pipeline in pipelines.items()}
         title = _title(name, next(node for node in nodes.values() if node), catalog)
+        # A node that some pipelines do not have is one row, besides the rows of its settings.
         if not all(nodes.values()):
             presence = {key: PRESENT if node else ABSENT for key, node in nodes.items()}
             rows.append({"Node": title, "Setting": "Node", **presence})
@@ -86,6 +89,7 @@ def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
+        # Such a list is one of objects, like the learners of a deep forest; others are one value.
         elif isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
             for number, each in enumerate(value, start=1):
                 yield from _flat(each, f"{prefix}{name}.{number}.")
@@ -108,13 +112,18 @@ def _sweep_text(sweep: Sweep, node_type: NodeType | None) -> str:
 
 
 def _choice_text(choice: list[Any] | Range) -> str:
+    """Return the values that a sweep tries: a range, or a list."""
     if isinstance(choice, Range):
         return f"{choice.start:g} to {choice.end:g}"
     return ", ".join(map(_text, choice))
 
 
 def _value_or_default(setting: str, settings: Settings, node: Node, catalog: NodeTypes) -> str:
-    """Return the value of a setting, or the default of its parameter if it is not set."""
+    """Return the value of a setting, or the default of its parameter if it is not set.
+
+    So a default that one pipeline writes out is not a difference. A default that is a list or an
+    object is shown as not set.
+    """
     if setting in settings:
         return settings[setting]
     field = _field(setting, node, catalog)

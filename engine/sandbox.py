@@ -53,7 +53,10 @@ RESULT_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class Call:
-    """Describe what to call, for which file, and within which limits."""
+    """Describe what to call, for which file, and within which limits.
+
+    The arguments must be JSON: they travel to another process.
+    """
 
     function: str
     """``module:function``. It returns JSON, or a pair of JSON and an Arrow table."""
@@ -174,12 +177,14 @@ class _Server:
         raise _ServerLost(answered=answered)
 
     def _running(self) -> socket.socket:
+        """Return the socket of the server, which is started if it does not run."""
         if self._process is None or self._control is None or self._process.poll() is not None:
             self._start()
         assert self._control is not None
         return self._control
 
     def _start(self) -> None:
+        """Start a new server process; the caller holds the lock."""
         self._stop()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -193,6 +198,7 @@ class _Server:
         self._control = ours
 
     def _stop(self) -> None:
+        """End the server process, which also ends its children."""
         if self._control is not None:
             self._control.close()
         if self._process is not None:
@@ -256,6 +262,7 @@ def _mapped(handle: int) -> pa.Table:
 
 
 def _unreadable(request: Call, reason: str) -> BadInput:
+    """Return the error for a file that cannot be read, with the setting that names it."""
     return BadInput(f"'{request.subject}' cannot be read: {reason}", field=request.field)
 
 
@@ -273,6 +280,7 @@ def _error_of_exit(request: Call, code: int, error_output: bytes) -> BadInput:
 
 
 def _too_large(megabytes: int) -> str:
+    """Return the reason for a file that needs more memory than the limit, with what to do."""
     limit = f"{megabytes:,} MB of memory"
     return f"it needs more than {limit}; use a smaller file, or one that is not damaged"
 
@@ -314,7 +322,10 @@ def _take_request(
     control: socket.socket,
     children: dict[int, socket.socket],
 ) -> None:
-    """Load the modules of one request and fork its child; without a function, only load them."""
+    """Load the modules of one request and fork its child; without a function, only load them.
+
+    The child never returns from here: it answers its caller and ends.
+    """
     connection.settimeout(GRACE_SECONDS)
     request = json.loads(_read_line(connection))
     preload(request["imports"])
@@ -338,6 +349,7 @@ def _take_request(
 
 
 def _read_line(connection: socket.socket) -> bytes:
+    """Return one line; raise ``ConnectionResetError`` if the caller closes the socket before."""
     line = b""
     while not line.endswith(b"\n"):
         received = connection.recv(1 << 16)
@@ -362,7 +374,10 @@ def _report_ended(children: dict[int, socket.socket]) -> None:
 
 
 def _answer(connection: socket.socket, request: dict[str, Any], errors: int) -> None:
-    """Call the function within the limits and send what it returns or raises."""
+    """Call the function within the limits and send what it returns or raises.
+
+    Its output goes to the memory file ``errors``, from which the caller reads why a child crashed.
+    """
     os.dup2(errors, 1)
     os.dup2(errors, 2)
     faulthandler.disable()
@@ -393,6 +408,7 @@ def _answer(connection: socket.socket, request: dict[str, Any], errors: int) -> 
 
 
 def _single(result: Any) -> Generator[Any, None, None]:
+    """Yield the one result of a function that is not a generator."""
     yield result
 
 
@@ -409,7 +425,10 @@ def _check_not_stopped(connection: socket.socket) -> None:
 
 
 def _send_result(connection: socket.socket, result: Any) -> None:
-    """Send JSON, or JSON and a table: the table is written into a memory file for the caller."""
+    """Send JSON, or JSON and a table: the table is written into a memory file for the caller.
+
+    Raise ``MemoryError`` for a table above ``RESULT_BYTES``: it would take the caller's memory.
+    """
     if not isinstance(result, tuple):
         _send(connection, "result", result)
         return
@@ -430,6 +449,7 @@ def _send_result(connection: socket.socket, result: Any) -> None:
 
 
 def _send(connection: socket.socket, kind: str, value: Any) -> None:
+    """Send one message as a line of JSON."""
     connection.sendall(json.dumps({"kind": kind, "value": value}).encode() + b"\n")
 
 

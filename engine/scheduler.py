@@ -40,6 +40,7 @@ from engine.store import Artifact, CacheEntry, Store
 from engine.workspace import Files
 
 BACK_OFF_SECONDS = 1.0
+"""Pause before the first retry of a node; it doubles with each further one."""
 LONGEST_BACK_OFF = 60.0
 REPAIRS = 3
 """How often a node may find its input damaged before that counts as a failure."""
@@ -47,7 +48,11 @@ REPAIRS = 3
 
 @dataclass
 class Scheduler:
-    """One run of a plan; ``outputs`` holds what is finished, by node and port."""
+    """Run a plan once.
+
+    ``outputs`` holds the artifacts of finished nodes by node and port; a run that is resumed starts
+    with those of its first part. ``default_memory`` is the limit, in MB, of a node without its own.
+    """
 
     plan: Plan
     request: RunOptions
@@ -82,7 +87,10 @@ class Scheduler:
                 self._queue(node)
 
     def run(self) -> str:
-        """Work until nothing is left that can be done; return how the run ended."""
+        """Run nodes until none is left that can run; return ``done``, ``failed`` or ``cancelled``.
+
+        This is the loop of the engine: check the cache, start nodes, wait for events, handle them.
+        """
         while not self.cancelled and (self.ready or self.startable or self.running or self.later):
             self._requeue_due()
             if self.ready or self.startable:
@@ -103,14 +111,17 @@ class Scheduler:
         return "failed" if self.failed else "done"
 
     def cancel(self) -> None:
-        """Stop as soon as possible; safe in a signal handler."""
+        """Ask ``run`` to stop the running nodes and to return; safe in a signal handler."""
         self.cancelled = True
         self.executor.wake()
 
     # Before a node runs: its cache key, and whether the store has its result already.
 
     def _check_cache(self) -> None:
-        """Complete the ready nodes that are cached and queue the others to start."""
+        """Complete the ready nodes that are cached and queue the others to start.
+
+        A completed node may make further nodes ready, so the loop ends when none is left.
+        """
         while self.ready:
             name = self.ready.popleft()
             node = self.plan.steps[name]
@@ -143,7 +154,11 @@ class Scheduler:
         return cache_key(node.type, node.params, digests, _sources(node), fingerprint, branches)
 
     def _usable_result(self, node: PlannedNode) -> CacheEntry | None:
-        """Return the stored result of a node if it may be used instead of running it."""
+        """Return the stored result of a node if it may be used instead of running it.
+
+        A node that is forced uses only a result of this run. A result with other ports than the
+        node type declares now does not count.
+        """
         result = self.store.find(self.keys[node.id])
         if result is None or (node.force and result.run != self.run_id):
             return None
@@ -205,7 +220,10 @@ class Scheduler:
     # What happens to it.
 
     def _handle(self, event: RunEvent) -> None:
-        """Write an event of a node to the log and act on it."""
+        """Write an event of a node to the log and act on it.
+
+        ``NodeFinished`` and ``NodeFailed`` end an attempt; the other events only report progress.
+        """
         match event:
             case NodeStarted() | PartialResult():
                 self.log.append(self.run_id, event)
@@ -257,7 +275,10 @@ class Scheduler:
             self.ready.append(node)
 
     def _retry_or_fail(self, node: str, failure: Failure) -> None:
-        """Repair a damaged input, try the node again later, or let it fail."""
+        """Repair a damaged input, try the node again later, or let it fail.
+
+        A failure for bad input is final: a retry would find the same input.
+        """
         if failure.kind == "corrupt" and self.repairs.get(node, 0) < REPAIRS:
             self.repairs[node] = self.repairs.get(node, 0) + 1
             self._repair(node, failure)
@@ -273,7 +294,10 @@ class Scheduler:
         heapq.heappush(self.later, (time.monotonic() + wait, node))
 
     def _repair(self, node: str, failure: Failure) -> None:
-        """Run the node again that made an input that is damaged on disk, then ``node`` itself."""
+        """Discard the damaged inputs of a node and run the nodes again that made them.
+
+        ``node`` itself waits for them and then runs again.
+        """
         self._record(NodeReopened(node=node, why=failure.message))
         for source in chain.from_iterable(self.plan.steps[node].inputs.values()):
             artifact = self.outputs.get(source.node, {}).get(source.port)
@@ -340,4 +364,5 @@ def _sources(node: PlannedNode) -> dict[str, list[str]]:
 
 
 def _as_stored(result: CacheEntry) -> Outputs:
+    """Return the outputs of a result as the plain JSON that events hold."""
     return {port: artifact.to_dict() for port, artifact in result.outputs.items()}

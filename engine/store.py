@@ -34,6 +34,7 @@ from engine.values import VALUES, Savable
 from engine.workspace import Workspace
 
 LARGE = 1 << 20
+"""Bytes from which it pays to hash a file while it is written to disk."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Artifact:
 
     @property
     def size(self) -> int:
-        """Bytes on disk."""
+        """The bytes on disk."""
         return sum(file.size for file in self.files.values())
 
     def to_dict(self) -> ArtifactData:
@@ -115,8 +116,8 @@ class Store:
             artifact = Artifact(port_type, _digest_of(files), files)
             if bytes_left is not None and artifact.size > bytes_left:
                 raise SylvaError(
-                    f"the store has {bytes_left:,} bytes left of its limit and this output needs {artifact.size:,}; "
-                    "free space with `sylva gc` or raise --store-limit"
+                    f"the store has {bytes_left:,} bytes left of its limit and this output needs "
+                    f"{artifact.size:,}; free space with `sylva gc` or raise --store-limit"
                 )
             crash_point("after-temporary", node)
             adopted = self._adopt(folder, artifact)
@@ -124,14 +125,20 @@ class Store:
         return adopted
 
     def record(self, result: CacheEntry) -> None:
-        """Record the result of a key. From this moment on the work is finished."""
+        """Record the result of a key, which must be stored already.
+
+        The record is replaced in one step. From then on every run finds the result.
+        """
         path = self._record_path(result.key)
         with replacing(path, self._scratch()) as temporary:
             temporary.write_text(json.dumps(asdict(result)), encoding="utf-8")
         crash_point("after-record", result.node)
 
     def find(self, key: str) -> CacheEntry | None:
-        """Return the result of ``key`` if all of it is in the store and unchanged, else None."""
+        """Return the result of ``key`` if all of it is in the store and unchanged, else None.
+
+        A damaged record counts as missing, so that the node simply runs again.
+        """
         try:
             result = CacheEntry.from_dict(json.loads(self._record_path(key).read_text(encoding="utf-8")))
             outputs = result.outputs.values()
@@ -143,7 +150,7 @@ class Store:
     def intact(self, artifact: Artifact) -> bool:
         """Return whether the files are those that were written.
 
-        A file is hashed again only if its time has changed.
+        A file is hashed again only if its time has changed, so this is cheap for large files.
         """
         return all(self._unchanged(artifact, name, file) for name, file in artifact.files.items())
 
@@ -157,7 +164,7 @@ class Store:
             raise CorruptObject(artifact.digest, "a file of it is gone") from error
 
     def is_whole(self, artifact: Artifact) -> bool:
-        """Return whether every byte is as it was written."""
+        """Return whether every byte is as it was written; all files are hashed."""
         try:
             return self._damage(artifact) is None
         except FileNotFoundError:
@@ -213,12 +220,14 @@ class Store:
             existing = Artifact(artifact.type, artifact.digest, _hashed_and_synced(target))
             if _digest_of(existing.files) == artifact.digest:
                 return existing
+            # The existing one is damaged: replace it by the new, whole one.
             shutil.rmtree(target)
             folder.rename(target)
         sync(target.parent)
         return artifact
 
     def _damage(self, artifact: Artifact) -> str | None:
+        """Return what is wrong with an artifact, None if every file has its hash."""
         for name, file in artifact.files.items():
             path = self._folder(artifact) / name
             if not path.is_file():
@@ -228,6 +237,7 @@ class Store:
         return None
 
     def _unchanged(self, artifact: Artifact, name: str, file: StoredFile) -> bool:
+        """Return whether a file has its size, and its time or else its hash."""
         path = self._folder(artifact) / name
         try:
             now = path.stat()
@@ -239,6 +249,7 @@ class Store:
 
     @contextmanager
     def _temporary_folder(self) -> Iterator[Path]:
+        """Provide an empty folder on the same disk, which is removed at the end."""
         folder = self._scratch() / uuid4().hex
         folder.mkdir()
         try:
@@ -248,6 +259,7 @@ class Store:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _scratch(self) -> Path:
+        """Return the folder for temporary files of this run."""
         folder = self.workspace.temporary / self.scratch
         folder.mkdir(exist_ok=True)
         return folder
@@ -260,6 +272,7 @@ class Store:
 
 
 def _remove(path: Path) -> None:
+    """Remove a file or a folder; a link is removed, not what it points to."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -284,6 +297,7 @@ def _hashed_and_synced(folder: Path) -> dict[str, StoredFile]:
 
 
 def _describe(path: Path) -> StoredFile:
+    """Hash and sync one file."""
     size = path.stat().st_size
     if size < LARGE:
         sync(path)
@@ -298,6 +312,7 @@ def _describe(path: Path) -> StoredFile:
 
 
 def _digest_of(files: dict[str, StoredFile]) -> str:
+    """Return the name of an artifact: the hash of the names and hashes of its files."""
     listing = json.dumps([[name, file.sha256] for name, file in sorted(files.items())])
     return hashlib.sha256(listing.encode()).hexdigest()
 

@@ -171,21 +171,27 @@ def _condense(log: EventLog, run: str, events: Sequence[LogEntry]) -> None:
 
 
 def _end_leftovers(before: RunState) -> None:
-    """End what workers have started: the workers died with their supervisor, their children may not have."""
+    """End processes that workers have started.
+
+    The workers died with their supervisor, but their children may still run.
+    """
     for node in before.nodes.values():
         if node.state == "running" and node.process:
             end_leftover(ProcessId(**node.process))
 
 
 def _finished(before: RunState, plan: Plan) -> dict[str, dict[str, Artifact]]:
-    return {
-        name: {port: Artifact.from_dict(output) for port, output in node.outputs.items()}
-        for name, node in before.nodes.items()
-        if node.state in ("done", "cached") and name in plan.steps
-    }
+    """Return the outputs of the nodes that finished before the run was interrupted."""
+    outputs = {}
+    for name, node in before.nodes.items():
+        if node.state in ("done", "cached") and name in plan.steps:
+            ports = {port: Artifact.from_dict(output) for port, output in node.outputs.items()}
+            outputs[name] = ports
+    return outputs
 
 
 def _handle_signals(scheduler: Scheduler, executor: Executor) -> None:
+    """Let SIGTERM and SIGINT cancel the run."""
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: scheduler.cancel())
     # The end of the fork server must be noticed while waiting.

@@ -60,13 +60,16 @@ def _port_problems(side: str, ports: tuple[Port, ...]) -> Iterator[str]:
         yield f"two {side} ports have the same name"
     for port in ports:
         if not PORT_NAME.fullmatch(port.name):
-            yield f"the {side} port name '{port.name}' has other characters than lower-case letters, digits and '_'"
+            yield f"the {side} port name '{port.name}' may have only lower-case letters, digits and '_'"
         if unknown := {port.type, *port.accepts} - set(VALUES):
             yield f"the {side} port '{port.name}' has an unknown type: {listed(sorted(unknown))}"
 
 
 def _param_problems(params: type[NodeParams]) -> Iterator[str]:
-    """Yield what is wrong with the parameters: forms need titles, files need JSON."""
+    """Yield what is wrong with the parameters.
+
+    Forms need titles and descriptions. Pipeline files need values that survive JSON.
+    """
     for name, field in params.model_fields.items():
         if not field.title or not field.description:
             yield f"the parameter '{name}' needs a title and a description"
@@ -78,7 +81,10 @@ def _param_problems(params: type[NodeParams]) -> Iterator[str]:
 
 
 def _run_problems(node_type: NodeType, folder: Path, inputs: Mapping[str, Any], params: NodeParams) -> Iterator[str]:
-    """Yield what is wrong with the outputs of two runs with the same inputs."""
+    """Yield what is wrong with the outputs of two runs with the same inputs.
+
+    The cache relies on this: results of a node are used again for the same inputs and parameters.
+    """
     first, values = _run(node_type, folder / "first", inputs, params)
     promised = {port.name for port in node_type.outputs}
     if set(values) != promised:
@@ -89,13 +95,15 @@ def _run_problems(node_type: NodeType, folder: Path, inputs: Mapping[str, Any], 
         if output.digest != second[port].digest:
             yield f"its output '{port}' differs between two runs with the same inputs"
     if node_type.columns:
-        columns = node_type.columns({port.name: _columns(inputs.get(port.name)) for port in node_type.inputs}, params)
+        known = {port.name: _columns(inputs.get(port.name)) for port in node_type.inputs}
+        columns = node_type.columns(known, params)
         for port in promised & set(columns):
             if isinstance(values[port], Table) and columns[port] not in (None, values[port].columns):
                 yield f"the columns it promises for '{port}' are not those it gave"
 
 
 def _columns(value: Any) -> Columns | None:
+    """Return the columns of a table; None for any other value."""
     return value.columns if isinstance(value, Table) else None
 
 
@@ -106,6 +114,7 @@ def _run(
     workspace = Workspace(folder).create()
     checkpoint = folder / "checkpoint"
     checkpoint.mkdir()
+    # A port that takes many edges gets a list; each value needs the id of a node that made it.
     sources = {}
     for port, value in inputs.items():
         if isinstance(value, list):
@@ -115,7 +124,11 @@ def _run(
     )
     values = node_type.run(context, {port.name: inputs.get(port.name) for port in node_type.inputs}, params)
     store = Store(workspace)
-    stored = {port.name: store.put(port.type, values[port.name]) for port in node_type.outputs if port.name in values}
+    stored = {}
+    for output_port in node_type.outputs:
+        if output_port.name in values:
+            value = values[output_port.name]
+            stored[output_port.name] = store.put(output_port.type, value)
     for output in stored.values():
         store.open(output)
     return stored, values

@@ -1,4 +1,4 @@
-"""Define the values that flow along edges, and how each is stored in a folder.
+"""Define the values that nodes pass along edges, and how each is stored in a folder.
 
 - ``Table``        Arrow columns with a target and roles; read by memory map, without a copy
 - ``Predictions``  class probabilities per row, with the true class where it is known
@@ -79,14 +79,17 @@ class Table:
 
     @classmethod
     def load(cls, folder: Path) -> Table:
-        """Map the Arrow file into memory."""
+        """Map the Arrow file into memory: rows are read from disk only when they are used."""
         data, metadata = _read_arrow(folder / cls.FILE)
         return cls(data, metadata["target"], metadata["roles"])
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Hold class probabilities (rows × classes), and the true classes where they are known."""
+    """Hold class probabilities (rows × classes), and the true classes where they are known.
+
+    ``truth`` has one value per row, null where the class of the row is not known.
+    """
 
     probabilities: np.ndarray
     classes: list[str]
@@ -100,7 +103,10 @@ class Predictions:
     TRUTH: ClassVar = "truth"
 
     def to_arrow(self) -> pa.Table:
-        """Return one table: carried columns, prediction, one probability per class, truth."""
+        """Return one table: carried columns, prediction, one probability per class, truth.
+
+        A carried column whose name is taken is renamed, so that all names differ.
+        """
         import pyarrow as pa
 
         best = pa.array(self.probabilities.argmax(axis=1), pa.int32())
@@ -139,7 +145,10 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Report:
-    """Hold a result for people: a few headline numbers, perhaps a table, and data for plots."""
+    """Hold a result for people: a few headline numbers, perhaps a table, and data for plots.
+
+    All of it is plain JSON, so that the command line and the browser can show any report.
+    """
 
     kind: str
     """``evaluation``, ``comparison`` …: says what ``data`` holds."""
@@ -170,7 +179,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Folder:
-    """Point to a model or to layers on disk."""
+    """Point to a model or to layers on disk; the engine does not know the format of the files."""
 
     path: Path
 
@@ -182,7 +191,7 @@ class Folder:
 
     @classmethod
     def load(cls, folder: Path) -> Folder:
-        """Return the folder. No file is read: only the node that uses them knows their format."""
+        """Return the folder; no file is read."""
         return cls(folder)
 
 
@@ -226,6 +235,7 @@ def _write_arrow(data: pa.Table, path: Path, metadata: Mapping[str, Any]) -> Non
     """Write a table and our metadata, as JSON in the metadata of its schema, into one file."""
     import pyarrow as pa
 
+    # Sorted keys: equal tables must have equal bytes, since the store names them by their hash.
     data = data.replace_schema_metadata({"sylva": json.dumps(metadata, sort_keys=True)})
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, data.schema) as writer:
         writer.write_table(data)

@@ -41,7 +41,7 @@ class _Learner(NodeParams):
     max_depth: Depth | None = Field(None, title="Depth", description="Most levels of a tree; empty: no limit.")
 
 
-class ForestLearner(_Learner):
+class ForestLearnerParams(_Learner):
     """A forest among the learners of a layer."""
 
     kind: Literal["random_forest", "completely_random_forest", "extra_trees"] = Field(
@@ -54,7 +54,7 @@ class ForestLearner(_Learner):
     min_rows: int = Field(1, ge=1, title="Min. rows per leaf", description="Fewest training rows in a leaf.")
 
 
-class MartLearner(_Learner):
+class MartLearnerParams(_Learner):
     """Boosted trees among the learners of a layer."""
 
     kind: Literal["mart"] = Field(title="Kind", description="Gradient-boosted trees by LightGBM.")
@@ -66,7 +66,7 @@ class MartLearner(_Learner):
     column_share: Share = Field(0.8, title="Share of columns", description="Share of the columns each tree sees.")
 
 
-LearnerParams = Annotated[ForestLearner | MartLearner, Field(discriminator="kind")]
+LearnerParams = Annotated[ForestLearnerParams | MartLearnerParams, Field(discriminator="kind")]
 
 MARGIN = ("gamma", "mu", "depth_step")
 SCREENING = ("error_share", "tree_growth")

@@ -1,12 +1,12 @@
-"""Forests on binned features: the learners of a cascade, and estimators of their own.
+"""Grow forests on binned features, as learners of a cascade and as estimators.
 
-- ``binning``     features as one byte a value, shared by all that learn from them
+- ``binning``     features as one byte per value, shared by all learners
 - ``kernels``     growing one tree, compiled
-- ``growing``     growing a forest on a binned matrix, with the class vectors of rows that were held out
-- ``prediction``  walking rows down the trees, compiled
+- ``growing``     growing a forest on a binned matrix, with the class vectors of held-out rows
+- ``prediction``  passing rows down the trees, compiled
 - ``estimators``  ``HistForestClassifier`` and ``HistForestRegressor``
 
-Names are imported when they are first used: the compiler of the kernels takes a moment to load.
+Names are imported when they are first used, because the compiler of the kernels loads slowly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compile the forest kernels for this machine: ``python -m deepforest.forest.compile_kernels``.
 
-Kernels that are saved already are not compiled again. The two parts are compiled at the same time where there are two
-processors.
+Kernels that are saved already are not compiled again. The two parts are compiled at the same time
+if the machine has two processors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CLASSES = 3
 
 
 def main() -> None:
-    """Compile the parts named, by default all."""
+    """Compile the parts that are named on the command line, by default all."""
     parser = argparse.ArgumentParser(prog="compile_kernels", description="Compile the forest kernels.")
     parser.add_argument("parts", nargs="*", help=f"some of: {', '.join(PARTS)}; by default all")
     parser.add_argument("--background", action="store_true", help="let other processes go first")
@@ -39,14 +39,17 @@ def main() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """Have the kernel end this process when its parent ends, however that happens."""
+    """Let Linux end this process when its parent ends for any reason, so that none is left over."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # it ended before the kernel knew
         sys.exit()
 
 
 def compile_parts(parts: list[str]) -> None:
-    """Compile the first part in this process, and each other in one of its own if there are processors for them."""
+    """Compile the first part in this process and each other part in its own process.
+
+    With a single processor all parts are compiled here, one after the other.
+    """
     at_once = len(os.sched_getaffinity(0)) > 1
     others = [start_compiling(part, "--parent", str(os.getpid())) for part in parts[1:] if at_once]
     for part in parts[:1] if at_once else parts:
@@ -56,7 +59,10 @@ def compile_parts(parts: list[str]) -> None:
 
 
 def compile_part(part: str) -> None:
-    """Compile and save the kernels of ``part``, unless another process has done so meanwhile."""
+    """Compile and save the kernels of ``part``, unless another process has done so meanwhile.
+
+    While another process compiles the same part, wait for it instead of doing the work twice.
+    """
 
     def say_waiting() -> None:
         print("Another process is compiling them; waiting for it.", file=sys.stderr, flush=True)
@@ -68,7 +74,10 @@ def compile_part(part: str) -> None:
 
 
 def use_kernels(part: str) -> None:
-    """Grow and use small forests: every kernel is called once with every type of array it gets."""
+    """Grow and use small forests, so that every kernel is called with every type of array it gets.
+
+    Numba compiles a kernel when it is first called with new types.
+    """
     import numpy as np
 
     from ..arithmetic import class_probabilities, row_products

@@ -1,4 +1,4 @@
-"""The forests as scikit-learn estimators.
+"""Define the forests as scikit-learn estimators.
 
 - ``HistForestClassifier``, ``HistForestRegressor``
 """
@@ -38,7 +38,7 @@ Array = npt.NDArray[Any]
 
 
 class _HistForest(TabularEstimator):
-    """What classifier and regressor share."""
+    """Fit, apply, save and load a forest, for classes as well as for numbers."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class _HistForest(TabularEstimator):
         return self._by_block(values, out, self.forest_.predict)
 
     def apply(self, X: Any) -> Array:  # noqa: N803
-        """The leaf of each row in each tree (rows × trees), as the node's number within its tree."""
+        """Return the leaf of each row in each tree (rows × trees), as its number in the tree."""
         values = self._read(X)
         out = np.empty((len(values), self.forest_.n_trees), np.int32)
         return self._by_block(values, out, self.forest_.leaves)
@@ -130,14 +130,14 @@ class _HistForest(TabularEstimator):
 
     @property
     def feature_importances_(self) -> Array:
-        """Each feature's mean share in the decrease of impurity; all zero where none was measured."""
+        """The mean share of each feature in the decrease of impurity; zero if not measured."""
         check_is_fitted(self, "forest_")
         return self.forest_.feature_importances()
 
     # --- persistence ---
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted forest as arrays and JSON, without pickle."""
+        """Write the fitted forest into a folder as arrays and JSON, without pickle."""
         check_is_fitted(self, "forest_")
         arrays = {**self.forest_.arrays(), **self.binner_.arrays()}
         for name in self._fitted_arrays():
@@ -158,7 +158,10 @@ class _HistForest(TabularEstimator):
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Read a forest that ``save`` wrote."""
+        """Return the forest that ``save`` wrote.
+
+        Raise ``BrokenModel`` if the folder holds another class, or a file is missing or damaged.
+        """
         description, packs = read_model(folder)
         held = description.get("class")
         if held != cls.__name__:
@@ -199,41 +202,45 @@ class _HistForest(TabularEstimator):
 
 
 class HistForestClassifier(ClassifierMixin, _HistForest):  # type: ignore[misc]
-    """A forest of trees on binned features: random forest, extra-trees or completely-random trees.
+    """Classify with trees on binned features: random forest, extra-trees or completely random.
 
     Parameters
     ----------
     n_estimators : int
         Number of trees.
     splitter : "best", "random" or "completely_random"
-        How a node is split: the best cut of each candidate feature (random forest), the best of one random cut a
-        candidate (extra-trees), or one random cut of one random feature, blind to the classes.
+        How a node is split: at the best cut of each candidate feature (random forest), at the best
+        of one random cut per candidate (extra-trees), or at one random cut of one random feature,
+        without a look at the classes.
     max_features : int, float, "sqrt", "log2" or None
-        Candidate features a node; of no account when splits are completely random.
+        Candidate features per node; has no effect if splits are completely random.
     max_depth, min_samples_split, min_samples_leaf
-        When a node is split no further; the numbers are of distinct rows.
+        Limits for splitting a node; the numbers count different rows.
     min_weight_fraction_leaf : float
-        The share of all weight that a leaf has to hold.
+        The least share of the total weight in a leaf.
     bootstrap : bool
-        Whether each tree learns from rows drawn with repetition.
+        Whether each tree is trained on rows drawn with repetition.
     oob_score : bool
-        Whether to keep the class vectors of the rows outside of the trees' bags.
+        Whether to compute the class vectors of the rows outside of the trees' bags.
     class_weight : "balanced", a mapping from class to weight, or None
         Weights of the classes; they multiply the sample weights.
     measure_importances : bool or None
-        Completely random trees measure importances only if this is true, as it doubles their cost; others always do.
+        Completely random trees measure importances only if this is true, as it doubles their cost;
+        others always do.
     max_bins : int
-        Bins a feature, at most 254, besides the one for missing values.
+        Bins per feature, at most 254, besides the one for missing values.
     categorical_features : "from_dtype", list of columns (numbers, names or flags) or None
-        Columns that hold categories; those of a data frame's category, string and boolean columns always do.
+        Columns that hold categories; the category, string and boolean columns of a data frame
+        always do.
     n_jobs : int or None
         Threads; the result does not depend on it.
     random_state : int, RandomState or None
+        Seed of all random draws.
 
     Attributes
     ----------
     classes_, n_classes_, n_features_in_, feature_names_in_
-    oob_decision_function_ : class vectors of the training rows (NaN where all trees saw the row)
+    oob_decision_function_ : class vectors of the training rows (NaN if all trees saw the row)
     oob_score_ : accuracy of those
     binner_ : the bins; forest_ : the trees as arrays
     """
@@ -268,7 +275,8 @@ class HistForestClassifier(ClassifierMixin, _HistForest):  # type: ignore[misc]
     ) -> Self:
         """Grow the forest on ``X`` (an array, or a data frame) and the classes ``y``.
 
-        ``interrupt`` is called before each tree, by the thread that grows it; an exception it raises ends the fit.
+        ``interrupt`` is called before each tree, in the thread that grows it; an exception that it
+        raises ends the fit.
         """
         values, y = self._read_fit(X, y)
         check_classification_targets(y)
@@ -296,16 +304,16 @@ class HistForestClassifier(ClassifierMixin, _HistForest):  # type: ignore[misc]
         self.oob_score_ = float(np.mean(hit[seen])) if seen.any() else float("nan")
 
     def predict_proba(self, X: Any) -> Array:  # noqa: N803
-        """Class probabilities: the mean over the trees of their leaves' class shares."""
+        """Return class probabilities: the mean over the trees of the shares in their leaves."""
         return self._predict_means(X)
 
     def predict(self, X: Any) -> Array:  # noqa: N803
-        """The most probable class of each row."""
+        """Return the most probable class of each row."""
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     def predict_log_proba(self, X: Any) -> Array:  # noqa: N803
-        """Logarithms of the class probabilities."""
+        """Return the logarithms of the class probabilities."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
@@ -324,14 +332,15 @@ class HistForestClassifier(ClassifierMixin, _HistForest):  # type: ignore[misc]
 
 
 class HistForestRegressor(RegressorMixin, _HistForest):  # type: ignore[misc]
-    """A forest of regression trees on binned features, split by variance.
+    """Predict numbers with regression trees on binned features, split by variance.
 
-    Parameters are those of ``HistForestClassifier`` without the class weights; ``max_features`` is 1.0 by default.
+    Parameters are those of ``HistForestClassifier`` without the class weights; ``max_features`` is
+    1.0 by default.
 
     Attributes
     ----------
     n_features_in_, feature_names_in_
-    oob_prediction_ : mean of the training rows over the trees that did not see them (NaN where all did)
+    oob_prediction_ : mean over the trees that did not see a training row (NaN if all did)
     oob_score_ : R² of those
     """
 
@@ -370,7 +379,7 @@ class HistForestRegressor(RegressorMixin, _HistForest):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Array:  # noqa: N803
-        """The mean over the trees of their leaves' values."""
+        """Return the mean over the trees of the values in their leaves."""
         return self._predict_means(X)[:, 0]
 
     def _fitted_arrays(self) -> tuple[str, ...]:

@@ -1,12 +1,13 @@
-"""Where compiled kernels are saved, and how processes share them.
+"""Save compiled kernels in a folder that all processes of a user share.
 
-All copies of the same kernel source on one machine share one folder below the user's cache folder. Its name is a hash
-of all that the machine code depends on: the source, the compiler's version and the processor. The saved code is
-loaded as it is, so the folder is used only if it belongs to the user and to no one else.
+All copies of the same kernel source on one machine share one folder below the user's cache folder.
+Its name is a hash of all that the machine code depends on: the source, the compiler's version and
+the processor. The saved code is executed without a check, so the folder is used only if no other
+user can write there.
 
-- ``kernel_folder``     the folder, or None where compiled code cannot be saved
+- ``kernel_folder``     the folder, or None if compiled code cannot be saved
 - ``is_ready``          whether all kernels of a part are saved there
-- ``ensure_compiled``   wait until they are, and say so meanwhile
+- ``ensure_compiled``   wait until they are, and report the reason meanwhile
 - ``start_compiling``   compile in the background
 - ``file_lock``         held by the process that compiles; the others wait
 
@@ -31,7 +32,7 @@ from pathlib import Path
 
 COUNTS, WEIGHTS = "counts", "weights"
 PARTS = (COUNTS, WEIGHTS)
-"""Trees whose rows all count the same (or are drawn by number), and trees whose rows have weights."""
+"""Trees whose rows count in whole numbers (all the same, or drawn), and trees with row weights."""
 
 COMPILING = "Compiling the forest kernels for this machine (once, about 30 s)"
 WAITING = "Waiting: another process is compiling the forest kernels for this machine (once, about 30 s)"
@@ -41,12 +42,12 @@ SOURCES = ("_compile.py", "binning.py", "kernels.py", "prediction.py", "../arith
 LOOK_SECONDS = 0.1
 SAY_SECONDS = 5.0
 PATIENCE_SECONDS = 300.0
-"""A process that holds a lock longer than that is stuck; the next one compiles by itself."""
+"""A process that holds a lock for longer does not respond any more; the next one then compiles."""
 READ_WRITE_ALL = 0o077
 
 
 class FolderRefused(Exception):
-    """Compiled code cannot be saved; the message says why and what to do."""
+    """Report that compiled code cannot be saved; the message says why and what to do."""
 
 
 def kernel_folder() -> Path | None:
@@ -70,7 +71,7 @@ def _checked_folder() -> Path:
         raise FolderRefused(
             f"{folder} cannot be made ({error.strerror}); set XDG_CACHE_HOME to a folder of your own"
         ) from error
-    # What is loaded from here is run: it must not be possible for anyone else to put something there.
+    # Code from this folder is executed, so no other user may be able to write there.
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():
         raise FolderRefused(f"{folder} is not your own folder; remove it")
     if facts.st_mode & READ_WRITE_ALL:
@@ -110,13 +111,13 @@ def _processor() -> list[str]:
 
 
 def is_ready(part: str) -> bool:
-    """Whether all kernels of ``part`` are compiled and saved."""
+    """Return whether all kernels of ``part`` are compiled and saved."""
     folder = kernel_folder()
     return folder is not None and _mark(folder, part).exists()
 
 
 def mark_ready(part: str) -> None:
-    """Note that all kernels of ``part`` are saved."""
+    """Mark all kernels of ``part`` as saved."""
     folder = kernel_folder()
     if folder is not None:
         with contextlib.suppress(OSError):  # a full disk: they are looked for again the next time
@@ -129,7 +130,7 @@ def _mark(folder: Path, part: str) -> Path:
 
 @contextlib.contextmanager
 def file_lock(name: str, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold the lock ``name`` of the folder; without a folder there is nothing to lock.
+    """Hold the lock ``name`` of the folder during a ``with`` block; do nothing without a folder.
 
     ``on_wait`` is called once if another process holds it.
     """
@@ -141,7 +142,10 @@ def file_lock(name: str, on_wait: Callable[[], None] = lambda: None) -> Iterator
 
 
 def take_lock(name: str, on_wait: Callable[[], None] = lambda: None) -> int | None:
-    """Wait for a lock and return its handle; None without a folder, or if its holder seems to be stuck."""
+    """Wait for a lock and return its handle.
+
+    Return None without a folder, or if the holder does not release it in ``PATIENCE_SECONDS``.
+    """
     handle = _open_lock(name)
     if handle is None or _try_lock(handle):
         return handle
@@ -156,7 +160,7 @@ def take_lock(name: str, on_wait: Callable[[], None] = lambda: None) -> int | No
 
 
 def release_lock(handle: int | None) -> None:
-    """Give a lock back."""
+    """Release a lock that ``take_lock`` returned."""
     if handle is not None:
         os.close(handle)
 
@@ -194,10 +198,9 @@ def ensure_compiled(
 ) -> None:
     """Return once the kernels of ``parts`` are saved, so that using them does not take long.
 
-    They are compiled by a process of their own: that can be ended at any moment, and the memory it takes does not
-    count as memory of this process. ``say`` gets the reason every few seconds; ``interrupt`` is called often
-    and may raise.
-    If that process fails, the kernels are compiled when they are first called.
+    They are compiled by another process, which can be ended at any moment and whose memory does not
+    count as memory of this one. ``say`` gets the reason every few seconds; ``interrupt`` is called
+    often and may raise. If that process fails, the kernels are compiled when they are first called.
     """
     missing = [part for part in parts if not is_ready(part)]
     if not missing:
@@ -224,8 +227,8 @@ def ensure_compiled(
 
 
 def start_compiling(*arguments: str) -> subprocess.Popen[bytes]:
-    """Start the command ``compile_kernels``; ``arguments`` are parts, by default all, and its options."""
-    # -P: the folder one happens to be in must not lend its modules to the process.
+    """Start the command ``compile_kernels``; ``arguments`` are its parts (default: all) and options."""
+    # -P: modules of the current folder must not be loaded.
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "deepforest.forest.compile_kernels", *arguments],
         stdin=subprocess.DEVNULL,

@@ -1,10 +1,13 @@
-"""The learners of a layer, one file a family: a new kind is a subclass of ``Learner`` in ``LEARNERS``.
+"""Define the learners of a layer, one file per family.
 
-- ``base``     what a cascade asks of a learner
+A new kind is a subclass of ``Learner`` that is listed in ``LEARNERS``.
+
+- ``base``     the interface of a learner
 - ``forests``  random, completely random, extra-trees
 - ``mart``     boosted trees by LightGBM
 - ``scikit``   any scikit-learn estimator
-- ``make_learners``  learners from kinds, settings as a mapping, ``Learner`` objects or scikit-learn estimators
+- ``make_learners``, ``make_learner``  learners from kinds, settings as a mapping, ``Learner``
+  objects or scikit-learn estimators
 """
 
 from __future__ import annotations
@@ -39,24 +42,35 @@ __all__ = [
 ]
 
 
-def make_learners(wanted: Iterable[Any]) -> tuple[Learner, ...]:
-    """One learner for each place in a layer: what has a ``count`` of three comes three times."""
-    if isinstance(wanted, str | Mapping) or hasattr(wanted, "fit") or not isinstance(wanted, Iterable):
-        wanted = [wanted]
-    learners = [make_learner(one) for one in wanted]
+def make_learners(specifications: Iterable[Any]) -> tuple[Learner, ...]:
+    """Return the learners of a layer; one with a ``count`` of three comes three times.
+
+    A single specification also works. Raise ``ValueError`` for one that cannot be used, or for an
+    empty list.
+    """
+    is_single = isinstance(specifications, str | Mapping) or hasattr(specifications, "fit")
+    if is_single or not isinstance(specifications, Iterable):
+        specifications = [specifications]
+    learners = [make_learner(each) for each in specifications]
     if not learners:
         raise ValueError("a layer has no learner; give at least one")
     return tuple(replace(learner, count=1) for learner in learners for _ in range(learner.count))
 
 
-def make_learner(wanted: Any) -> Learner:
-    """A learner from its kind, from a mapping with ``kind`` and settings, or from a scikit-learn estimator."""
-    if isinstance(wanted, Learner):
-        return wanted
-    if isinstance(wanted, str):
-        return _of_kind(wanted)()
-    if isinstance(wanted, Mapping):
-        settings = dict(wanted)
+def make_learner(specification: Any) -> Learner:
+    """Return a learner from a kind, a mapping of ``kind`` and settings, or an estimator.
+
+    A ``Learner`` is returned unchanged. Raise ``ValueError`` for an unknown kind or setting.
+
+    >>> make_learner({"kind": "mart", "trees": 50}).trees
+    50
+    """
+    if isinstance(specification, Learner):
+        return specification
+    if isinstance(specification, str):
+        return _of_kind(specification)()
+    if isinstance(specification, Mapping):
+        settings = dict(specification)
         if "kind" not in settings:
             raise ValueError(f"a learner given as a mapping needs a 'kind'; {settings} has none")
         kind = _of_kind(settings.pop("kind", None))
@@ -65,12 +79,14 @@ def make_learner(wanted: Any) -> Learner:
         if unknown:
             raise ValueError(f"a {kind.kind} has no setting {unknown[0]!r}; it has {', '.join(allowed)}")
         return kind(**settings)
-    if isinstance(wanted, type):
-        raise ValueError(f"{wanted.__name__} is a class; give an instance of it, such as {wanted.__name__}()")
-    return Scikit(estimator=wanted)
+    if isinstance(specification, type):
+        name = specification.__name__
+        raise ValueError(f"{name} is a class; give an instance of it, such as {name}()")
+    return Scikit(estimator=specification)
 
 
 def _of_kind(kind: Any) -> type[Learner]:
+    """Return the class of a kind of learner."""
     if not isinstance(kind, str) or kind not in LEARNERS:
-        raise ValueError(f"there is no learner of kind {kind!r}; known are {', '.join(LEARNERS)}")
+        raise ValueError(f"unknown kind of learner {kind!r}; use one of {', '.join(LEARNERS)}")
     return LEARNERS[kind]

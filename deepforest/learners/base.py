@@ -1,10 +1,10 @@
-"""What a cascade asks of a learner.
+"""Define the interface between a cascade and its learners.
 
-- ``Task``      what is to be learned: classes or numbers, one a row
+- ``Task``      the target: classes or numbers, one per row
 - ``Part``      the rows, weights and seed of one fit
 - ``Learner``   the settings of a learner, from which it fits; a kind is one subclass
 - ``Fitted``    a fitted learner: vectors of new rows, importances, and itself as plain data
-- ``Fit``       what a fit gives: the fitted learner and the vectors of the rows it did not learn from
+- ``Fit``       the result of a fit: the fitted learner, and vectors of rows it was not trained on
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Task:
-    """The target of all rows: class numbers below ``n_classes``, or numbers if ``n_classes`` is 0."""
+    """Hold the target of all rows: class numbers below ``n_classes``, or numbers if it is 0."""
 
     target: Array
     n_classes: int
 
     @property
     def n_outputs(self) -> int:
-        """Numbers a learner gives a row: one a class, or one."""
+        """How many numbers a learner returns per row: one per class, or one."""
         return max(self.n_classes, 1)
 
 
 @dataclass(frozen=True)
 class Part:
-    """One fit's share of the work.
+    """Describe one fit: the rows it is trained on, and those it predicts.
 
-    ``rows`` to learn from and rows ``held_out``, ascending; or, with ``held_out`` None, the vectors are those of the
-    rows of which each tree left some out of its bag. ``weights`` has one entry a row of ALL rows.
+    ``rows`` and ``held_out`` are ascending. With ``held_out`` None the training rows are predicted,
+    each by the trees that left it out of their bag. ``weights`` has one entry for each of ALL rows.
+    Long work calls ``interrupt``, which raises an exception to stop it.
     """
 
     rows: Array
@@ -53,36 +54,39 @@ class Part:
     interrupt: Callable[[], None] = lambda: None
 
     @property
-    def told(self) -> Array:
-        """The rows whose vectors are wanted."""
+    def predict_rows(self) -> Array:
+        """The rows whose vectors the fit returns."""
         return self.rows if self.held_out is None else self.held_out
 
 
 class Fitted(ABC):
-    """A fitted learner."""
+    """Predict with a fitted learner, and convert it to plain data."""
 
     kind: ClassVar[str]
 
     @abstractmethod
     def vectors(self, features: Features) -> Array:
-        """What it says about each row: class probabilities, or one number (rows × outputs)."""
+        """Return class probabilities or one number for each row (rows × outputs)."""
 
     @abstractmethod
     def importances(self, n_features: int) -> Array:
-        """Each feature's share in what was learned; all zero where that is not measured."""
+        """Return the share of each feature in what was learned; all zero if it is not measured."""
 
     @abstractmethod
     def pack(self) -> Pack:
-        """Itself as plain data."""
+        """Return the learner as plain data; raise ``TypeError`` if it has no such form."""
 
     @classmethod
     @abstractmethod
     def unpack(cls, pack: Pack, n_features: int, n_classes: int) -> Self:
-        """The learner that was packed; ``ValueError`` if it cannot be right."""
+        """Return the learner that was packed; raise ``ValueError`` if the data is not valid."""
 
 
 class Fit(NamedTuple):
-    """A fitted learner, and its vectors of the rows of ``Part.told`` (NaN where it has nothing to say of a row)."""
+    """Hold a fitted learner, and its vectors of the rows of ``Part.predict_rows``.
+
+    A row that every tree had in its bag has NaN.
+    """
 
     model: Fitted
     vectors: Array
@@ -90,11 +94,11 @@ class Fit(NamedTuple):
 
 @dataclass(frozen=True)
 class Learner(ABC):
-    """Settings of a learner; ``count`` says how many of them a layer has."""
+    """Hold the settings of a learner; ``count`` says how many of them a layer has."""
 
     kind: ClassVar[str]
     out_of_bag: ClassVar[bool] = False
-    """Whether it can tell vectors of its own training rows, from the trees that left them out."""
+    """Whether it can predict its own training rows, from the trees that left them out."""
 
     count: int = 1
 
@@ -103,39 +107,41 @@ class Learner(ABC):
 
     @abstractmethod
     def prepare(self, features: Features) -> None:
-        """Make the view of the features that the fits share."""
+        """Make the view of the features that all fits share, before the first of them starts."""
 
     @abstractmethod
     def fit(self, features: Features, task: Task, part: Part) -> Fit:
-        """Learn from the rows of ``part``."""
+        """Fit on the rows of ``part`` and predict its ``predict_rows``."""
 
     @property
     def title(self) -> str:
-        """What it is called in records."""
+        """The name in records."""
         return self.kind.replace("_", " ")
 
     def about(self) -> dict[str, Any]:
-        """Kind and settings as JSON."""
+        """Return kind and settings as JSON; ``make_learner`` takes the result."""
         return {"kind": self.kind, **{name: as_json(value) for name, value in asdict(self).items()}}
 
     def with_depth(self, depth: int) -> Learner:
-        """The same learner with trees of at most that depth, where it has such a thing."""
+        """Return the learner with trees of at most that depth; unchanged if it has no limit."""
         if not hasattr(self, "max_depth"):
             return self
         return replace(self, **{"max_depth": depth if self.max_depth is None else min(depth, self.max_depth)})
 
     def with_trees(self, factor: float) -> Learner:
-        """The same learner with ``factor`` times as many trees, where it has trees."""
+        """Return the learner with ``factor`` times as many trees; unchanged if it has no trees."""
         trees = getattr(self, "trees", None)
-        return self if trees is None else replace(self, **{"trees": max(1, round(trees * factor))})
+        if trees is None:
+            return self
+        return replace(self, **{"trees": max(1, round(trees * factor))})
 
 
 def check_share(name: str, value: Any) -> None:
-    """``ValueError`` unless ``value`` is above 0 and at most 1."""
+    """Raise ``ValueError`` unless ``value`` is above 0 and at most 1."""
     if not isinstance(value, int | float | np.floating) or not 0 < value <= 1:
         raise ValueError(f"{name} is {value!r}; give a share above 0 and at most 1")
 
 
 def known(vectors: Array, votes: Array) -> Array:
-    """Vectors with NaN where no tree voted."""
+    """Return the vectors with NaN where no tree voted."""
     return np.where(votes[:, None] > 0, vectors, np.float32("nan")).astype(np.float32)

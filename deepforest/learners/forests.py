@@ -1,4 +1,4 @@
-"""Forests as learners: random, completely random, extra-trees."""
+"""Define the forests as learners: random, completely random, extra-trees."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 
 
 class FittedForest(Fitted):
-    """Grown trees."""
+    """Predict with a grown forest."""
 
     kind = "forest"
 
@@ -25,23 +25,23 @@ class FittedForest(Fitted):
         self.forest = forest
 
     def vectors(self, features: Features) -> Array:
-        """The mean over the trees."""
+        """Return the mean over the trees."""
         return self.forest.predict(features.binned().rows)
 
     def importances(self, n_features: int) -> Array:
-        """By decrease of impurity."""
+        """Return the importances by decrease of impurity."""
         return self.forest.feature_importances()
 
     def pack(self) -> Pack:
-        """The arrays."""
+        """Return the arrays of the trees."""
         return Pack({"kind": self.kind}, self.forest.arrays())
 
     @classmethod
     def unpack(cls, pack: Pack, n_features: int, n_classes: int) -> FittedForest:
-        """The forest, if its arrays describe trees."""
+        """Return the forest; raise ``ValueError`` unless its arrays describe trees."""
         missing = [name for name in Forest.ARRAYS if name not in pack.arrays]
         if missing:
-            raise ValueError(f"this is not a forest: there are no {missing[0]}")
+            raise ValueError(f"this is not a forest: the array {missing[0]!r} is missing")
         forest = Forest(
             n_features=n_features, n_classes=n_classes, **{name: pack.arrays[name] for name in Forest.ARRAYS}
         )
@@ -51,10 +51,10 @@ class FittedForest(Fitted):
 
 @dataclass(frozen=True)
 class ForestLearner(Learner):
-    """What the forests share.
+    """Fit a forest; the kinds differ in how a node is split and which rows a tree sees.
 
-    ``max_features`` are the candidates a node: a number, a share, "sqrt", "log2" or None for all. ``min_rows`` is the
-    least number of training rows a leaf has.
+    ``max_features`` is how many features are candidates in a node: a number, a share, "sqrt",
+    "log2" or None for all. ``min_rows`` is the least number of training rows in a leaf.
     """
 
     splitter: ClassVar[str]
@@ -79,7 +79,7 @@ class ForestLearner(Learner):
         features.binned()
 
     def fit(self, features: Features, task: Task, part: Part) -> Fit:
-        """Grow the forest; rows held out, or out of the bags, ride along while the trees grow."""
+        """Grow the forest; held-out or out-of-bag rows are predicted while the trees grow."""
         out_of_bag = part.held_out is None
         grown = grow_forest(
             features.binned(),
@@ -94,9 +94,10 @@ class ForestLearner(Learner):
             n_jobs=part.n_jobs,
             interrupt=part.interrupt,
         )
-        return Fit(FittedForest(grown.forest), known(grown.vectors[part.told], grown.votes[part.told]))
+        return Fit(FittedForest(grown.forest), known(grown.vectors[part.predict_rows], grown.votes[part.predict_rows]))
 
     def _settings(self, out_of_bag: bool) -> ForestSettings:
+        """Return the settings of the forest; without bags no row would be out of one."""
         return ForestSettings(
             n_trees=self.trees,
             splitter=self.splitter,
@@ -110,7 +111,7 @@ class ForestLearner(Learner):
 
 @dataclass(frozen=True)
 class RandomForest(ForestLearner):
-    """The best cut of each of some features drawn for a node, on rows drawn with repetition."""
+    """Split a node at the best cut of randomly drawn features, on rows drawn with repetition."""
 
     kind = "random_forest"
     splitter = "best"
@@ -119,7 +120,7 @@ class RandomForest(ForestLearner):
 
 @dataclass(frozen=True)
 class CompletelyRandomForest(ForestLearner):
-    """One feature and one cut drawn for a node, blind to the target; ``max_features`` is of no account."""
+    """Split a node at a random cut of a random feature; ``max_features`` has no effect."""
 
     kind = "completely_random_forest"
     splitter = "completely_random"
@@ -127,7 +128,7 @@ class CompletelyRandomForest(ForestLearner):
 
 @dataclass(frozen=True)
 class ExtraTrees(ForestLearner):
-    """The best of one random cut of each of some features drawn for a node."""
+    """Split a node at the best of one random cut of each of some randomly drawn features."""
 
     kind = "extra_trees"
     splitter = "random"

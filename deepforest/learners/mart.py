@@ -1,4 +1,4 @@
-"""Gradient-boosted trees (MART) by LightGBM as a learner."""
+"""Define gradient-boosted trees (MART) by LightGBM as a learner."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 
 class FittedMart(Fitted):
-    """Boosted trees."""
+    """Predict with boosted trees."""
 
     kind = "mart"
 
@@ -28,34 +28,35 @@ class FittedMart(Fitted):
         self.n_classes = n_classes
 
     def vectors(self, features: Features) -> Array:
-        """Class probabilities, or the number."""
+        """Return class probabilities, or the predicted number."""
         return self.predict(features.dense())
 
     def predict(self, values: Array) -> Array:
-        """Class probabilities, or the number, of rows of numbers."""
+        """Return class probabilities, or the predicted number, for a matrix of numbers."""
         if not len(values):
             return np.empty((0, max(self.n_classes, 1)))
         values = np.ascontiguousarray(values)
-        # LightGBM's own probabilities use the exponential of the C library, whose bits differ between processors
+        # LightGBM's own probabilities use the exponential of the C library, whose bits differ
+        # between processors.
         scores = np.asarray(self.booster.predict(values, num_threads=1, raw_score=True)).reshape(len(values), -1)
         return class_probabilities(scores) if self.n_classes else scores
 
     def importances(self, n_features: int) -> Array:
-        """By the improvement of the splits."""
+        """Return the importances by the gain of the splits."""
         gains = self.gains()
         return gains / (gains.sum() or 1.0)
 
     def gains(self) -> Array:
-        """How much the splits on each feature lowered the loss, over all trees."""
+        """Return how much the splits on each feature lowered the loss, over all trees."""
         return np.asarray(self.booster.feature_importance("gain"), np.float64)
 
     def pack(self) -> Pack:
-        """LightGBM's own text."""
+        """Return LightGBM's own text format."""
         return Pack({"kind": self.kind}, text=trees_only(self.booster.model_to_string()))
 
     @classmethod
     def unpack(cls, pack: Pack, n_features: int, n_classes: int) -> FittedMart:
-        """The booster, if the text describes trees that lead somewhere."""
+        """Return the booster; raise ``ValueError`` unless the text describes valid trees."""
         import lightgbm
 
         check_text(pack.text, regression=n_classes == 0)
@@ -70,11 +71,11 @@ class FittedMart(Fitted):
 
 @dataclass(frozen=True)
 class Mart(Learner):
-    """Boosting: each tree mends what the ones before it got wrong.
+    """Boost trees: each one corrects the errors of those before it.
 
-    ``trees`` rounds of one tree a class (one for two classes) with at most ``leaves`` leaves of at least ``min_rows``
-    rows; each tree sees ``row_share`` of the rows and ``column_share`` of the columns, which is what makes several of
-    them in a layer differ.
+    There are ``trees`` rounds of one tree per class (one for two classes), with at most ``leaves``
+    leaves of at least ``min_rows`` rows. Each tree sees ``row_share`` of the rows and
+    ``column_share`` of the columns; this makes several learners of a layer different.
     """
 
     kind = "mart"
@@ -98,11 +99,11 @@ class Mart(Learner):
             check_share(f"{name} of mart", getattr(self, name))
 
     def prepare(self, features: Features) -> None:
-        """Let LightGBM bin the features."""
+        """Let LightGBM bin the features, once for all fits."""
         features.dataset()
 
     def fit(self, features: Features, task: Task, part: Part) -> Fit:
-        """Boost on the rows, all of them binned together before."""
+        """Fit on the rows of ``part``, which share the bins of all rows."""
         import lightgbm
 
         data = features.dataset().subset(part.rows).construct()
@@ -112,14 +113,17 @@ class Mart(Learner):
         booster = lightgbm.Booster(self._settings(task.n_classes, part), data)
         for _ in range(self.trees):
             part.interrupt()
-            if booster.update():  # no split is left anywhere
+            if booster.update():  # no tree can split any more
                 break
         booster.free_dataset()
         model = FittedMart(booster, task.n_classes)
-        return Fit(model, model.predict(features.dense(part.told)).astype(np.float32))
+        return Fit(model, model.predict(features.dense(part.predict_rows)).astype(np.float32))
 
     def _settings(self, n_classes: int, part: Part) -> dict[str, Any]:
+        """Return the parameters of LightGBM."""
         objective = {0: "regression", 2: "binary"}.get(n_classes, "multiclass")
+        # A bag must not be empty: with very few rows, each tree sees all of them.
+        draws_rows = 1 <= self.row_share * len(part.rows) < len(part.rows)
         return {
             **DATASET,
             "objective": objective,
@@ -130,7 +134,7 @@ class Mart(Learner):
             "min_data_in_leaf": self.min_rows,
             "feature_fraction": self.column_share,
             "bagging_fraction": self.row_share,
-            "bagging_freq": 1 if 1 <= self.row_share * len(part.rows) < len(part.rows) else 0,  # never no row at all
+            "bagging_freq": 1 if draws_rows else 0,
             "seed": part.seed % 2**31,
             "deterministic": True,
             "force_col_wise": True,
@@ -138,5 +142,5 @@ class Mart(Learner):
 
 
 def _per_round(n_classes: int) -> int:
-    """Trees a round."""
+    """Return the number of trees in a round."""
     return n_classes if n_classes > 2 else 1

@@ -1,4 +1,4 @@
-"""Any scikit-learn estimator as a learner."""
+"""Use any scikit-learn estimator as a learner."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 
 
 class FittedScikit(Fitted):
-    """A fitted estimator."""
+    """Predict with a fitted estimator."""
 
     kind = "scikit"
 
@@ -27,11 +27,11 @@ class FittedScikit(Fitted):
         self.n_classes = n_classes
 
     def vectors(self, features: Features) -> Array:
-        """Class probabilities, or the number."""
+        """Return class probabilities, or the predicted number."""
         return self.predict(features.dense())
 
     def predict(self, values: Array) -> Array:
-        """Class probabilities, those of classes it never saw being zero, or the number."""
+        """Return class probabilities, zero for classes without training rows, or the number."""
         if self.n_classes == 0:
             return np.asarray(self.estimator.predict(values), float).reshape(len(values), 1)
         result = np.zeros((len(values), self.n_classes))
@@ -39,27 +39,30 @@ class FittedScikit(Fitted):
         return result
 
     def importances(self, n_features: int) -> Array:
-        """The estimator's own, if it has any, as shares."""
-        own = np.abs(np.asarray(getattr(self.estimator, "feature_importances_", np.zeros(n_features)), float))
-        return own / own.sum() if own.shape == (n_features,) and own.any() else np.zeros(n_features)
+        """Return the estimator's own importances as shares; all zero if it has none."""
+        own = getattr(self.estimator, "feature_importances_", np.zeros(n_features))
+        sizes = np.abs(np.asarray(own, float))
+        if sizes.shape != (n_features,) or not sizes.any():
+            return np.zeros(n_features)
+        return np.asarray(sizes / sizes.sum())
 
     def pack(self) -> Pack:
-        """There is no plain form of any estimator there may be."""
+        """Raise ``TypeError``: an estimator of any class can only be pickled."""
         raise TypeError(
-            f"a {type(self.estimator).__name__} has no form but a pickle, which save() and checkpoints do not use; "
-            "keep the model with joblib.dump, or use the learner kinds random_forest, completely_random_forest, "
-            "extra_trees and mart"
+            f"a {type(self.estimator).__name__} can only be saved as a pickle, which save() and "
+            "checkpoints do not use; save the model with joblib.dump, or use the learner kinds "
+            "random_forest, completely_random_forest, extra_trees and mart"
         )
 
     @classmethod
     def unpack(cls, pack: Pack, n_features: int, n_classes: int) -> FittedScikit:
-        """Never packed, so never unpacked."""
+        """Raise ``ValueError``: it is never packed."""
         raise ValueError("a scikit-learn estimator cannot be read from plain data")
 
 
 @dataclass(frozen=True)
 class Scikit(Learner):
-    """An estimator with ``predict_proba`` (or, to learn numbers, ``predict``)."""
+    """Fit a copy of an estimator with ``predict_proba`` (for numbers, with ``predict``)."""
 
     kind = "scikit"
 
@@ -68,15 +71,19 @@ class Scikit(Learner):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not hasattr(self.estimator, "fit"):
-            raise ValueError(f"{self.estimator!r} is no scikit-learn estimator")
+            raise ValueError(f"{self.estimator!r} is not a scikit-learn estimator")
 
     def prepare(self, features: Features) -> None:
-        """Nothing to share: it sees the numbers."""
+        """Do nothing: an estimator sees the numbers themselves."""
 
     def fit(self, features: Features, task: Task, part: Part) -> Fit:
-        """Fit a fresh copy."""
+        """Fit a clone of the estimator, with the seed of ``part`` as its random state.
+
+        Raise ``ValueError`` if it cannot learn this target or does not take sample weights.
+        """
         estimator = clone(self.estimator)
         self._check_suits(estimator, task)
+        # Also those of estimators inside, such as ``estimator__random_state``.
         seeds = [name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"]
         estimator.set_params(**dict.fromkeys(seeds, part.seed % 2**31))
         weights = {}
@@ -86,12 +93,13 @@ class Scikit(Learner):
             weights["sample_weight"] = part.weights[part.rows]
         estimator.fit(features.dense(part.rows), task.target[part.rows], **weights)
         model = FittedScikit(estimator, task.n_classes)
-        return Fit(model, model.predict(features.dense(part.told)).astype(np.float32))
+        return Fit(model, model.predict(features.dense(part.predict_rows)).astype(np.float32))
 
     def _check_suits(self, estimator: Any, task: Task) -> None:
+        """Raise ``ValueError`` unless the estimator predicts what the cascade learns."""
         if task.n_classes == 0:
             if is_classifier(estimator):
-                raise ValueError(f"{self.title} tells classes, but the cascade learns numbers; give a regressor")
+                raise ValueError(f"{self.title} learns classes, but the cascade learns numbers; give a regressor")
         elif is_regressor(estimator):
             raise ValueError(f"{self.title} learns numbers, but the cascade learns classes; give a classifier")
         elif not hasattr(estimator, "predict_proba"):
@@ -103,6 +111,9 @@ class Scikit(Learner):
         return type(self.estimator).__name__
 
     def about(self) -> dict[str, Any]:
-        """Its name and settings, the latter as text, all of it."""
+        """Return name and settings, the latter as the complete text of the estimator.
+
+        Checkpoints are named by it, so scikit-learn must not shorten the text.
+        """
         whole = {"N_CHAR_MAX": 10**6} if isinstance(self.estimator, BaseEstimator) else {}
         return {"kind": self.kind, "count": self.count, "estimator": self.estimator.__repr__(**whole)}

@@ -1,6 +1,8 @@
-"""What happens inside the process of one node: load the inputs, run, store the outputs, report.
+"""Run one node in its own process: load the inputs, run, store the outputs, send events.
 
-``execute`` sends the node's events through the function it is given; it never raises.
+- ``execute``        runs a task; it never raises, its last event says how the node ended
+- ``describe``       turns an exception into a failure with a message for users
+- ``out_of_memory``  the message for a node that exceeds its memory limit
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ OnReading = Callable[[str, str | None], None]
 """Called with the file from outside that the node reads now, and the parameter that names it."""
 
 PROGRESS_SECONDS = 1.0
+"""Progress is sent at most this often: each message is one entry of the run log."""
 LOCK = ".lock"
 NUMPY_DISK_FULL = re.compile(r"Not enough free space to write|\d+ requested and \d+ written")
 """NumPy reports a full disk in words only, without an error number."""
@@ -53,13 +56,19 @@ PARTIAL_RESULT_CHARACTERS = 64_000
 
 
 def execute(task: NodeTask, send: Send, on_reading: OnReading) -> None:
-    """Run one node to its end and send its events, the last of which says how it ended."""
+    """Run one node to its end and send its events.
+
+    The last event is ``NodeFinished`` or ``NodeFailed``. A node whose result another run has
+    stored meanwhile does not run again.
+    """
     store = Store(Workspace(Path(task.workspace)), task.run)
     try:
         with _work_folder(store.workspace.checkpoints / task.key, task.node, send) as folder:
             if not _already_done(task, store):
                 store.record(_run(task, store, folder, send, on_reading))
+            # Checkpoints are for a retry; with a stored result they only take space.
             shutil.rmtree(folder, ignore_errors=True)
+    # Also SystemExit and KeyboardInterrupt: the scheduler must always learn how the node ended.
     except BaseException as error:
         send(NodeFailed(node=task.node, error=describe(error, task)))
     else:
@@ -67,7 +76,10 @@ def execute(task: NodeTask, send: Send, on_reading: OnReading) -> None:
 
 
 def _run(task: NodeTask, store: Store, folder: Path, send: Send, on_reading: OnReading) -> CacheEntry:
-    """Load the inputs, run the node, store its outputs and return the result to record."""
+    """Load the inputs, run the node, store its outputs and return the result to record.
+
+    Raise whatever the node raises, or ``SylvaError`` if its outputs are not those it declares.
+    """
     node_type = load_catalog()[task.type]
     began = time.monotonic()
     crash_point("before-run", task.node)
@@ -110,7 +122,10 @@ def _already_done(task: NodeTask, store: Store) -> bool:
 
 @contextmanager
 def _work_folder(folder: Path, node: str, send: Send) -> Iterator[Path]:
-    """Hold the folder for checkpoints of a key, so that no two runs do the same work at once."""
+    """Lock the checkpoint folder of a key, so that no two runs do the same work at once.
+
+    A run that has to wait sends a progress message that says so.
+    """
 
     def send_waiting() -> None:
         send(NodeProgress(node=node, fraction=0.0, text="waiting: another run is doing the same work"))
@@ -121,7 +136,10 @@ def _work_folder(folder: Path, node: str, send: Send) -> Iterator[Path]:
 
 
 def _context(task: NodeTask, store: Store, folder: Path, send: Send, on_reading: OnReading) -> NodeContext:
-    """Return what the node may use; a SIGTERM from now on asks it to stop."""
+    """Return the context for the node's ``run``; from now on SIGTERM asks the node to stop.
+
+    Text of the node's log goes to standard output, which is the log file of the node.
+    """
     node = task.node
     cancelled = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: cancelled.set())
@@ -174,6 +192,7 @@ class _Throttle:
         self._held: tuple[Any, ...] | None = None
 
     def __call__(self, *arguments: Any) -> None:
+        """Call the function now, or later with the newest arguments."""
         with self._lock:
             wait = self._last_call + self._seconds - time.monotonic()
             if wait <= 0:
@@ -187,17 +206,22 @@ class _Throttle:
                 timer.start()
 
     def _call_held(self) -> None:
+        """Make the call that was postponed, in the thread of the timer."""
         with self._lock:
             if self._held is not None:
                 self._call(self._held)
 
     def _call(self, arguments: tuple[Any, ...]) -> None:
+        """Call the function; the caller holds the lock."""
         self._held, self._last_call = None, time.monotonic()
         self._function(*arguments)
 
 
 def describe(error: BaseException, task: NodeTask) -> Failure:
-    """Return an exception as a failure whose message a user can act on."""
+    """Return an exception as a failure whose message a user can act on.
+
+    Message and traceback are shortened, and control characters are removed from them.
+    """
     failure = _explain(error, task)
     trace = failure.traceback and readable(failure.traceback, TRACEBACK_CHARACTERS)
     message = readable(failure.message, MESSAGE_CHARACTERS)
@@ -222,13 +246,14 @@ def _explain(error: BaseException, task: NodeTask) -> Failure:
             return Failure("disk", _disk_full(task), traceback=trace)
         case OSError(errno=None) if NUMPY_DISK_FULL.match(str(error)):
             return Failure("disk", _disk_full(task), traceback=trace)
+        # C++ libraries such as LightGBM raise their own classes when they get no memory.
         case _ if "bad allocation" in str(error) or "bad_alloc" in str(error):
             return Failure("memory", out_of_memory(task), traceback=trace)
     return Failure("error", f"{type(error).__name__}: {error}", traceback=trace)
 
 
 def out_of_memory(task: NodeTask) -> str:
-    """Return the message for a node that needed more memory than its limit."""
+    """Return the message for a node that needed more memory than its limit, with what to do."""
     return (
         f"ran out of memory, limit {task.memory_limit:,} MB; give it less data, "
         "or raise its memory_limit setting or --memory-limit"
@@ -236,6 +261,7 @@ def out_of_memory(task: NodeTask) -> str:
 
 
 def _disk_full(task: NodeTask) -> str:
+    """Return the message for a node that could not write, with the space that is left."""
     free = shutil.disk_usage(task.workspace).free / 1e6
     return (
         f"the disk is full ({free:,.0f} MB free at {task.workspace}); "

@@ -21,7 +21,7 @@ def grown(scores: list[float], metric: str = "accuracy", **settings: Any) -> Gro
     measure = REGRESSION_METRICS.get(metric) or METRICS[metric]
     growth = Growth(measure, **{"patience": 1, "tolerance": 0.0, "max_layers": ENDLESS, **settings})
     for number, score in enumerate(scores, 1):
-        assert growth.judge(score) == (number < len(scores)), f"after layer {number}"
+        assert growth.add_score(score) == (number < len(scores)), f"after layer {number}"
     return growth
 
 
@@ -109,16 +109,16 @@ def test_every_decision_says_why(scores: list[float], settings: dict[str, Any], 
 
 def test_a_layer_is_judged_anew_when_a_later_one_is_better() -> None:
     growth = Growth(METRICS["accuracy"], patience=2, tolerance=0.0, max_layers=ENDLESS)
-    growth.judge(0.5)
-    growth.judge(0.4)
+    growth.add_score(0.5)
+    growth.add_score(0.4)
     assert "dropped" in growth.decisions()[1].reason
-    growth.judge(0.6)
+    growth.add_score(0.6)
     assert "kept" in growth.decisions()[1].reason
 
 
 def test_growth_may_be_stopped_for_another_reason() -> None:
     growth = Growth(METRICS["accuracy"], patience=1, tolerance=0.0, max_layers=ENDLESS)
-    growth.judge(0.5)
+    growth.add_score(0.5)
     growth.stop("no rows are left")
     assert growth.decisions()[-1].reason.endswith(": no rows are left")
 
@@ -127,7 +127,7 @@ def test_growth_may_be_stopped_for_another_reason() -> None:
 def test_a_measure_without_a_value_is_an_error_that_names_it(score: float | None) -> None:
     growth = Growth(METRICS["auc"], patience=1, tolerance=0.0, max_layers=3)
     with refused(ValueError, naming=["'auc'", score]):
-        growth.judge(score)
+        growth.add_score(score)
 
 
 def test_a_fit_whose_measure_has_no_value_says_so() -> None:

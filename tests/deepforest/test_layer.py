@@ -111,7 +111,7 @@ class Spy(Learner):
 
     def fit(self, features: Features, task: Task, part: Part) -> Fit:
         self.log.append(part)
-        return Fit(Silent(), np.zeros((len(part.told), task.n_outputs), np.float32))
+        return Fit(Silent(), np.zeros((len(part.predict_rows), task.n_outputs), np.float32))
 
 
 class Silent(Fitted):

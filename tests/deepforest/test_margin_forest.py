@@ -26,10 +26,10 @@ def digits(**params: Any) -> MarginForestClassifier:
 class Watched(MarginForestClassifier):
     """Keeps what each layer said of the training rows, and the weights after it."""
 
-    def _take_up(self, fit: Any, standing: Any) -> None:
-        super()._take_up(fit, standing)
-        self.said_ = list(standing.said)
-        self.weights_ = [*getattr(self, "weights_", []), standing.weights]
+    def _combine_layer(self, fit: Any, state: Any) -> None:
+        super()._combine_layer(fit, state)
+        self.said_ = list(state.layer_outputs)
+        self.weights_ = [*getattr(self, "weights_", []), state.weights]
 
 
 def watched(**params: Any) -> tuple[Watched, np.ndarray]:

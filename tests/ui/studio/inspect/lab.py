@@ -45,7 +45,7 @@ def record(
 RECORDS = [
     record(1, 0.90, reason="Accuracy 0.9000 to start with"),
     record(2, 0.95, reason="Accuracy 0.9500 is better by 0.0500"),
-    record(3, 0.94, kept=False, reason="Accuracy 0.9400 is no gain above 0 (-0.0100); dropped, since layer 2 is the "
+    record(3, 0.94, kept=False, reason="Accuracy 0.9400: no gain above 0 (-0.0100); dropped, since layer 2 is the "
            "best; growth stopped: the last layer brought no gain above 0"),
 ]  # fmt: skip
 
