@@ -132,11 +132,13 @@ def bars_by_class(column: pa.ChunkedArray, classes: pa.ChunkedArray) -> tuple[Ba
     bars = column_bars(column)
     rows, _ = spread_rows(column, _most_plotted(column))
     labels, _ = spread_rows(classes, _most_plotted(column))
-    place = _places(rows, bars)
+    bar = _bar_of_rows(rows, bars)
     code, names = _class_codes(labels)
-    drawn, width = (place >= 0) & (code >= 0), len(bars.counts)
-    counts = np.bincount(code[drawn] * width + place[drawn], minlength=len(names) * width)
-    return bars, {name: counts[i * width : (i + 1) * width].tolist() for i, name in enumerate(names)}
+    drawn, width = (bar >= 0) & (code >= 0), len(bars.counts)
+    # One number for each pair of class and bar, so that a single pass counts all of them.
+    counts = np.bincount(code[drawn] * width + bar[drawn], minlength=len(names) * width)
+    by_class = counts.reshape(len(names), width)
+    return bars, {name: of_class.tolist() for name, of_class in zip(names, by_class, strict=True)}
 
 
 def spread_rows(column: pa.ChunkedArray, most: int | None = None) -> tuple[pa.ChunkedArray, bool]:
@@ -190,17 +192,17 @@ def _of_numbers(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> C
 
 def _of_values(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> ColumnStatistics:
     rows, sampled = spread_rows(column) if kind == "text" else (column, False)
-    found = _count_values(rows)
+    counted = _count_values(rows)
     return ColumnStatistics(
         name,
         kind,
         role,
         len(column),
-        column.null_count if sampled else len(column) - found.rows,
-        distinct=found.distinct,
-        frequent=found.frequent[:MOST_FREQUENT],
-        counted=found.rows,
-        bars=_bars_of_values(found, sampled),
+        column.null_count if sampled else len(column) - counted.rows,
+        distinct=counted.distinct,
+        frequent=counted.frequent[:MOST_FREQUENT],
+        counted=counted.rows,
+        bars=_bars_of_values(counted, sampled),
         sampled=sampled,
     )
 
@@ -244,13 +246,13 @@ def _finite(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 @dataclass(frozen=True)
-class _Counted:
+class _ValueCounts:
     frequent: list[tuple[str, int]]
     distinct: int
     rows: int
 
 
-def _count_values(column: pa.ChunkedArray) -> _Counted:
+def _count_values(column: pa.ChunkedArray) -> _ValueCounts:
     """Return the most frequent values as texts with their rows; only those become Python objects."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -260,14 +262,14 @@ def _count_values(column: pa.ChunkedArray) -> _Counted:
         column = column.unify_dictionaries()
     counted = pc.value_counts(column.drop_null()) if len(column) else None
     if counted is None or not len(counted):
-        return _Counted([], 0, 0)
+        return _ValueCounts([], 0, 0)
     values, counts = counted.field("values"), counted.field("counts")
     top = pc.sort_indices(pa.table({"rows": counts}), [("rows", "descending")])[:MOST_BARS]
     values = values.take(top)
     if types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     frequent = zip(map(as_text, values.to_pylist()), counts.take(top).to_pylist(), strict=True)
-    return _Counted(list(frequent), len(counted), pc.sum(counts).as_py())
+    return _ValueCounts(list(frequent), len(counted), pc.sum(counts).as_py())
 
 
 def as_text(value: object) -> str:
@@ -278,10 +280,10 @@ def as_text(value: object) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
 
 
-def _bars_of_values(found: _Counted, sampled: bool) -> Bars:
-    counts = [count for _, count in found.frequent]
-    labels = [value for value, _ in found.frequent]
-    return Bars("values", counts, labels=labels, others=found.rows - sum(counts), sampled=sampled)
+def _bars_of_values(counted: _ValueCounts, sampled: bool) -> Bars:
+    counts = [count for _, count in counted.frequent]
+    labels = [value for value, _ in counted.frequent]
+    return Bars("values", counts, labels=labels, others=counted.rows - sum(counts), sampled=sampled)
 
 
 def _bars_of_numbers(
@@ -310,7 +312,7 @@ def _bars_of_numbers(
 def _whole_edges(low: int, high: int) -> list[float]:
     """Return edges with equally many whole numbers in each bar, so that an even column looks even."""
     step = (high - low) // MOST_BARS + 1
-    return [float(low + step * place) for place in range((high - low) // step + 2)]
+    return [float(low + step * index) for index in range((high - low) // step + 2)]
 
 
 def _divisible(low: float, high: float) -> bool:
@@ -343,7 +345,7 @@ def _to_numpy(values: pa.ChunkedArray) -> np.ndarray:
     return values.to_numpy() if values.num_chunks else np.empty(0, values.type.to_pandas_dtype())
 
 
-def _places(column: pa.ChunkedArray, bars: Bars) -> np.ndarray:
+def _bar_of_rows(column: pa.ChunkedArray, bars: Bars) -> np.ndarray:
     """Return the number of the bar that each row is in; -1 for none."""
     import numpy as np
     import pyarrow as pa
@@ -351,25 +353,27 @@ def _places(column: pa.ChunkedArray, bars: Bars) -> np.ndarray:
 
     if bars.scale == "values":
         code, names = _codes(column)
-        place_of = {label: place for place, label in enumerate(bars.labels)}
-        return _looked_up([-1 if name is None else place_of.get(name, -1) for name in names], code)
+        bar_of = {label: index for index, label in enumerate(bars.labels)}
+        return _look_up([-1 if name is None else bar_of.get(name, -1) for name in names], code)
     values = _to_numpy(pc.fill_null(_as_numbers(column).cast(pa.float64(), safe=False), float("nan")))
-    place = np.searchsorted(bars.edges, values, side="right") - 1 if bars.edges else np.full(len(values), -1)
-    place[values == bars.edges[-1] if bars.edges else slice(0)] = len(bars.counts) - 1
-    place[~np.isfinite(values) | (place >= len(bars.counts))] = -1
-    return place
+    if not bars.edges:
+        return np.full(len(values), -1)
+    bar = np.searchsorted(bars.edges, values, side="right") - 1
+    bar[values == bars.edges[-1]] = len(bars.counts) - 1  # the last interval includes its end
+    bar[~np.isfinite(values) | (bar >= len(bars.counts))] = -1
+    return bar
 
 
 def _class_codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
     """Return the class number of each row and the names; the rarer classes are one, the last."""
     code, names = _codes(column)
-    found = _count_values(column)
-    frequent = [name for name, _ in found.frequent]
-    if found.distinct > MOST_CLASSES + 1:
-        frequent = [*frequent[:MOST_CLASSES], f"{found.distinct - MOST_CLASSES} others"]
+    counted = _count_values(column)
+    frequent = [name for name, _ in counted.frequent]
+    if counted.distinct > MOST_CLASSES + 1:
+        frequent = [*frequent[:MOST_CLASSES], f"{counted.distinct - MOST_CLASSES} others"]
     number = {name: index for index, name in enumerate(frequent)}
     last = len(frequent) - 1
-    return _looked_up([-1 if name is None else number.get(name, last) for name in names], code), frequent
+    return _look_up([-1 if name is None else number.get(name, last) for name in names], code), frequent
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str | None]]:
@@ -388,7 +392,7 @@ def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str | None]]:
     return pc.fill_null(indices, -1).to_numpy(), [None if name is None else as_text(name) for name in names]
 
 
-def _looked_up(table: Iterable[int], code: np.ndarray) -> np.ndarray:
+def _look_up(table: Iterable[int], code: np.ndarray) -> np.ndarray:
     """Return ``table[code]``, and -1 where the code is -1."""
     import numpy as np
 

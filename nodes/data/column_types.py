@@ -36,12 +36,9 @@ if TYPE_CHECKING:
 MANY_TEXTS = 100
 WHOLE = re.compile(r"([+-]?)0*(\d+?)(\.0*)?", re.ASCII)
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-BOOLS = {"true": True, "yes": True, "t": True, "y": True, "1": True} | {
-    "false": False,
-    "no": False,
-    "f": False,
-    "n": False,
-    "0": False,
+BOOLS = {
+    **dict.fromkeys(("true", "yes", "t", "y", "1"), True),
+    **dict.fromkeys(("false", "no", "f", "n", "0"), False),
 }
 EXAMPLES = {"number": "3 or 2.5", "bool": "true or false", "time": "2024-01-31 or 2024-01-31 12:30:00"}
 
@@ -65,7 +62,10 @@ def infer_type(column: pa.ChunkedArray, name: str, missing: Collection[str]) -> 
         return _to_number(column)
     if types.is_temporal(kind) and not types.is_interval(kind):
         return _to_time(column)
-    raise BadInput(f"column '{name}' holds {kind}, not plain values; leave it out of the file", field="source")
+    raise BadInput(
+        f"column '{name}' holds values of type {kind}, which cannot be used; remove it from the file",
+        field="source",
+    )
 
 
 def cast_column(column: pa.ChunkedArray, kind: Kind, name: str, missing: Collection[str]) -> pa.ChunkedArray:
@@ -172,7 +172,7 @@ def _as_strings(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
         raise BadInput(
-            f"column '{name}' holds bytes that are not text; leave it out of the file", field="source"
+            f"column '{name}' holds bytes that are not text; remove it from the file", field="source"
         ) from None
 
 
@@ -284,7 +284,8 @@ def _parse_or_refuse(texts: pa.ChunkedArray, kind: Kind, name: str) -> pa.Chunke
         assert position is not None  # all of them together were refused
         raise BadInput(
             f"column '{name}' cannot be read as {kind}: data row {position + 1:,} holds '{texts[position]}', "
-            f"not {EXAMPLES[kind]}; correct it, add it to the missing texts or choose another type",
+            f"but a value such as {EXAMPLES[kind]} is expected; correct it, add it to the missing texts, "
+            "or choose another type",
             field="types",
         ) from None
 

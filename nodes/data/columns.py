@@ -39,10 +39,10 @@ def check_learnable(inputs: Mapping[str, Columns | None], params: Any) -> dict[s
     if table is not None:
         roles = {column.role for column in table}
         if "target" not in roles:
-            raise BadInput(f"the input table has no target to learn; {HOW_TO_TARGET}")
+            raise BadInput(f"the input table has no target; {HOW_TO_TARGET}")
         if "feature" not in roles:
             raise BadInput(
-                "the input table has no column to learn from besides its target; "
+                "the input table has no feature, only a target; "
                 "load more columns, or give one of them the role feature in the Load data node"
             )
     return {}
@@ -73,7 +73,7 @@ def check_classes(labels: pa.ChunkedArray, target: str) -> None:
     if len(classes) == 1:
         raise BadInput(
             f"the target '{target}' has a single class, '{classes[0]}'; a classifier needs at least two. "
-            "If the file is only to be scored, leave the target empty",
+            "To use the file only for predictions, leave Target empty",
             field="target",
         )
     if len(classes) > MAX_CLASSES or (len(classes) > FEW_CLASSES and len(classes) > rows / 2):
@@ -91,13 +91,17 @@ def check_roles(data: pa.Table, roles: Mapping[str, Role]) -> None:
 
     weights = [name for name, role in roles.items() if role == "weight"]
     if len(weights) > 1:
-        raise BadInput(f"there are several weight columns: {listed(weights)}; choose one", field="roles")
+        raise BadInput(
+            f"there are several weight columns: {listed(weights)}; give only one the role weight", field="roles"
+        )
     for name, role in roles.items():
         column = data.column(name)
         kind = kind_of(column.type)
         if role == "time" and kind not in ("time", "number"):
             raise BadInput(f"'{name}' has the role time but is a {kind}; set its type to time or number", field="roles")
         if role == "weight" and kind != "number":
-            raise BadInput(f"'{name}' has the role weight but is a {kind}; a weight is a number", field="roles")
+            raise BadInput(f"'{name}' has the role weight but is a {kind}; set its type to number", field="roles")
         if role == "weight" and (column.null_count or pc.min(column).as_py() < 0):
-            raise BadInput(f"weights in '{name}' are missing or below zero; correct them", field="roles")
+            raise BadInput(
+                f"some weights in '{name}' are missing or below zero; correct them in the file", field="roles"
+            )

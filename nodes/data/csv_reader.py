@@ -219,7 +219,7 @@ def _decoded_start(text: TextFile, file_format: FileFormat) -> str:
     if "\0" in decoded:
         raise _not_text(text)
     if not decoded.strip("\ufeff \r\n\t"):
-        raise BadInput(f"'{text.name}' is empty", field="source")
+        raise BadInput(f"'{text.name}' is empty; choose another file", field="source")
     return decoded
 
 
@@ -309,7 +309,9 @@ def _explain(file: CsvFile, text: TextFile, error: Exception) -> BadInput:
         return _long_row(file)
     bad_row = _first_bad_row(file, text)
     if bad_row is None:
-        return BadInput(f"'{file.text.name}' cannot be read as CSV: {error}", field="source")
+        return BadInput(
+            f"'{file.text.name}' cannot be read as CSV: {error}; check the file and its delimiter", field="source"
+        )
     return _wrong_length(file, bad_row)
 
 
@@ -377,7 +379,7 @@ def _wrong_length(file: CsvFile, row: Any) -> BadInput:
 def _open_quote(file: CsvFile, line: int) -> BadInput:
     return BadInput(
         f"line {line:,} of '{file.text.name}' has a quote that is never closed, "
-        "so the rest of the file became one value; close or remove it",
+        "so the rest of the file is read as one value; close or remove the quote",
         field="source",
     )
 
@@ -405,7 +407,7 @@ def _bad_encoding(text: TextFile, file_format: FileFormat, error: UnicodeError |
     line, byte = _first_undecodable(text, file_format.encoding) or (1, str(error or "the end of the file"))
     is_utf16 = text.start(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     return BadInput(
-        f"'{text.name}' is not {file_format.encoding}: {byte} in line {line:,} cannot be decoded; "
+        f"'{text.name}' is not encoded in {file_format.encoding}: {byte} in line {line:,} cannot be decoded; "
         f"set the encoding, for example {'utf-16' if is_utf16 else 'latin-1'}",
         field="encoding",
     )

@@ -68,10 +68,10 @@ class DataFile:
 
 
 class NameTaken(SylvaError):
-    """There is a file of that name already."""
+    """Report that a file of this name exists already; ``name`` is the name."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"There is a file '{name}' already.")
+        super().__init__(f"A file '{name}' already exists.")
         self.name = name
 
 
@@ -88,12 +88,13 @@ class UploadRefused(SylvaError):
 
 def list_files(files: Files) -> list[DataFile]:
     """Return all files that a pipeline may read, the last changed first; hidden ones are left out."""
-    found = sorted(_visible(files), key=lambda each: -each[1].modified)[:MAX_FILES]
-    shapes = _shapes([(files.data / name, version) for name, version in found])
-    return [
-        DataFile(name, version.size, version.modified / 1e9, *shapes.get((files.data / name, version), (None, None)))
-        for name, version in found
-    ]
+    visible = sorted(_visible(files), key=lambda each: -each[1].modified)[:MAX_FILES]
+    shapes = _shapes([(files.data / name, version) for name, version in visible])
+    listed = []
+    for name, version in visible:
+        rows, columns = shapes.get((files.data / name, version), (None, None))
+        listed.append(DataFile(name, version.size, version.modified / 1e9, rows, columns))
+    return listed
 
 
 def _visible(files: Files) -> Iterator[tuple[str, FileVersion]]:
@@ -176,8 +177,10 @@ def _shape(path: Path, counted_bytes: int) -> Shape:
             data = formats.read(path, file_format, (), MAX_COLUMNS)
             return data.num_rows, data.num_columns
         file = formats.open_blocks(path, file_format)
+        # Only Parquet files know their rows; for other files, the total is an estimate.
         rows = file.total if file_format.format == "parquet" else None
-        return rows, len(file.names) if file.names is not None else None
+        columns = None if file.names is None else len(file.names)
+        return rows, columns
     except (BadInput, OSError, ValueError):
         return None, None
 
@@ -200,7 +203,7 @@ def name_problem(name: str) -> str:
     if "/" in name or "\\" in name or _CONTROLS.search(name):
         return "A name must not contain slashes or invisible characters."
     if name.startswith(PREFIX):
-        return f"Names that start with {PREFIX} are those of the built-in tables."
+        return f"Names that start with {PREFIX} are reserved for the built-in tables."
     if len(name.encode("utf-8", "replace")) > MAX_NAME_BYTES:
         return f"The name is too long; use at most {MAX_NAME_BYTES} letters."
     return ""
@@ -209,8 +212,11 @@ def name_problem(name: str) -> str:
 def free_name(name: str, files: Files) -> str:
     """Return the name, or a similar one that no file has yet."""
     stem, ending = _split_ending(name)
-    names = (name if number == 1 else f"{_shorten(stem, MAX_NAME_BYTES - 24)}-{number}{ending}" for number in count(1))
-    return next(each for each in names if not os.path.lexists(files.data / each))
+    for number in count(2):
+        if not os.path.lexists(files.data / name):
+            break
+        name = f"{_shorten(stem, MAX_NAME_BYTES - 24)}-{number}{ending}"
+    return name
 
 
 def _split_ending(name: str) -> tuple[str, str]:
@@ -252,8 +258,8 @@ def add_file(
     with _explain_disk_errors(workspace), _temporary_files(workspace) as temporary:
         copy, path = temporary.data / name, files.data / name
         _copy(source, copy, progress)
-        progress(1.0, "checking that it can be read")
-        seen = _read_for_proof(temporary, name, file_format or FileFormat())
+        progress(1.0, "checking that the file can be read")
+        seen = _check_readable(temporary, name, file_format or FileFormat())
         with _replacing:
             _check_free(files, name, replace)
             put_in_place(copy, path)
@@ -296,13 +302,14 @@ def _copy(source: BinaryIO, target: Path, progress: Progress) -> None:
     source.seek(0)
     if total > MAX_UPLOAD_MEGABYTES << 20:
         raise UploadRefused(
-            f"The file has {size(total)}, more than the {MAX_UPLOAD_MEGABYTES:,} MB that a browser may send; "
-            "copy it into the workspace's data folder."
+            f"The file has {size(total)}, and a browser can send at most {MAX_UPLOAD_MEGABYTES:,} MB; "
+            "copy it into the workspace's data folder instead."
         )
     free = shutil.disk_usage(target.parent).free
     if total + SPARE_BYTES > free:
         raise UploadRefused(
-            f"There is not enough space on the disk: the file needs {size(total)}, and {size(free)} are free."
+            f"There is not enough space on the disk: the file needs {size(total)}, and {size(free)} are free. "
+            "Delete files that you no longer need."
         )
     with target.open("wb") as file:
         while chunk := source.read(CHUNK):
@@ -310,7 +317,7 @@ def _copy(source: BinaryIO, target: Path, progress: Progress) -> None:
             progress(file.tell() / total, f"{size(file.tell())} of {size(total)}")
 
 
-def _read_for_proof(files: Files, name: str, file_format: FileFormat) -> tables.Preview:
+def _check_readable(files: Files, name: str, file_format: FileFormat) -> tables.Preview:
     try:
         return tables.preview(preview_params(name, file_format), files)
     except BadInput as problem:
@@ -334,7 +341,7 @@ def _explain_disk_errors(workspace: Workspace) -> Iterator[None]:
             case errno.ENOSPC | errno.EDQUOT:
                 reason = "the disk is full. Free some space and try again"
             case errno.EROFS | errno.EACCES | errno.EPERM:
-                reason = f"{workspace.data} cannot be written; check the owner of the folder"
+                reason = f"{workspace.data} is not writable; check the owner and the permissions of the folder"
             case _:
                 reason = error.strerror or str(error)
         raise UploadRefused(f"{reason}.") from error

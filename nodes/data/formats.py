@@ -80,13 +80,14 @@ class FileFormat:
         Raise ``BadInput`` if the name does not say it, or the file is empty.
         """
         if path.stat().st_size == 0:
-            raise BadInput(f"'{path.name}' is empty", field="source")
+            raise BadInput(f"'{path.name}' is empty; choose another file", field="source")
         file_format = self.format
         if file_format == "auto":
             file_format = SUFFIXES.get(_suffix(path), "auto")
         if file_format == "auto":
             raise BadInput(
-                f"'{path.name}' does not end in {', '.join(sorted(SUFFIXES))}; choose the format of the file",
+                f"the name '{path.name}' does not show the format of the file, because it does not end in "
+                f"{', '.join(sorted(SUFFIXES))}; choose the format",
                 field="format",
             )
         if file_format == "tsv" and self.delimiter == "auto":
@@ -264,7 +265,9 @@ def _check_names(path: Path, names: list[str], max_columns: int) -> None:
     if len(names) > max_columns:
         raise _too_many_columns(path.name, len(names), max_columns)
     if "" in names:
-        raise BadInput(f"column {names.index('') + 1:,} of '{path.name}' has no name; give it one", field="source")
+        raise BadInput(
+            f"column {names.index('') + 1:,} of '{path.name}' has no name; give it one in the file", field="source"
+        )
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise BadInput(
@@ -276,12 +279,13 @@ def _check_names(path: Path, names: list[str], max_columns: int) -> None:
 
 def _check_has_rows(file: BlockFile, data: pa.Table | None) -> None:
     if data is None or data.num_rows == 0:
-        raise BadInput(f"'{file.path.name}' has no rows", field="source")
+        raise BadInput(f"'{file.path.name}' has no rows; choose another file", field="source")
 
 
 def _too_many_columns(name: str, columns: int, max_columns: int) -> BadInput:
     return BadInput(
-        f"'{name}' has {columns:,} columns, more than the {max_columns:,} allowed; raise max_columns or use fewer",
+        f"'{name}' has {columns:,} columns, and at most {max_columns:,} are allowed; "
+        "raise max_columns, or use fewer columns",
         field="max_columns",
     )
 
@@ -289,7 +293,9 @@ def _too_many_columns(name: str, columns: int, max_columns: int) -> BadInput:
 def _damaged(path: Path, title: str, error: Exception) -> BadInput:
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return BadInput(
-        f"'{path.name}' is not a {title} file, or it is damaged ({reason}); choose its format", field="source"
+        f"'{path.name}' is not a {title} file, or it is damaged ({reason}); "
+        "choose another format, or save the file again",
+        field="source",
     )
 
 
@@ -320,9 +326,9 @@ def open_blocks(path: Path, file_format: FileFormat | None = None, max_columns: 
     All values of a CSV file come as written, also those that may mean a missing one.
     """
     if not path.exists():
-        raise BadInput(f"there is no file '{path}'")
+        raise BadInput(f"the file '{path}' does not exist; check its name")
     if not path.is_file():
-        raise BadInput(f"'{path}' is not a file")
+        raise BadInput(f"'{path}' is not a file; give the name of a file")
     file_format = (file_format or FileFormat()).for_file(path)
     match file_format.format:
         case "csv":
@@ -504,7 +510,7 @@ def _read_libsvm(text: TextFile, max_columns: int) -> tuple[list[str], Any]:
     """Return the labels and the sparse matrix of all rows."""
     labels, matrix = LibsvmLines(text).read_rows()
     if not labels:
-        raise BadInput(f"'{text.name}' has no rows", field="source")
+        raise BadInput(f"'{text.name}' has no rows; choose another file", field="source")
     if not matrix.indices.size:
         raise BadInput(
             f"'{text.name}' is not LibSVM text, because no line has index:value pairs; choose its format",
@@ -522,7 +528,8 @@ def _dense_table(name: str, labels: list[str], matrix: Any) -> pa.Table:
     rows, width = matrix.shape
     if rows * width > MAX_LIBSVM_VALUES:
         raise BadInput(
-            f"'{name}' has {rows:,} rows of {width:,} columns, too many to store with their zeros; use fewer",
+            f"'{name}' has {rows:,} rows and {width:,} columns, too many to store with their zeros; "
+            "use fewer rows or columns",
             field="source",
         )
     values: np.ndarray = matrix.toarray(order="F")
@@ -535,7 +542,7 @@ def _open_libsvm(path: Path) -> BlockFile:
         lines = LibsvmLines(TextFile(path))
         labels, matrix = lines.read_rows(rows)
         if not labels:
-            raise BadInput(f"'{path.name}' has no rows", field="source")
+            raise BadInput(f"'{path.name}' has no rows; choose another file", field="source")
         while labels:
             yield _some_columns(labels, matrix, columns)
             labels, matrix = lines.read_rows(rows)

@@ -19,10 +19,10 @@ from nodes.data import fraud_sample
 PREFIX = "sample:"
 TITLES = {
     "digits": "Handwritten digits, 8 by 8 pixels",
-    "breast-cancer": "Breast cancer, cell nuclei measured",
-    "wine": "Wine of three growers",
+    "breast-cancer": "Breast cancer, measurements of cell nuclei",
+    "wine": "Wines of three growers",
     "iris": "Iris flowers of three species",
-    "fraud": "Payments, a few of them fraud; generated",
+    "fraud": "Generated payments, a few of them fraud",
 }
 
 

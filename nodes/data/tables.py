@@ -140,7 +140,11 @@ def check_columns(params: LoadDataParams, names: Iterable[str]) -> None:
     for column in params.types:
         require_column(column, known, field="types")
     if target in params.roles:
-        raise BadInput(f"'{target}' is the target and cannot be {params.roles[target]} as well", field="roles")
+        raise BadInput(
+            f"'{target}' is the target and cannot have the role {params.roles[target]} as well; "
+            "remove it from roles, or choose another target",
+            field="roles",
+        )
     if params.types.get(target or "", "category") != "category":
         raise BadInput(f"'{target}' is the target, which is always a category; remove it from types", field="types")
 
@@ -155,7 +159,8 @@ def make_table(data: pa.Table, names: Collection[str], params: LoadDataParams) -
     empty = _without_values(data, names)
     if empty and params.empty_columns == "error":
         raise BadInput(
-            f"no value at all in {listed(empty)}; set 'Columns without values' to drop, or give the role ignore",
+            f"there are columns without any value: {listed(empty)}; set 'Columns without values' to drop, "
+            "or give them the role ignore",
             field="empty_columns",
         )
     if not data.num_columns:
@@ -348,7 +353,10 @@ class _Previews:
     @staticmethod
     def _cost(seen: Preview | BadInput) -> int:
         # At least a megabyte, so that the number of previews is limited too: each maps a file.
-        return max(1 << 20, seen.data.nbytes) if isinstance(seen, Preview) else 1 << 20
+        least = 1 << 20
+        if isinstance(seen, Preview):
+            return max(least, seen.data.nbytes)
+        return least
 
 
 _previews = _Previews()

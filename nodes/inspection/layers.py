@@ -140,7 +140,7 @@ def load_layers(folder: Path) -> Layers:
 def _describe(folder: Path) -> dict[str, Any]:
     path = folder / FILE
     if not path.is_file():
-        raise BadInput(f"'{folder.name}' does not hold layers: {FILE} is missing")
+        raise BadInput(f"'{folder.name}' does not hold layers: {FILE} is missing; run the inspection again")
     with reading_folder(folder, "layers", "run the inspection again"):
         data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
         if not isinstance(data, dict) or data.get("format") != FORMAT:
@@ -150,8 +150,8 @@ def _describe(folder: Path) -> dict[str, Any]:
             raise ValueError(f"version {version!r} is not valid")
     if version > VERSION:
         raise BadInput(
-            f"'{folder.name}' holds layers of version {version}, this program reads up to version {VERSION}; "
-            "update it, or run the inspection again"
+            f"'{folder.name}' holds layers of version {version}, and this program reads versions up to "
+            f"{VERSION}; update the program, or run the inspection again"
         )
     return data
 

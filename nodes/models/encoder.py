@@ -195,7 +195,7 @@ class CategoryColumn:
         elif isinstance(value, int | float) and self.are_numbers:
             value = str(value) if isinstance(value, float) or abs(value) < 1e18 else ""
         if not isinstance(value, str):
-            raise ValueError("where a category is expected, as text")
+            raise ValueError("but a category is expected, as text")
         category = self.find(value)
         return nan if category is None else float(self.code_of[category])
 
@@ -247,7 +247,7 @@ class TableEncoder:
             else:
                 columns.append(column)
         if not columns:
-            raise BadInput("the table has no column to learn from; give it at least one feature that has values")
+            raise BadInput("the table has no feature that can be used; add a column of numbers or categories")
         return cls(form, tuple(columns))
 
     @property
@@ -296,11 +296,11 @@ class TableEncoder:
         if missing:
             raise BadInput(
                 f"the table lacks {listed(name for name in self.names if name in missing)}, "
-                "which the model was trained with"
+                "which the model was trained with; add the missing columns"
             )
         wrong = [text for column in self.columns if (text := _mismatch(column, data.schema.field(column.name).type))]
         if wrong:
-            raise BadInput(f"columns are of another kind than in training: {'; '.join(wrong[:5])}")
+            raise BadInput(f"some columns are of another kind than in training: {'; '.join(wrong[:5])}")
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain JSON."""
@@ -344,13 +344,13 @@ def _column_from_json(data: Mapping[str, Any]) -> EncodedColumn:
 
 def _read_number(value: Any) -> float:
     if not isinstance(value, int | float):
-        raise ValueError("where a number is expected")
+        raise ValueError("but a number is expected")
     try:
         number = float(value)
     except OverflowError:
         number = float("inf")
     if not isfinite(number):
-        raise ValueError("and too large for a number")
+        raise ValueError("which is too large for a number")
     return number
 
 
@@ -361,7 +361,7 @@ def _read_time(value: Any) -> float:
     try:
         times = parse_texts(pa.chunked_array([[value.strip()]], pa.string()), "time")
     except (pa.ArrowException, UnicodeError, AttributeError):
-        raise ValueError("where a time such as '2024-01-31 12:30:00' is expected") from None
+        raise ValueError("but a time such as '2024-01-31 12:30:00' is expected") from None
     return float(times.cast(pa.int64())[0].as_py() * 1e-6)
 
 
@@ -409,7 +409,7 @@ def _learn_column(name: str, column: pa.ChunkedArray) -> EncodedColumn | str:
     if column.null_count == len(column):
         return "it has no values"
     if types.is_interval(column.type) or types.is_nested(column.type):
-        return f"it holds {column.type}, not plain values"
+        return f"it holds values of type {column.type}, which cannot be used"
     if FAMILIES[kind] != "category":
         return _learn_numbers(name, kind, numbers(column))
     return _learn_categories(name, kind, column)
@@ -443,7 +443,7 @@ def _learn_categories(name: str, kind: Kind, column: pa.ChunkedArray) -> Categor
             return f"it holds {column.type}, which is not text"
         different, values = pc.count_distinct(column).as_py(), len(column) - column.null_count
         if different > TEXT_CATEGORIES or 2 * different > values:
-            return f"its {different:,} different texts in {values:,} rows are too many to learn from"
+            return f"its {different:,} different texts in {values:,} rows are too many for categories"
     counts = category_counts(column)
     if not counts:
         return "it has no values"
@@ -451,11 +451,13 @@ def _learn_categories(name: str, kind: Kind, column: pa.ChunkedArray) -> Categor
     return CategoryColumn(name, kind, tuple(by_frequency))
 
 
-def _mismatch(column: EncodedColumn, given: pa.DataType) -> str | None:
+def _mismatch(column: EncodedColumn, arrow_type: pa.DataType) -> str | None:
+    """Return why a column of this type cannot be encoded; None if it can."""
     import pyarrow.types as types
 
-    kind = kind_of(given)
-    if types.is_null(given) or (FAMILIES[kind] == FAMILIES[column.kind] and not types.is_interval(given)):
+    kind = kind_of(arrow_type)
+    is_same_family = FAMILIES[kind] == FAMILIES[column.kind] and not types.is_interval(arrow_type)
+    if types.is_null(arrow_type) or is_same_family:
         return None
     return f"'{column.name}' is a {kind} and was a {column.kind}"
 
@@ -518,12 +520,12 @@ def class_names(target: pa.ChunkedArray, name: str) -> list[str]:
     """Return the classes that occur in a target column, in natural order."""
     kind = kind_of(target.type)
     if kind == "time":
-        raise BadInput(f"the target '{name}' is a time; a classifier needs classes")
+        raise BadInput(f"the target '{name}' is a time; choose a column with classes as the target")
     names = natural_order(category_counts(target))
     if kind == "number" and len(names) > MAX_NUMERIC_CLASSES and not all(float(each).is_integer() for each in names):
         raise BadInput(
-            f"the target '{name}' holds {len(names):,} different numbers, a quantity rather than classes; "
-            "choose another target or group it into classes first"
+            f"the target '{name}' holds {len(names):,} different numbers, so it is a quantity and not a class; "
+            "choose another target, or group its values into classes first"
         )
     return names
 
@@ -533,7 +535,7 @@ def class_codes(target: pa.ChunkedArray, classes: Sequence[str]) -> np.ndarray:
     unknown = category_counts(target).keys() - set(classes)
     if unknown:
         raise BadInput(
-            f"the target holds {listed(natural_order(unknown))}, which the model has not learned; "
-            f"it knows {listed(classes)}"
+            f"the target holds {listed(natural_order(unknown))}, which is not a class of the model; "
+            f"its classes are {listed(classes)}"
         )
     return category_codes(target, classes)

@@ -52,7 +52,7 @@ def find_kind(estimator: Any) -> ModelKind:
                 return kind
     known = [name for kind in KINDS.values() for name in kind.estimators]
     raise TypeError(
-        f"a {type(estimator).__name__} cannot be saved as a model; give one of {', '.join(dict.fromkeys(known))}"
+        f"a {type(estimator).__name__} cannot be saved as a model; use one of {', '.join(dict.fromkeys(known))}"
     )
 
 
@@ -176,7 +176,7 @@ def _load_mart(folder: Path, data: Mapping[str, Any]) -> BoostedTrees:
 # Forests
 
 
-def _build_forest(params: Any, **how: Any) -> BaseEstimator:
+def _build_forest(params: Any, **settings: Any) -> BaseEstimator:
     from deepforest import HistForestClassifier
 
     return HistForestClassifier(
@@ -185,7 +185,7 @@ def _build_forest(params: Any, **how: Any) -> BaseEstimator:
         min_samples_leaf=params.min_leaf,
         max_features=None if params.max_features == "all" else params.max_features,
         random_state=params.seed,
-        **how,
+        **settings,
     )
 
 

@@ -136,13 +136,13 @@ def load_model(folder: Path) -> FittedModel:
         kind, classes = KINDS[data["kind"]], data["classes"]
         encoder = TableEncoder.from_json(data["encoder"])
         if data["features"] != encoder.names:
-            raise ValueError("the columns of the encoder are not those of the model")
+            raise ValueError("the encoder and the model have different columns")
         estimator = kind.load(folder, data["learner"])
         shape = estimator.n_features_in_, len(estimator.classes_)
         if shape != (encoder.width, len(classes)):
             raise ValueError(
-                f"the parts do not fit: encoder and classes are {encoder.width} × {len(classes)}, "
-                f"the estimator is {shape[0]} × {shape[1]}"
+                f"its parts do not fit: {encoder.width} columns and {len(classes)} classes are described, "
+                f"the estimator has {shape[0]} and {shape[1]}"
             )
         return FittedModel(
             kind=kind,
@@ -160,7 +160,9 @@ def describe_model(folder: Path) -> dict[str, Any]:
     """Return what ``model.json`` says; raise ``BadInput`` if it does not describe a model of this version."""
     path = folder / FILE
     if not is_regular_file(path):
-        raise BadInput(f"'{folder.name}' does not hold a model: {FILE} is missing or is not a regular file")
+        raise BadInput(
+            f"'{folder.name}' does not hold a model: {FILE} is missing or is not a regular file; save the model again"
+        )
     with reading_folder(folder, "a model", "train it again"):
         data = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(data, dict) or data.get("format") != FORMAT:
@@ -171,8 +173,8 @@ def describe_model(folder: Path) -> dict[str, Any]:
             _check_description(data)
     if data["version"] > VERSION:
         raise BadInput(
-            f"'{folder.name}' holds a model of version {data['version']}, this program reads up to version {VERSION}; "
-            "update it, or train the model again"
+            f"'{folder.name}' holds a model of version {data['version']}, and this program reads versions up "
+            f"to {VERSION}; update the program, or train the model again"
         )
     return data
 
@@ -180,7 +182,7 @@ def describe_model(folder: Path) -> dict[str, Any]:
 def _check_description(data: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` unless all fields are there and names are texts, each of them once."""
     if missing := [name for name in FIELDS if name not in data]:
-        raise ValueError(f"{FILE} does not give {listed(missing)}")
+        raise ValueError(f"{FILE} lacks {listed(missing)}")
     if not isinstance(data["title"], str):
         raise ValueError("the title is not a text")
     for field in ("classes", "features"):
@@ -195,7 +197,9 @@ def _check_files(files: Iterable[Path], digests: Mapping[str, str]) -> None:
     """Raise ``ValueError`` unless the files are exactly those that were saved."""
     present = {path.name: path for path in files if path.name not in (FILE, CARD)}
     for name in sorted({*present} ^ {*digests}):
-        raise ValueError(f"{name} was not saved with the model" if name in present else f"{name} is missing")
+        if name in present:
+            raise ValueError(f"{name} was not saved with the model")
+        raise ValueError(f"{name} is missing")
     for name, path in present.items():
         if sha256_of(path) != digests[name]:
             raise ValueError(f"{name} was changed after it was saved")

@@ -75,7 +75,9 @@ class InputChecker:
 
 def describe(missing_columns: Sequence[str], problems: Sequence[str]) -> str:
     """Return everything that keeps a table from fitting, in one sentence."""
-    parts = [f"it lacks {listed(missing_columns, MAX_NAMED)}"] if missing_columns else []
+    parts = []
+    if missing_columns:
+        parts.append(f"it lacks {listed(missing_columns, MAX_NAMED)}")
     parts += problems[:MAX_NAMED]
     if len(problems) > MAX_NAMED:
         parts.append(f"and {len(problems) - MAX_NAMED:,} more columns")
@@ -93,7 +95,7 @@ def _to_numbers(name: str, values: pa.ChunkedArray, missing: Collection[str], fi
     values = _plain(name, values)
     kind = kind_of(values.type)
     if kind == "time":
-        raise ColumnMismatch(f"'{name}' is a time and was a number in training")
+        raise ColumnMismatch(f"'{name}' is a time, but was a number in training")
     if kind == "text":
         parsers = (_parse_float, partial(parse_texts, kind="bool"), _parse_time_of_day)
         return _parsed(name, clean_texts(values, missing), parsers, "number", first_row)
@@ -110,7 +112,7 @@ def _to_times(name: str, values: pa.ChunkedArray, missing: Collection[str], firs
     if kind == "text":
         return _parsed(name, clean_texts(values, missing), (partial(parse_texts, kind="time"),), "time", first_row)
     if kind != "time":
-        raise ColumnMismatch(f"'{name}' is a {kind} and was a time in training")
+        raise ColumnMismatch(f"'{name}' is a {kind}, but was a time in training")
     return values
 
 
@@ -160,7 +162,7 @@ def _parsed(name: str, texts: pa.ChunkedArray, parsers: Iterable[Parse], kind: s
             furthest, refused = row, texts[row].as_py() or ""
     shown = refused if len(refused) <= 60 else f"{refused[:60]}…"
     raise ColumnMismatch(
-        f"'{name}' holds '{shown}' in data row {first_row + furthest + 1:,} where a {kind} is expected, "
+        f"'{name}' holds '{shown}' in data row {first_row + furthest + 1:,}, but a {kind} is expected, "
         f"such as {EXAMPLES[kind]}"
     )
 
@@ -209,5 +211,5 @@ def _as_dictionary(column: CategoryColumn, values: pa.ChunkedArray) -> pa.Chunke
 
 def _was_category(column: CategoryColumn, kind: str) -> ColumnMismatch:
     return ColumnMismatch(
-        f"'{column.name}' is a {kind} and was a category in training, such as {listed(column.categories, 3)}"
+        f"'{column.name}' is a {kind}, but was a category in training, such as {listed(column.categories, 3)}"
     )

@@ -80,40 +80,43 @@ class Registry:
 
     def entry(self, name: str) -> ModelEntry:
         """Return one model; raise ``BadInput`` if there is none of that name."""
-        folder = self.place(name)
+        folder = self.folder_of(name)
         with read_lock(folder):
-            files = [path for path in folder.iterdir() if is_regular_file(path)] if folder.is_dir() else []
-            total, saved = sum(path.stat().st_size for path in files), saved_at(folder)
+            total, saved = 0, saved_at(folder)
+            if folder.is_dir():
+                total = sum(path.stat().st_size for path in folder.iterdir() if is_regular_file(path))
             try:
-                about = describe_model(folder)
+                description = describe_model(folder)
             except BadInput as problem:
                 return ModelEntry(name, bytes=total, saved=saved, problem=problem.message)
             card = read_card(self.workspace, folder)
+        # The folder may come from elsewhere: only its names were checked, not these two.
+        rows, settings = description["train_rows"], description["params"]
         return ModelEntry(
             name=name,
-            title=about["title"],
-            kind=str(about["kind"]),
-            classes=tuple(about["classes"]),
-            features=tuple(map(str, about["features"])),
-            rows=about["train_rows"] if isinstance(about["train_rows"], int) else 0,
+            title=description["title"],
+            kind=str(description["kind"]),
+            classes=tuple(description["classes"]),
+            features=tuple(map(str, description["features"])),
+            rows=rows if isinstance(rows, int) else 0,
             bytes=total,
             saved=saved,
-            settings=about["params"] if isinstance(about["params"], dict) else {},
+            settings=settings if isinstance(settings, dict) else {},
             card=card,
         )
 
     def open(self, name: str) -> FittedModel:
         """Load a model; every file is checked."""
-        return open_model(self.place(name))
+        return open_model(self.folder_of(name))
 
     def delete(self, name: str) -> None:
         """Remove a model; wait if one is being saved under that name."""
-        folder = self.place(name)
+        folder = self.folder_of(name)
         with write_lock(folder) as temporary:
             if folder.exists():
                 folder.rename(temporary / "deleted")
 
-    def place(self, name: str) -> Path:
+    def folder_of(self, name: str) -> Path:
         """Return the folder of a model; raise ``BadInput`` that names the models if there is none."""
         if name not in self.names():
             raise BadInput(self.how_to_find(name), field="name")
@@ -131,7 +134,7 @@ class Registry:
         """Return the message for a name that no model has."""
         names = self.names()
         if not names:
-            return f"there is no model '{name}': {self.folder} is empty; run a pipeline with a Save model node"
+            return f"there is no model '{name}', because {self.folder} is empty; run a pipeline with a Save model node"
         return f"there is no model '{name}'; {suggest(name, names, f'there are {listed(names)}')}"
 
 
@@ -161,7 +164,9 @@ def zip_model(folder: Path) -> bytes:
         paths = model_files(folder)
         total = sum(path.stat().st_size for path in paths)
         if total > MAX_ZIPPED:
-            raise SylvaError(f"The model has {size(total)}, too much for the browser. Copy the folder {folder}.")
+            raise SylvaError(
+                f"The model has {size(total)}, which is too large for a download. Copy the folder {folder}."
+            )
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
             for path in paths:
                 archive.write(path, f"{folder.name}/{path.name}")

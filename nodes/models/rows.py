@@ -68,16 +68,18 @@ class RowReader:
     def _values(self, number: int, row: Any, problems: list[RowProblem]) -> list[float]:
         """Return the row's values as numbers, categories by their number; NaN where they are missing."""
         if not isinstance(row, Mapping):
-            _note(problems, number, None, f"a row is an object of columns and values, not {shown(row)}")
+            message = f"a row must be an object of column names and values, not {shown(row)}"
+            _add_problem(problems, number, None, message)
             return []
         values = []
         for name, read_value in self._readers:
             try:
                 values.append(read_value(row[name]))
             except KeyError:
-                _note(problems, number, name, f"the row lacks '{name}'; give null for a value that is missing")
+                message = f"the row lacks '{name}'; use null for a missing value"
+                _add_problem(problems, number, name, message)
             except ValueError as error:
-                _note(problems, number, name, f"'{name}' is {shown(row[name])} {error}")
+                _add_problem(problems, number, name, f"'{name}' is {shown(row[name])}, {error}")
         return values
 
     def _encoded(self, values: np.ndarray) -> np.ndarray:
@@ -109,6 +111,6 @@ def shown(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
-def _note(problems: list[RowProblem], row: int, column: str | None, message: str) -> None:
+def _add_problem(problems: list[RowProblem], row: int, column: str | None, message: str) -> None:
     if len(problems) < MAX_PROBLEMS:
         problems.append(RowProblem(row, column, message))

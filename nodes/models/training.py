@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, PositiveFloat
 
 from engine.errors import BadInput
-from engine.export_python import Code, Names, Raw, statement
+from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, form_hint
 from engine.text import listed
 from engine.values import Table, kind_of
@@ -33,8 +33,8 @@ ClassWeights = Annotated[
     Literal["none", "balanced"] | dict[str, PositiveFloat],
     Field(
         title="Class weights",
-        description="Weight of a row of each class: all equal (none), every class the same in total (balanced), or a "
-        "number for each class you name and 1 for the others. Only the ratios matter.",
+        description="Weight of the rows of each class: all rows equal (none), the same total for every class "
+        "(balanced), or a number for each class you name and 1 for the others. Only the ratios matter.",
         json_schema_extra=form_hint(choose="class"),
     ),
 ]
@@ -134,17 +134,28 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
+def fit_statement(estimator: Expression, rows: Expression) -> list[str]:
+    """Return the line of a script that fits an estimator to training rows."""
+    matrix, codes, weights = (Expression(f"{rows}.{name}") for name in ("matrix", "codes", "weights"))
+    return statement("", f"{estimator}.fit", matrix, codes, sample_weight=weights)
+
+
 def training_script(
-    params: NodeParams, names: Names, stem: str, lines: Callable[[Raw, Raw], list[str]], imports: list[str], **how: Any
-) -> Code:
+    params: NodeParams,
+    names: Variables,
+    stem: str,
+    lines: Callable[[Expression, Expression], list[str]],
+    imports: list[str],
+    **encoding: Any,
+) -> Snippet:
     """Return a node that trains as Python: the rows, the estimator that ``lines`` fit, the model."""
     rows, estimator = names.local("rows"), names.local(stem)
     weights = getattr(params, "class_weights", "none")
     if weights != "none":
-        how["class_weights"] = weights
-    return Code(
+        encoding["class_weights"] = weights
+    return Snippet(
         [
-            *statement(rows, "steps.training_rows", names.inputs["table"], **how),
+            *statement(rows, "steps.training_rows", names.inputs["table"], **encoding),
             *lines(rows, estimator),
             *statement(names.outputs["model"], "steps.model", rows, estimator),
         ],
@@ -159,7 +170,7 @@ def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarra
     if table.target is None:
         table.labels()
     if not table.data.num_rows:
-        raise BadInput("the table has no rows to train on")
+        raise BadInput("the table has no rows to train on; connect a table with rows")
     classes = class_names(table.labels(), str(table.target))
     if len(classes) < 2:
         values = f"only {listed(classes)}" if classes else "no values"
@@ -199,11 +210,11 @@ def _row_weights(table: Table) -> np.ndarray | None:
         raise BadInput(f"the table has {len(names)} weight columns, {listed(names)}; keep one")
     name = names[0]
     if kind_of(table.data.schema.field(name).type) not in ("number", "bool"):
-        raise BadInput(f"the weight column '{name}' is not a number")
+        raise BadInput(f"the weight column '{name}' does not hold numbers; give another column the role weight")
     weights = numbers(table.data.column(name))
     if np.isnan(weights).any() or (weights < 0).any() or not weights.any():
         raise BadInput(
-            f"the weight column '{name}' has a missing or negative value, or only zeros; weights must be 0 or more"
+            f"the weight column '{name}' has a missing or negative value, or only zeros; every weight must be 0 or more"
         )
     return weights
 
@@ -223,6 +234,8 @@ def _class_weights(totals: np.ndarray, classes: list[str], requested: str | dict
     if not totals.all():
         weightless = [name for name, total in zip(classes, totals, strict=True) if not total]
         raise BadInput(
-            f"rows of {listed(weightless)} all have weight 0, so classes cannot be balanced", field="class_weights"
+            f"all rows of {listed(weightless)} have weight 0, so the classes cannot be balanced; "
+            "correct the weights, or set Class weights to none",
+            field="class_weights",
         )
     return {name: float(totals.sum() / len(classes) / total) for name, total in zip(classes, totals, strict=True)}

@@ -44,7 +44,7 @@ def draw_model(registry: Registry, entry: ModelEntry) -> None:
             _draw_calls(registry, entry)
     elif inside.open:
         with inside:
-            folder = registry.place(entry.name)
+            folder = registry.folder_of(entry.name)
             show_inside(folder, describe_model(folder), f"model-{entry.name}-inside")
     else:
         with score:
@@ -134,7 +134,7 @@ def go_on() -> None:
 def _draw_download(registry: Registry, entry: ModelEntry) -> None:
     small = entry.bytes <= MAX_ZIPPED
     st.download_button(
-        "Download", lambda: zip_model(registry.place(entry.name)), f"{entry.name}.zip", "application/zip",
+        "Download", lambda: zip_model(registry.folder_of(entry.name)), f"{entry.name}.zip", "application/zip",
         on_click="ignore", type="tertiary", disabled=not small, key="model-download",
         help="All its files as a ZIP archive." if small else "It is too large for the browser; copy its folder.",
     )  # fmt: skip
@@ -161,7 +161,7 @@ def _delete(registry: Registry, name: str) -> None:
 
 def _draw_calls(registry: Registry, entry: ModelEntry) -> None:
     call = Call(entry.name, studio().workspace.root)
-    row = usage_examples.example_row(TableEncoder.from_json(describe_model(registry.place(entry.name))["encoder"]))
+    row = usage_examples.example_row(TableEncoder.from_json(describe_model(registry.folder_of(entry.name))["encoder"]))
     st.markdown("**Command line.** A file of any size, block by block; CSV, Parquet or Arrow comes out.")
     st.code(usage_examples.command_line(call), language="bash", wrap_lines=True)
     st.markdown("**REST.** Start the service, then send rows; the page at the same address explains the rest.")

@@ -105,7 +105,7 @@ class ScoringJobs:
         file_format: FileFormat | None = None,
     ) -> ScoringJob:
         """Start to score a file of the data folder; raise ``SylvaError`` if that is not possible."""
-        folder = Registry(self.workspace).place(model)
+        folder = Registry(self.workspace).folder_of(model)
         path = Files(self.workspace.root).readable(source, field="file")
         with self._lock:
             running = [f"{job.source} by {job.model}" for job in self._jobs.values() if job.running]
