@@ -1,8 +1,9 @@
-"""Statistics and histograms of the columns of a table, computed quickly from memory-mapped Arrow data.
+"""Compute statistics and histograms of the columns of a table, quickly and from mapped Arrow data.
 
-Missing means null or NaN. What one pass over a column gives (missing, minimum, maximum, mean, standard
-deviation, categories) is exact. What needs all values sorted or hashed (quartiles, bars, distinct texts)
-comes from rows evenly spread over the table if it has more than ``SAMPLE_ROWS``; the result says so.
+Missing means null or NaN. What one pass over a column gives (missing, minimum, maximum, mean,
+standard deviation, categories) is exact. What needs all values sorted or hashed (quartiles, bars,
+distinct texts) comes from rows evenly spread over the table if it has more than ``SAMPLE_ROWS``;
+the result says so.
 
 - ``column_statistics``, ``table_statistics``  the statistics of one column, of all
 - ``Bars``            counts to draw: of equal intervals, or of single values
@@ -42,7 +43,11 @@ Scale = Literal["number", "time", "values"]
 
 @dataclass(frozen=True)
 class Bars:
-    """Counts to draw. ``edges`` bound the intervals of numbers or times; ``labels`` name single values instead."""
+    """Hold the counts of a bar chart.
+
+    ``edges`` bound the intervals of numbers or times, one more than there are bars; ``labels`` name
+    single values instead. ``sampled`` says that the counts are of a sample of the rows.
+    """
 
     scale: Scale
     counts: list[int]
@@ -56,7 +61,10 @@ class Bars:
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """Statistics of one column. What does not apply to its kind, or is not known, is None."""
+    """Hold the statistics of one column. What does not apply to its kind, or is not known, is None.
+
+    ``missing`` and ``infinite`` are numbers of rows. Times are seconds since 1970.
+    """
 
     name: str
     kind: Kind
@@ -86,7 +94,7 @@ class ColumnStatistics:
 
 
 def table_statistics(table: Table) -> list[ColumnStatistics]:
-    """Return the statistics of every column, in order."""
+    """Return the statistics of every column, in the order of the table."""
     columns = table.columns
     with ThreadPoolExecutor(THREADS) as pool:
         return list(
@@ -100,7 +108,7 @@ def table_statistics(table: Table) -> list[ColumnStatistics]:
 
 
 def column_statistics(name: str, column: pa.ChunkedArray, role: Role = "feature") -> ColumnStatistics:
-    """Return the statistics of one column."""
+    """Return the statistics of one column; only the missing values if it holds lists or the like."""
     import pyarrow as pa
 
     kind = kind_of(column.type)
@@ -113,7 +121,11 @@ def column_statistics(name: str, column: pa.ChunkedArray, role: Role = "feature"
 
 
 def column_bars(column: pa.ChunkedArray) -> Bars:
-    """Return the bars of one column, exact up to ``PLOTTED_ROWS``."""
+    """Return the bars of one column, exact up to ``PLOTTED_ROWS`` rows.
+
+    Numbers and times have equal intervals, other values a bar each for the most frequent ones. A
+    column that cannot be counted has no bars.
+    """
     import pyarrow as pa
 
     rows, sampled = spread_rows(column, _most_plotted(column))
@@ -126,7 +138,11 @@ def column_bars(column: pa.ChunkedArray) -> Bars:
 
 
 def bars_by_class(column: pa.ChunkedArray, classes: pa.ChunkedArray) -> tuple[Bars, dict[str, list[int]]]:
-    """Return the bars of a column, and their counts for each class of another: frequent ones first, then the rest."""
+    """Return the bars of a column, and their counts for each class of another column.
+
+    The classes come in order of frequency; the rarer ones are one entry together, the last. Rows
+    without a value in either column are not counted.
+    """
     import numpy as np
 
     bars = column_bars(column)
@@ -142,7 +158,10 @@ def bars_by_class(column: pa.ChunkedArray, classes: pa.ChunkedArray) -> tuple[Ba
 
 
 def spread_rows(column: pa.ChunkedArray, most: int | None = None) -> tuple[pa.ChunkedArray, bool]:
-    """Return at most ``most`` rows (``SAMPLE_ROWS``), evenly spread, and whether some are left out."""
+    """Return at most ``most`` rows, evenly spread, and whether some are left out.
+
+    The rows are the same for all columns of a table. ``most`` defaults to ``SAMPLE_ROWS``.
+    """
     import numpy as np
     import pyarrow as pa
 
@@ -153,7 +172,7 @@ def spread_rows(column: pa.ChunkedArray, most: int | None = None) -> tuple[pa.Ch
 
 
 def moment(seconds: float, *, with_clock: bool = True) -> str:
-    """Return a time as the statistics of a column show it."""
+    """Return a time in seconds since 1970 as text; seconds if no calendar has such a date."""
     try:
         when = datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
@@ -162,10 +181,12 @@ def moment(seconds: float, *, with_clock: bool = True) -> str:
 
 
 def _most_plotted(column: pa.ChunkedArray) -> int:
+    """Return how many rows the bars of a column count; texts take longer, so there are fewer."""
     return SAMPLE_ROWS if kind_of(column.type) == "text" else PLOTTED_ROWS
 
 
 def _of_numbers(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> ColumnStatistics:
+    """Return the statistics of a column of numbers or times; infinite values only count as such."""
     import pyarrow.compute as pc
 
     values = _as_numbers(column)
@@ -191,6 +212,7 @@ def _of_numbers(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> C
 
 
 def _of_values(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> ColumnStatistics:
+    """Return the statistics of categories, bools or texts: the frequent values and their counts."""
     rows, sampled = spread_rows(column) if kind == "text" else (column, False)
     counted = _count_values(rows)
     return ColumnStatistics(
@@ -208,7 +230,7 @@ def _of_values(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> Co
 
 
 def _scale(arrow_type: pa.DataType) -> Scale:
-    """Return the scale: durations and times of day are seconds like any number."""
+    """Return the scale of the bars; durations and times of day are seconds like any number."""
     import pyarrow.types as types
 
     return "time" if types.is_timestamp(arrow_type) or types.is_date(arrow_type) else "number"
@@ -230,6 +252,7 @@ def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _seconds_per_unit(kind: pa.DataType) -> float:
+    """Return how many seconds one unit of a temporal type stands for."""
     import pyarrow.types as types
 
     if types.is_date32(kind):
@@ -238,7 +261,7 @@ def _seconds_per_unit(kind: pa.DataType) -> float:
 
 
 def _finite(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the values without null, NaN and infinity; nothing is copied if there are none."""
+    """Return the values without null, NaN and infinity; nothing is copied if all are finite."""
     import pyarrow.compute as pc
 
     usable = pc.is_finite(values)
@@ -247,6 +270,8 @@ def _finite(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 @dataclass(frozen=True)
 class _ValueCounts:
+    """Hold the frequent values of a column, the number of distinct ones and of rows with a value."""
+
     frequent: list[tuple[str, int]]
     distinct: int
     rows: int
@@ -273,7 +298,7 @@ def _count_values(column: pa.ChunkedArray) -> _ValueCounts:
 
 
 def as_text(value: object) -> str:
-    """Return a value as bars and statistics show it."""
+    """Return a value as bars and statistics show it; long values are shortened."""
     text = str(value)
     if isinstance(value, bool):
         text = text.lower()
@@ -281,6 +306,7 @@ def as_text(value: object) -> str:
 
 
 def _bars_of_values(counted: _ValueCounts, sampled: bool) -> Bars:
+    """Return a bar for each frequent value; the rows of all other values are ``others``."""
     counts = [count for _, count in counted.frequent]
     labels = [value for value, _ in counted.frequent]
     return Bars("values", counts, labels=labels, others=counted.rows - sum(counts), sampled=sampled)
@@ -289,7 +315,10 @@ def _bars_of_values(counted: _ValueCounts, sampled: bool) -> Bars:
 def _bars_of_numbers(
     values: pa.ChunkedArray, scale: Scale, sampled: bool, ends: tuple[float, float] | None = None
 ) -> Bars:
-    """Return a bar for each value if there are few whole numbers, else equal intervals."""
+    """Return a bar for each value if there are few whole numbers, or else equal intervals.
+
+    ``ends`` are the exact minimum and maximum if ``values`` are a sample.
+    """
     import numpy as np
 
     if not len(values):
@@ -323,6 +352,7 @@ def _divisible(low: float, high: float) -> bool:
 
 
 def _one_bar(array: np.ndarray, value: float) -> tuple[Any, Any]:
+    """Return one bar around a value, for a column that is constant or nearly so."""
     import numpy as np
 
     reach = max(abs(value) * 0.01, 0.5)
@@ -340,13 +370,14 @@ def _few_values(array: np.ndarray) -> tuple[Any, Any] | None:
 
 
 def _to_numpy(values: pa.ChunkedArray) -> np.ndarray:
+    """Return the values as an array, also if they have no chunk."""
     import numpy as np
 
     return values.to_numpy() if values.num_chunks else np.empty(0, values.type.to_pandas_dtype())
 
 
 def _bar_of_rows(column: pa.ChunkedArray, bars: Bars) -> np.ndarray:
-    """Return the number of the bar that each row is in; -1 for none."""
+    """Return the number of the bar that each row is in; -1 if it is in none of them."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

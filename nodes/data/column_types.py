@@ -44,7 +44,11 @@ EXAMPLES = {"number": "3 or 2.5", "bool": "true or false", "time": "2024-01-31 o
 
 
 def infer_type(column: pa.ChunkedArray, name: str, missing: Collection[str]) -> pa.ChunkedArray:
-    """Return the column in the type of its kind; the kind follows from its type in the file."""
+    """Return the column in the type of its kind, as its type in the file suggests.
+
+    ``missing`` are the texts that mean a missing value; ``name`` is for messages. Raise
+    ``BadInput`` if the column holds lists, structs or bytes that are not text.
+    """
     import pyarrow as pa
     import pyarrow.types as types
 
@@ -69,7 +73,10 @@ def infer_type(column: pa.ChunkedArray, name: str, missing: Collection[str]) -> 
 
 
 def cast_column(column: pa.ChunkedArray, kind: Kind, name: str, missing: Collection[str]) -> pa.ChunkedArray:
-    """Return the column as ``kind``. Raise ``BadInput`` that names the first value which cannot be one."""
+    """Return the column as ``kind``.
+
+    Raise ``BadInput`` that names the first value which cannot be read as this kind.
+    """
     import pyarrow as pa
 
     # Texts are used as written; other values are first brought into the type of their kind.
@@ -86,7 +93,10 @@ def cast_column(column: pa.ChunkedArray, kind: Kind, name: str, missing: Collect
 
 
 def to_category(column: pa.ChunkedArray, missing: Collection[str] = ()) -> pa.DictionaryArray:
-    """Return the values as categories in natural order; whole numbers have no decimal point."""
+    """Return the values as categories in natural order.
+
+    Whole numbers have no decimal point: ``1.0`` and ``1`` are the same category.
+    """
     import numpy as np
     import pyarrow as pa
 
@@ -100,7 +110,10 @@ def to_category(column: pa.ChunkedArray, missing: Collection[str] = ()) -> pa.Di
 
 
 def _as_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Return the column as a dictionary. One that is a dictionary is never expanded: that may take gigabytes."""
+    """Return the column as a dictionary array.
+
+    A column that is a dictionary already is not expanded, because that may take gigabytes.
+    """
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
@@ -110,7 +123,7 @@ def _as_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
 
 
 def natural_order(texts: Iterable[str]) -> list[str]:
-    """Sort texts with numbers by value: 2 before 10, and ``x2`` before ``x10``."""
+    """Return texts sorted with numbers by value: 2 before 10, and ``x2`` before ``x10``."""
     texts = list(texts)
     if all(NUMBER.fullmatch(text) for text in texts):
         return sorted(texts, key=lambda text: (float(text), text))
@@ -118,11 +131,13 @@ def natural_order(texts: Iterable[str]) -> list[str]:
 
 
 def _words_and_numbers(text: str) -> list[str | int]:
+    """Split a text into words and whole numbers in turn, to sort numbers by their value."""
     parts = re.split(r"([0-9]{1,18})", text)
     return [int(part) if index % 2 else part for index, part in enumerate(parts)]
 
 
 def _tidy(texts: list[str | None], missing: Collection[str]) -> list[str | None]:
+    """Return texts without space around them; None for missing ones, tidy if all are numbers."""
     stripped = [None if text is None else text.strip() for text in texts]
     present = [None if text in missing else text for text in stripped]
     if all(text is None or NUMBER.fullmatch(text) for text in present):
@@ -131,7 +146,10 @@ def _tidy(texts: list[str | None], missing: Collection[str]) -> list[str | None]
 
 
 def tidy_number(number: str) -> str:
-    """Return ``1.0``, ``+1`` and ``1e0`` as ``1``; a code such as ``007`` stays as it is."""
+    """Return ``1.0``, ``+1`` and ``1e0`` as ``1``; a code such as ``007`` stays as it is.
+
+    The text must be a number, as ``NUMBER`` matches it.
+    """
     if number.isdigit():
         return number
     whole = WHOLE.fullmatch(number)
@@ -143,6 +161,7 @@ def tidy_number(number: str) -> str:
 
 
 def _storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the values of an extension type as the plain type that stores them."""
     import pyarrow as pa
 
     if not isinstance(column.type, pa.BaseExtensionType):
@@ -151,6 +170,7 @@ def _storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _is_text(kind: pa.DataType) -> bool:
+    """Return whether a type holds texts; bytes count as text until they are decoded."""
     import pyarrow.types as types
 
     tests: list[Callable[[Any], bool]] = [
@@ -165,7 +185,10 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _as_strings(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """Return the column as strings; some programs write texts as bytes into Parquet files."""
+    """Return the column as strings; some programs write texts as bytes into Parquet files.
+
+    Raise ``BadInput`` if the bytes are not UTF-8.
+    """
     import pyarrow as pa
 
     try:
@@ -177,6 +200,7 @@ def _as_strings(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 
 
 def _category_or_text(column: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:
+    """Return texts as a category, or as they are if most of them differ."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -188,6 +212,7 @@ def _category_or_text(column: pa.ChunkedArray, missing: Collection[str]) -> pa.C
 
 
 def _to_number(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return numbers in a type that numpy has, with NaN as a missing value."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as types
@@ -205,6 +230,7 @@ def _to_number(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _narrow_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return 64-bit integers as 32-bit ones if all of them fit: the table takes half the memory."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -215,6 +241,7 @@ def _narrow_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _to_time(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return dates and timestamps in microseconds of UTC; durations as seconds."""
     import pyarrow as pa
     import pyarrow.types as types
 
@@ -239,9 +266,10 @@ def clean_texts(column: pa.ChunkedArray, missing: Collection[str]) -> pa.Chunked
 
 
 def parse_texts(texts: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
-    """Return clean texts as numbers, bools or times. Raise ``pa.ArrowInvalid`` if one of them is not.
+    """Return clean texts as numbers, bools or times.
 
-    Times have all a time zone or all none: what a mixture means cannot be known.
+    Raise ``pa.ArrowInvalid`` if one of them is not. Either all times have a time zone or none has:
+    what a mixture means cannot be known.
     """
     import pyarrow as pa
 
@@ -259,7 +287,10 @@ def parse_texts(texts: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
 
 
 def first_unparsed(texts: pa.ChunkedArray, parse: Callable[[pa.ChunkedArray], object]) -> int | None:
-    """Return the position of the first text that ``parse`` refuses beside those before it."""
+    """Return the position of the first text that ``parse`` refuses; None if it accepts all.
+
+    It searches by halves, because ``parse`` says only whether it accepts a whole column.
+    """
     import pyarrow as pa
 
     good, bad = 0, len(texts) + 1
@@ -275,6 +306,7 @@ def first_unparsed(texts: pa.ChunkedArray, parse: Callable[[pa.ChunkedArray], ob
 
 
 def _parse_or_refuse(texts: pa.ChunkedArray, kind: Kind, name: str) -> pa.ChunkedArray:
+    """Return the texts as ``kind``; raise ``BadInput`` that names the first one that is not."""
     import pyarrow as pa
 
     try:
@@ -291,6 +323,7 @@ def _parse_or_refuse(texts: pa.ChunkedArray, kind: Kind, name: str) -> pa.Chunke
 
 
 def _parse_bools(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts such as ``yes`` and ``0`` as bools; raise ``pa.ArrowInvalid`` for others."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -27,14 +27,21 @@ FEW_CLASSES = 10
 
 
 def require_column(name: str, names: Collection[str], *, field: str) -> None:
-    """Raise ``BadInput``, with the most similar name, unless ``name`` is one of ``names``."""
+    """Raise ``BadInput`` unless ``name`` is one of ``names``.
+
+    The message suggests the most similar name; ``field`` is the setting that holds the name.
+    """
     if name not in names:
         nearest = suggest(name, names, f"the columns are {listed(names)}")
         raise BadInput(f"there is no column '{name}'; {nearest}", field=field)
 
 
 def check_learnable(inputs: Mapping[str, Columns | None], params: Any) -> dict[str, Columns | None]:
-    """Raise ``BadInput`` if it is known that the input table will have no target or no feature."""
+    """Raise ``BadInput`` if it is known that the input table will have no target or no feature.
+
+    All nodes that train a model use it as their ``columns`` rule. They have no table as output, so
+    it returns no columns.
+    """
     table = inputs.get("table")
     if table is not None:
         roles = {column.role for column in table}
@@ -51,7 +58,7 @@ def check_learnable(inputs: Mapping[str, Columns | None], params: Any) -> dict[s
 def drop_missing_target(data: pa.Table, target: str, missing_target: str) -> pa.Table:
     """Return the rows that have a class.
 
-    Raise ``BadInput`` if some have none, unless ``missing_target`` says to drop them.
+    Raise ``BadInput`` if some rows have none, unless ``missing_target`` is ``drop``.
     """
     labels = data.column(target)
     if not labels.null_count:
@@ -66,7 +73,10 @@ def drop_missing_target(data: pa.Table, target: str, missing_target: str) -> pa.
 
 
 def check_classes(labels: pa.ChunkedArray, target: str) -> None:
-    """Raise ``BadInput`` unless there are two classes or more, but not as many as of a measurement."""
+    """Raise ``BadInput`` unless the target has two classes or more, and looks like classes.
+
+    A target with very many values, or with mostly different ones, is a measurement or an id.
+    """
     rows, classes = len(labels), labels.combine_chunks().dictionary.to_pylist()
     if rows == 0:
         raise BadInput(f"the target '{target}' has no value in any row; choose another column", field="target")

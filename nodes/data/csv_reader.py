@@ -42,7 +42,7 @@ SNIFFED_ROWS = 100
 
 @dataclass(frozen=True)
 class TextFile:
-    """A text on disk, or the beginning of one in memory."""
+    """Open a text on disk, or the beginning of one in memory."""
 
     path: Path
     content: bytes | None = None
@@ -54,7 +54,7 @@ class TextFile:
         return self.path.name
 
     def open(self) -> Any:
-        """Open the bytes, decompressed if the name of the file says so."""
+        """Open the bytes for reading, decompressed if the ending of the name says so."""
         import pyarrow as pa
 
         if self.content is not None:
@@ -73,6 +73,7 @@ class TextFile:
                 yield block
 
     def _read(self, stream: Any, count: int) -> bytes:
+        """Read some bytes; raise ``BadInput`` if they cannot be decompressed."""
         try:
             return bytes(stream.read(count))
         except OSError:
@@ -83,7 +84,10 @@ class TextFile:
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A delimited text whose header has been read."""
+    """Read a delimited text whose header is known: all rows, or some at a time.
+
+    Use ``CsvFile.open`` to make one.
+    """
 
     text: TextFile
     file_format: FileFormat
@@ -93,7 +97,10 @@ class CsvFile:
 
     @classmethod
     def open(cls, text: TextFile, file_format: FileFormat) -> CsvFile:
-        """Read the header. Raise ``BadInput`` if the file is not text or does not begin with a row."""
+        """Read the header and guess the delimiter if the format does not say it.
+
+        Raise ``BadInput`` if the file is not text or does not begin with a row.
+        """
         start = _decoded_start(text, file_format)
         delimiter = DELIMITERS.get(file_format.delimiter) or _guess_delimiter(start)
         file = cls(text, file_format, delimiter, [])
@@ -107,7 +114,12 @@ class CsvFile:
         return [f"f{number}" for number in range(1, len(self.raw_names) + 1)]
 
     def read(self, as_text: Collection[str] = ()) -> pa.Table:
-        """Return all rows: columns of ``as_text`` as written, the others in the type they look like."""
+        """Return all rows.
+
+        Columns of ``as_text`` are left as written; the others have the type that their values look
+        like. Raise ``BadInput`` that says what is wrong, and in which row, if the text cannot be
+        read.
+        """
         import pyarrow as pa
         import pyarrow.csv as pa_csv
 
@@ -127,7 +139,10 @@ class CsvFile:
         return data.rename_columns(self.names)
 
     def iter_tables(self, columns: Collection[str]) -> Iterator[pa.Table]:
-        """Yield some rows at a time of these columns, all of them as written."""
+        """Yield some rows at a time of these columns, all values as written.
+
+        Raise ``BadInput`` like ``read``, but only at the block that is wrong.
+        """
         import pyarrow as pa
         import pyarrow.csv as pa_csv
 
@@ -156,7 +171,7 @@ class CsvFile:
             _check_values(self, text, table)
 
     def read_options(self, **options: Any) -> Any:
-        """Return Arrow's options for reading blocks and names."""
+        """Return Arrow's options for reading blocks and names; ``options`` replace single ones."""
         import pyarrow.csv as pa_csv
 
         return pa_csv.ReadOptions(
@@ -164,12 +179,13 @@ class CsvFile:
         )
 
     def parse_options(self, **options: Any) -> Any:
-        """Return Arrow's options for cutting rows into values."""
+        """Return Arrow's options for cutting rows into values; ``options`` are further ones."""
         import pyarrow.csv as pa_csv
 
         return pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, **options)
 
     def _convert_options(self, as_text: Collection[str]) -> Any:
+        """Return Arrow's options for types and missing values."""
         import pyarrow as pa
         import pyarrow.csv as pa_csv
 
@@ -184,7 +200,10 @@ class CsvFile:
 
 @contextmanager
 def _as_utf8(file: CsvFile) -> Iterator[TextFile]:
-    """Yield the text itself, or a temporary copy in UTF-8 if it is written in another encoding."""
+    """Yield the text itself, or a temporary copy in UTF-8 if it is written in another encoding.
+
+    Raise ``BadInput`` if the text cannot be decoded.
+    """
     encoding = file.file_format.encoding
     if codecs.lookup(encoding).name in ("utf-8", "utf-8-sig"):
         yield file.text
@@ -204,7 +223,10 @@ def _as_utf8(file: CsvFile) -> Iterator[TextFile]:
 
 
 def _decoded_start(text: TextFile, file_format: FileFormat) -> str:
-    """Return the first lines. Raise ``BadInput`` if there are none or they are not text."""
+    """Return the first lines as text.
+
+    Raise ``BadInput`` if the file is empty, is not text, or is written in another encoding.
+    """
     start = text.start(BLOCK)
     is_utf16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
@@ -224,7 +246,10 @@ def _decoded_start(text: TextFile, file_format: FileFormat) -> str:
 
 
 def _raw_names(file: CsvFile, start: str) -> list[str]:
-    """Return the names as Arrow will read them. Rows that do not fit are ignored here."""
+    """Return the names of the columns as Arrow will read them.
+
+    Rows with too many or too few values are ignored here. Raise ``BadInput`` if no row is complete.
+    """
     import pyarrow as pa
 
     if len(start) > HEADER_CHARACTERS:
@@ -243,6 +268,7 @@ def _raw_names(file: CsvFile, start: str) -> list[str]:
 
 
 def _parse_start(file: CsvFile, start: str) -> pa.Table:
+    """Read the first rows of a text; skip those that do not fit."""
     import pyarrow as pa
     import pyarrow.csv as pa_csv
 
@@ -260,7 +286,10 @@ def _guess_delimiter(start: str) -> str:
 
 
 def _score_delimiter(start: str, delimiter: str) -> tuple[bool, bool, int]:
-    """Return whether a delimiter cuts, whether into rows of even length, and into how many columns."""
+    """Return whether a delimiter cuts, whether into rows of even length, and into how many columns.
+
+    The delimiter with the largest tuple fits best.
+    """
     rows = csv.reader(io.StringIO(start.lstrip("\ufeff")), delimiter=delimiter)
     widths: list[int] = []
     with suppress(csv.Error):  # of a value that is very long, as after a quote that is never closed
@@ -276,7 +305,10 @@ def _score_delimiter(start: str, delimiter: str) -> tuple[bool, bool, int]:
 
 
 def _check_values(file: CsvFile, text: TextFile, data: pa.Table) -> None:
-    """Raise ``BadInput`` for problems that Arrow reads over; ``text`` is the file in UTF-8."""
+    """Raise ``BadInput`` for problems that Arrow accepts; ``text`` is the file in UTF-8.
+
+    These are bytes that are not text, NUL bytes, and a quote that is never closed.
+    """
     import pyarrow.compute as pc
     import pyarrow.types as types
 
@@ -295,7 +327,10 @@ def _check_values(file: CsvFile, text: TextFile, data: pa.Table) -> None:
 
 
 def _explain(file: CsvFile, text: TextFile, error: Exception) -> BadInput:
-    """Return what a failed read means for the owner of the file; ``text`` is the file in UTF-8."""
+    """Return what a failed read means for the owner of the file; ``text`` is the file in UTF-8.
+
+    The most likely causes are tried in turn. Each reads the file again, which only a failure costs.
+    """
     for _ in text.blocks():  # raises if it cannot be decompressed
         pass
     if text is file.text and _first_undecodable(text, file.file_format.encoding):
@@ -345,7 +380,7 @@ def _unclosed_quote(text: TextFile, delimiter: str) -> int | None:
 def _first_bad_row(file: CsvFile, text: TextFile) -> Any:
     """Return Arrow's description of the first row with too many or too few values, if there is one.
 
-    Rows are counted only by one thread. So the file is read once more, up to that row.
+    Only one thread counts rows correctly. So the file is read once more, up to that row.
     """
     import pyarrow as pa
     import pyarrow.csv as pa_csv
@@ -353,6 +388,7 @@ def _first_bad_row(file: CsvFile, text: TextFile) -> Any:
     bad_rows: list[Any] = []
 
     def stop_at(row: Any) -> str:
+        """Remember the row and end the read."""
         bad_rows.append(row)
         return "error"
 
@@ -366,6 +402,7 @@ def _first_bad_row(file: CsvFile, text: TextFile) -> Any:
 
 
 def _wrong_length(file: CsvFile, row: Any) -> BadInput:
+    """Return the message for a row with too many or too few values."""
     counting = ", counting the header," if file.file_format.header else ""
     values = "1 value" if row.actual_columns == 1 else f"{row.actual_columns:,} values"
     return BadInput(
@@ -377,6 +414,7 @@ def _wrong_length(file: CsvFile, row: Any) -> BadInput:
 
 
 def _open_quote(file: CsvFile, line: int) -> BadInput:
+    """Return the message for a quote that is never closed."""
     return BadInput(
         f"line {line:,} of '{file.text.name}' has a quote that is never closed, "
         "so the rest of the file is read as one value; close or remove the quote",
@@ -385,6 +423,7 @@ def _open_quote(file: CsvFile, line: int) -> BadInput:
 
 
 def _long_row(file: CsvFile) -> BadInput:
+    """Return the message for a row that does not fit into one block."""
     return BadInput(
         f"a row of '{file.text.name}' is longer than {BLOCK >> 20} MB; shorten its values, or choose another delimiter",
         field="source",
@@ -392,18 +431,21 @@ def _long_row(file: CsvFile) -> BadInput:
 
 
 def _no_rows(file: CsvFile) -> BadInput:
+    """Return the message for a file with a header only."""
     return BadInput(
         f"'{file.text.name}' has a header but no rows; add rows, or turn off 'First row is the header'", field="source"
     )
 
 
 def _not_text(text: TextFile) -> BadInput:
+    """Return the message for a file that holds NUL bytes."""
     return BadInput(
         f"'{text.name}' is not text, because it holds NUL bytes; save it as CSV, or choose its format", field="source"
     )
 
 
 def _bad_encoding(text: TextFile, file_format: FileFormat, error: UnicodeError | None = None) -> BadInput:
+    """Return the message for bytes that the encoding does not have, with a suggestion."""
     line, byte = _first_undecodable(text, file_format.encoding) or (1, str(error or "the end of the file"))
     is_utf16 = text.start(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     return BadInput(

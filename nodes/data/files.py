@@ -1,9 +1,11 @@
-"""The files in the workspace's data folder.
+"""Manage the files in the workspace's data folder.
 
 - ``list_files``    all files, with rows and columns where they are known or quick to find
-- ``add_file``      save an uploaded file: copied, read for proof, then moved into the folder
+- ``add_file``      save an uploaded file: copied, read as a check, then moved into the folder
 - ``delete_file``   remove a file
 - ``clean_name``, ``name_problem``, ``free_name``   names for uploaded files
+
+A file may be damaged or hostile. So the ones that are new are read in a child process with limits.
 """
 
 from __future__ import annotations
@@ -58,7 +60,10 @@ _replacing = threading.Lock()
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file in the list; ``name`` is the source that a pipeline gives for it."""
+    """Describe a file in the list; ``name`` is the source that a pipeline gives for it.
+
+    ``modified`` is in seconds since 1970. Rows and columns are None if they are not known.
+    """
 
     name: str
     size: int
@@ -76,7 +81,7 @@ class NameTaken(SylvaError):
 
 
 class UploadRefused(SylvaError):
-    """The file was not saved; ``field`` names the setting that might fix it."""
+    """Report that a file was not saved; ``field`` names the setting that might fix it."""
 
     def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)
@@ -87,7 +92,11 @@ class UploadRefused(SylvaError):
 
 
 def list_files(files: Files) -> list[DataFile]:
-    """Return all files that a pipeline may read, the last changed first; hidden ones are left out."""
+    """Return all files that a pipeline may read, the last changed first.
+
+    Hidden files and files outside of the data folder are left out. At most ``MAX_FILES`` are
+    listed.
+    """
     visible = sorted(_visible(files), key=lambda each: -each[1].modified)[:MAX_FILES]
     shapes = _shapes([(files.data / name, version) for name, version in visible])
     listed = []
@@ -98,6 +107,7 @@ def list_files(files: Files) -> list[DataFile]:
 
 
 def _visible(files: Files) -> Iterator[tuple[str, FileVersion]]:
+    """Yield name and version of every file that is not hidden and lies inside the data folder."""
     for folder, subfolders, names in os.walk(files.data):
         subfolders[:] = sorted(each for each in subfolders if not each.startswith("."))
         for name in names:
@@ -110,7 +120,7 @@ def _visible(files: Files) -> Iterator[tuple[str, FileVersion]]:
 
 
 def _is_utf8(path: str) -> bool:
-    """Return whether the bytes of a name on disk are UTF-8; no document could hold another."""
+    """Return whether the bytes of a name on disk are UTF-8; a document cannot hold other names."""
     try:
         return bool(path.encode())
     except UnicodeEncodeError:
@@ -125,7 +135,7 @@ _measuring = threading.Lock()
 def _shapes(versions: Sequence[tuple[Path, FileVersion]]) -> dict[tuple[Path, FileVersion], Shape]:
     """Return rows and columns of files, remembered while a file stays the same.
 
-    This takes a second at most: the files that are left then are measured the next time.
+    This takes ``LIST_SECONDS`` at most: the remaining files are measured the next time.
     """
     with _measuring:
         unknown = [version for version in versions if version not in _known_shapes]
@@ -142,7 +152,7 @@ def _shapes(versions: Sequence[tuple[Path, FileVersion]]) -> dict[tuple[Path, Fi
 def _measure(versions: Sequence[tuple[Path, FileVersion]], seconds: float) -> tuple[list[Shape], float]:
     """Return the shapes of as many files as can be measured in this time, and the seconds it took.
 
-    A file that ends the child process is the last of them, and its shape is unknown.
+    If a file ends the child process, its shape is unknown, and it is the last one of the result.
     """
     paths = [path for path, _ in versions]
     arguments = {"paths": [str(path) for path in paths], "counted_bytes": COUNTED_BYTES}
@@ -164,12 +174,16 @@ def _measure(versions: Sequence[tuple[Path, FileVersion]], seconds: float) -> tu
 
 
 def measure_files(paths: list[str], counted_bytes: int) -> Generator[list[int | None], None, None]:
-    """Yield rows and columns of each file, in a child process: one of them may be damaged."""
+    """Yield rows and columns of each file, in a child process: one of them may be damaged.
+
+    Small texts are read completely; of other files, only the header or the metadata.
+    """
     for path in map(Path, paths):
         yield list(_shape(path, counted_bytes))
 
 
 def _shape(path: Path, counted_bytes: int) -> Shape:
+    """Return rows and columns of a file, each None if it is not known."""
     try:
         file_format = FileFormat().for_file(path)
         is_small_text = path.stat().st_size <= counted_bytes and not formats.is_compressed(path)
@@ -189,7 +203,9 @@ def _shape(path: Path, counted_bytes: int) -> Shape:
 
 
 def clean_name(name: str) -> str:
-    """Return a name for an uploaded file: without folders and invisible characters, and not too long."""
+    """Return a name for an uploaded file: without folders and invisible characters, and not too
+    long.
+    """
     name = re.split(r"[/\\]", unicodedata.normalize("NFC", name))[-1]
     name = _CONTROLS.sub("", name.encode("utf-8", "ignore").decode()).removeprefix(PREFIX).strip().lstrip(". ")
     stem, ending = _split_ending(name)
@@ -197,7 +213,7 @@ def clean_name(name: str) -> str:
 
 
 def name_problem(name: str) -> str:
-    """Return why a file cannot have this name; empty if it can."""
+    """Return why a file cannot have this name, as a sentence; empty if it can."""
     if not name.strip() or name != name.strip() or name.startswith("."):
         return "A name must not be empty, start with a dot, or start or end with a space."
     if "/" in name or "\\" in name or _CONTROLS.search(name):
@@ -210,7 +226,7 @@ def name_problem(name: str) -> str:
 
 
 def free_name(name: str, files: Files) -> str:
-    """Return the name, or a similar one that no file has yet."""
+    """Return the name, or the name with a number if a file has it already."""
     stem, ending = _split_ending(name)
     for number in count(2):
         if not os.path.lexists(files.data / name):
@@ -229,6 +245,7 @@ def _split_ending(name: str) -> tuple[str, str]:
 
 
 def _shorten(text: str, max_bytes: int) -> str:
+    """Return the text with at most this many bytes of UTF-8; no character is cut."""
     return text.encode()[:max_bytes].decode("utf-8", "ignore").rstrip(". ")
 
 
@@ -246,9 +263,9 @@ def add_file(
 ) -> str:
     """Save an upload as a file of the data folder and return its name.
 
-    Raise ``UploadRefused`` if it cannot be read as a table; then nothing is saved. Raise ``NameTaken``
-    if there is a file of this name, unless it is to be replaced. Readers see the old file or the new
-    one, never a part.
+    Raise ``UploadRefused`` if it cannot be read as a table; then nothing is saved. Raise
+    ``NameTaken`` if there is a file of this name, unless ``replace`` is set. Readers see the old
+    file or the new one, never a part. ``progress`` gets the share that is copied.
     """
     problem = name_problem(name)
     if problem:
@@ -270,7 +287,9 @@ def add_file(
 
 
 def delete_file(name: str, files: Files) -> None:
-    """Remove a file of the data folder."""
+    """Remove a file of the data folder; raise ``SylvaError`` if it does not exist or cannot be
+    removed.
+    """
     path = files.readable(name, field="file")
     try:
         path.unlink()
@@ -279,6 +298,7 @@ def delete_file(name: str, files: Files) -> None:
 
 
 def _check_free(files: Files, name: str, replace: bool) -> None:
+    """Raise ``NameTaken`` or ``UploadRefused`` if a file or folder of this name is in the way."""
     path = files.data / name
     if path.is_dir():
         raise UploadRefused(f"There is a folder '{name}'; choose another name.")
@@ -298,6 +318,7 @@ def _temporary_files(workspace: Workspace) -> Iterator[Files]:
 
 
 def _copy(source: BinaryIO, target: Path, progress: Progress) -> None:
+    """Copy an upload to the disk; raise ``UploadRefused`` if it is too large or the disk too full."""
     total = source.seek(0, os.SEEK_END)
     source.seek(0)
     if total > MAX_UPLOAD_MEGABYTES << 20:
@@ -318,6 +339,7 @@ def _copy(source: BinaryIO, target: Path, progress: Progress) -> None:
 
 
 def _check_readable(files: Files, name: str, file_format: FileFormat) -> tables.Preview:
+    """Return a preview of the copy; raise ``UploadRefused`` if it cannot be read as a table."""
     try:
         return tables.preview(preview_params(name, file_format), files)
     except BadInput as problem:
@@ -325,6 +347,7 @@ def _check_readable(files: Files, name: str, file_format: FileFormat) -> tables.
 
 
 def _remember_shape(path: Path, seen: tables.Preview) -> None:
+    """Store rows and columns of a file that was just read, so that the list does not read it again."""
     version = FileVersion.of(path)
     if version is not None:
         with _measuring:

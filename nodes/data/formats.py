@@ -64,7 +64,7 @@ MAX_LIBSVM_VALUES = 1_000_000_000
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How a file is written. The fields have the names of the *Load data* node's settings."""
+    """Describe how a file is written. The fields have the names of the *Load data* node's settings."""
 
     format: str = "auto"
     """``auto`` goes by the ending of the file's name."""
@@ -75,9 +75,10 @@ class FileFormat:
     missing: frozenset[str] = MISSING_TEXTS
 
     def for_file(self, path: Path) -> FileFormat:
-        """Return the format with ``auto`` replaced by what the name of the file says.
+        """Return the format with ``auto`` replaced by what the ending of the file's name says.
 
-        Raise ``BadInput`` if the name does not say it, or the file is empty.
+        TSV becomes CSV with a tab. Raise ``BadInput`` if the ending is unknown, or the file is
+        empty.
         """
         if path.stat().st_size == 0:
             raise BadInput(f"'{path.name}' is empty; choose another file", field="source")
@@ -111,17 +112,17 @@ class FileFormat:
 
 
 def is_compressed(path: Path) -> bool:
-    """Return whether the file's name says that it is compressed."""
+    """Return whether the ending of a file's name says that it is compressed."""
     return path.suffix.lower() in COMPRESSED
 
 
 def is_text_format(name: str) -> bool:
-    """Return whether a file of this name is CSV or TSV, to which encoding, delimiter and header apply."""
+    """Return whether a file of this name is CSV or TSV, to which encoding and delimiter apply."""
     return SUFFIXES.get(_suffix(Path(name))) in ("csv", "tsv")
 
 
 def is_encoding(name: str) -> bool:
-    """Return whether files can be written in this encoding."""
+    """Return whether Python knows this encoding and can read files with it."""
     try:
         "a".encode(name)
         return codecs.lookup(name).name not in ("idna", "punycode")  # for host names, and endless on a file
@@ -142,6 +143,7 @@ def imports_for(path: Path, file_format: FileFormat) -> tuple[str, ...]:
 
 
 def _suffix(path: Path) -> str:
+    """Return the ending of a file's name in lower case, without that of a compression."""
     if is_compressed(path):
         path = path.with_suffix("")
     return path.suffix.lower()
@@ -151,7 +153,11 @@ def _suffix(path: Path) -> str:
 
 
 def read(path: Path, file_format: FileFormat, as_text: Collection[str], max_columns: int) -> pa.Table:
-    """Return the table of the file. Columns of ``as_text`` are left as written in a CSV file."""
+    """Return the whole table of a file.
+
+    Columns of ``as_text`` are left as written in a CSV file. Raise ``BadInput`` that says how to
+    fix it if the file cannot be read, or has more than ``max_columns`` columns.
+    """
     file_format = file_format.for_file(path)
     if file_format.format == "libsvm":
         labels, matrix = _read_libsvm(TextFile(path), max_columns)
@@ -166,7 +172,7 @@ def read(path: Path, file_format: FileFormat, as_text: Collection[str], max_colu
 
 @dataclass(frozen=True)
 class Start:
-    """The beginning of a table, or all of it."""
+    """Hold the beginning of a table, or all of it if ``complete``."""
 
     data: pa.Table
     complete: bool
@@ -188,6 +194,8 @@ def read_start(
 
     These are as many as ``start_bytes`` of text hold, or ``start_rows`` of another format. The file
     is read only as far as necessary: a small file may hold a table larger than any memory.
+
+    Raise ``BadInput`` like ``read``.
     """
     file_format = file_format.for_file(path)
     if file_format.format not in ("csv", "libsvm"):
@@ -204,7 +212,9 @@ def read_start(
 
 
 def _start_of_text(path: Path, file_format: FileFormat, max_bytes: int, start_bytes: int) -> tuple[TextFile, bool]:
-    """Return the text if it is small enough, or else its first whole rows; and whether it is all of it."""
+    """Return the text if it is small enough, or else its first whole rows; and whether it is all of
+    it.
+    """
     content = TextFile(path).start(max_bytes + 1)
     if len(content) <= max_bytes:
         return TextFile(path, content), True
@@ -220,6 +230,7 @@ def _start_of_text(path: Path, file_format: FileFormat, max_bytes: int, start_by
 
 
 def _start_of_blocks(file: BlockFile, max_bytes: int, start_rows: int) -> Start:
+    """Return the first blocks of a file, until they take ``max_bytes``."""
     import pyarrow as pa
 
     tables: list[pa.Table] = []
@@ -244,12 +255,14 @@ def _own_bytes(table: pa.Table) -> int:
 
 
 def _read_csv(text: TextFile, file_format: FileFormat, as_text: Collection[str], max_columns: int) -> pa.Table:
+    """Return the table of a CSV text; raise ``BadInput`` if its columns cannot be used."""
     file = CsvFile.open(text, file_format)
     _check_names(text.path, file.names, max_columns)
     return file.read(as_text)
 
 
 def _read_binary(path: Path, file_format: str) -> pa.Table:
+    """Return the table of a Parquet or Arrow file; raise ``BadInput`` if the file is damaged."""
     import pyarrow as pa
 
     try:
@@ -278,11 +291,13 @@ def _check_names(path: Path, names: list[str], max_columns: int) -> None:
 
 
 def _check_has_rows(file: BlockFile, data: pa.Table | None) -> None:
+    """Raise ``BadInput`` if a file has no rows."""
     if data is None or data.num_rows == 0:
         raise BadInput(f"'{file.path.name}' has no rows; choose another file", field="source")
 
 
 def _too_many_columns(name: str, columns: int, max_columns: int) -> BadInput:
+    """Return the message for a table with too many columns."""
     return BadInput(
         f"'{name}' has {columns:,} columns, and at most {max_columns:,} are allowed; "
         "raise max_columns, or use fewer columns",
@@ -291,6 +306,7 @@ def _too_many_columns(name: str, columns: int, max_columns: int) -> BadInput:
 
 
 def _damaged(path: Path, title: str, error: Exception) -> BadInput:
+    """Return the message for a binary file that cannot be read; ``error`` is Arrow's."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return BadInput(
         f"'{path.name}' is not a {title} file, or it is damaged ({reason}); "
@@ -304,7 +320,7 @@ def _damaged(path: Path, title: str, error: Exception) -> BadInput:
 
 @dataclass(frozen=True)
 class BlockFile:
-    """A file that is read block by block."""
+    """Read a file block by block, without holding all of it in memory."""
 
     path: Path
     names: list[str] | None
@@ -323,7 +339,8 @@ class BlockFile:
 def open_blocks(path: Path, file_format: FileFormat | None = None, max_columns: int = MAX_COLUMNS) -> BlockFile:
     """Open a file to read it block by block.
 
-    All values of a CSV file come as written, also those that may mean a missing one.
+    All values of a CSV file come as written, also those that may mean a missing one. Raise
+    ``BadInput`` if the file does not exist, its format is unknown, or its columns cannot be used.
     """
     if not path.exists():
         raise BadInput(f"the file '{path}' does not exist; check its name")
@@ -344,7 +361,7 @@ def open_blocks(path: Path, file_format: FileFormat | None = None, max_columns: 
 
 
 def regroup(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Yield the same rows in tables of ``rows`` rows; nothing is copied."""
+    """Yield the same rows in tables of ``rows`` rows; no value is copied."""
     import pyarrow as pa
 
     waiting: list[pa.Table] = []
@@ -362,6 +379,7 @@ def regroup(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
 
 
 def _open_csv(path: Path, file_format: FileFormat) -> BlockFile:
+    """Open a CSV or TSV file; its number of rows is an estimate."""
     file = CsvFile.open(TextFile(path), replace(file_format, missing=frozenset()))
 
     def read(columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
@@ -381,6 +399,7 @@ def _estimate_rows(path: Path) -> int | None:
 
 
 def _open_parquet(path: Path) -> BlockFile:
+    """Open a Parquet file; its metadata says how many rows it has."""
     file = _parquet_file(path, read_ahead=False)
 
     def read(columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
@@ -391,6 +410,7 @@ def _open_parquet(path: Path) -> BlockFile:
 
 
 def _open_arrow(path: Path) -> BlockFile:
+    """Open an Arrow or Feather file; its number of rows is not known before it is read."""
     # A mapped batch takes no memory before its values are used.
     reader = _arrow_reader(path, mapped=True)
 
@@ -401,12 +421,14 @@ def _open_arrow(path: Path) -> BlockFile:
 
 
 def _arrow_batches(reader: Any) -> Iterator[Any]:
+    """Return the batches of Arrow's file format or stream format."""
     if not hasattr(reader, "num_record_batches"):  # the stream format
         return iter(reader)
     return map(reader.get_batch, range(reader.num_record_batches))
 
 
 def _schema_names(path: Path, title: str, schema: pa.Schema) -> list[str]:
+    """Return the names of the columns; raise ``BadInput`` if they are not valid text."""
     try:
         return list(schema.names)
     except UnicodeDecodeError as error:
@@ -414,7 +436,7 @@ def _schema_names(path: Path, title: str, schema: pa.Schema) -> list[str]:
 
 
 def _checked_tables(path: Path, title: str, batches: Iterator[Any], columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield a table for each batch. Raise ``BadInput`` if the file is damaged."""
+    """Yield a table with these columns for each batch; raise ``BadInput`` if the file is damaged."""
     import pyarrow as pa
 
     while True:
@@ -430,7 +452,10 @@ def _checked_tables(path: Path, title: str, batches: Iterator[Any], columns: Seq
 
 
 def _parquet_file(path: Path, *, read_ahead: bool = True) -> Any:
-    """Open a Parquet file. What is read ahead stays in memory until the end of the file."""
+    """Open a Parquet file; raise ``BadInput`` if it is damaged.
+
+    Reading ahead is faster for a whole table, but what is read ahead stays in memory until the end.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -441,7 +466,10 @@ def _parquet_file(path: Path, *, read_ahead: bool = True) -> Any:
 
 
 def _arrow_reader(path: Path, *, mapped: bool = False) -> Any:
-    """Open a file of Arrow's file format, which Feather is too, or of its stream format."""
+    """Open a file of Arrow's file format, which Feather is too, or of its stream format.
+
+    ``mapped`` maps the file into memory instead of reading it.
+    """
     import pyarrow as pa
 
     try:
@@ -459,8 +487,8 @@ def _arrow_reader(path: Path, *, mapped: bool = False) -> Any:
 class LibsvmLines(io.RawIOBase):
     """Feed the lines of a LibSVM text (``label index:value …``) to scikit-learn's reader.
 
-    It takes the labels out, because scikit-learn reads only numbers there, and knows at which line
-    the reader stopped.
+    Labels may be texts, but scikit-learn reads only numbers there. So this class takes the labels
+    out. It also knows at which line the reader stopped, for messages.
     """
 
     def __init__(self, text: TextFile) -> None:
@@ -472,10 +500,14 @@ class LibsvmLines(io.RawIOBase):
         self._max_rows: int | None = None
 
     def __iter__(self) -> Iterator[bytes]:
+        """Return the next lines for scikit-learn, at most as many as ``read_rows`` asked for."""
         return islice(self._rows, self._max_rows)
 
     def read_rows(self, max_rows: int | None = None) -> tuple[list[str], Any]:
-        """Return the labels and the sparse matrix of the next rows, or of all that are left."""
+        """Return the labels and the sparse matrix of the next rows, or of all that are left.
+
+        Raise ``BadInput`` that names the first line which is not LibSVM.
+        """
         from sklearn.datasets import load_svmlight_file
 
         self._labels, self._max_rows = [], max_rows
@@ -495,6 +527,7 @@ class LibsvmLines(io.RawIOBase):
         return self._labels, matrix
 
     def _without_labels(self) -> Iterator[bytes]:
+        """Yield each line with a zero as its label, and store the label; skip comments."""
         for number, line in self._lines:
             self._number, self._line = number, line
             label, *values = line.partition(b"#")[0].split(maxsplit=1) or [b""]
@@ -507,7 +540,7 @@ class LibsvmLines(io.RawIOBase):
 
 
 def _read_libsvm(text: TextFile, max_columns: int) -> tuple[list[str], Any]:
-    """Return the labels and the sparse matrix of all rows."""
+    """Return the labels and the sparse matrix of all rows; raise ``BadInput`` if it has none."""
     labels, matrix = LibsvmLines(text).read_rows()
     if not labels:
         raise BadInput(f"'{text.name}' has no rows; choose another file", field="source")
@@ -522,7 +555,10 @@ def _read_libsvm(text: TextFile, max_columns: int) -> tuple[list[str], Any]:
 
 
 def _dense_table(name: str, labels: list[str], matrix: Any) -> pa.Table:
-    """Return columns ``f1`` … ``fn`` and ``target``; an index that a row leaves out is zero."""
+    """Return columns ``f1`` … ``fn`` and ``target``; an index that a row leaves out is zero.
+
+    Raise ``BadInput`` if the table would be too large with all its zeros.
+    """
     import pyarrow as pa
 
     rows, width = matrix.shape
@@ -538,6 +574,8 @@ def _dense_table(name: str, labels: list[str], matrix: Any) -> pa.Table:
 
 
 def _open_libsvm(path: Path) -> BlockFile:
+    """Open a LibSVM file; which columns it has is not known before it is read."""
+
     def read(columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
         lines = LibsvmLines(TextFile(path))
         labels, matrix = lines.read_rows(rows)

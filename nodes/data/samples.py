@@ -1,4 +1,4 @@
-"""The tables that come with the studio: four files of classic data sets, and generated payments.
+"""Offer the tables that come with the studio: four classic data sets, and generated payments.
 
 A source ``sample:NAME`` means one of them. What is known of a sample without reading it needs no
 slow import, because every check of a pipeline asks for it.
@@ -27,9 +27,9 @@ TITLES = {
 
 
 def sample_name(source: str) -> str | None:
-    """Return the sample that ``source`` means; None if it means a file.
+    """Return the name of the sample that ``source`` means; None if it means a file.
 
-    Raise ``BadInput`` if there is no such sample.
+    Raise ``BadInput`` if the sample does not exist.
     """
     if not source.startswith(PREFIX):
         return None
@@ -40,7 +40,7 @@ def sample_name(source: str) -> str | None:
 
 
 def sample_path(name: str) -> Path:
-    """Return the file of a sample that is not generated."""
+    """Return the CSV file of a sample; ``fraud`` has none, because it is generated."""
     return Path(str(files("sample_pipelines") / "data" / f"{name}.csv"))
 
 

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 def pick(table: Table, count: int, seed: int, *, stratified: bool, spare: int, field: str) -> np.ndarray:
-    """Return a mask of exactly ``count`` rows.
+    """Return a mask of exactly ``count`` rows, chosen at random.
 
-    If stratified, each class gives its share of them and keeps at least ``spare`` rows. ``field`` names
-    the setting to change if that is not possible.
+    If stratified, each class gives its share of them and keeps at least ``spare`` rows that are not
+    chosen. A table without a target is never stratified. Raise ``BadInput`` if the classes do not
+    have enough rows; ``field`` names the setting to change then.
     """
     import numpy as np
 
@@ -42,7 +43,11 @@ def _class_codes(table: Table) -> np.ndarray:
 
 
 def _rows_per_class(sizes: np.ndarray, count: int, spare: int, field: str) -> np.ndarray:
-    """Return how many rows each class gives: its share, at least one if ``count`` allows, never the spare ones."""
+    """Return how many rows each class gives: its share, rounded, and ``count`` in total.
+
+    A class gives at least one row if ``count`` allows, and never its spare ones. Raise ``BadInput``
+    if that is not possible.
+    """
     import numpy as np
 
     most = np.maximum(sizes - spare, 0)

@@ -31,7 +31,12 @@ FEW = 30
 
 
 def choose_rows(truth: np.ndarray, requested: int, follow: Sequence[int], seed: int) -> np.ndarray:
-    """Return the sampled row numbers, ascending: those to follow, a few of every class, others in proportion."""
+    """Return the numbers of the sampled rows, ascending.
+
+    These are the rows to follow, then up to ``FEW`` rows of every class, then others in proportion
+    to the classes. ``truth`` holds a class number for each row. There are more than ``requested``
+    rows only if more are to be followed. The same seed gives the same rows.
+    """
     import numpy as np
 
     if requested >= len(truth):
@@ -62,7 +67,10 @@ def _rank_in(group: np.ndarray) -> np.ndarray:
 
 @dataclass
 class MarginSummary:
-    """Number, mean, sum of squared deviations and histogram of margins; two summaries can be added."""
+    """Summarise margins: number, mean, sum of squared deviations and histogram.
+
+    Two summaries can be added, so blocks of rows are summarised one by one.
+    """
 
     n: int = 0
     mean: float = 0.0
@@ -82,7 +90,11 @@ class MarginSummary:
         return cls(len(margin), float(margin.mean()), float(((margin - margin.mean()) ** 2).sum()), counts)
 
     def add(self, other: MarginSummary) -> None:
-        """Add the sums of other rows."""
+        """Add the summary of other rows.
+
+        The mean and the squared deviations are updated as by Chan, Golub and LeVeque: unlike plain
+        sums of squares, this does not lose digits if the mean is large.
+        """
         if not other.n:
             return
         n, gap = self.n + other.n, other.mean - self.mean
@@ -92,7 +104,7 @@ class MarginSummary:
         self.n = n
 
     def record(self) -> dict[str, Any] | None:
-        """Return the summary as a layer's record has it; None if no row's class is known."""
+        """Return the summary as a layer's record has it; None if the class of no row is known."""
         from deepforest.record import MARGIN_BINS, MarginRecord
 
         if self.counts is None:
@@ -104,7 +116,7 @@ class MarginSummary:
 
 @dataclass
 class LayerSums:
-    """Sums over the rows of one layer; metrics and margins are of the rows whose class is known."""
+    """Hold sums over the rows of one layer; metrics and margins only of rows with a known class."""
 
     agreements: np.ndarray
     """Learners × learners: rows for which both predict the same class."""
@@ -116,7 +128,7 @@ class LayerSums:
     margins: MarginSummary = field(default_factory=MarginSummary)
 
     def add(self, other: LayerSums) -> None:
-        """Add the sums of other rows."""
+        """Add the sums of other rows of the same layer."""
         self.agreements = self.agreements + other.agreements
         self.sums = self.sums + other.sums
         self.n_scored = self.n_scored + other.n_scored
@@ -126,7 +138,10 @@ class LayerSums:
 
 @dataclass
 class LayerStatistics:
-    """Result of a pass through L layers with K learners and C classes; n rows are the sample."""
+    """Hold the result of a pass through L layers with K learners and C classes.
+
+    ``rows`` are the numbers of the n sampled rows, ascending.
+    """
 
     rows: np.ndarray
     truth: np.ndarray
@@ -155,7 +170,13 @@ def compute_statistics(
     metric: Metric | None,
     share: float,
 ) -> LayerStatistics:
-    """Pass the table through the layers; ``share`` is the part of the node's progress that this takes."""
+    """Pass the table through the layers and return sums over all rows, and all values of the
+    sample.
+
+    ``truth`` holds the class number of each row, ``rows`` are the sampled ones. ``metric`` is
+    scored besides the usual ones if it ranks rows and memory allows; a log line says if it does
+    not. ``share`` is the part of the node's progress that the pass takes.
+    """
     work = _Pass(model, table, truth, rows, metric)
     result = work.result
     for owner, scores in (("the cascade", result.own_scores), ("each learner", result.learner_scores)):
@@ -171,11 +192,12 @@ def compute_statistics(
 
 
 class _Pass:
-    """Blocks of a table on their way; each fills its own rows, so that several can be processed at once."""
+    """Process blocks of a table; each fills its own rows, so several can be processed at once."""
 
     def __init__(
         self, model: FittedModel, table: Table, truth: np.ndarray, rows: np.ndarray, metric: Metric | None
     ) -> None:
+        """Allocate the result and choose the size of a block so that memory stays bounded."""
         import numpy as np
 
         from deepforest.inspection import USUAL
@@ -205,14 +227,14 @@ class _Pass:
         )
 
     def _scores_array(self, shape: tuple[int, ...], kind: str) -> np.ndarray | None:
-        """Return an array for scores of all rows, if they are needed and fit into memory."""
+        """Return an array for scores of all rows; None if they are not needed or too large."""
         import numpy as np
 
         size = np.prod(shape, dtype=float) * np.dtype(kind).itemsize
         return np.full(shape, np.nan, kind) if self.ranking is not None and size <= BYTES_OF_SCORES else None
 
     def process_block(self, start: int) -> list[LayerSums]:
-        """Pass the block of rows from ``start`` on through all layers."""
+        """Pass the block of rows from ``start`` on through all layers and return its sums by layer."""
         import numpy as np
 
         block = self.model.encoder.transform(self.table.data.slice(start, self.step), self.model.precision)
@@ -229,7 +251,10 @@ class _Pass:
         return sums
 
     def _store_rows(self, layer: int, here: slice, rows: np.ndarray, vectors: np.ndarray, outputs: np.ndarray) -> None:
-        """Store the predictions for single rows of a block."""
+        """Store the predictions for single rows of a block.
+
+        ``rows`` are those that reached the layer, counted from the start of the block ``here``.
+        """
         import numpy as np
 
         result = self.result
@@ -246,7 +271,9 @@ class _Pass:
 def _sums_of_block(
     vectors: np.ndarray, truth_of_vectors: np.ndarray, outputs: np.ndarray, truth: np.ndarray
 ) -> LayerSums:
-    """Return the sums over a block: of the cascade over all rows, of the learners over those in the layer."""
+    """Return the sums over a block: of the cascade over all rows, of the learners over those in the
+    layer.
+    """
     import numpy as np
 
     from deepforest.inspection import USUAL, agreements

@@ -1,7 +1,8 @@
-"""The result of ``inspect-layers``, saved in a folder without pickle.
+"""Define the result of ``inspect-layers``, and save it in a folder without pickle.
 
-``layers.json`` holds names and small figures; beside it are arrays (``.npy``) of a sample of the inspected
-rows, and the sampled rows themselves (``sample.arrow``). The same inspection gives the same bytes.
+``layers.json`` holds names and small figures. Beside it are arrays (``.npy``) of a sample of the
+inspected rows, and the sampled rows themselves (``sample.arrow``). The same inspection gives the
+same bytes.
 
 - ``Layers``       everything the Inspect page draws; saves itself
 - ``load_layers``  reads a folder, or says what is wrong with it
@@ -43,9 +44,10 @@ ARRAYS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """What happens inside a deep forest for the rows of a table; L, K, C and n as in the module's docstring.
+    """Describe what happens inside a deep forest for the rows of a table.
 
-    ``stages`` are of all rows of the table.
+    L, K, C and n are as in the module's docstring. ``stages`` are of all rows of the table, arrays
+    of the sampled rows.
     """
 
     title: str
@@ -81,7 +83,10 @@ class Layers:
     """The sampled rows, all columns as they were."""
 
     def output(self, layer: int) -> np.ndarray:
-        """Return the probabilities of each row after ``layer`` (from 1), or of the layer at which it left before."""
+        """Return the probabilities of each row after ``layer`` (from 1), n × C.
+
+        A row that left the cascade before has those of the layer at which it left.
+        """
         import numpy as np
 
         last = np.minimum(self.left_at, layer) - 1
@@ -124,7 +129,11 @@ class Layers:
 
 
 def load_layers(folder: Path) -> Layers:
-    """Return the layers of a folder; raise ``BadInput`` if it is damaged, foreign or from a newer version."""
+    """Return the layers of a folder.
+
+    Raise ``BadInput`` if the folder is damaged, holds something else, or was written by a newer
+    version.
+    """
     data = _describe(folder)
     with reading_folder(folder, "layers", "run the inspection again"):
         for name, digest in data["files"].items():
@@ -138,6 +147,7 @@ def load_layers(folder: Path) -> Layers:
 
 
 def _describe(folder: Path) -> dict[str, Any]:
+    """Return what ``layers.json`` says; raise ``BadInput`` if it does not describe layers."""
     path = folder / FILE
     if not path.is_file():
         raise BadInput(f"'{folder.name}' does not hold layers: {FILE} is missing; run the inspection again")
@@ -157,6 +167,7 @@ def _describe(folder: Path) -> dict[str, Any]:
 
 
 def _refuse(constant: str) -> None:
+    """Raise ``ValueError`` for NaN and infinity, which JSON does not have."""
     raise ValueError(f"{constant} is not a number")
 
 
@@ -172,13 +183,14 @@ def _load_array(folder: Path, name: str) -> np.ndarray:
 
 
 def _load_sample(folder: Path) -> pa.Table:
+    """Map the sampled rows into memory."""
     import pyarrow as pa
 
     return pa.ipc.open_file(pa.memory_map(str(folder / SAMPLE))).read_all()
 
 
 def _check(layers: Layers) -> None:
-    """Raise ``ValueError`` unless the parts fit together."""
+    """Raise ``ValueError`` unless the parts have sizes and values that fit together."""
     texts = [layers.title, layers.kind, layers.metric, *layers.classes, *layers.features, *layers.learners]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("its names are not texts")

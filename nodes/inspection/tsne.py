@@ -25,7 +25,10 @@ SMALL = 1e-4
 
 
 def fitting_perplexity(requested: float, rows: int) -> float:
-    """Return at most a third of the other rows: t-SNE uses three times as many neighbours."""
+    """Return the requested perplexity, at most a third of the other rows.
+
+    t-SNE looks at three times as many neighbours as the perplexity, and there must be as many rows.
+    """
     return min(requested, (rows - 1) / 3)
 
 
@@ -37,7 +40,12 @@ def embed(
     threads: int = 1,
     progress: Callable[[float], None] = lambda fraction: None,
 ) -> np.ndarray:
-    """Return rows × 2, the same for any number of threads; ``progress`` gets the share done and may raise to stop."""
+    """Return the points in the plane, rows × 2.
+
+    ``start`` is the panel to begin with, None for the first one. The result is the same for any
+    number of threads. ``progress`` gets the share done, and may raise to stop. Fewer than
+    ``FEWEST_ROWS`` rows are all at the origin.
+    """
     import numpy as np
     from openTSNE import TSNE  # type: ignore[import-untyped]
 
@@ -47,6 +55,7 @@ def embed(
     done = 0
 
     def report(iteration: int, error: float, embedding: np.ndarray) -> None:
+        """Count iterations over both phases: openTSNE counts them from zero in each phase."""
         nonlocal done
         done += REPORT_EVERY
         progress(min(done / (EARLY + LATE), 1.0))
@@ -68,7 +77,10 @@ def embed(
 
 
 def _start_points(points: np.ndarray, start: np.ndarray | None, seed: int) -> np.ndarray:
-    """Return where the points start: at another panel, or at their two principal components, with jitter."""
+    """Return where the points start: at another panel, or at their two principal components.
+
+    A little jitter keeps equal rows apart, which t-SNE could not separate otherwise.
+    """
     import numpy as np
 
     if start is None:

@@ -1,10 +1,10 @@
-"""The six kinds of models: how each is built from its node's parameters, saved and loaded.
+"""List the six kinds of models: how each is built from its node's parameters, saved and loaded.
 
-A trained model is a scikit-learn estimator. To add a kind, write its node and add a ``ModelKind`` to
-``KINDS``. Saved models are arrays, JSON and LightGBM's text; there is no pickle anywhere.
+A trained model is a scikit-learn estimator. To add a kind, write its node and add a ``ModelKind``
+to ``KINDS``. Saved models are arrays, JSON and LightGBM's text, never pickle.
 
 - ``KINDS``           the table, by the name that nodes and saved models use
-- ``find_kind``         the kind of a fitted estimator, for scripts
+- ``find_kind``       the kind of a fitted estimator, for scripts
 - ``cascade_params``  a deep-forest node's parameters as the library names them
 """
 
@@ -28,10 +28,10 @@ TREES_FILE = "mart.txt"
 
 @dataclass(frozen=True)
 class ModelKind:
-    """What the program knows about a kind of model.
+    """Describe what the program knows about a kind of model.
 
-    ``build`` makes an unfitted estimator from a node's parameters. ``save`` writes a fitted one into a
-    folder and returns what else is needed as plain JSON; ``load`` reads both back and raises
+    ``build`` makes an unfitted estimator from a node's parameters. ``save`` writes a fitted one
+    into a folder and returns what else is needed as plain JSON; ``load`` reads both back and raises
     ``ValueError`` if they cannot be right. ``estimators`` names the classes that ``save`` accepts.
     """
 
@@ -45,7 +45,7 @@ class ModelKind:
 
 
 def find_kind(estimator: Any) -> ModelKind:
-    """Return the kind of a fitted estimator; raise ``TypeError`` if there is none."""
+    """Return the kind of a fitted estimator; raise ``TypeError`` if no kind can save it."""
     for base in type(estimator).__mro__:
         for kind in KINDS.values():
             if base.__name__ in kind.estimators and kind.name == _forest_kind(estimator, kind.name):
@@ -67,14 +67,18 @@ def _forest_kind(estimator: Any, name: str) -> str:
 
 
 def save_array(folder: Path, name: str, array: np.ndarray) -> None:
-    """Write ``name.npy``."""
+    """Write ``name.npy`` into a folder."""
     import numpy as np
 
     np.save(folder / f"{name}.npy", array, allow_pickle=False)
 
 
 def load_array(folder: Path, name: str, kind: str, ndim: int = 1) -> np.ndarray:
-    """Read ``name.npy``; raise ``ValueError`` for objects, another kind of number, NaN or other axes."""
+    """Read ``name.npy`` from a folder.
+
+    ``kind`` is numpy's letter for the type, such as ``f``. Raise ``ValueError`` for objects,
+    another type, NaN or another number of axes.
+    """
     import numpy as np
 
     array: np.ndarray = np.load(folder / f"{name}.npy", allow_pickle=False)
@@ -103,6 +107,7 @@ def cascade_params(params: Any) -> dict[str, Any]:
 
 
 def _learner_params(learner: Any) -> dict[str, Any]:
+    """Return the settings of one learner as the library expects them."""
     values: dict[str, Any] = {"kind": learner.kind} | learner.model_dump()
     if values.get("max_features") == "all":
         values["max_features"] = None
@@ -112,6 +117,7 @@ def _learner_params(learner: Any) -> dict[str, Any]:
 
 
 def _build_cascade(params: Any) -> BaseEstimator:
+    """Return an unfitted cascade: the preset with the parameters that were changed."""
     from deepforest import MartSelector, preset
 
     values = cascade_params(params)
@@ -121,6 +127,7 @@ def _build_cascade(params: Any) -> BaseEstimator:
 
 
 def _save_cascade(cascade: Any, folder: Path) -> dict[str, Any]:
+    """Write the cascade and return the name of its class."""
     # Times differ from run to run; without them the same training gives the same bytes.
     cascade.layers_ = [record.without_times() for record in cascade.layers_]
     cascade.save(folder)
@@ -128,6 +135,7 @@ def _save_cascade(cascade: Any, folder: Path) -> dict[str, Any]:
 
 
 def _load_cascade(folder: Path, data: Mapping[str, Any]) -> BaseEstimator:
+    """Read a cascade; raise ``ValueError`` if its class is not one of the presets' classes."""
     from deepforest.presets import PRESETS
 
     classes = {preset.kind.__name__: preset.kind for preset in PRESETS.values()}
@@ -141,6 +149,7 @@ def _load_cascade(folder: Path, data: Mapping[str, Any]) -> BaseEstimator:
 
 
 def _build_mart(params: Any) -> BoostedTrees:
+    """Return unfitted boosted trees with the node's parameters."""
     from nodes.models.estimators import BoostedTrees
 
     return BoostedTrees(
@@ -155,6 +164,7 @@ def _build_mart(params: Any) -> BoostedTrees:
 
 
 def _save_mart(estimator: Any, folder: Path) -> dict[str, Any]:
+    """Write the trees as LightGBM's text."""
     from deepforest.lightgbm_text import trees_only
 
     # A script may give the booster that lightgbm.train returned.
@@ -165,6 +175,7 @@ def _save_mart(estimator: Any, folder: Path) -> dict[str, Any]:
 
 
 def _load_mart(folder: Path, data: Mapping[str, Any]) -> BoostedTrees:
+    """Read the trees and check their text: LightGBM itself may crash on a damaged one."""
     from deepforest.lightgbm_text import check_text, trees_only
     from nodes.models.estimators import BoostedTrees
 
@@ -177,6 +188,7 @@ def _load_mart(folder: Path, data: Mapping[str, Any]) -> BoostedTrees:
 
 
 def _build_forest(params: Any, **settings: Any) -> BaseEstimator:
+    """Return an unfitted forest; ``settings`` are those by which it differs from a random forest."""
     from deepforest import HistForestClassifier
 
     return HistForestClassifier(
@@ -190,14 +202,17 @@ def _build_forest(params: Any, **settings: Any) -> BaseEstimator:
 
 
 def _build_random_forest(params: Any) -> BaseEstimator:
+    """Return an unfitted random forest."""
     return _build_forest(params)
 
 
 def _build_extra_trees(params: Any) -> BaseEstimator:
+    """Return an unfitted forest of random thresholds, whose trees see all rows."""
     return _build_forest(params, splitter="random", bootstrap=False)
 
 
 def _save_forest(forest: Any, folder: Path) -> dict[str, Any]:
+    """Write the forest; one that version 1 saved keeps its form."""
     if hasattr(forest, "arrays"):  # read from version 1, saved again in the same form
         for name, array in forest.arrays.items():
             save_array(folder, f"forest-{name}", array)
@@ -208,6 +223,7 @@ def _save_forest(forest: Any, folder: Path) -> dict[str, Any]:
 
 
 def _load_forest(folder: Path, data: Mapping[str, Any]) -> BaseEstimator:
+    """Read a forest of either version; only version 1 gives the number of columns."""
     if "columns" in data:
         return _load_stored_forest(folder, data)
     from deepforest import HistForestClassifier
@@ -232,18 +248,21 @@ def _load_stored_forest(folder: Path, data: Mapping[str, Any]) -> StoredForest:
 
 
 def _build_logistic_regression(params: Any) -> RowwiseLogisticRegression:
+    """Return an unfitted logistic regression with the node's parameters."""
     from nodes.models.estimators import RowwiseLogisticRegression
 
     return RowwiseLogisticRegression(C=params.c, max_iter=params.max_iter)
 
 
 def _save_logistic_regression(regression: Any, folder: Path) -> dict[str, Any]:
+    """Write weights and intercepts as two arrays."""
     save_array(folder, "weights", regression.coef_)
     save_array(folder, "intercepts", regression.intercept_)
     return {}
 
 
 def _load_logistic_regression(folder: Path, data: Mapping[str, Any]) -> RowwiseLogisticRegression:
+    """Read weights and intercepts; raise ``ValueError`` if they do not fit together."""
     import numpy as np
 
     from nodes.models.estimators import RowwiseLogisticRegression
@@ -262,6 +281,7 @@ def _load_logistic_regression(folder: Path, data: Mapping[str, Any]) -> RowwiseL
 
 
 def _build_mlp(params: Any) -> RowwiseMLPClassifier:
+    """Return an unfitted network with the node's parameters."""
     import numpy as np
 
     from nodes.models.estimators import RowwiseMLPClassifier
@@ -277,6 +297,7 @@ def _build_mlp(params: Any) -> RowwiseMLPClassifier:
 
 
 def _save_mlp(network: Any, folder: Path) -> dict[str, Any]:
+    """Write two arrays for each layer of the network, and return the number of layers."""
     for layer, (weights, intercepts) in enumerate(zip(network.coefs_, network.intercepts_, strict=True)):
         save_array(folder, f"layer{layer}-weights", weights)
         save_array(folder, f"layer{layer}-intercepts", intercepts)
@@ -284,6 +305,7 @@ def _save_mlp(network: Any, folder: Path) -> dict[str, Any]:
 
 
 def _load_mlp(folder: Path, data: Mapping[str, Any]) -> RowwiseMLPClassifier:
+    """Read the layers of a network; raise ``ValueError`` if they do not fit together."""
     import numpy as np
 
     from nodes.models.estimators import RowwiseMLPClassifier

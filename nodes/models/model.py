@@ -1,4 +1,4 @@
-"""A trained model and the folder it is saved in.
+"""Define a trained model and the folder it is saved in.
 
 ``model.json`` describes the model and holds its encoder; beside it are the arrays and texts of the
 estimator. Loading a model runs no code: arrays of objects are refused, and every file must be a
@@ -54,7 +54,7 @@ CELLS_AT_ONCE = 8_000_000
 
 @dataclass(frozen=True)
 class FittedModel:
-    """A classifier for tables with the columns it was trained on."""
+    """Classify the rows of tables that have the columns it was trained on."""
 
     kind: ModelKind
     title: str
@@ -70,18 +70,25 @@ class FittedModel:
 
     @property
     def precision(self) -> Precision:
-        """Type of the numbers in the matrix it predicts from."""
+        """Return the type of the numbers in the matrix it predicts from."""
         return self.kind.encoding.precision
 
     @property
     def rows_at_once(self) -> int:
-        """Rows that are predicted at once, so that memory stays bounded; results do not depend on it."""
+        """Return how many rows are predicted at once, so that memory stays bounded.
+
+        The predictions do not depend on it.
+        """
         return max(1, min(ROWS_AT_ONCE, CELLS_AT_ONCE // self.encoder.width))
 
     def predict_proba(
         self, table: Table, threads: int = 1, progress: Callable[[float, str], None] = lambda fraction, text: None
     ) -> np.ndarray:
-        """Return class probabilities, rows × classes; raise ``BadInput`` if the columns do not fit."""
+        """Return class probabilities, rows × classes.
+
+        ``progress`` gets the share done and a text before each block. Raise ``BadInput`` if the
+        table lacks a column of the model, or has one of another kind.
+        """
         import numpy as np
 
         self.encoder.check(table.data)
@@ -106,7 +113,7 @@ class FittedModel:
         return np.asarray(self.estimator.predict_proba(matrix))
 
     def save(self, folder: Path) -> None:
-        """Write everything into an empty folder."""
+        """Write everything into an empty folder; ``model.json`` is written last, with all hashes."""
         learned = self.kind.save(self.estimator, folder)
         data = {
             "format": FORMAT,
@@ -127,7 +134,11 @@ class FittedModel:
 
 
 def load_model(folder: Path) -> FittedModel:
-    """Load a model; raise ``BadInput`` if the folder is damaged, foreign or from a newer version."""
+    """Load a model from a folder.
+
+    Raise ``BadInput`` if the folder is damaged, holds something else, or was written by a newer
+    version.
+    """
     data, files = describe_model(folder), model_files(folder)
     with reading_folder(folder, "a model", "train it again"):
         _check_files(files, data["files"])
@@ -157,7 +168,10 @@ def load_model(folder: Path) -> FittedModel:
 
 
 def describe_model(folder: Path) -> dict[str, Any]:
-    """Return what ``model.json`` says; raise ``BadInput`` if it does not describe a model of this version."""
+    """Return what ``model.json`` says, without loading the estimator.
+
+    Raise ``BadInput`` if it does not describe a model of this version.
+    """
     path = folder / FILE
     if not is_regular_file(path):
         raise BadInput(
@@ -180,7 +194,9 @@ def describe_model(folder: Path) -> dict[str, Any]:
 
 
 def _check_description(data: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` unless all fields are there and names are texts, each of them once."""
+    """Raise ``ValueError`` unless all fields are present, and classes and features are different
+    texts.
+    """
     if missing := [name for name in FIELDS if name not in data]:
         raise ValueError(f"{FILE} lacks {listed(missing)}")
     if not isinstance(data["title"], str):
@@ -209,7 +225,8 @@ def _check_files(files: Iterable[Path], digests: Mapping[str, str]) -> None:
 
 
 def model_files(folder: Path) -> list[Path]:
-    """Return the files of a model's folder, sorted; raise ``BadInput`` unless all are regular files.
+    """Return the files of a model's folder, sorted; raise ``BadInput`` unless all are regular
+    files.
 
     Reading a pipe might never end, and a link may lead anywhere.
     """
@@ -231,7 +248,10 @@ def is_regular_file(path: Path) -> bool:
 
 @contextmanager
 def reading_folder(folder: Path, kind: str, hint: str) -> Iterator[None]:
-    """Raise every error inside the block as a ``BadInput`` that names the folder and what to do."""
+    """Raise every error inside the block as a ``BadInput`` that names the folder.
+
+    ``kind`` is what the folder should hold, such as ``a model``; ``hint`` is what the user can do.
+    """
     try:
         yield
     except Exception as error:  # numpy, Arrow and LightGBM raise very different ones
@@ -242,6 +262,6 @@ def reading_folder(folder: Path, kind: str, hint: str) -> Iterator[None]:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the hash of a file."""
+    """Return the SHA-256 hash of a file in hexadecimal digits."""
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()

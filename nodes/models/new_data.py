@@ -30,12 +30,15 @@ MAX_NAMED = 20
 
 
 class ColumnMismatch(Exception):
-    """Why a column does not fit."""
+    """Say why a column does not fit; the text is part of a longer message."""
 
 
 @dataclass(frozen=True)
 class InputChecker:
-    """Checks tables against the columns of a model."""
+    """Check tables against the columns of a model, and convert them for its encoder.
+
+    ``missing`` are the texts that mean a missing value.
+    """
 
     encoder: TableEncoder
     missing: Collection[str] = MISSING_TEXTS
@@ -45,10 +48,11 @@ class InputChecker:
         return [name for name in self.encoder.names if name not in names]
 
     def table(self, data: pa.Table, first_row: int = 0) -> pa.Table:
-        """Return the model's columns as its encoder takes them; raise ``BadInput`` that names every misfit.
+        """Return the model's columns in the types that its encoder takes.
 
         ``first_row`` is the number of rows before this block. Only the first block decides whether
-        the values of a column can be meant at all.
+        the values of a column can be meant at all. Raise ``BadInput`` that names every column which
+        is missing or does not fit.
         """
         import pyarrow as pa
 
@@ -66,6 +70,7 @@ class InputChecker:
         return pa.table(columns)
 
     def _converted(self, column: EncodedColumn, values: pa.ChunkedArray, first_row: int) -> pa.ChunkedArray:
+        """Return one column in the type of its kind; raise ``ColumnMismatch`` if it does not fit."""
         if isinstance(column, CategoryColumn):
             return _to_categories(column, values, self.missing, check=first_row == 0)
         if column.kind == "time":
@@ -74,7 +79,10 @@ class InputChecker:
 
 
 def describe(missing_columns: Sequence[str], problems: Sequence[str]) -> str:
-    """Return everything that keeps a table from fitting, in one sentence."""
+    """Return everything that keeps a table from fitting, in one sentence.
+
+    At most ``MAX_NAMED`` columns and problems are named.
+    """
     parts = []
     if missing_columns:
         parts.append(f"it lacks {listed(missing_columns, MAX_NAMED)}")
@@ -88,6 +96,7 @@ def describe(missing_columns: Sequence[str], problems: Sequence[str]) -> str:
 
 
 def _to_numbers(name: str, values: pa.ChunkedArray, missing: Collection[str], first_row: int) -> pa.ChunkedArray:
+    """Return numbers as they are, and texts as numbers, bools or times of day."""
     import pyarrow.types as types
 
     if types.is_integer(values.type) or types.is_floating(values.type) or types.is_boolean(values.type):
@@ -103,6 +112,7 @@ def _to_numbers(name: str, values: pa.ChunkedArray, missing: Collection[str], fi
 
 
 def _to_times(name: str, values: pa.ChunkedArray, missing: Collection[str], first_row: int) -> pa.ChunkedArray:
+    """Return times as they are, and texts as times."""
     import pyarrow as pa
 
     values = _plain(name, values)
@@ -133,13 +143,14 @@ def _plain(name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _parse_float(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts as 64-bit floats; raise ``pa.ArrowInvalid`` if one is not a number."""
     import pyarrow as pa
 
     return texts.cast(pa.float64())
 
 
 def _parse_time_of_day(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return times of day as seconds."""
+    """Return times of day as seconds; raise ``pa.ArrowInvalid`` if one of them is not."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -152,7 +163,10 @@ Parse = Callable[[Any], Any]
 
 
 def _parsed(name: str, texts: pa.ChunkedArray, parsers: Iterable[Parse], kind: str, first_row: int) -> pa.ChunkedArray:
-    """Return the texts as read by the first parser that accepts all of them."""
+    """Return the texts as read by the first parser that accepts all of them.
+
+    Raise ``ColumnMismatch`` with the text at which the best parser stopped.
+    """
     furthest, refused = -1, ""
     for parse in parsers:
         row = first_unparsed(texts, parse)
@@ -173,9 +187,10 @@ def _parsed(name: str, texts: pa.ChunkedArray, parsers: Iterable[Parse], kind: s
 def _to_categories(
     column: CategoryColumn, values: pa.ChunkedArray, missing: Collection[str], *, check: bool
 ) -> pa.ChunkedArray:
-    """Return a column of known categories; an unknown value becomes missing, as the encoder counts it.
+    """Return a column of known categories; an unknown value becomes missing, as the encoder counts
+    it.
 
-    ``check``: raise ``ColumnMismatch`` if the values are numbers and none of them is a category.
+    If ``check`` is set, raise ``ColumnMismatch`` if all values are numbers and none is a category.
     """
     import pyarrow as pa
 
@@ -210,6 +225,7 @@ def _as_dictionary(column: CategoryColumn, values: pa.ChunkedArray) -> pa.Chunke
 
 
 def _was_category(column: CategoryColumn, kind: str) -> ColumnMismatch:
+    """Return the mismatch of a column that was a category in training."""
     return ColumnMismatch(
         f"'{column.name}' is a {kind}, but was a category in training, such as {listed(column.categories, 3)}"
     )

@@ -1,4 +1,4 @@
-"""JSON rows made into a model's matrix.
+"""Turn JSON rows into a model's matrix.
 
 ``RowReader`` gives the matrix that ``TableEncoder`` gives for a table with the same values, without
 building an Arrow table: a service is mostly asked for a single row, for which Arrow would take 90
@@ -28,7 +28,10 @@ SHOWN = 60
 
 @dataclass(frozen=True)
 class RowProblem:
-    """What is wrong with a value, or with a row; rows are counted from 1."""
+    """Describe what is wrong with a value, or with a whole row (``column`` is None).
+
+    Rows are counted from 1.
+    """
 
     row: int
     column: str | None
@@ -36,7 +39,7 @@ class RowProblem:
 
 
 class UnfitRows(Exception):
-    """Rows that do not fit the model, and everything that is wrong with them."""
+    """Report rows that do not fit the model; ``problems`` lists everything that is wrong."""
 
     def __init__(self, problems: Sequence[RowProblem]) -> None:
         super().__init__(f"{len(problems)} problems")
@@ -44,9 +47,10 @@ class UnfitRows(Exception):
 
 
 class RowReader:
-    """Reads rows for one model."""
+    """Read rows for one model."""
 
     def __init__(self, encoder: TableEncoder, precision: Precision) -> None:
+        """Prepare the reader of each column, so that a row needs no lookup."""
         import numpy as np
 
         self._encoder, self._precision = encoder, precision
@@ -56,7 +60,11 @@ class RowReader:
         self._fill_values = np.array([column.fill_value for column in encoder.columns])
 
     def matrix(self, rows: Sequence[Any]) -> np.ndarray:
-        """Return the matrix of the rows; raise ``UnfitRows`` if any of them does not fit."""
+        """Return the matrix of the rows; raise ``UnfitRows`` if any of them does not fit.
+
+        A row is a mapping of column names to JSON values. Columns that the model does not have are
+        ignored.
+        """
         import numpy as np
 
         problems: list[RowProblem] = []
@@ -66,7 +74,10 @@ class RowReader:
         return self._encoded(np.array(values, np.float64).reshape(len(rows), len(self._readers)))
 
     def _values(self, number: int, row: Any, problems: list[RowProblem]) -> list[float]:
-        """Return the row's values as numbers, categories by their number; NaN where they are missing."""
+        """Return the row's values as numbers; NaN where they are missing.
+
+        Categories are their numbers. What is wrong is added to ``problems``.
+        """
         if not isinstance(row, Mapping):
             message = f"a row must be an object of column names and values, not {shown(row)}"
             _add_problem(problems, number, None, message)
@@ -83,6 +94,7 @@ class RowReader:
         return values
 
     def _encoded(self, values: np.ndarray) -> np.ndarray:
+        """Return values as the matrix of the encoder's form: filled, clipped or one-hot."""
         import numpy as np
 
         encoder = self._encoder
@@ -102,7 +114,7 @@ class RowReader:
 
 
 def shown(value: Any) -> str:
-    """Return a value as a message shows it."""
+    """Return a value as a message shows it; long values are shortened."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
@@ -112,5 +124,6 @@ def shown(value: Any) -> str:
 
 
 def _add_problem(problems: list[RowProblem], row: int, column: str | None, message: str) -> None:
+    """Add a problem, unless there are ``MAX_PROBLEMS`` already."""
     if len(problems) < MAX_PROBLEMS:
         problems.append(RowProblem(row, column, message))

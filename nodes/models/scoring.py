@@ -66,6 +66,8 @@ class Scored:
 
 @dataclass(frozen=True)
 class _Block:
+    """Hold the encoded rows of a block, and the columns to write beside the predictions."""
+
     matrix: np.ndarray
     kept: pa.Table | None
 
@@ -208,6 +210,7 @@ def target_format(target: Path) -> str:
 
 
 def _cores() -> int:
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -215,6 +218,7 @@ def _cores() -> int:
 
 
 def _kept_names(file: BlockFile, keep: Keep) -> list[str]:
+    """Return the columns to keep, each once; raise ``BadInput`` if one does not exist."""
     if keep == "all":
         return [LIBSVM_TARGET] if file.names is None else file.names
     for name in keep:
@@ -296,14 +300,17 @@ class _Ahead(Generic[Item]):
         self._thread = threading.Thread(target=self._fill, name="reading", daemon=True)
 
     def __enter__(self) -> Iterator[Item]:
+        """Start the thread and return the items."""
         self._thread.start()
         return self._received()
 
     def __exit__(self, *_: object) -> None:
+        """Stop the thread and wait for its end."""
         self._stopped.set()
         self._thread.join()
 
     def _received(self) -> Iterator[Item]:
+        """Yield the items in order; raise the error of the iterator where it occurred."""
         while True:
             kind, value = self._ready.get()
             if kind == "end":
@@ -313,6 +320,7 @@ class _Ahead(Generic[Item]):
             yield value
 
     def _fill(self) -> None:
+        """Put items into the queue until the iterator ends, fails, or the consumer stops."""
         try:
             for item in self._items:
                 if not self._put("item", item):
@@ -386,6 +394,7 @@ class _Writer:
         return self
 
     def __exit__(self, error: object, *_: object) -> None:
+        """Wait for the last block, then close the file; after an error, do not wait for its result."""
         try:
             if error is None and self._last is not None:
                 self._last.result()
@@ -401,6 +410,7 @@ class _Writer:
         self._last = self._threads.submit(self._write, probabilities, kept)
 
     def _write(self, probabilities: np.ndarray, kept: pa.Table | None) -> None:
+        """Write a block; the first one opens the file, because its columns are known only then."""
         table = Predictions(probabilities, self._model.classes, self._model.title, carried=kept).to_arrow()
         if self._sink is None:
             self._sink = _open_sink(str(self._path), self._format, table.schema)
@@ -408,6 +418,7 @@ class _Writer:
 
 
 def _open_sink(target: Any, file_format: str, schema: pa.Schema) -> Any:
+    """Open a writer for this format; ``target`` is a path or a stream."""
     import pyarrow as pa
     import pyarrow.csv as pa_csv
     import pyarrow.parquet as pq

@@ -2,10 +2,10 @@
 
 - ``ClassWeights``, ``Seed``  the parameters that these nodes share
 - ``labelled``         the rows whose class is known
-- ``TrainingRows``, ``prepare``  a table as an estimator wants it: checked, encoded, weighted
+- ``TrainingRows``, ``prepare``  a table as an estimator needs it: checked, encoded, weighted
 - ``train``            builds and fits the estimator of a node
 - ``compile_kernels``, ``one_blas_thread``  what several fits need
-- ``training_script``  the same as lines of a Python script
+- ``training_script``, ``fit_statement``  the same as lines of a Python script
 """
 
 from __future__ import annotations
@@ -52,7 +52,11 @@ Seed = Annotated[
 
 
 def train(ctx: NodeContext, table: Table, kind_name: str, params: NodeParams, fit: Fit) -> FittedModel:
-    """Build the estimator that ``params`` describe and fit it to the table's target with ``fit``."""
+    """Build the estimator that ``params`` describe and fit it to the table's target with ``fit``.
+
+    ``kind_name`` is a key of ``KINDS``. Raise ``BadInput`` if the table cannot be learned: no rows,
+    a single class, no usable feature or wrong weights.
+    """
     kind = KINDS[kind_name]
     rows = prepare(table, kind.encoding, class_weights=getattr(params, "class_weights", "none"), log=ctx.log)
     estimator = kind.build(params)
@@ -62,7 +66,7 @@ def train(ctx: NodeContext, table: Table, kind_name: str, params: NodeParams, fi
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """The labelled rows of a table as an estimator wants them."""
+    """Hold the labelled rows of a table in the form that an estimator needs."""
 
     matrix: np.ndarray
     codes: np.ndarray
@@ -76,7 +80,7 @@ class TrainingRows:
 
     @property
     def categorical(self) -> list[int]:
-        """Matrix columns that hold category numbers."""
+        """Return the matrix columns that hold category numbers."""
         return self.encoder.categorical
 
     def model(self, kind_name: str, estimator: Any, params: dict[str, Any]) -> FittedModel:
@@ -105,7 +109,11 @@ def prepare(
     class_weights: str | dict[str, float] = "none",
     log: Callable[[str], None] = lambda text: None,
 ) -> TrainingRows:
-    """Check, encode and weight a table; the matrix has 32-bit floats where they lose nothing."""
+    """Check, encode and weight a table; rows without a class are left out.
+
+    The matrix has 32-bit floats where they lose nothing. ``log`` gets what is left out and why.
+    Raise ``BadInput`` like ``train``.
+    """
     table, codes, classes = labelled(table, log)
     encoder = TableEncoder.fit(table, encoding.form, log)
     of_class, weights = _weights(table, codes, classes, class_weights)
@@ -117,7 +125,8 @@ def prepare(
 def compile_kernels(ctx: NodeContext, *, counts: bool, weights: bool) -> None:
     """Wait until the forest kernels that a fit needs are compiled, and report it as progress.
 
-    ``counts``: trees whose rows all count the same. ``weights``: trees whose rows have weights.
+    ``counts`` are needed for trees whose rows all count the same, ``weights`` for trees whose rows
+    have weights. A cancel ends the wait.
     """
     from deepforest.forest.kernel_cache import COUNTS, WEIGHTS, ensure_compiled
 
@@ -148,7 +157,12 @@ def training_script(
     imports: list[str],
     **encoding: Any,
 ) -> Snippet:
-    """Return a node that trains as Python: the rows, the estimator that ``lines`` fit, the model."""
+    """Return the snippet of a node that trains: the rows, the estimator and the model.
+
+    ``lines`` returns the statements that create and fit the estimator, from the variables of the
+    rows and of the estimator. ``stem`` is the name of the latter. ``encoding`` are arguments of
+    ``steps.training_rows``.
+    """
     rows, estimator = names.local("rows"), names.local(stem)
     weights = getattr(params, "class_weights", "none")
     if weights != "none":
@@ -164,7 +178,10 @@ def training_script(
 
 
 def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarray, list[str]]:
-    """Return the rows whose class is known, their class numbers and the names of the classes."""
+    """Return the rows whose class is known, their class numbers and the names of the classes.
+
+    Raise ``BadInput`` if the table has no target, no rows or fewer than two classes.
+    """
     import pyarrow as pa
 
     if table.target is None:
@@ -186,7 +203,11 @@ def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarra
 def _weights(
     table: Table, codes: np.ndarray, classes: list[str], requested: str | dict[str, float]
 ) -> tuple[dict[str, float], np.ndarray | None]:
-    """Return the weight of each class, and of each row, 1 on average (``None`` if all are equal)."""
+    """Return the weight of each class, and of each row.
+
+    Weights of rows are 1 on average, because some settings of estimators depend on their scale.
+    They are None if all are equal.
+    """
     import numpy as np
 
     rows = _row_weights(table)
@@ -200,7 +221,7 @@ def _weights(
 
 
 def _row_weights(table: Table) -> np.ndarray | None:
-    """Return the table's weight column, if it has one."""
+    """Return the table's weight column, if it has one; raise ``BadInput`` if it cannot be used."""
     import numpy as np
 
     names = [column.name for column in table.columns if column.role == "weight"]
@@ -220,7 +241,11 @@ def _row_weights(table: Table) -> np.ndarray | None:
 
 
 def _class_weights(totals: np.ndarray, classes: list[str], requested: str | dict[str, float]) -> dict[str, float]:
-    """Return the weight of a row of each class; empty if all are equal."""
+    """Return the weight of a row of each class; empty if all are equal.
+
+    ``totals`` are the summed row weights of the classes. ``balanced`` gives every class the same
+    total. Raise ``BadInput`` for an unknown class, or if a class has no weight to balance.
+    """
     if requested == "none":
         return {}
     if isinstance(requested, dict):
