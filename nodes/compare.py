@@ -34,7 +34,7 @@ Detail = Annotated[str, Field(pattern=r"^[^.=]+\.[^=]+=", max_length=1_000)]
 TITLES = "*"
 """Stands for the node where a detail gives the title of a column."""
 FALLBACKS = ("auc", "accuracy")
-"""Tried in turn when no evaluation has a value for the measure asked for; accuracy always has one."""
+"""Tried in turn if no evaluation has the requested measure; accuracy always has a value."""
 
 
 class Params(NodeParams):
@@ -98,7 +98,8 @@ def _check_kinds(reports: list[Report]) -> None:
     for report in reports:
         if report.kind != "evaluation":
             raise BadInput(
-                f"'{report.title}' is a {report.kind} report, and only evaluations can be compared; "
+                f"'{report.title}' is a {report.kind} report, and only evaluations can be "
+                "compared; "
                 "connect the output of an Evaluate node"
             )
 
@@ -121,6 +122,7 @@ def _rank(report: Report, metric: str) -> tuple[bool, float]:
     value = report.headline.get(metric)
     if not isinstance(value, int | float):
         return True, 0.0
+    # Negated, so that the best is the smallest key.
     return False, value if lower_is_better(metric) else -value
 
 
@@ -152,6 +154,7 @@ def _further_columns(ctx: NodeContext, details: list[str], count: int) -> tuple[
     titles: dict[str, str] = by_hand.pop(TITLES, {})
     sources = ctx.sources.get("reports", [])
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
+    # Outside of a run, sources and branches may be empty.
     for row, source in zip(rows, sources, strict=False):
         row |= by_hand.get(source, {})
     for row, branch in zip(rows, ctx.branches.get("reports", []), strict=False):
@@ -177,6 +180,7 @@ def _parsed(details: list[str]) -> dict[str, dict[str, Any]]:
 def _value(text: str) -> str | int | float | bool | None:
     """Return the value that a text stands for: a simple JSON value, or else the text itself."""
     try:
+        # NaN and Infinity stay words: a report cannot hold them as numbers.
         value = json.loads(text, parse_constant=lambda word: word)
     except (ValueError, RecursionError):
         return text

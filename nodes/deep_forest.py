@@ -58,7 +58,8 @@ class ForestLearner(_Learner):
 
     kind: Literal["random_forest", "completely_random_forest", "extra_trees"] = Field(
         title="Kind",
-        description="How trees split: at the best threshold, at a random threshold of a random column, "
+        description="How trees split: at the best threshold, at a random threshold of a random "
+        "column, "
         "or at the best of several random thresholds.",
     )
     max_features: Literal["sqrt", "log2", "all"] | Share = Field(
@@ -93,8 +94,10 @@ class Params(NodeParams):
     preset: Preset = Field(
         "default",
         title="Preset",
-        description="Settings to start from: default (best average accuracy on our benchmarks), gcForest, "
-        "the MART cascade of Ant Financial (50 trees; tuned: 200), mdDF and its variants (same forests, "
+        description="Settings to start from: default (best average accuracy on our benchmarks), "
+        "gcForest, "
+        "the MART cascade of Ant Financial (50 trees; tuned: 200), mdDF and its variants (same "
+        "forests, "
         "stacking, no predictions), or gcForest with confidence screening.",
     )
     learners: list[LearnerParams] = Field(
@@ -106,8 +109,10 @@ class Params(NodeParams):
     class_vectors: Literal["folds", "oob"] | None = Field(
         None,
         title="Class vectors",
-        description="How the class vectors of training rows are computed: by models trained on the other "
-        "folds (folds), or by the trees that did not draw the row (oob: one fit per learner, several times "
+        description="How the class vectors of training rows are computed: by models trained on the "
+        "other "
+        "folds (folds), or by the trees that did not draw the row (oob: one fit per learner, "
+        "several times "
         "faster).",
     )
     folds: Annotated[int, Field(ge=2, le=50)] | None = Field(
@@ -160,7 +165,8 @@ class Params(NodeParams):
     error_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None,
         title="Error share a",
-        description="Screening: a row leaves after a layer if the layer's error on rows with at least this "
+        description="Screening: a row leaves after a layer if the layer's error on rows with at "
+        "least this "
         "confidence is below this share of its overall error; empty: 1/10 or 1/3, depending on the "
         "accuracy of the first layer.",
         json_schema_extra=form_hint(when={"preset": "gcforest_cs"}),
@@ -168,7 +174,8 @@ class Params(NodeParams):
     tree_growth: Annotated[float, Field(ge=0, le=100)] | None = Field(
         None,
         title="Growth of trees",
-        description="Screening: how the number of trees grows as rows leave; with 1, it has doubled "
+        description="Screening: how the number of trees grows as rows leave; with 1, it has "
+        "doubled "
         "when all rows have left.",
         json_schema_extra=form_hint(when={"preset": "gcforest_cs"}),
     )
@@ -215,12 +222,14 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
             cancelled=ctx.cancelled.is_set,
         )
     except FitCancelled:
+        # It raises Cancelled. The line after it is for a cancel that is not the run's.
         ctx.check_cancelled()
         raise
 
 
 def _compile_kernels_for(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
     """Compile the forest kernels that this cascade will use; a cascade of boosters needs none."""
+    # Without learners of its own, a cascade has the forests of its preset.
     kinds = {learner["kind"] for learner in cascade.learners or []}
     if kinds == {"mart"}:
         return
@@ -259,6 +268,7 @@ class FitProgress:
 
         if isinstance(event.result, LayerRecord):
             self._finish_layer(event.result)
+        # Events without a place are about the whole fit.
         elif event.place:
             self._count(event)
         text = f"layer {self.layer}: {self.done} of {self.planned} fits done{self.last_score}"
@@ -287,6 +297,7 @@ class FitProgress:
         self._publish_layers()
         reused = f", {self.reused} of {self.done} fits reused" if self.reused else ""
         self.ctx.log(f"Layer {record.number}, {record.seconds:.1f} s{reused}: {record.reason}.")
+        # Shown until the next layer has a score.
         self.last_score = f"; layer {record.number} scored {record.score:.4f}"
         self.layer = record.number + 1
         self.planned = self.done = self.reused = 0

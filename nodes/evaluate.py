@@ -54,7 +54,8 @@ class Params(NodeParams):
         ge=0,
         le=1,
         title="Threshold",
-        description="Probability from which a row counts as positive. Empty: the most probable class is "
+        description="Probability from which a row counts as positive. Empty: the most probable "
+        "class is "
         "predicted, and F1 is reported at the threshold where it is highest on these rows.",
     )
 
@@ -122,10 +123,12 @@ def _of_one_class(
         threshold = best[1] if best else 0.5
     others = classes[1 - positive] if len(classes) == 2 else "all others"
     labels = [others, classes[positive]]
+    # Without a threshold, the matrix shows the most probable class, as the predictions do.
     matrix = metrics.confusion_matrix(*against_rest, threshold=params.threshold)
     headline = _headline(truth, probabilities, against_rest, classes[positive])
     headline |= {"f1": metrics.f1(*against_rest, threshold=threshold), "threshold": threshold}
     if params.threshold is not None and len(classes) == 2:
+        # With a threshold, the matrix holds other decisions than the most probable class.
         headline |= _accuracies(matrix)
     return Report(
         "evaluation",

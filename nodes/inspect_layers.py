@@ -42,7 +42,8 @@ class Params(NodeParams):
         ge=10,
         le=20_000,
         title="Rows to inspect",
-        description="Number of rows, some of every class, that t-SNE shows and that can be followed "
+        description="Number of rows, some of every class, that t-SNE shows and that can be "
+        "followed "
         "one by one. Scores use all rows of the table.",
     )
     follow: list[Annotated[int, Field(ge=0)]] = Field(
@@ -57,7 +58,8 @@ class Params(NodeParams):
         ge=2,
         le=500,
         title="Perplexity",
-        description="t-SNE: about how many neighbours each row has. A low value shows small groups, "
+        description="t-SNE: about how many neighbours each row has. A low value shows small "
+        "groups, "
         "a high value the overall structure.",
     )
     seed: int = Field(
@@ -98,6 +100,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
         embedding=panels,
         vectors=statistics.vectors,
         outputs=statistics.outputs,
+        # One dictionary for all chunks, and no metadata: the same rows give the same bytes.
         sample=table.data.take(rows).unify_dictionaries().combine_chunks().replace_schema_metadata(None),
     )
     return {"layers": layers}
@@ -111,7 +114,8 @@ def _deep_forest(folder: Path) -> FittedModel:
     data = describe_model(folder)
     if data["kind"] != "deep-forest":
         raise BadInput(
-            f"the model is a {data['title']}, which has no layers; connect the model of a Deep forest "
+            f"the model is a {data['title']}, which has no layers; connect the model of a Deep "
+            "forest "
             "node, and use Evaluate for other models"
         )
     return load_model(folder)
@@ -154,7 +158,7 @@ def _followed(params: Params, n_rows: int) -> list[int]:
 
 
 def _growth_metric(model: FittedModel) -> tuple[str, Metric | None]:
-    """Return the name of the metric that decided about growth, and the metric if it is a known one."""
+    """Return the name of the metric that decided about growth, and the metric if it is known."""
     from deepforest.inspection import steering_measure
     from deepforest.metrics import metric
 
@@ -162,6 +166,7 @@ def _growth_metric(model: FittedModel) -> tuple[str, Metric | None]:
     name = steering_measure([record.as_dict() for record in cascade.layers_], cascade.metric)
     try:
         return name, metric(name)
+    # A script may grow a cascade by a function of its own, which has no known name.
     except ValueError:
         return name, None
 
@@ -182,7 +187,7 @@ def _panels(ctx: NodeContext, statistics: LayerStatistics, params: Params) -> np
         ctx.log(f"The perplexity is lowered to {perplexity:.3g}, the most that {n:,} rows allow.")
     panels = np.zeros((depth, n, 2), np.float32)
     for layer in range(depth):
-
+        # The default binds the layer of this turn of the loop.
         def progress(fraction: float, layer: int = layer) -> None:
             ctx.progress(
                 PASS_SHARE + (1 - PASS_SHARE) * (layer + fraction) / depth, f"t-SNE of layer {layer + 1} of {depth}"
@@ -204,7 +209,8 @@ def _representation(statistics: LayerStatistics, layer: int) -> np.ndarray:
     import numpy as np
 
     last = np.minimum(statistics.left_at[statistics.rows], layer + 1) - 1
-    vectors = statistics.vectors[last, :, np.arange(len(last))]  # rows × learners × classes
+    # rows × learners × classes
+    vectors = statistics.vectors[last, :, np.arange(len(last))]
     return vectors.reshape(len(last), -1)
 
 

@@ -27,7 +27,7 @@ IMPORTS = formats.IMPORTS
 """Slow modules that reading a file needs."""
 
 MAYBE_TEXT = ("!sample:*", *(f"!*{ending}" for ending, kind in formats.SUFFIXES.items() if kind not in ("csv", "tsv")))
-"""Patterns of sources that may be CSV or TSV files: not samples, and not named like other formats."""
+"""Patterns of sources that may be CSV or TSV: not samples, and not named like other formats."""
 
 
 class LoadDataParams(NodeParams):
@@ -45,7 +45,8 @@ class LoadDataParams(NodeParams):
     target: str | None = Field(
         None,
         title="Target",
-        description="The column with the classes to predict. Empty for a table that is only used to predict; "
+        description="The column with the classes to predict. Empty for a table that is only used "
+        "to predict; "
         "a sample then keeps its own target.",
         min_length=1,
         json_schema_extra=form_hint(choose="column"),
@@ -53,14 +54,17 @@ class LoadDataParams(NodeParams):
     roles: dict[str, Literal["feature", "id", "time", "weight", "ignore"]] = Field(
         default_factory=dict,
         title="Roles",
-        description="What columns are used for, if they are not features: id and time are copied to the "
-        "predictions, an id exactly as written; weight is how much a row counts; ignore leaves a column out.",
+        description="What columns are used for, if they are not features: id and time are copied "
+        "to the "
+        "predictions, an id exactly as written; weight is how much a row counts; ignore leaves a "
+        "column out.",
         json_schema_extra=form_hint(choose="columns"),
     )
     types: dict[str, Kind] = Field(
         default_factory=dict,
         title="Types",
-        description="Columns to read as another type than the one that is detected: number, category, bool, "
+        description="Columns to read as another type than the one that is detected: number, "
+        "category, bool, "
         "time or text.",
         json_schema_extra=form_hint(choose="columns"),
     )
@@ -79,7 +83,8 @@ class LoadDataParams(NodeParams):
     format: Literal["auto", "csv", "tsv", "parquet", "arrow", "libsvm"] = Field(
         "auto",
         title="Format",
-        description="Format of the file; auto uses the ending of its name. CSV, TSV and LibSVM may be "
+        description="Format of the file; auto uses the ending of its name. CSV, TSV and LibSVM may "
+        "be "
         "compressed (.gz). Feather files are Arrow files.",
         json_schema_extra=form_hint(when={"source": "!sample:*"}),
     )
@@ -169,6 +174,7 @@ def preview_params(source: str, file_format: FileFormat, target: str | None = No
     Rows without a target and columns without values do not stop a preview, as they would stop a
     run. Raise ``BadInput`` if ``source`` cannot be the name of a file.
     """
+    # A preview is there to choose these settings, so it must not fail because of them.
     settings = {"source": source, "target": target, "missing_target": "drop", "empty_columns": "drop"}
     try:
         return LoadDataParams.model_validate({**settings, **file_format.settings})
@@ -189,7 +195,8 @@ def check(params: LoadDataParams, files: Files) -> Iterable[BadInput]:
         seen = preview(params, files)
         if seen.complete:
             seen.table(params)
-        elif not formats.is_libsvm(Path(params.source), params.file_format):  # its first rows may lack columns
+        # The first rows of a LibSVM file may lack columns that later rows have.
+        elif not formats.is_libsvm(Path(params.source), params.file_format):
             check_columns(params, seen.names)
     except BadInput as problem:
         yield problem
@@ -202,7 +209,8 @@ def file_columns(params: LoadDataParams, files: Files) -> Columns | None:
     None if the source cannot be read, or is too large to be read completely. Columns without values
     are left out, unless they are ignored.
     """
-    # An id is left as written, and a column that is ignored may be empty: so these roles matter here.
+    # An id is left as written, and a column that is ignored may be empty: so these roles matter
+    # here.
     roles = {name: role for name, role in params.roles.items() if role in ("id", "ignore")}
     plain = params.model_copy(update={"target": None, "roles": roles, "types": {}})
     try:
@@ -257,7 +265,9 @@ def fingerprint(params: LoadDataParams, files: Files) -> str:
     """
     if sample_name(params.source) is not None:
         return "sample"
+    # Two names of one file, such as a link, are the same source.
     path = files.readable(params.source, field="source").resolve()
+    # Size and times are enough: hashing a large file would delay every check of the pipeline.
     version = FileVersion.of(path)
     if version is None:
         raise BadInput(f"'{params.source}' was deleted a moment ago; choose another file", field="source")

@@ -39,7 +39,7 @@ class Params(NodeParams):
 
 @dataclass(frozen=True)
 class SavedModel:
-    """Copy a model of the workspace without its card, so that the same model gives the same output."""
+    """Copy a model without its card, so that the same model gives the same output."""
 
     path: Path
     reading: Callable[[str, str], AbstractContextManager[None]]
@@ -53,8 +53,10 @@ class SavedModel:
         try:
             with read_lock(self.path):
                 for file in model_files(self.path):
+                    # The card differs from save to save, and is not part of the model.
                     if file.name != CARD:
                         shutil.copy2(file, folder / file.name)
+            # A damaged model may crash the process. The report then names the model.
             with self.reading(self.path.name, "name"):
                 load_model(folder)
         except BadInput as problem:

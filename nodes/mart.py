@@ -66,6 +66,7 @@ def fit(ctx: NodeContext, rows: TrainingRows, mart: Any) -> None:
         done = env.iteration + 1
         ctx.progress(done / mart.n_estimators, f"round {done} of {mart.n_estimators}")
 
+    # The run decides about threads. They do not change the trees.
     mart.set_params(n_jobs=ctx.threads)
     mart.fit(rows.matrix, rows.codes, rows.weights, categorical_feature=rows.categorical, callbacks=[report_round])
 
@@ -89,6 +90,8 @@ def python(params: Params, names: Variables) -> Snippet:
             "bagging_fraction": params.row_share,
             "bagging_freq": 1 if params.row_share < 1 else 0,
             "seed": params.seed,
+            # One thread sums the histogram of a column, so that the number of threads changes
+            # nothing.
             "deterministic": True,
             "force_col_wise": True,
             "verbosity": -1,

@@ -12,7 +12,7 @@ from nodes.data.columns import check_learnable
 from nodes.models.training import ClassWeights, Seed, TrainingRows, one_blas_thread, train, training_script
 
 PATIENCE, TOLERANCE = 10, 1e-4
-"""Training ends after this many epochs in which the training loss fell by less than the tolerance."""
+"""Training ends after this many epochs in which the loss fell by less than the tolerance."""
 
 
 class Params(NodeParams):
@@ -75,6 +75,7 @@ def python(params: Params, names: Variables) -> Snippet:
 
     def lines(rows: Expression, network: Expression) -> list[str]:
         """Return the lines that create the network and train it epoch by epoch."""
+        # One generator for all epochs: a number would shuffle every epoch the same way.
         losses, chance = names.local("losses"), Expression(f"np.random.RandomState({params.seed})")
         shape = {"hidden_layer_sizes": tuple(params.layers), "alpha": params.alpha}
         classes, weights = Expression(f"range(len({rows}.classes))"), Expression(f"{rows}.weights")

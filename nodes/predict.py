@@ -24,15 +24,17 @@ class Params(NodeParams):
     keep: list[str] = Field(
         default_factory=list,
         title="Columns to keep",
-        description="Columns of the table to copy in front of the predictions, to identify the rows. Columns "
-        "with the role id or time are always copied. If a prediction has the same name, “(input)” is added.",
+        description="Columns of the table to copy in front of the predictions, to identify the "
+        "rows. Columns "
+        "with the role id or time are always copied. If a prediction has the same name, “(input)” "
+        "is added.",
         max_length=10_000,
         json_schema_extra=form_hint(choose="columns"),
     )
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Compute class probabilities of every row, beside the truth and the columns that identify it."""
+    """Compute class probabilities of every row, with the truth and the columns to keep."""
     model = load_model(inputs["model"].path)
     return {"predictions": scored(model, inputs["table"], ctx.threads, ctx.progress, keep=params.keep)}
 
@@ -58,7 +60,7 @@ def scored(
 
 
 def columns(inputs: Mapping[str, Columns | None], params: Params) -> dict[str, Columns | None]:
-    """Return the columns of the scored rows; raise ``BadInput`` if a column to keep does not exist."""
+    """Return the columns of the scored rows; raise ``BadInput`` if one to keep does not exist."""
     table = inputs.get("table")
     if table is not None:
         _check_kept(params.keep, [column.name for column in table])
@@ -80,9 +82,10 @@ def _truth(table: Table, classes: list[str]) -> pa.Array:
 
 
 def _carried(table: Table, keep: Sequence[str]) -> pa.Table | None:
-    """Return the columns that identify the rows and those to keep; None if there are none of them."""
+    """Return the columns that identify the rows and those to keep; None without any."""
     _check_kept(keep, table.data.column_names)
     names = [column.name for column in table.columns if column.role in ("id", "time")]
+    # A column may be an id and be named in keep.
     names = list(dict.fromkeys([*names, *keep]))
     return table.data.select(names) if names else None
 

@@ -57,13 +57,15 @@ def fit_forest(ctx: NodeContext, rows: TrainingRows, forest: Any) -> None:
 
     The kernels are compiled first, if this machine has not compiled them yet.
     """
+    # Counting rows is faster than adding weights, so there are two compiled versions.
     is_weighted = rows.weights is not None
     compile_kernels(ctx, counts=not is_weighted, weights=is_weighted)
     numbers, lock = count(), threading.Lock()
 
     def report_tree() -> None:
         """Report that a tree is started; raise ``Cancelled`` if the run is cancelled."""
-        with lock:  # several threads grow trees
+        # Several threads grow trees, and progress must not go backwards.
+        with lock:
             started = next(numbers)
             ctx.progress(started / forest.n_estimators, f"{started} of {forest.n_estimators} trees")
 
@@ -81,6 +83,7 @@ def forest_script(params: ForestParams, names: Variables, **settings: Any) -> Sn
     def lines(rows: Expression, forest: Expression) -> list[str]:
         """Return the lines that create and fit the forest."""
         shape = {"max_depth": params.max_depth, "min_samples_leaf": params.min_leaf}
+        # The library says None for all columns, as scikit-learn does.
         columns = None if params.max_features == "all" else params.max_features
         categories = Expression(f"{rows}.categorical")
         return [

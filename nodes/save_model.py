@@ -31,7 +31,8 @@ class Params(NodeParams):
     name: str = Field(
         pattern=NAME,
         title="Name",
-        description="Name of the model, and of its folder in the workspace: letters, digits, dots, dashes "
+        description="Name of the model, and of its folder in the workspace: letters, digits, dots, "
+        "dashes "
         "and underscores.",
     )
     if_exists: Literal["replace", "error"] = Field(
@@ -48,6 +49,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
     source: Path = inputs["model"].path
     model = describe_model(source)
     folder = ctx.files.models / params.name
+    # The lock also covers the check: two runs must not both find the name free.
     with write_lock(folder) as temporary:
         if params.if_exists == "error" and folder.exists():
             raise BadInput(

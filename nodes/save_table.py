@@ -27,7 +27,8 @@ class SaveTableParams(NodeParams):
     name: str = Field(
         "table",
         title="Name",
-        description="Name of the file, without a folder; the ending is added. An existing file of this name "
+        description="Name of the file, without a folder; the ending is added. An existing file of "
+        "this name "
         "is replaced.",
         # No character leads to another folder or is special to a file system.
         pattern=r"^[A-Za-z0-9]([A-Za-z0-9 _.\-]*[A-Za-z0-9_\-])?$",
@@ -75,6 +76,7 @@ def _write_arrow(data: pa.Table, file: BinaryIO) -> None:
     import pyarrow as pa
 
     with pa.ipc.new_file(file, data.schema) as writer:
+        # The file format allows one dictionary for each column.
         writer.write_table(data.unify_dictionaries())
 
 
@@ -83,7 +85,8 @@ WRITERS = {"csv": _write_csv, "parquet": _write_parquet, "arrow": _write_arrow}
 
 def _report(path: Path, data: pa.Table, file_format: str) -> Report:
     """Return a report with path, format, rows, columns and bytes of the file."""
-    relative = f"{path.parent.name}/{path.name}"  # to the workspace, so that the report is the same everywhere
+    # Relative to the workspace, so that the report is the same everywhere.
+    relative = f"{path.parent.name}/{path.name}"
     return Report(
         kind="saved",
         title=f"Saved {path.name}",

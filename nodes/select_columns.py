@@ -83,6 +83,7 @@ def _named(columns: Columns, patterns: list[str]) -> set[str]:
     names = dict.fromkeys(column.name for column in columns)
     named: set[str] = set()
     for pattern in patterns:
+        # A name that contains a * may be that of a column.
         if pattern in names:
             named.add(pattern)
         elif "*" in pattern:
@@ -94,6 +95,7 @@ def _named(columns: Columns, patterns: list[str]) -> set[str]:
 
 def _matching(pattern: str, names: list[str]) -> list[str]:
     """Return the names that a pattern matches; raise ``BadInput`` if there are none of them."""
+    # Only * is special, so that names with brackets or dots need no escapes.
     expression = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
     matching = [name for name in names if expression.fullmatch(name)]
     if not matching:

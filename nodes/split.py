@@ -39,14 +39,16 @@ class SplitParams(NodeParams):
     stratified: bool = Field(
         True,
         title="Stratified",
-        description="Every class has the same share in both parts; the only row of a class is a training row. "
+        description="Every class has the same share in both parts; the only row of a class is a "
+        "training row. "
         "Has no effect on a table without a target.",
         json_schema_extra=form_hint(when={"time_column": ""}),
     )
     time_column: str | None = Field(
         None,
         title="Time column",
-        description="Hold out the latest rows by this column, such as the one with the role time, instead of "
+        description="Hold out the latest rows by this column, such as the one with the role time, "
+        "instead of "
         "random rows; Stratified and Seed then have no effect.",
         min_length=1,
         json_schema_extra=form_hint(choose="column"),
@@ -103,11 +105,13 @@ def _latest(table: Table, column: str, count: int) -> np.ndarray:
         raise BadInput(f"'{column}' is a {kind} column; choose one with times or numbers", field="time_column")
     if times.null_count:
         raise BadInput(
-            f"'{column}' is missing in {times.null_count:,} rows, so the rows cannot be ordered by it; "
+            f"'{column}' is missing in {times.null_count:,} rows, so the rows cannot be ordered by "
+            "it; "
             "choose another column",
             field="time_column",
         )
     mask = np.zeros(len(times), bool)
+    # A stable sort keeps equal times in the order of the table.
     mask[np.argsort(times.to_numpy(), kind="stable")[-count:]] = True
     return mask
 

@@ -148,7 +148,8 @@ def model(rows: TrainingRows, estimator: Any) -> FittedModel:
     estimators that the nodes train.
     """
     kind = find_kind(estimator)
-    # Saved and loaded again, an estimator of a script predicts with the same bits as a model of a run.
+    # Saved and loaded again, an estimator of a script predicts with the same bits as a model of a
+    # run.
     with tempfile.TemporaryDirectory() as folder:
         loaded = kind.load(Path(folder), kind.save(estimator, Path(folder)))
     return rows.model(kind.name, loaded, params={})
@@ -157,6 +158,7 @@ def model(rows: TrainingRows, estimator: Any) -> FittedModel:
 def load_model(name: str) -> FittedModel:
     """Return a model of the workspace by its name; raise ``BadInput`` if it does not exist."""
     with tempfile.TemporaryDirectory() as folder:
+        # A copy, so that the model may be replaced in the workspace meanwhile.
         _outputs("load_model", {}, {"name": name})["model"].save(Path(folder))
         return read_model(Path(folder))
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 SAMPLE_ROWS = 50_000
 PLOTTED_ROWS = 2_000_000
-"""Rows up to which the bars of a single column are counted exactly; texts take longer and are sampled sooner."""
+"""Rows up to which the bars of a single column are counted exactly; texts take longer and are
+sampled sooner."""
 MOST_BARS = 30
 MOST_FREQUENT = 5
 MOST_CLASSES = 6
@@ -108,7 +109,7 @@ def table_statistics(table: Table) -> list[ColumnStatistics]:
 
 
 def column_statistics(name: str, column: pa.ChunkedArray, role: Role = "feature") -> ColumnStatistics:
-    """Return the statistics of one column; only the missing values if it holds lists or the like."""
+    """Return the statistics of one column; of lists, only the missing values are counted."""
     import pyarrow as pa
 
     kind = kind_of(column.type)
@@ -116,7 +117,8 @@ def column_statistics(name: str, column: pa.ChunkedArray, role: Role = "feature"
         if kind in ("number", "time"):
             return _of_numbers(name, kind, role, column)
         return _of_values(name, kind, role, column)
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):  # such as lists, that cannot be counted
+    # Arrow cannot count the values of lists and similar types.
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         return ColumnStatistics(name, kind, role, len(column), column.null_count)
 
 
@@ -193,6 +195,7 @@ def _of_numbers(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> C
     finite = _finite(values)
     sample, sampled = spread_rows(finite)
     infinite = 0
+    # Most columns have no infinite value, and then this pass is saved.
     if len(finite) < len(values):
         infinite = pc.sum(pc.is_inf(values)).as_py() or 0
     statistics: dict[str, Any] = {
@@ -237,7 +240,7 @@ def _scale(arrow_type: pa.DataType) -> Scale:
 
 
 def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return integers as they are, other numbers as 64-bit floats, times and durations in seconds."""
+    """Return integers as they are, other numbers as 64-bit floats, times in seconds."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as types
@@ -247,6 +250,7 @@ def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column
     if not types.is_temporal(kind):
         return column.cast(pa.float64(), safe=False)
+    # Arrow casts times only to integers of the same width.
     whole = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
     return pc.multiply(whole.cast(pa.float64(), safe=False), _seconds_per_unit(kind))
 
@@ -270,7 +274,7 @@ def _finite(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 @dataclass(frozen=True)
 class _ValueCounts:
-    """Hold the frequent values of a column, the number of distinct ones and of rows with a value."""
+    """Hold the frequent values of a column, and how many values and rows there are."""
 
     frequent: list[tuple[str, int]]
     distinct: int
@@ -278,12 +282,13 @@ class _ValueCounts:
 
 
 def _count_values(column: pa.ChunkedArray) -> _ValueCounts:
-    """Return the most frequent values as texts with their rows; only those become Python objects."""
+    """Return the most frequent values as texts; only those become Python objects."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as types
 
     if types.is_dictionary(column.type):
+        # Chunks with different dictionaries would be counted apart.
         column = column.unify_dictionaries()
     counted = pc.value_counts(column.drop_null()) if len(column) else None
     if counted is None or not len(counted):
@@ -300,6 +305,7 @@ def _count_values(column: pa.ChunkedArray) -> _ValueCounts:
 def as_text(value: object) -> str:
     """Return a value as bars and statistics show it; long values are shortened."""
     text = str(value)
+    # As in JSON and in the files, not as Python writes them.
     if isinstance(value, bool):
         text = text.lower()
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
@@ -327,7 +333,8 @@ def _bars_of_numbers(
     if array.dtype.kind in "iu" and (few := _few_values(array)) is not None:
         return Bars("values", few[1].tolist(), labels=[str(value) for value in few[0].tolist()], sampled=sampled)
     low, high = (float(end) for end in (ends or (array.min(), array.max())))
-    if not np.isfinite(high - low):  # the difference of the ends overflows
+    # The difference of the two ends overflows, so there can be no intervals.
+    if not np.isfinite(high - low):
         return Bars(scale, [len(array)], [low, high], sampled=sampled)
     if not _divisible(low, high):
         counts, edges = _one_bar(array, low)
@@ -339,7 +346,7 @@ def _bars_of_numbers(
 
 
 def _whole_edges(low: int, high: int) -> list[float]:
-    """Return edges with equally many whole numbers in each bar, so that an even column looks even."""
+    """Return edges with as many whole numbers in each bar, so that an even column looks even."""
     step = (high - low) // MOST_BARS + 1
     return [float(low + step * index) for index in range((high - low) // step + 2)]
 
@@ -355,14 +362,16 @@ def _one_bar(array: np.ndarray, value: float) -> tuple[Any, Any]:
     """Return one bar around a value, for a column that is constant or nearly so."""
     import numpy as np
 
+    # An interval without width could not be drawn.
     reach = max(abs(value) * 0.01, 0.5)
     return np.array([len(array)]), np.array([value - reach, value + reach])
 
 
 def _few_values(array: np.ndarray) -> tuple[Any, Any] | None:
-    """Return the whole numbers that occur and how often; None if they are too many for a bar each."""
+    """Return the whole numbers that occur and how often; None if there are too many."""
     import numpy as np
 
+    # The first rows show quickly that most columns have too many values.
     if len(np.unique(array[:1000])) > MOST_BARS:
         return None
     values, counts = np.unique(array, return_counts=True)
@@ -390,7 +399,8 @@ def _bar_of_rows(column: pa.ChunkedArray, bars: Bars) -> np.ndarray:
     if not bars.edges:
         return np.full(len(values), -1)
     bar = np.searchsorted(bars.edges, values, side="right") - 1
-    bar[values == bars.edges[-1]] = len(bars.counts) - 1  # the last interval includes its end
+    # The last interval includes its end.
+    bar[values == bars.edges[-1]] = len(bars.counts) - 1
     bar[~np.isfinite(values) | (bar >= len(bars.counts))] = -1
     return bar
 

@@ -3,7 +3,7 @@
 ========  ==========================================================================================
 kind      Arrow type
 ========  ==========================================================================================
-number    integers of 32 bits where they fit and 64 where not; floats as wide as they came; NaN is missing
+number    integers of 32 bits, or 64 if they do not fit; floats as wide as they came; NaN is missing
 bool      bool
 time      timestamp[us] in UTC; a time of day or a duration is a number of seconds instead
 category  dictionary<int32, string>, values in natural order
@@ -117,7 +117,8 @@ def _as_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
-        with suppress(pa.ArrowException):  # of dictionaries that hold missing values
+        # Arrow cannot unify dictionaries that hold missing values. These are expanded below.
+        with suppress(pa.ArrowException):
             return column.unify_dictionaries().combine_chunks()
     return column.cast(pa.string()).dictionary_encode().combine_chunks()
 
@@ -132,6 +133,7 @@ def natural_order(texts: Iterable[str]) -> list[str]:
 
 def _words_and_numbers(text: str) -> list[str | int]:
     """Split a text into words and whole numbers in turn, to sort numbers by their value."""
+    # At most 18 digits: Python is slow with very long integers.
     parts = re.split(r"([0-9]{1,18})", text)
     return [int(part) if index % 2 else part for index, part in enumerate(parts)]
 
@@ -150,10 +152,12 @@ def tidy_number(number: str) -> str:
 
     The text must be a number, as ``NUMBER`` matches it.
     """
+    # Leading zeros are kept: 007 is a code.
     if number.isdigit():
         return number
     whole = WHOLE.fullmatch(number)
-    if whole:  # digit by digit: as floats, large numbers would become the same
+    # Digit by digit: as floats, large numbers would become the same.
+    if whole:
         sign, digits = whole[1], whole[2]
         return f"-{digits}" if sign == "-" and digits != "0" else digits
     value = float(number)
@@ -206,6 +210,7 @@ def _category_or_text(column: pa.ChunkedArray, missing: Collection[str]) -> pa.C
 
     texts = clean_texts(column, missing)
     different = pc.count_distinct(texts).as_py()
+    # Few different texts are a category, even if the table has few rows.
     if different > MANY_TEXTS and different > (len(texts) - texts.null_count) / 2:
         return texts
     return pa.chunked_array([to_category(texts)])
@@ -220,7 +225,8 @@ def _to_number(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if types.is_integer(column.type):
         return _narrow_integers(column) if column.type == pa.int64() else column
     if types.is_decimal(column.type):
-        return column.cast(pa.string()).cast(pa.float64())  # a direct cast is off in the last digit
+        # A direct cast of a decimal is off in the last digit.
+        return column.cast(pa.string()).cast(pa.float64())
     if types.is_float16(column.type):
         column = column.cast(pa.float32())
     is_nan = pc.is_nan(column)
@@ -256,7 +262,7 @@ def _to_time(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def clean_texts(column: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:
-    """Return a column as texts without space around them; those of ``missing`` are missing values."""
+    """Return a column as texts without space around them; those of ``missing`` become null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -279,6 +285,7 @@ def parse_texts(texts: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
         try:
             return texts.cast(pa.timestamp("us"))
         except pa.ArrowInvalid:
+            # With a time zone: converted to UTC, then the zone is dropped.
             return texts.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
     try:
         return _narrow_integers(texts.cast(pa.int64()))
@@ -313,10 +320,13 @@ def _parse_or_refuse(texts: pa.ChunkedArray, kind: Kind, name: str) -> pa.Chunke
         return parse_texts(texts, kind)
     except pa.ArrowInvalid:
         position = first_unparsed(texts, lambda some: parse_texts(some, kind))
-        assert position is not None  # all of them together were refused
+        # All of the texts together were refused, so one of them is.
+        assert position is not None
         raise BadInput(
-            f"column '{name}' cannot be read as {kind}: data row {position + 1:,} holds '{texts[position]}', "
-            f"but a value such as {EXAMPLES[kind]} is expected; correct it, add it to the missing texts, "
+            f"column '{name}' cannot be read as {kind}: data row {position + 1:,} holds "
+            f"'{texts[position]}', "
+            f"but a value such as {EXAMPLES[kind]} is expected; correct it, add it to the missing "
+            "texts, "
             "or choose another type",
             field="types",
         ) from None
@@ -327,6 +337,7 @@ def _parse_bools(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    # A text that is not a bool becomes null, like a missing one.
     index = pc.index_in(pc.utf8_lower(texts), pa.array(list(BOOLS)))
     if index.null_count > texts.null_count:
         raise pa.ArrowInvalid("not a bool")

@@ -1,7 +1,7 @@
 """Check the columns that settings name: whether they exist, and whether they suit their role.
 
 - ``require_column``          a setting names a column that exists
-- ``check_learnable``         a node that trains a model gets a target and features: its ``columns`` rule
+- ``check_learnable``         the ``columns`` rule of nodes that train: a target and features
 - ``drop_missing_target``     the rows that have a class
 - ``check_classes``           the target has classes to learn
 - ``check_roles``             weights can weigh, times have an order
@@ -82,10 +82,12 @@ def check_classes(labels: pa.ChunkedArray, target: str) -> None:
         raise BadInput(f"the target '{target}' has no value in any row; choose another column", field="target")
     if len(classes) == 1:
         raise BadInput(
-            f"the target '{target}' has a single class, '{classes[0]}'; a classifier needs at least two. "
+            f"the target '{target}' has a single class, '{classes[0]}'; a classifier needs at "
+            "least two. "
             "To use the file only for predictions, leave Target empty",
             field="target",
         )
+    # With few classes, a class may have a single row.
     if len(classes) > MAX_CLASSES or (len(classes) > FEW_CLASSES and len(classes) > rows / 2):
         raise BadInput(
             f"the target '{target}' has {len(classes):,} different values in {rows:,} rows, "

@@ -231,6 +231,7 @@ def _decoded_start(text: TextFile, file_format: FileFormat) -> str:
     is_utf16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         decoded = codecs.getincrementaldecoder(file_format.encoding)().decode(start)
+        # Some encodings decode to characters that UTF-8 cannot hold.
         decoded.encode()
     except UnicodeError as error:
         if b"\0" in start and not is_utf16:
@@ -253,7 +254,8 @@ def _raw_names(file: CsvFile, start: str) -> list[str]:
     import pyarrow as pa
 
     if len(start) > HEADER_CHARACTERS:
-        with suppress(pa.ArrowInvalid):  # a header that is longer is found below
+        # A longer header is found below, with all of the start.
+        with suppress(pa.ArrowInvalid):
             data = _parse_start(file, start[:HEADER_CHARACTERS])
             if data.num_rows:
                 return list(data.column_names)
@@ -262,7 +264,8 @@ def _raw_names(file: CsvFile, start: str) -> list[str]:
     except pa.ArrowInvalid as error:
         with _as_utf8(file) as text:
             raise _explain(file, text, error) from None
-    if data.num_rows == 0 and len(start.encode()) >= BLOCK // 4:  # a character takes at most four bytes
+    # No row in a full block. A character takes at most four bytes.
+    if data.num_rows == 0 and len(start.encode()) >= BLOCK // 4:
         raise _long_row(file)
     return list(data.column_names)
 
@@ -292,7 +295,8 @@ def _score_delimiter(start: str, delimiter: str) -> tuple[bool, bool, int]:
     """
     rows = csv.reader(io.StringIO(start.lstrip("\ufeff")), delimiter=delimiter)
     widths: list[int] = []
-    with suppress(csv.Error):  # of a value that is very long, as after a quote that is never closed
+    # Python's reader refuses very long values, as after a quote that is never closed.
+    with suppress(csv.Error):
         widths.extend(len(row) for row in islice(rows, SNIFFED_ROWS) if row)
     widths = widths or [0]
     # The last row may be incomplete where the start ends.
@@ -319,6 +323,7 @@ def _check_values(file: CsvFile, text: TextFile, data: pa.Table) -> None:
     for column in data.columns:
         if types.is_string(column.type) and pc.any(pc.match_substring(column, "\0")).as_py():
             raise _not_text(file.text)
+    # An open quote takes in the rest of the file, so it is in the last value.
     last = data.column(-1)[-1].as_py()
     if isinstance(last, str) and re.search("[\r\n]", last):
         line = _unclosed_quote(text, file.delimiter)
@@ -331,15 +336,18 @@ def _explain(file: CsvFile, text: TextFile, error: Exception) -> BadInput:
 
     The most likely causes are tried in turn. Each reads the file again, which only a failure costs.
     """
-    for _ in text.blocks():  # raises if it cannot be decompressed
+    # This raises if the file cannot be decompressed.
+    for _ in text.blocks():
         pass
     if text is file.text and _first_undecodable(text, file.file_format.encoding):
         return _bad_encoding(text, file.file_format)
+    # Arrow has no error classes for its causes, only these texts.
     if "Empty CSV" in str(error):
         return _no_rows(file)
     line = _unclosed_quote(text, file.delimiter)
     if line:
         return _open_quote(file, line)
+    # Arrow's word for a row that is longer than a block.
     if "straddling" in str(error):
         return _long_row(file)
     bad_row = _first_bad_row(file, text)
@@ -449,7 +457,8 @@ def _bad_encoding(text: TextFile, file_format: FileFormat, error: UnicodeError |
     line, byte = _first_undecodable(text, file_format.encoding) or (1, str(error or "the end of the file"))
     is_utf16 = text.start(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     return BadInput(
-        f"'{text.name}' is not encoded in {file_format.encoding}: {byte} in line {line:,} cannot be decoded; "
+        f"'{text.name}' is not encoded in {file_format.encoding}: {byte} in line {line:,} cannot "
+        "be decoded; "
         f"set the encoding, for example {'utf-16' if is_utf16 else 'latin-1'}",
         field="encoding",
     )
@@ -465,6 +474,7 @@ def _first_undecodable(text: TextFile, encoding: str) -> tuple[int, str] | None:
         except UnicodeDecodeError as error:
             good = error.object[: error.start].decode(encoding, errors="ignore")
             return line + good.count("\n"), f"byte 0x{error.object[error.start]:02x}"
-        except UnicodeError as error:  # utf-16 reports in this way that a byte order mark is missing
+        # The utf-16 decoder reports a missing byte order mark like this.
+        except UnicodeError as error:
             return line, f"'{error}'"
     return None

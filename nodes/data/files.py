@@ -48,7 +48,8 @@ COUNTED_BYTES = 1 << 20
 """Text files up to this size are read for the list; larger ones show their columns only."""
 MAX_COLUMNS = 8192
 LIST_SECONDS = 1.0
-"""After this time, the list shows the remaining files without their rows; the next list continues there."""
+"""After this time, the list shows the remaining files without their rows; the next list continues
+there."""
 FILE_SECONDS = 10.0
 """A file that takes longer is shown without its rows."""
 
@@ -109,12 +110,14 @@ def list_files(files: Files) -> list[DataFile]:
 def _visible(files: Files) -> Iterator[tuple[str, FileVersion]]:
     """Yield name and version of every file that is not hidden and lies inside the data folder."""
     for folder, subfolders, names in os.walk(files.data):
+        # os.walk goes only into the folders that are left in this list.
         subfolders[:] = sorted(each for each in subfolders if not each.startswith("."))
         for name in names:
             path = Path(folder, name)
             if name.startswith(".") or not _is_utf8(str(path)):
                 continue
             version = FileVersion.of(path)
+            # A link may lead out of the data folder.
             if version and path.resolve().is_relative_to(files.data.resolve()):
                 yield path.relative_to(files.data).as_posix(), version
 
@@ -144,6 +147,7 @@ def _shapes(versions: Sequence[tuple[Path, FileVersion]]) -> dict[tuple[Path, Fi
             measured, taken = _measure(unknown, seconds)
             _known_shapes.update(zip(unknown, measured, strict=False))
             unknown, seconds = unknown[len(measured) :], seconds - taken
+        # Versions of files that were changed or deleted are never asked for again.
         while len(_known_shapes) > 4 * MAX_FILES:
             _known_shapes.popitem(last=False)
         return {version: _known_shapes[version] for version in versions if version in _known_shapes}
@@ -164,11 +168,13 @@ def _measure(versions: Sequence[tuple[Path, FileVersion]], seconds: float) -> tu
         with closing(sandbox.stream(call)) as results:
             for rows, columns in results:
                 if not shapes:
-                    began = time.monotonic()  # the start of the child process does not count
+                    # The start of the child process does not count.
+                    began = time.monotonic()
                 shapes.append((rows, columns))
                 if time.monotonic() - began > seconds:
                     break
     except SylvaError:
+        # The file that ended the child process is not tried again.
         shapes.append((None, None))
     return shapes, time.monotonic() - began
 
@@ -239,6 +245,7 @@ def _split_ending(name: str) -> tuple[str, str]:
     """Return the name without its ending, and the ending: ``.csv.gz`` is one."""
     path = Path(name)
     ending = "".join(path.suffixes[-2:]) if formats.is_compressed(path) else path.suffix
+    # So long an ending is part of the name.
     if len(ending) > 20:
         return name, ""
     return name.removesuffix(ending), ending
@@ -277,6 +284,7 @@ def add_file(
         _copy(source, copy, progress)
         progress(1.0, "checking that the file can be read")
         seen = _check_readable(temporary, name, file_format or FileFormat())
+        # Two uploads of the same name must not both find it free.
         with _replacing:
             _check_free(files, name, replace)
             put_in_place(copy, path)
@@ -318,18 +326,20 @@ def _temporary_files(workspace: Workspace) -> Iterator[Files]:
 
 
 def _copy(source: BinaryIO, target: Path, progress: Progress) -> None:
-    """Copy an upload to the disk; raise ``UploadRefused`` if it is too large or the disk too full."""
+    """Copy an upload to the disk; raise ``UploadRefused`` if it is too large for it."""
     total = source.seek(0, os.SEEK_END)
     source.seek(0)
     if total > MAX_UPLOAD_MEGABYTES << 20:
         raise UploadRefused(
-            f"The file has {size(total)}, and a browser can send at most {MAX_UPLOAD_MEGABYTES:,} MB; "
+            f"The file has {size(total)}, and a browser can send at most {MAX_UPLOAD_MEGABYTES:,} "
+            "MB; "
             "copy it into the workspace's data folder instead."
         )
     free = shutil.disk_usage(target.parent).free
     if total + SPARE_BYTES > free:
         raise UploadRefused(
-            f"There is not enough space on the disk: the file needs {size(total)}, and {size(free)} are free. "
+            f"There is not enough space on the disk: the file needs {size(total)}, and "
+            f"{size(free)} are free. "
             "Delete files that you no longer need."
         )
     with target.open("wb") as file:
@@ -347,7 +357,7 @@ def _check_readable(files: Files, name: str, file_format: FileFormat) -> tables.
 
 
 def _remember_shape(path: Path, seen: tables.Preview) -> None:
-    """Store rows and columns of a file that was just read, so that the list does not read it again."""
+    """Store the shape of a file that was just read, so that the list does not read it again."""
     version = FileVersion.of(path)
     if version is not None:
         with _measuring:

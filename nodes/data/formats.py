@@ -64,7 +64,7 @@ MAX_LIBSVM_VALUES = 1_000_000_000
 
 @dataclass(frozen=True)
 class FileFormat:
-    """Describe how a file is written. The fields have the names of the *Load data* node's settings."""
+    """Describe how a file is written; the fields are named like the settings of *Load data*."""
 
     format: str = "auto"
     """``auto`` goes by the ending of the file's name."""
@@ -87,7 +87,8 @@ class FileFormat:
             file_format = SUFFIXES.get(_suffix(path), "auto")
         if file_format == "auto":
             raise BadInput(
-                f"the name '{path.name}' does not show the format of the file, because it does not end in "
+                f"the name '{path.name}' does not show the format of the file, because it does not "
+                "end in "
                 f"{', '.join(sorted(SUFFIXES))}; choose the format",
                 field="format",
             )
@@ -125,7 +126,8 @@ def is_encoding(name: str) -> bool:
     """Return whether Python knows this encoding and can read files with it."""
     try:
         "a".encode(name)
-        return codecs.lookup(name).name not in ("idna", "punycode")  # for host names, and endless on a file
+        # These two are for host names, and take endless time on a file.
+        return codecs.lookup(name).name not in ("idna", "punycode")
     except (LookupError, ValueError):
         return False
 
@@ -205,6 +207,7 @@ def read_start(
         data = _read_csv(text, file_format, as_text, max_columns)
     else:
         labels, matrix = _read_libsvm(text, max_columns)
+        # A sparse file may be much larger as a table with all its zeros.
         rows = min(len(labels), max_bytes // (VALUE_BYTES * matrix.shape[1]) + 1)
         complete = complete and rows == len(labels)
         data = _dense_table(path.name, labels[:rows], matrix[:rows])
@@ -224,7 +227,8 @@ def _start_of_text(path: Path, file_format: FileFormat, max_bytes: int, start_by
         lines, newline, _ = start.decode(file_format.encoding, "ignore").rpartition("\n")
         return TextFile(path, (lines + newline).encode(file_format.encoding)), False
     end = start.rfind(b"\n")
-    while end > 0 and start.count(b'"', 0, end) % 2:  # a newline inside quotes is part of a value
+    # A newline inside quotes is part of a value.
+    while end > 0 and start.count(b'"', 0, end) % 2:
         end = start.rfind(b"\n", 0, end)
     return TextFile(path, start[: end + 1] if end > 0 else start), False
 
@@ -237,6 +241,7 @@ def _start_of_blocks(file: BlockFile, max_bytes: int, start_rows: int) -> Start:
     size = 0
     for table in file.read(file.names or [], BATCH_ROWS):
         tables.append(table)
+        # Arrow stores nulls and bools in bits, but they take whole values when they are used.
         size += max(_own_bytes(table), table.num_rows * table.num_columns * VALUE_BYTES)
         if size >= max_bytes:
             return Start(pa.concat_tables(tables).slice(0, start_rows), False, file.total)
@@ -267,7 +272,8 @@ def _read_binary(path: Path, file_format: str) -> pa.Table:
 
     try:
         data = _parquet_file(path).read() if file_format == "parquet" else _arrow_reader(path).read_all()
-        data.validate(full=True)  # a wrong offset would crash the code that uses the table
+        # A wrong offset would crash the code that uses the table.
+        data.validate(full=True)
     except (pa.ArrowException, OSError) as error:
         raise _damaged(path, TITLES[file_format], error) from None
     return data
@@ -380,6 +386,7 @@ def regroup(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
 
 def _open_csv(path: Path, file_format: FileFormat) -> BlockFile:
     """Open a CSV or TSV file; its number of rows is an estimate."""
+    # The model decides later which texts are missing values.
     file = CsvFile.open(TextFile(path), replace(file_format, missing=frozenset()))
 
     def read(columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
@@ -422,7 +429,8 @@ def _open_arrow(path: Path) -> BlockFile:
 
 def _arrow_batches(reader: Any) -> Iterator[Any]:
     """Return the batches of Arrow's file format or stream format."""
-    if not hasattr(reader, "num_record_batches"):  # the stream format
+    # Readers of the stream format do not know the number of batches.
+    if not hasattr(reader, "num_record_batches"):
         return iter(reader)
     return map(reader.get_batch, range(reader.num_record_batches))
 
@@ -436,7 +444,7 @@ def _schema_names(path: Path, title: str, schema: pa.Schema) -> list[str]:
 
 
 def _checked_tables(path: Path, title: str, batches: Iterator[Any], columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield a table with these columns for each batch; raise ``BadInput`` if the file is damaged."""
+    """Yield a table of these columns for each batch; raise ``BadInput`` if the file is damaged."""
     import pyarrow as pa
 
     while True:
@@ -445,7 +453,8 @@ def _checked_tables(path: Path, title: str, batches: Iterator[Any], columns: Seq
             if batch is None:
                 return
             table = pa.Table.from_batches([batch]).select(list(columns))
-            table.validate(full=True)  # a wrong offset would crash the code that uses the table
+            # A wrong offset would crash the code that uses the table.
+            table.validate(full=True)
         except (pa.ArrowException, OSError) as error:
             raise _damaged(path, title, error) from None
         yield table
@@ -520,7 +529,8 @@ class LibsvmLines(io.RawIOBase):
         except (ValueError, OverflowError):
             line = self._line.decode("utf-8", "replace").strip()
             raise BadInput(
-                f"line {self._number:,} of '{self._text.name}' is not LibSVM text: {line[:60]!r}; a line is a label "
+                f"line {self._number:,} of '{self._text.name}' is not LibSVM text: {line[:60]!r}; "
+                "a line is a label "
                 "and then index:value pairs, the indices ascending and counted from 1",
                 field="source",
             ) from None
@@ -536,6 +546,7 @@ class LibsvmLines(io.RawIOBase):
             if b":" in label:
                 raise ValueError("the label is missing")
             self._labels.append(label.decode())
+            # scikit-learn needs a number as label; the real one is stored above.
             yield b" ".join([b"0", *values])
 
 
@@ -564,7 +575,8 @@ def _dense_table(name: str, labels: list[str], matrix: Any) -> pa.Table:
     rows, width = matrix.shape
     if rows * width > MAX_LIBSVM_VALUES:
         raise BadInput(
-            f"'{name}' has {rows:,} rows and {width:,} columns, too many to store with their zeros; "
+            f"'{name}' has {rows:,} rows and {width:,} columns, too many to store with their "
+            "zeros; "
             "use fewer rows or columns",
             field="source",
         )

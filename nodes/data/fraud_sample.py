@@ -1,8 +1,9 @@
-"""Generate a year of card payments, a few of them fraud, with every kind of column and missing values.
+"""Generate a year of card payments, a few of them fraud, with columns of every kind.
 
-Fraud comes in four patterns. Each is a combination of values that are harmless one by one, and partly
-opposite from pattern to pattern. So a model has to find interactions; a linear model finds little.
-Some fraud looks like any other payment, so no model can find all of it.
+Some values are missing. Fraud comes in four patterns. Each is a combination of values that are
+harmless one by one, and partly opposite from pattern to pattern. So a model has to find
+interactions; a linear model finds little. Some fraud looks like any other payment, so no model can
+find all of it.
 """
 
 from __future__ import annotations
@@ -81,6 +82,7 @@ def payments(rows: int, share: float, seed: int) -> pa.Table:
     values = _everyday(rng, rows)
     is_fraud = np.zeros(rows, bool)
     is_fraud[rng.permutation(rows)[: max(2, round(rows * share))]] = True
+    # Before the sort by time, because fraud changes the hour.
     _commit(rng, values, np.flatnonzero(is_fraud))
     times = values.pop("day") * 86_400 + values["hour"] * 3_600 + values.pop("second")
     order = np.argsort(times, kind="stable")
@@ -114,6 +116,7 @@ def _everyday(rng: np.random.Generator, rows: int) -> dict[str, np.ndarray]:
     usual = rng.lognormal(3.4, 0.6, rows)
     limit = np.round(usual * rng.uniform(20, 80, rows), -2).astype(int) + 500
     country = one_of(COUNTRIES)
+    # A few honest customers pay often as well, so this column alone does not show fraud.
     per_hour = rng.poisson(0.25, rows) + rng.poisson(6, rows) * (rng.random(rows) < 0.015)
     return {
         "day": rng.integers(0, 366, rows),

@@ -1,4 +1,4 @@
-"""Choose random rows, stratified by the classes if requested. The same seed chooses the same rows."""
+"""Choose random rows, stratified by the classes if requested; the same seed, the same rows."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ def _class_codes(table: Table) -> np.ndarray:
     import numpy as np
 
     labels = table.labels().combine_chunks().dictionary_encode().indices
+    # Numbers without gaps, because bincount needs them.
     codes: np.ndarray = np.unique(labels.fill_null(-1).to_numpy(zero_copy_only=False), return_inverse=True)[1]
     return codes
 
@@ -53,11 +54,13 @@ def _rows_per_class(sizes: np.ndarray, count: int, spare: int, field: str) -> np
     most = np.maximum(sizes - spare, 0)
     if count > most.sum():
         raise BadInput(
-            f"{count:,} of {sizes.sum():,} rows are too many: some of the {len(sizes):,} classes would not keep "
+            f"{count:,} of {sizes.sum():,} rows are too many: some of the {len(sizes):,} classes "
+            "would not keep "
             f"a row; choose at most {most.sum():,} rows, or turn off Stratified",
             field=field,
         )
     least = np.minimum(most, 1)
+    # There are more classes than rows to draw, so some classes get none.
     if least.sum() > count:
         least = np.zeros_like(most)
     exact = sizes * count / sizes.sum()

@@ -179,7 +179,8 @@ def make_table(data: pa.Table, names: Collection[str], params: LoadDataParams) -
     empty = _without_values(data, names)
     if empty and params.empty_columns == "error":
         raise BadInput(
-            f"there are columns without any value: {listed(empty)}; set 'Columns without values' to drop, "
+            f"there are columns without any value: {listed(empty)}; set 'Columns without values' "
+            "to drop, "
             "or give them the role ignore",
             field="empty_columns",
         )
@@ -248,10 +249,12 @@ def preview(params: LoadDataParams, files: Files) -> Preview:
     A file is read in a child process, because it may be damaged, and only once for each version and
     for the settings that change how it is read.
     """
+    # Most settings do not change what is read, so their previews are shared.
     reading = _settings_of_reading(params)
     target = params.target
     if target is not None:
-        # Without a target, the file may have been read before. A category is the same with and without it.
+        # Without a target, the file may have been read before. A category is the same with and
+        # without it.
         try:
             seen = _remembered(reading.model_copy(update={"target": None}), files)
         except BadInput:
@@ -303,7 +306,8 @@ def _read_preview(params: LoadDataParams, path: Path) -> Preview:
         "start_rows": START_ROWS,
     }
     if sample_name(params.source) is not None:
-        facts, data = read_in_child(**arguments)  # our own file
+        # Our own file: it needs no protection.
+        facts, data = read_in_child(**arguments)
     else:
         imports = formats.imports_for(path, params.file_format)
         call = sandbox.Call("nodes.data.tables:read_in_child", params.source, arguments, imports)
@@ -318,7 +322,8 @@ def read_in_child(
 
     The arguments are plain values, because they are sent to a child process.
     """
-    from nodes.load_data import LoadDataParams  # it imports this module
+    # Imported here, because that module imports this one.
+    from nodes.load_data import LoadDataParams
 
     params = LoadDataParams.model_validate_json(params_json)
     if sample_name(params.source) == "fraud":
@@ -372,12 +377,14 @@ class _Previews:
             self._remove(key)
             self._known[key] = seen
             self._bytes += self._cost(seen)
+            # The newest entry always stays, even if it alone is too large.
             while self._bytes > REMEMBERED_BYTES and len(self._known) > 1:
                 self._remove(next(iter(self._known)))
 
     def move(self, old: Path, new: Path) -> None:
         """Keep the previews of a renamed file under its new name, if its content is the same."""
         old, new = old.resolve(), new.resolve()
+        # Read outside of the lock: the disk may be slow.
         version = FileVersion.of(new)
         with self._lock:
             moved = {key: seen for key, seen in self._known.items() if key.path == old}
@@ -400,7 +407,7 @@ class _Previews:
         # At least a megabyte, so that the number of previews is limited too: each maps a file.
         least = 1 << 20
         if isinstance(seen, Preview):
-            return max(least, seen.data.nbytes)
+            return max(least, int(seen.data.nbytes))
         return least
 
 

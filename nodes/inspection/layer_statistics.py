@@ -1,7 +1,7 @@
 """Pass a table through the layers of a deep forest once: sums over all rows, everything for a few.
 
-Rows pass in blocks, several at a time. Only sums of them are stored, except for the sampled rows and
-for a metric that needs all scores together (a ranking metric such as AUC).
+Rows pass in blocks, several at a time. Only sums of them are stored, except for the sampled rows
+and for a metric that needs all scores together (a ranking metric such as AUC).
 
 - ``choose_rows``         the sample: some rows of every class, however rare
 - ``compute_statistics``  the pass; returns a ``LayerStatistics``
@@ -27,7 +27,8 @@ CELLS_AT_ONCE = 16_000_000
 BYTES_OF_SCORES = 512 * 2**20
 """Memory limit of the scores of all rows, for a metric that needs them together."""
 FEW = 30
-"""Rows of each class that a sample should have, if there are as many and the sample is large enough."""
+"""Rows of each class that a sample should have, if there are as many and the sample is large
+enough."""
 
 
 def choose_rows(truth: np.ndarray, requested: int, follow: Sequence[int], seed: int) -> np.ndarray:
@@ -43,12 +44,15 @@ def choose_rows(truth: np.ndarray, requested: int, follow: Sequence[int], seed: 
         return np.arange(len(truth))
     order = np.random.default_rng(seed).permutation(len(truth))
     followed = np.unique(np.array(follow, np.int64))
+    # The rows to follow come first, so that no limit removes them.
     order = np.concatenate([followed, order[~np.isin(order, followed)]])
     _, group = np.unique(truth[order], return_inverse=True)
     rank = _rank_in(group)
+    # At most half of the sample is spent on equal numbers per class.
     few = min(FEW, requested // (2 * (group.max() + 1)))
     ahead = np.flatnonzero((rank < few) | (np.arange(len(order)) < len(followed)))
     others = np.setdiff1d(np.arange(len(order)), ahead, assume_unique=True)
+    # Rank divided by class size: every prefix of this order has the classes in proportion.
     evenly = others[np.argsort(rank[others] / np.bincount(group)[group[others]], kind="stable")]
     chosen = np.concatenate([ahead, evenly])[: max(requested, len(followed))]
     return np.sort(order[chosen])
@@ -150,7 +154,8 @@ class LayerStatistics:
     left_at: np.ndarray
     """Of all rows: the last layer they went through."""
     wrong: np.ndarray
-    """Of all rows: whether the final prediction is wrong; without meaning where the class is unknown."""
+    """Of all rows: whether the final prediction is wrong; without meaning where the class is
+    unknown."""
     vectors: np.ndarray
     """Of the sample, L × K × n × C; NaN after the layer at which a row left."""
     outputs: np.ndarray
@@ -183,6 +188,7 @@ def compute_statistics(
         if work.ranking is not None and scores is None:
             ctx.log(f"{work.ranking.title} of {owner} is left out: the scores of so many rows need too much memory.")
     ctx.progress(0.0, f"{len(truth):,} rows through {work.depth} layers")
+    # Sums are added in the order of the blocks: in another order they would round differently.
     for start, block_sums in zip(work.starts, ctx.executor.map(work.process_block, work.starts), strict=True):
         done = min(start + work.step, len(truth))
         ctx.progress(share * done / len(truth), f"{done:,} of {len(truth):,} rows through {work.depth} layers")
@@ -204,11 +210,14 @@ class _Pass:
 
         self.model, self.table, self.truth = model, table, truth
         self.cascade = model.estimator
+        # Blocks are processed in parallel already.
         self.cascade.n_jobs = 1
         self.depth, learners, classes = len(self.cascade.estimators_), self.cascade.n_learners_, len(model.classes)
+        # A block holds its rows once as matrix and once as class vectors.
         widest = max(model.encoder.width, self.depth * learners * classes)
         self.step = max(1, min(ROWS_AT_ONCE, CELLS_AT_ONCE // widest))
         self.starts = range(0, len(truth), self.step)
+        # The usual metrics are means over rows, so sums of blocks are enough for them.
         self.ranking = None if metric in USUAL or not (truth >= 0).any() else metric
         empty = LayerSums(
             np.zeros((learners, learners), int), np.zeros((len(USUAL), 1 + learners)), np.zeros(1 + learners)
@@ -234,7 +243,7 @@ class _Pass:
         return np.full(shape, np.nan, kind) if self.ranking is not None and size <= BYTES_OF_SCORES else None
 
     def process_block(self, start: int) -> list[LayerSums]:
-        """Pass the block of rows from ``start`` on through all layers and return its sums by layer."""
+        """Pass the block of rows from ``start`` on through all layers; return its sums by layer."""
         import numpy as np
 
         block = self.model.encoder.transform(self.table.data.slice(start, self.step), self.model.precision)
@@ -242,6 +251,7 @@ class _Pass:
         no_rows = np.empty(0, int), np.empty((self.cascade.n_learners_, 0, len(self.model.classes)), np.float32)
         sums, outputs = [], np.empty(0)
         for layer in range(self.depth):
+            # With screening, all rows of a block may leave before the last layer.
             stage = next(stages, None)
             rows, vectors = no_rows if stage is None else (stage.rows, stage.vectors)
             outputs = outputs if stage is None else stage.output
@@ -284,6 +294,7 @@ def _sums_of_block(
     predictors += [(truth_of_vectors[in_layer], vector[in_layer]) for vector in vectors]
     scores = np.zeros((len(USUAL), len(predictors)))
     for row, metric in enumerate(USUAL):
+        # A metric without rows is None. Its weight in the sum is zero anyway.
         scores[row] = [metric(*predictor) or 0.0 for predictor in predictors]
     n_scored = np.array([len(rows) for rows, _ in predictors])
     margin = MarginSummary()

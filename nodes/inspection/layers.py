@@ -65,8 +65,9 @@ class Layers:
     table_rows: int
     """How many rows the inspected table has."""
     stages: list[dict[str, Any]]
-    """One for each kept layer: number, scores, margins, learner_scores, agreement, separation, separation_vectors,
-    rows_in, rows_out, error_out, threshold, importances; ``None`` where the table has no classes."""
+    """One for each kept layer: number, scores, margins, learner_scores, agreement, separation,
+    separation_vectors, rows_in, rows_out, error_out, threshold, importances. A figure is ``None``
+    where the table has no classes."""
     rows: np.ndarray
     """Numbers of the sampled rows in the table (n,), ascending."""
     left_at: np.ndarray
@@ -78,7 +79,8 @@ class Layers:
     vectors: np.ndarray
     """Class vectors of each learner (L × K × n × C); NaN after the layer at which a row left."""
     outputs: np.ndarray
-    """Probabilities of the cascade after each layer (L × n × C); NaN after the layer at which a row left."""
+    """Probabilities of the cascade after each layer (L × n × C); NaN after the layer at which a row
+    left."""
     sample: pa.Table
     """The sampled rows, all columns as they were."""
 
@@ -89,6 +91,7 @@ class Layers:
         """
         import numpy as np
 
+        # Layers are counted from 1, and arrays from 0.
         last = np.minimum(self.left_at, layer) - 1
         probabilities: np.ndarray = self.outputs[last, np.arange(len(last))]
         return probabilities
@@ -99,7 +102,7 @@ class Layers:
         return codes
 
     def margin(self, layer: int) -> np.ndarray:
-        """Return the margin of each row after ``layer`` (from 1); NaN where the class is not known."""
+        """Return the margin of each row after ``layer`` (from 1); NaN if its class is unknown."""
         import numpy as np
 
         from deepforest.margins import margins
@@ -137,6 +140,7 @@ def load_layers(folder: Path) -> Layers:
     data = _describe(folder)
     with reading_folder(folder, "layers", "run the inspection again"):
         for name, digest in data["files"].items():
+            # Only the last part of a name: it must not lead out of the folder.
             if sha256_of(folder / Path(name).name) != digest:
                 raise ValueError(f"{name} was changed after it was saved")
         parts: dict[str, Any] = {name: data[name] for name in SMALL}
@@ -152,6 +156,7 @@ def _describe(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise BadInput(f"'{folder.name}' does not hold layers: {FILE} is missing; run the inspection again")
     with reading_folder(folder, "layers", "run the inspection again"):
+        # Python reads NaN, which the page could not send to a browser.
         data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ValueError(f"{FILE} does not describe layers")
@@ -160,7 +165,8 @@ def _describe(folder: Path) -> dict[str, Any]:
             raise ValueError(f"version {version!r} is not valid")
     if version > VERSION:
         raise BadInput(
-            f"'{folder.name}' holds layers of version {version}, and this program reads versions up to "
+            f"'{folder.name}' holds layers of version {version}, and this program reads versions "
+            "up to "
             f"{VERSION}; update the program, or run the inspection again"
         )
     return data

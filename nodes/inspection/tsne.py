@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 FEWEST_ROWS = 5
 INTERPOLATE_FROM = 10_000
-"""With this many rows or more, forces are interpolated on a grid; with fewer, a tree of the points is faster."""
+"""With this many rows or more, forces are interpolated on a grid; with fewer, a tree of the points
+is faster."""
 EARLY, LATE = 250, 500
-"""Iterations with exaggerated forces, which find the clusters, and iterations that arrange each of them."""
+"""Iterations with exaggerated forces, which find the clusters, and iterations that arrange each of
+them."""
 REPORT_EVERY = 10
 SMALL = 1e-4
 """Spread of the points at the start."""
@@ -49,6 +51,7 @@ def embed(
     import numpy as np
     from openTSNE import TSNE  # type: ignore[import-untyped]
 
+    # So few rows do not have enough neighbours for t-SNE.
     if len(points) < FEWEST_ROWS:
         return np.zeros((len(points), 2), np.float32)
     points = np.ascontiguousarray(points, np.float64)
@@ -66,6 +69,7 @@ def embed(
             initialization=_start_points(points, start, seed),
             early_exaggeration_iter=EARLY,
             n_iter=LATE,
+            # Approximate neighbours may differ from machine to machine.
             neighbors="exact",
             negative_gradient_method="fft" if len(points) >= INTERPOLATE_FROM else "bh",
             callbacks=[report],
@@ -84,10 +88,12 @@ def _start_points(points: np.ndarray, start: np.ndarray | None, seed: int) -> np
     import numpy as np
 
     if start is None:
+        # Principal components start the same way each time, unlike random points.
         along, widths, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
         start = np.zeros((len(points), 2))
         start[:, : len(widths)] = (along * widths)[:, :2]
     start = start.astype(np.float64)
     width = start[:, 0].std()
+    # Scaled down, because t-SNE needs small distances at the start.
     jitter: np.ndarray = SMALL * np.random.default_rng(seed).normal(size=start.shape)
     return SMALL * start / width + 0.01 * jitter if width > 0 else jitter

@@ -57,7 +57,8 @@ FAMILIES: Mapping[Kind, str] = {
     "category": "category",
     "text": "category",
 }
-"""Kinds in a family can replace one another: a file may hold a category as text, or a bool as number."""
+"""Kinds in a family can replace one another: a file may hold a category as text, or a bool as
+number."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ class CategoryColumn:
 
     @cached_property
     def are_numbers(self) -> bool:
-        """Return whether all categories are written as numbers, so that a number can stand for one."""
+        """Return whether all categories are numbers, so that a number can stand for one."""
         return all(NUMBER.fullmatch(category) for category in self.categories)
 
     def width(self, form: Form) -> int:
@@ -205,8 +206,10 @@ class CategoryColumn:
         if value is None:
             return nan
         if isinstance(value, bool):
+            # As Arrow writes bools as texts.
             value = "true" if value else "false"
         elif isinstance(value, int | float) and self.are_numbers:
+            # Python refuses to write integers of thousands of digits; no category is so long.
             value = str(value) if isinstance(value, float) or abs(value) < 1e18 else ""
         if not isinstance(value, str):
             raise ValueError("but a category is expected, as text")
@@ -214,13 +217,14 @@ class CategoryColumn:
         return nan if category is None else float(self.code_of[category])
 
     def write(self, values: np.ndarray, out: np.ndarray, form: Form) -> None:
-        """Write category numbers into ``out``; rare and unknown categories are zeros in ``onehot``."""
+        """Write category numbers into ``out``; rare and unknown ones are zeros in ``onehot``."""
         import numpy as np
 
         if form == "codes":
             out[:, 0] = values
             return
         out[:] = 0
+        # NaN is not below any number, so missing values stay zero.
         rows = np.flatnonzero(values < out.shape[1])
         out[rows, values[rows].astype(np.int64)] = 1
 
@@ -290,7 +294,7 @@ class TableEncoder:
 
     @property
     def fits_float32(self) -> bool:
-        """Return whether the training matrix in the form ``codes`` loses nothing as 32-bit floats."""
+        """Return whether the training matrix of ``codes`` loses nothing as 32-bit floats."""
         return all(column.fits_float32 for column in self.columns if isinstance(column, NumberColumn))
 
     def transform(self, data: pa.Table, precision: Precision = "float64", order: Literal["C", "F"] = "C") -> np.ndarray:
@@ -379,6 +383,7 @@ def _read_number(value: Any) -> float:
     try:
         number = float(value)
     except OverflowError:
+        # An integer may be larger than any float.
         number = float("inf")
     if not isfinite(number):
         raise ValueError("which is too large for a number")
@@ -404,6 +409,7 @@ def numbers(column: pa.ChunkedArray) -> np.ndarray:
     for chunk in column.chunks:
         values[start : start + len(chunk)] = _chunk_numbers(chunk)
         start += len(chunk)
+    # Neither trees nor linear models can compute with infinity.
     values[np.isinf(values)] = np.nan
     return values
 
@@ -414,6 +420,7 @@ def _chunk_numbers(chunk: pa.Array) -> Any:
     import pyarrow.types as types
 
     per_unit = 1.0
+    # Arrow casts times only to integers of the same width.
     if types.is_temporal(chunk.type):
         per_unit = _seconds(chunk.type)
         chunk = chunk.cast(pa.int32() if chunk.type.bit_width == 32 else pa.int64())
@@ -459,6 +466,7 @@ def _learn_numbers(name: str, kind: Kind, values: np.ndarray) -> NumberColumn | 
         fits = bool(np.array_equal(values.astype(np.float32), values, equal_nan=True))
         median = float(np.nan_to_num(np.median(values[~missing])))
     filled = np.where(missing, median, values)
+    # Divided by the largest value first: the squares of large numbers would overflow.
     largest = float(np.abs(filled).max()) or 1.0
     mean, spread = float((filled / largest).mean()) * largest, float((filled / largest).std()) * largest
     # A spread that is only the rounding of a constant would magnify every other value.
@@ -480,11 +488,13 @@ def _learn_categories(name: str, kind: Kind, column: pa.ChunkedArray) -> Categor
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return f"it holds {column.type}, which is not text"
         different, values = pc.count_distinct(column).as_py(), len(column) - column.null_count
+        # Texts that hardly repeat are names or comments: a model would only memorise them.
         if different > TEXT_CATEGORIES or 2 * different > values:
             return f"its {different:,} different texts in {values:,} rows are too many for categories"
     counts = category_counts(column)
     if not counts:
         return "it has no values"
+    # Frequent categories get small numbers, so that onehot keeps the frequent ones.
     by_frequency = sorted(counts, key=lambda category: (-counts[category], category))
     return CategoryColumn(name, kind, tuple(by_frequency))
 
@@ -566,7 +576,8 @@ def class_names(target: pa.ChunkedArray, name: str) -> list[str]:
     names = natural_order(category_counts(target))
     if kind == "number" and len(names) > MAX_NUMERIC_CLASSES and not all(float(each).is_integer() for each in names):
         raise BadInput(
-            f"the target '{name}' holds {len(names):,} different numbers, so it is a quantity and not a class; "
+            f"the target '{name}' holds {len(names):,} different numbers, so it is a quantity and "
+            "not a class; "
             "choose another target, or group its values into classes first"
         )
     return names
@@ -580,7 +591,8 @@ def class_codes(target: pa.ChunkedArray, classes: Sequence[str]) -> np.ndarray:
     unknown = category_counts(target).keys() - set(classes)
     if unknown:
         raise BadInput(
-            f"the target holds {listed(natural_order(unknown))}, which is not a class of the model; "
+            f"the target holds {listed(natural_order(unknown))}, which is not a class of the "
+            "model; "
             f"its classes are {listed(classes)}"
         )
     return category_codes(target, classes)

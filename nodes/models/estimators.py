@@ -116,10 +116,11 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
         return self.read_text(trained.model_to_string())
 
     def read_text(self, text: str) -> Self:
-        """Replace the trees by those of LightGBM's text; raise ``ValueError`` if it is not valid."""
+        """Replace the trees by those of LightGBM's text; raise ``ValueError`` if it is wrong."""
         import lightgbm
 
         try:
+            # Without the settings of the training: the same trees must give the same text.
             self.booster_: Any = lightgbm.Booster(model_str=trees_only(text))
         except lightgbm.basic.LightGBMError as error:
             raise ValueError(f"LightGBM cannot read the model: {error}") from None
@@ -129,6 +130,7 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
         """Return class probabilities, rows × classes."""
+        # Raw scores: LightGBM's own probabilities use the exponential of the C library.
         scores = np.asarray(self.booster_.predict(X, num_threads=self.n_jobs, raw_score=True))
         return class_probabilities(scores.reshape(len(X), -1))
 
@@ -157,9 +159,9 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
 class StoredForest(_MostProbable, BaseEstimator):  # type: ignore[misc]
     """A forest of scikit-learn's trees, read from the arrays in which version 1 saved them.
 
-    ``arrays`` hold all trees one after the other: ``left``, ``right``, ``feature``, ``threshold`` and
-    ``missing_left`` of each node (children are numbered within their tree), ``classes_per_leaf`` of
-    each leaf, ``leaf_class`` and ``leaf_share`` of each class in a leaf.
+    ``arrays`` hold all trees one after the other: ``left``, ``right``, ``feature``, ``threshold``
+    and ``missing_left`` of each node (children are numbered within their tree), ``classes_per_leaf``
+    of each leaf, ``leaf_class`` and ``leaf_share`` of each class in a leaf.
     """
 
     DTYPES: ClassVar[Mapping[str, str]] = {
@@ -218,6 +220,7 @@ class StoredForest(_MostProbable, BaseEstimator):  # type: ignore[misc]
 
         The trees are summed in their order, so that the result has the same bits everywhere.
         """
+        # scikit-learn's trees compare 32-bit floats.
         sums, values = np.zeros((len(X), self.n_classes)), np.asarray(X, np.float32)
         for root in self.roots_:
             sums += self.shares_[self.leaf_of_node_[self._leaves(values, root)]].toarray()
@@ -226,6 +229,7 @@ class StoredForest(_MostProbable, BaseEstimator):  # type: ignore[misc]
     def _leaves(self, values: np.ndarray, root: int) -> np.ndarray:
         """Return the node number of the leaf that each row reaches in the tree at ``root``."""
         node, rows = np.full(len(values), root), np.arange(len(values))
+        # All rows go down one level at a time, until each is at a leaf.
         while len(rows := rows[self.left_[node[rows]] != LEAF]):
             at = node[rows]
             value = values[rows, self.arrays["feature"][at]]

@@ -51,7 +51,7 @@ def _boosted_learners(cascade: Any) -> Iterator[Any]:
 
 
 class FastCascade:
-    """Predict a few rows straight through the layers of a cascade; many rows as the cascade does."""
+    """Predict a few rows straight through the layers; many rows as the cascade does."""
 
     def __init__(self, cascade: Any) -> None:
         self.cascade = cascade
@@ -66,6 +66,7 @@ class FastCascade:
             cascade.n_jobs = self.n_jobs
             return np.asarray(cascade.predict_proba(matrix))
         values = matrix if cascade.selected_ is None else matrix[:, cascade.selected_]
+        # The same steps as predict_proba, without its checks.
         *_, last = cascade._stages(cascade._features(values))
         return np.asarray(cascade._scaled(last.output))
 
@@ -82,6 +83,7 @@ class FastBooster:
 
         self._booster, self._library = booster, library
         self._lock = threading.Lock()
+        # LightGBM reads the row from this array and writes the result into the next one.
         self._row = np.zeros(booster.num_feature())
         self._result = np.zeros(booster.num_model_per_iteration())
         self._length = ctypes.c_int64(0)
@@ -107,6 +109,8 @@ class FastBooster:
         try:
             import lightgbm.basic
 
+            # A later version of LightGBM may lack these private names: then the plain booster
+            # answers.
             return cls(booster, vars(lightgbm.basic)["_LIB"])
         except (ImportError, AttributeError, KeyError, OSError):
             return booster
@@ -115,8 +119,10 @@ class FastBooster:
         """Predict like LightGBM's ``predict``; only raw scores of a few rows are faster."""
         import numpy as np
 
+        # Many rows are faster in one call that uses several threads.
         if not (raw_score and 0 < len(data) <= FEW and data.shape[1] == len(self._row)):
             return np.asarray(self._booster.predict(data, num_threads=num_threads, raw_score=raw_score))
+        # All calls share the prepared buffers.
         with self._lock:
             return np.array([self._call(row) for row in data])
 

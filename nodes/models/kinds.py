@@ -46,6 +46,7 @@ class ModelKind:
 
 def find_kind(estimator: Any) -> ModelKind:
     """Return the kind of a fitted estimator; raise ``TypeError`` if no kind can save it."""
+    # Base classes too: a subclass of a known estimator is saved like its base.
     for base in type(estimator).__mro__:
         for kind in KINDS.values():
             if base.__name__ in kind.estimators and kind.name == _forest_kind(estimator, kind.name):
@@ -81,6 +82,7 @@ def load_array(folder: Path, name: str, kind: str, ndim: int = 1) -> np.ndarray:
     """
     import numpy as np
 
+    # Without pickle, so that a model from elsewhere cannot run code.
     array: np.ndarray = np.load(folder / f"{name}.npy", allow_pickle=False)
     if array.dtype.kind != kind or array.ndim != ndim:
         raise ValueError(f"{name}.npy holds {array.dtype} with {array.ndim} axes")
@@ -111,6 +113,7 @@ def _learner_params(learner: Any) -> dict[str, Any]:
     values: dict[str, Any] = {"kind": learner.kind} | learner.model_dump()
     if values.get("max_features") == "all":
         values["max_features"] = None
+    # The library's default depends on the kind of learner; only a number replaces it.
     if values["max_depth"] is None:
         del values["max_depth"]
     return values
@@ -180,6 +183,7 @@ def _load_mart(folder: Path, data: Mapping[str, Any]) -> BoostedTrees:
     from nodes.models.estimators import BoostedTrees
 
     text = trees_only((folder / TREES_FILE).read_text(encoding="utf-8"))
+    # LightGBM trusts the text. A wrong number in it could crash the process.
     check_text(text)
     return BoostedTrees().read_text(text)
 
@@ -188,7 +192,7 @@ def _load_mart(folder: Path, data: Mapping[str, Any]) -> BoostedTrees:
 
 
 def _build_forest(params: Any, **settings: Any) -> BaseEstimator:
-    """Return an unfitted forest; ``settings`` are those by which it differs from a random forest."""
+    """Return an unfitted forest; ``settings`` say how it differs from a random forest."""
     from deepforest import HistForestClassifier
 
     return HistForestClassifier(
@@ -213,7 +217,8 @@ def _build_extra_trees(params: Any) -> BaseEstimator:
 
 def _save_forest(forest: Any, folder: Path) -> dict[str, Any]:
     """Write the forest; one that version 1 saved keeps its form."""
-    if hasattr(forest, "arrays"):  # read from version 1, saved again in the same form
+    # A forest of version 1 is saved again in the same form.
+    if hasattr(forest, "arrays"):
         for name, array in forest.arrays.items():
             save_array(folder, f"forest-{name}", array)
         return {"columns": forest.n_features, "classes": forest.n_classes}
@@ -224,6 +229,7 @@ def _save_forest(forest: Any, folder: Path) -> dict[str, Any]:
 
 def _load_forest(folder: Path, data: Mapping[str, Any]) -> BaseEstimator:
     """Read a forest of either version; only version 1 gives the number of columns."""
+    # Only version 1 saved the number of columns.
     if "columns" in data:
         return _load_stored_forest(folder, data)
     from deepforest import HistForestClassifier
@@ -273,6 +279,7 @@ def _load_logistic_regression(folder: Path, data: Mapping[str, Any]) -> RowwiseL
     if len(regression.coef_) != len(regression.intercept_):
         raise ValueError("weights and intercepts differ in length")
     regression.n_features_in_ = regression.coef_.shape[1]
+    # For two classes there is one row of weights.
     regression.classes_ = np.arange(max(len(regression.coef_), 2))
     return regression
 
@@ -315,11 +322,13 @@ def _load_mlp(folder: Path, data: Mapping[str, Any]) -> RowwiseMLPClassifier:
     network.coefs_ = [load_array(folder, f"layer{layer}-weights", "f", 2) for layer in layers]
     network.intercepts_ = [load_array(folder, f"layer{layer}-intercepts", "f") for layer in layers]
     outputs = len(network.intercepts_[-1])
+    # The outputs of a layer are the inputs of the next one.
     next_sizes = [*(len(weights) for weights in network.coefs_[1:]), outputs]
     for weights, intercepts, size in zip(network.coefs_, network.intercepts_, next_sizes, strict=True):
         if not weights.shape[1] == len(intercepts) == size:
             raise ValueError("the layers of the network do not fit each other")
     network.n_features_in_ = len(network.coefs_[0])
+    # For two classes there is one output.
     network.classes_ = np.arange(max(outputs, 2))
     return network
 

@@ -103,17 +103,18 @@ class FittedModel:
         return probabilities
 
     def predict_matrix(self, matrix: np.ndarray, threads: int = 1) -> np.ndarray:
-        """Return class probabilities of encoded rows; the number of threads does not change them."""
+        """Return class probabilities of encoded rows, the same for any number of threads."""
         import numpy as np
 
         if not len(matrix):
             return np.empty((0, len(self.classes)))
+        # Threads are a matter of the machine that predicts, not of the model.
         if hasattr(self.estimator, "n_jobs"):
             self.estimator.n_jobs = threads
         return np.asarray(self.estimator.predict_proba(matrix))
 
     def save(self, folder: Path) -> None:
-        """Write everything into an empty folder; ``model.json`` is written last, with all hashes."""
+        """Write everything into an empty folder; ``model.json`` comes last, with all hashes."""
         learned = self.kind.save(self.estimator, folder)
         data = {
             "format": FORMAT,
@@ -129,6 +130,7 @@ class FittedModel:
             "learner": learned,
             "files": {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != FILE},
         }
+        # Sorted keys and a fixed layout: the same model must give the same bytes.
         text = json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
         (folder / FILE).write_text(text + "\n", encoding="utf-8", newline="\n")
 
@@ -139,8 +141,10 @@ def load_model(folder: Path) -> FittedModel:
     Raise ``BadInput`` if the folder is damaged, holds something else, or was written by a newer
     version.
     """
+    # The order matters: nothing is opened before all files are known to be regular files.
     data, files = describe_model(folder), model_files(folder)
     with reading_folder(folder, "a model", "train it again"):
+        # First the hashes: they find a damaged file before any reader meets it.
         _check_files(files, data["files"])
         if data["kind"] not in KINDS:
             raise ValueError(f"there is no kind of model '{data['kind']}'")
@@ -149,10 +153,12 @@ def load_model(folder: Path) -> FittedModel:
         if data["features"] != encoder.names:
             raise ValueError("the encoder and the model have different columns")
         estimator = kind.load(folder, data["learner"])
+        # The parts may be valid one by one, and still come from two different models.
         shape = estimator.n_features_in_, len(estimator.classes_)
         if shape != (encoder.width, len(classes)):
             raise ValueError(
-                f"its parts do not fit: {encoder.width} columns and {len(classes)} classes are described, "
+                f"its parts do not fit: {encoder.width} columns and {len(classes)} classes are "
+                "described, "
                 f"the estimator has {shape[0]} and {shape[1]}"
             )
         return FittedModel(
@@ -183,11 +189,13 @@ def describe_model(folder: Path) -> dict[str, Any]:
             raise ValueError(f"{FILE} does not describe a model")
         if type(data["version"]) is not int or data["version"] < 1:
             raise ValueError(f"version {data['version']!r} is not valid")
+        # A newer version may have other fields. It gets its own message below.
         if data["version"] == VERSION:
             _check_description(data)
     if data["version"] > VERSION:
         raise BadInput(
-            f"'{folder.name}' holds a model of version {data['version']}, and this program reads versions up "
+            f"'{folder.name}' holds a model of version {data['version']}, and this program reads "
+            "versions up "
             f"to {VERSION}; update the program, or train the model again"
         )
     return data
@@ -211,6 +219,7 @@ def _check_description(data: Mapping[str, Any]) -> None:
 
 def _check_files(files: Iterable[Path], digests: Mapping[str, str]) -> None:
     """Raise ``ValueError`` unless the files are exactly those that were saved."""
+    # The card is written after the model, so it has no hash.
     present = {path.name: path for path in files if path.name not in (FILE, CARD)}
     for name in sorted({*present} ^ {*digests}):
         if name in present:
@@ -254,8 +263,10 @@ def reading_folder(folder: Path, kind: str, hint: str) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:  # numpy, Arrow and LightGBM raise very different ones
+    # numpy, Arrow, LightGBM and json raise very different errors for damaged files.
+    except Exception as error:
         reason = str(error) or repr(error)
+        # The text of a KeyError is only the key.
         if isinstance(error, KeyError):
             reason = f"'{error.args[0]}' is missing"
         raise BadInput(f"'{folder.name}' does not hold {kind} that can be read: {reason}; {hint}") from error

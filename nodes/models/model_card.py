@@ -35,7 +35,7 @@ FOREST, INSPECTION = "deep-forest", "inspect-layers"
 
 @dataclass(frozen=True)
 class Source:
-    """Name a table that the model was made from: a file or sample, and its rows if they are known."""
+    """Name a table that the model was made from: a file or sample, and its rows if known."""
 
     name: str
     rows: int | None = None
@@ -162,6 +162,7 @@ def _evaluation(data: object) -> EvaluationSummary | None:
     """Return an evaluation from a saved card; None if it has other fields."""
     match data:
         case {"node": str() as node, "title": str() as title, "table": str() as table, "metrics": dict() as metrics}:
+            # The file may come from elsewhere: only values that a page can show are used.
             plain = {name: value for name, value in metrics.items() if isinstance(value, int | float | str | None)}
             return EvaluationSummary(node, title, table, plain)
     return None
@@ -196,12 +197,15 @@ def _card_of_run(workspace: Workspace, folder: Path, data: dict[str, Any], known
     from engine.run_state import run_state
 
     run, node = str(known.run), str(known.node)
+    # Opening the log would create an empty one.
     if not workspace.database.is_file():
         return known
     with EventLog(workspace) as log:
         row = log.run(run)
+        # The log also finds runs by the beginning of an id.
         if row.id != run:
             return known
+        # The log only has to confirm that the run still exists.
         if is_complete:
             return replace(known, run_exists=True)
         state = run_state(log, row)
@@ -215,6 +219,7 @@ def _card_of_run(workspace: Workspace, folder: Path, data: dict[str, Any], known
         data=tuple(_sources(workspace, pipeline, state, node)),
         evaluations=tuple(_evaluations(workspace, pipeline, state, node)),
     )
+    # A run that is resumed may still add evaluations.
     if state.state == "done":
         _save_card(folder, data, card)
     return card
@@ -253,6 +258,7 @@ def _evaluations(workspace: Workspace, pipeline: Pipeline, state: RunState, node
     model = _model_saved_by(pipeline, node)
     if model is None:
         return
+    # A score on training rows says little about new data, so these come last.
     training = {edge.source for edge in pipeline.edges if edge.target.node == model.node}
     on_other_rows: list[EvaluationSummary] = []
     on_training_rows: list[EvaluationSummary] = []
@@ -314,6 +320,7 @@ def find_origin(card: Card, workspace: Workspace) -> Origin:
         return Origin()
     pipeline_id = card.pipeline_id
     try:
+        # The pipeline may be deleted while its run is still there.
         if pipeline_id and Library(workspace).version(pipeline_id) is None:
             pipeline_id = None
         pipeline = Runs(workspace).pipeline(card.run)

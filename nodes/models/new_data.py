@@ -70,7 +70,7 @@ class InputChecker:
         return pa.table(columns)
 
     def _converted(self, column: EncodedColumn, values: pa.ChunkedArray, first_row: int) -> pa.ChunkedArray:
-        """Return one column in the type of its kind; raise ``ColumnMismatch`` if it does not fit."""
+        """Return a column in the type of its kind; raise ``ColumnMismatch`` if it does not fit."""
         if isinstance(column, CategoryColumn):
             return _to_categories(column, values, self.missing, check=first_row == 0)
         if column.kind == "time":
@@ -106,6 +106,7 @@ def _to_numbers(name: str, values: pa.ChunkedArray, missing: Collection[str], fi
     if kind == "time":
         raise ColumnMismatch(f"'{name}' is a time, but was a number in training")
     if kind == "text":
+        # In training, a number may have been read from any of these three.
         parsers = (_parse_float, partial(parse_texts, kind="bool"), _parse_time_of_day)
         return _parsed(name, clean_texts(values, missing), parsers, "number", first_row)
     return values
@@ -117,6 +118,7 @@ def _to_times(name: str, values: pa.ChunkedArray, missing: Collection[str], firs
 
     values = _plain(name, values)
     kind = kind_of(values.type)
+    # A block without a value has no type of its own.
     if pa.types.is_null(values.type) or values.null_count == len(values):
         return pa.chunked_array([pa.nulls(len(values), pa.timestamp("us"))])
     if kind == "text":
@@ -172,11 +174,13 @@ def _parsed(name: str, texts: pa.ChunkedArray, parsers: Iterable[Parse], kind: s
         row = first_unparsed(texts, parse)
         if row is None:
             return parse(texts)
+        # The parser that came furthest was probably meant.
         if row > furthest:
             furthest, refused = row, texts[row].as_py() or ""
     shown = refused if len(refused) <= 60 else f"{refused[:60]}…"
     raise ColumnMismatch(
-        f"'{name}' holds '{shown}' in data row {first_row + furthest + 1:,}, but a {kind} is expected, "
+        f"'{name}' holds '{shown}' in data row {first_row + furthest + 1:,}, but a {kind} is "
+        "expected, "
         f"such as {EXAMPLES[kind]}"
     )
 
@@ -200,6 +204,7 @@ def _to_categories(
     entries = as_text(chunks[0].dictionary).to_pylist()
     categories = [column.find(text) for text in entries]
     if check and not column.are_numbers and not any(category is not None for category in categories):
+        # Unknown categories alone are accepted: new data may have new ones.
         present = {text.strip() for text in entries if text is not None} - {"", *missing}
         if present and all(NUMBER.fullmatch(text) for text in present):
             raise _was_category(column, "number")
@@ -214,11 +219,13 @@ def _as_dictionary(column: CategoryColumn, values: pa.ChunkedArray) -> pa.Chunke
     if pa.types.is_dictionary(values.type):
         try:
             return values.unify_dictionaries()
-        except pa.ArrowException:  # of dictionaries that hold missing values
+        # Arrow cannot unify dictionaries that hold missing values.
+        except pa.ArrowException:
             return values.cast(values.type.value_type).dictionary_encode()
     if kind_of(values.type) not in ("number", "bool"):
         values = _plain(column.name, values)
     kind = kind_of(values.type)
+    # A number cannot be the name of a category that is a word.
     if kind == "time" or (kind == "number" and not column.are_numbers):
         raise _was_category(column, kind)
     return values.dictionary_encode()

@@ -74,7 +74,8 @@ class Registry:
         """Return all models, the newest first; a damaged one has a ``problem``."""
         entries = []
         for name in self.names():
-            with suppress(BadInput):  # deleted at this moment
+            # The model may be deleted between the two calls.
+            with suppress(BadInput):
                 entries.append(self.entry(name))
         return sorted(entries, key=lambda entry: (-entry.saved, entry.name))
 
@@ -114,10 +115,12 @@ class Registry:
         folder = self.folder_of(name)
         with write_lock(folder) as temporary:
             if folder.exists():
+                # A rename is atomic: readers see the whole model or none. The temporary folder is
+                # removed later.
                 folder.rename(temporary / "deleted")
 
     def folder_of(self, name: str) -> Path:
-        """Return the folder of a model; raise ``BadInput`` with similar names if it does not exist."""
+        """Return the folder of a model; raise ``BadInput`` if it does not exist."""
         if name not in self.names():
             raise BadInput(self.how_to_find(name), field="name")
         return self.folder / name
@@ -129,6 +132,7 @@ class Registry:
         """
         if text in self.names():
             return self.folder / text
+        # A name of the workspace wins over a folder of the same name.
         if (Path(text) / FILE).is_file():
             return Path(text)
         raise BadInput(f"{self.how_to_find(text)} (The path of a model's folder is accepted too.)")

@@ -57,6 +57,7 @@ class RowReader:
         limits = np.finfo(precision)
         self._smallest, self._largest = limits.min, limits.max
         self._readers = [(column.name, column.read_value) for column in encoder.columns]
+        # Computed once: a service reads one row at a time.
         self._fill_values = np.array([column.fill_value for column in encoder.columns])
 
     def matrix(self, rows: Sequence[Any]) -> np.ndarray:
@@ -86,6 +87,7 @@ class RowReader:
         for name, read_value in self._readers:
             try:
                 values.append(read_value(row[name]))
+            # A missing key is an error, because a misspelled column would go unnoticed otherwise.
             except KeyError:
                 message = f"the row lacks '{name}'; use null for a missing value"
                 _add_problem(problems, number, name, message)

@@ -85,12 +85,12 @@ def score_file(
 ) -> Scored:
     """Score every row of ``source`` and write the predictions to ``target``.
 
-    The ending of the target decides its format. ``keep`` names columns of the source that come first
-    in the target. ``threads`` defaults to all cores. ``progress`` gets the rows done and about how
-    many there are, None if that is not known. ``cancelled`` is asked after each block.
+    The ending of the target decides its format. ``keep`` names columns of the source that come
+    first in the target. ``threads`` defaults to all cores. ``progress`` gets the rows done and
+    about how many there are, None if that is not known. ``cancelled`` is asked after each block.
 
-    Raise ``BadInput`` if the columns do not fit, before anything is written, and ``Cancelled`` after
-    a cancel. The probabilities have the same bits as those of ``FittedModel.predict_proba``.
+    Raise ``BadInput`` if the columns do not fit, before anything is written, and ``Cancelled``
+    after a cancel. The probabilities have the same bits as those of ``FittedModel.predict_proba``.
     """
     with closing(score_blocks(model, source, target, keep=keep, threads=threads, file_format=file_format)) as steps:
         for done in steps:
@@ -113,8 +113,8 @@ def score_blocks(
 ) -> Generator[Scored | tuple[int, int | None], None, None]:
     """Do the work of ``score_file`` block by block.
 
-    Yield the rows done and about how many there are after each block, and ``Scored`` when the target
-    is written. If the caller stops before that, no target is left behind.
+    Yield the rows done and about how many there are after each block, and ``Scored`` when the
+    target is written. If the caller stops before that, no target is left behind.
     """
     import pyarrow.csv
     import pyarrow.parquet  # noqa: F401  (loaded before the clock starts)
@@ -124,6 +124,7 @@ def score_blocks(
     file = open_blocks(source, file_format)
     if target.is_dir():
         raise BadInput(f"'{target}' is a folder; give the name of a file")
+    # The source is still being read when the target replaces it.
     if target.exists() and target.samefile(source):
         raise BadInput(f"'{target.name}' is the file to score and would be overwritten; choose another name")
     kept = _kept_names(file, keep)
@@ -138,12 +139,14 @@ def score_blocks(
         _clear_old(target)
         with _replacing(target) as temporary, _Writer(temporary, written_as, model) as writer:
             block: _Block | None = first
-            del first  # otherwise it would stay in memory until the end
+            # Otherwise the first block would stay in memory until the end.
+            del first
             yield 0, file.total
             while block is not None:
                 probabilities = model.predict_matrix(block.matrix, threads)
                 writer.write(probabilities, block.kept)
                 done += len(probabilities)
+                # The total may be an estimate, and must not be below what is done.
                 yield done, None if file.total is None else max(file.total, done)
                 block = next(blocks, None)
     yield done, done
@@ -200,7 +203,7 @@ def score_in_child(
 
 
 def target_format(target: Path) -> str:
-    """Return the format that the ending of a name stands for; raise ``BadInput`` if it is unknown."""
+    """Return the format that the ending of a name stands for; raise ``BadInput`` otherwise."""
     file_format = FORMATS.get(target.suffix.lower())
     if file_format is None:
         raise BadInput(
@@ -211,6 +214,7 @@ def target_format(target: Path) -> str:
 
 def _cores() -> int:
     """Return how many cores this process may use."""
+    # Not all cores of the machine: a container may allow fewer.
     return len(os.sched_getaffinity(0))
 
 
@@ -256,7 +260,8 @@ def _encoded(file: BlockFile, checker: InputChecker, model: FittedModel, kept: l
         matrix = model.encoder.transform(checker.table(table, first_row=done), model.precision)
         done += table.num_rows
         yield _Block(matrix, _without_dictionaries(table.select(kept), file) if kept else None)
-        del table, matrix  # before the next block is read
+        # Free the memory before the next block is read.
+        del table, matrix
     if not done:
         raise BadInput(f"'{file.path.name}' has no rows; choose another file")
 
@@ -325,8 +330,10 @@ class _Ahead(Generic[Item]):
             for item in self._items:
                 if not self._put("item", item):
                     return
-                del item  # before the next one is made
+                # Free the memory before the next item is made.
+                del item
             self._put("end", None)
+        # The consumer waits for an item, so every error must reach it.
         except BaseException as error:
             self._put("error", error)
 
@@ -334,6 +341,7 @@ class _Ahead(Generic[Item]):
         """Wait for space in the queue; return False if the consumer has stopped."""
         while not self._stopped.is_set():
             try:
+                # With a timeout, because the consumer may stop while this thread waits.
                 self._ready.put((kind, value), timeout=0.1)
                 return True
             except queue.Full:
@@ -361,6 +369,7 @@ def _check_kept(kept: pa.Table, file_format: str) -> None:
     refused = []
     for field in kept.schema:
         try:
+            # Try one row in memory: formats have no list of the types they can store.
             with _open_sink(pa.BufferOutputStream(), file_format, pa.schema([field])) as sink:
                 sink.write_table(kept.select([field.name]).slice(0, 1))
         except pa.ArrowException:
@@ -374,6 +383,7 @@ def _clear_old(target: Path) -> None:
     """Remove the temporary files that killed commands have left beside the target."""
     for leftover in target.parent.glob(f".{escape(target.name[:100])}.????????.unfinished"):
         with suppress(OSError):
+            # A young file may belong to a command that is still running.
             if time.time() - leftover.lstat().st_mtime > OLD_SECONDS:
                 leftover.unlink()
 
@@ -394,8 +404,9 @@ class _Writer:
         return self
 
     def __exit__(self, error: object, *_: object) -> None:
-        """Wait for the last block, then close the file; after an error, do not wait for its result."""
+        """Wait for the last block and close the file."""
         try:
+            # After an error in the block, a second error would only hide the first.
             if error is None and self._last is not None:
                 self._last.result()
         finally:

@@ -33,8 +33,10 @@ ClassWeights = Annotated[
     Literal["none", "balanced"] | dict[str, PositiveFloat],
     Field(
         title="Class weights",
-        description="Weight of the rows of each class: all rows equal (none), the same total for every class "
-        "(balanced), or a number for each class you name and 1 for the others. Only the ratios matter.",
+        description="Weight of the rows of each class: all rows equal (none), the same total for "
+        "every class "
+        "(balanced), or a number for each class you name and 1 for the others. Only the ratios "
+        "matter.",
         json_schema_extra=form_hint(choose="class"),
     ),
 ]
@@ -99,7 +101,8 @@ class TrainingRows:
 
 
 Fit = Callable[[NodeContext, TrainingRows, Any], None]
-"""``fit(ctx, rows, estimator)``: fits the estimator and reports progress; cancelling raises ``Cancelled``."""
+"""``fit(ctx, rows, estimator)``: fits the estimator and reports progress; cancelling raises
+``Cancelled``."""
 
 
 def prepare(
@@ -117,6 +120,7 @@ def prepare(
     table, codes, classes = labelled(table, log)
     encoder = TableEncoder.fit(table, encoding.form, log)
     of_class, weights = _weights(table, codes, classes, class_weights)
+    # 32 bits halve the memory. Trees see the same values, and networks ask for them.
     is_exact = encoding.precision == "float32" or (encoding.form == "codes" and encoder.fits_float32)
     matrix = encoder.transform(table.data, "float32" if is_exact else "float64", encoding.order)
     return TrainingRows(matrix, codes, classes, weights, of_class, encoder)
@@ -185,6 +189,7 @@ def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarra
     import pyarrow as pa
 
     if table.target is None:
+        # It raises the message for a table without a target.
         table.labels()
     if not table.data.num_rows:
         raise BadInput("the table has no rows to train on; connect a table with rows")
@@ -211,10 +216,12 @@ def _weights(
     import numpy as np
 
     rows = _row_weights(table)
+    # The weights of rows count for the balance of the classes.
     of_class = _class_weights(np.bincount(codes, rows, len(classes)), classes, requested)
     weights = np.ones(len(codes)) if rows is None else rows
     if of_class:
         weights = weights * np.array([of_class[name] for name in classes])[codes]
+    # Without weights, the estimators use faster code.
     if (weights == weights[0]).all():
         return of_class, None
     return of_class, weights / weights.mean()
