@@ -99,8 +99,7 @@ def _check_kinds(reports: list[Report]) -> None:
         if report.kind != "evaluation":
             raise BadInput(
                 f"'{report.title}' is a {report.kind} report, and only evaluations can be "
-                "compared; "
-                "connect the output of an Evaluate node"
+                "compared; connect the output of an Evaluate node"
             )
 
 

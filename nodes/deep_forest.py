@@ -59,8 +59,7 @@ class ForestLearner(_Learner):
     kind: Literal["random_forest", "completely_random_forest", "extra_trees"] = Field(
         title="Kind",
         description="How trees split: at the best threshold, at a random threshold of a random "
-        "column, "
-        "or at the best of several random thresholds.",
+        "column, or at the best of several random thresholds.",
     )
     max_features: Literal["sqrt", "log2", "all"] | Share = Field(
         "sqrt", title="Columns per split", description="How many columns each split chooses from: a rule, or a share."
@@ -95,10 +94,8 @@ class Params(NodeParams):
         "default",
         title="Preset",
         description="Settings to start from: default (best average accuracy on our benchmarks), "
-        "gcForest, "
-        "the MART cascade of Ant Financial (50 trees; tuned: 200), mdDF and its variants (same "
-        "forests, "
-        "stacking, no predictions), or gcForest with confidence screening.",
+        "gcForest, the MART cascade of Ant Financial (50 trees; tuned: 200), mdDF and its "
+        "variants (same forests, stacking, no predictions), or gcForest with confidence screening.",
     )
     learners: list[LearnerParams] = Field(
         default_factory=list,
@@ -110,10 +107,8 @@ class Params(NodeParams):
         None,
         title="Class vectors",
         description="How the class vectors of training rows are computed: by models trained on the "
-        "other "
-        "folds (folds), or by the trees that did not draw the row (oob: one fit per learner, "
-        "several times "
-        "faster).",
+        "other folds (folds), or by the trees that did not draw the row (oob: one fit per "
+        "learner, several times faster).",
     )
     folds: Annotated[int, Field(ge=2, le=50)] | None = Field(
         None,
@@ -136,7 +131,7 @@ class Params(NodeParams):
         None, title="Tolerance", description="The smallest gain that counts."
     )
     max_layers: Annotated[int, Field(ge=1, le=100)] | None = Field(
-        None, title="Max. layers", description="Maximum number of layers."
+        None, title="Max. layers", description="Maximum number of layers; growth may stop earlier."
     )
     augment: Literal["concat", "stack", "none"] | None = Field(
         None,
@@ -165,18 +160,16 @@ class Params(NodeParams):
     error_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None,
         title="Error share a",
-        description="Screening: a row leaves after a layer if the layer's error on rows with at "
-        "least this "
-        "confidence is below this share of its overall error; empty: 1/10 or 1/3, depending on the "
-        "accuracy of the first layer.",
+        description="Screening: a row leaves after a layer if the layer's error on rows that are "
+        "at least as confident is below this share of its overall error; empty: 1/10 or 1/3, "
+        "depending on the accuracy of the first layer.",
         json_schema_extra=form_hint(when={"preset": "gcforest_cs"}),
     )
     tree_growth: Annotated[float, Field(ge=0, le=100)] | None = Field(
         None,
         title="Growth of trees",
         description="Screening: how the number of trees grows as rows leave; with 1, it has "
-        "doubled "
-        "when all rows have left.",
+        "doubled when all rows have left.",
         json_schema_extra=form_hint(when={"preset": "gcforest_cs"}),
     )
     select_features: Annotated[int, Field(ge=1)] | None = Field(

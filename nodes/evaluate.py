@@ -55,8 +55,8 @@ class Params(NodeParams):
         le=1,
         title="Threshold",
         description="Probability from which a row counts as positive. Empty: the most probable "
-        "class is "
-        "predicted, and F1 is reported at the threshold where it is highest on these rows.",
+        "class is predicted, and F1 is reported at the threshold where it is highest on these "
+        "rows.",
     )
 
 

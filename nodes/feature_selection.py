@@ -31,8 +31,7 @@ class Params(NodeParams):
         le=1,
         title="Share of importance",
         description="If Columns is empty: keep the fewest features that together have this share "
-        "of the "
-        "total importance.",
+        "of the total importance.",
         json_schema_extra=form_hint(when={"columns": ""}),
     )
     trees: int = Field(

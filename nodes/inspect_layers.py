@@ -43,8 +43,7 @@ class Params(NodeParams):
         le=20_000,
         title="Rows to inspect",
         description="Number of rows, some of every class, that t-SNE shows and that can be "
-        "followed "
-        "one by one. Scores use all rows of the table.",
+        "followed one by one. Scores use all rows of the table.",
     )
     follow: list[Annotated[int, Field(ge=0)]] = Field(
         default_factory=list,
@@ -59,8 +58,7 @@ class Params(NodeParams):
         le=500,
         title="Perplexity",
         description="t-SNE: about how many neighbours each row has. A low value shows small "
-        "groups, "
-        "a high value the overall structure.",
+        "groups, a high value the overall structure.",
     )
     seed: int = Field(
         0, ge=0, lt=2**31, title="Seed", description="The same seed gives the same rows and the same maps."
@@ -115,8 +113,7 @@ def _deep_forest(folder: Path) -> FittedModel:
     if data["kind"] != "deep-forest":
         raise BadInput(
             f"the model is a {data['title']}, which has no layers; connect the model of a Deep "
-            "forest "
-            "node, and use Evaluate for other models"
+            "forest node, and use Evaluate for other models"
         )
     return load_model(folder)
 

@@ -46,8 +46,7 @@ class LoadDataParams(NodeParams):
         None,
         title="Target",
         description="The column with the classes to predict. Empty for a table that is only used "
-        "to predict; "
-        "a sample then keeps its own target.",
+        "for predictions; a sample then keeps its own target.",
         min_length=1,
         json_schema_extra=form_hint(choose="column"),
     )
@@ -55,17 +54,15 @@ class LoadDataParams(NodeParams):
         default_factory=dict,
         title="Roles",
         description="What columns are used for, if they are not features: id and time are copied "
-        "to the "
-        "predictions, an id exactly as written; weight is how much a row counts; ignore leaves a "
-        "column out.",
+        "to the predictions, an id exactly as written; weight is how much a row counts; ignore "
+        "leaves a column out.",
         json_schema_extra=form_hint(choose="columns"),
     )
     types: dict[str, Kind] = Field(
         default_factory=dict,
         title="Types",
         description="Columns to read as another type than the one that is detected: number, "
-        "category, bool, "
-        "time or text.",
+        "category, bool, time or text.",
         json_schema_extra=form_hint(choose="columns"),
     )
     missing_target: Literal["error", "drop"] = Field(
@@ -84,8 +81,7 @@ class LoadDataParams(NodeParams):
         "auto",
         title="Format",
         description="Format of the file; auto uses the ending of its name. CSV, TSV and LibSVM may "
-        "be "
-        "compressed (.gz). Feather files are Arrow files.",
+        "be compressed (.gz). Feather files are Arrow files.",
         json_schema_extra=form_hint(when={"source": "!sample:*"}),
     )
     delimiter: Literal["auto", "comma", "semicolon", "tab", "pipe", "space"] = Field(

@@ -94,8 +94,8 @@ def python(params: Params, names: Variables) -> Snippet:
             f"    for _ in range({params.epochs}):",
             *(f"        {line}" for line in epoch),
             f"        {losses}.append({network}.loss_)",
-            f"        if len({losses}) > {PATIENCE} and "
-            f"min({losses}[-{PATIENCE}:]) > min({losses}[:-{PATIENCE}]) - {TOLERANCE}:",
+            f"        if len({losses}) > {PATIENCE} and min({losses}[-{PATIENCE}:]) > "
+            f"min({losses}[:-{PATIENCE}]) - {TOLERANCE}:",
             "            break",
         ]
 

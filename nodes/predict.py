@@ -25,9 +25,8 @@ class Params(NodeParams):
         default_factory=list,
         title="Columns to keep",
         description="Columns of the table to copy in front of the predictions, to identify the "
-        "rows. Columns "
-        "with the role id or time are always copied. If a prediction has the same name, “(input)” "
-        "is added.",
+        "rows. Columns with the role id or time are always copied. If a prediction has the same "
+        "name, “(input)” is added.",
         max_length=10_000,
         json_schema_extra=form_hint(choose="columns"),
     )

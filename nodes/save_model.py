@@ -32,8 +32,7 @@ class Params(NodeParams):
         pattern=NAME,
         title="Name",
         description="Name of the model, and of its folder in the workspace: letters, digits, dots, "
-        "dashes "
-        "and underscores.",
+        "dashes and underscores.",
     )
     if_exists: Literal["replace", "error"] = Field(
         "replace", title="If it exists", description="Replace a model of that name, or stop with an error."

@@ -28,8 +28,7 @@ class SaveTableParams(NodeParams):
         "table",
         title="Name",
         description="Name of the file, without a folder; the ending is added. An existing file of "
-        "this name "
-        "is replaced.",
+        "this name is replaced.",
         # No character leads to another folder or is special to a file system.
         pattern=r"^[A-Za-z0-9]([A-Za-z0-9 _.\-]*[A-Za-z0-9_\-])?$",
         max_length=100,

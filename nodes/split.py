@@ -40,16 +40,14 @@ class SplitParams(NodeParams):
         True,
         title="Stratified",
         description="Every class has the same share in both parts; the only row of a class is a "
-        "training row. "
-        "Has no effect on a table without a target.",
+        "training row. Has no effect on a table without a target.",
         json_schema_extra=form_hint(when={"time_column": ""}),
     )
     time_column: str | None = Field(
         None,
         title="Time column",
         description="Hold out the latest rows by this column, such as the one with the role time, "
-        "instead of "
-        "random rows; Stratified and Seed then have no effect.",
+        "instead of random rows; Stratified and Seed then have no effect.",
         min_length=1,
         json_schema_extra=form_hint(choose="column"),
     )
@@ -106,8 +104,7 @@ def _latest(table: Table, column: str, count: int) -> np.ndarray:
     if times.null_count:
         raise BadInput(
             f"'{column}' is missing in {times.null_count:,} rows, so the rows cannot be ordered by "
-            "it; "
-            "choose another column",
+            "it; choose another column",
             field="time_column",
         )
     mask = np.zeros(len(times), bool)

@@ -324,10 +324,8 @@ def _parse_or_refuse(texts: pa.ChunkedArray, kind: Kind, name: str) -> pa.Chunke
         assert position is not None
         raise BadInput(
             f"column '{name}' cannot be read as {kind}: data row {position + 1:,} holds "
-            f"'{texts[position]}', "
-            f"but a value such as {EXAMPLES[kind]} is expected; correct it, add it to the missing "
-            "texts, "
-            "or choose another type",
+            f"'{texts[position]}', but a value such as {EXAMPLES[kind]} is expected; correct it, "
+            "add it to the missing texts, or choose another type",
             field="types",
         ) from None
 

@@ -49,8 +49,8 @@ def check_learnable(inputs: Mapping[str, Columns | None], params: Any) -> dict[s
             raise BadInput(f"the input table has no target; {HOW_TO_TARGET}")
         if "feature" not in roles:
             raise BadInput(
-                "the input table has no feature, only a target; "
-                "load more columns, or give one of them the role feature in the Load data node"
+                "the input table has no feature, only a target; load more columns, or give one of "
+                "them the role feature in the Load data node"
             )
     return {}
 
@@ -83,16 +83,15 @@ def check_classes(labels: pa.ChunkedArray, target: str) -> None:
     if len(classes) == 1:
         raise BadInput(
             f"the target '{target}' has a single class, '{classes[0]}'; a classifier needs at "
-            "least two. "
-            "To use the file only for predictions, leave Target empty",
+            "least two. To use the file only for predictions, leave Target empty",
             field="target",
         )
     # With few classes, a class may have a single row.
     if len(classes) > MAX_CLASSES or (len(classes) > FEW_CLASSES and len(classes) > rows / 2):
         raise BadInput(
-            f"the target '{target}' has {len(classes):,} different values in {rows:,} rows, "
-            "which looks like a measurement or an id; "
-            f"choose a column with classes (at most {MAX_CLASSES:,}, each in several rows)",
+            f"the target '{target}' has {len(classes):,} different values in {rows:,} rows, which "
+            "looks like a measurement or an id; choose a column with classes (at most "
+            f"{MAX_CLASSES:,}, each in several rows)",
             field="target",
         )
 

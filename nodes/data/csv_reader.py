@@ -415,8 +415,8 @@ def _wrong_length(file: CsvFile, row: Any) -> BadInput:
     values = "1 value" if row.actual_columns == 1 else f"{row.actual_columns:,} values"
     return BadInput(
         f"row {row.number:,} of '{file.text.name}'{counting} has {values} where "
-        f"{row.expected_columns:,} are expected: {row.text[:60]!r}; "
-        "correct the row, quote values that hold the delimiter, or choose another delimiter",
+        f"{row.expected_columns:,} are expected: {row.text[:60]!r}; correct the row, quote values "
+        "that hold the delimiter, or choose another delimiter",
         field="source",
     )
 
@@ -458,8 +458,7 @@ def _bad_encoding(text: TextFile, file_format: FileFormat, error: UnicodeError |
     is_utf16 = text.start(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     return BadInput(
         f"'{text.name}' is not encoded in {file_format.encoding}: {byte} in line {line:,} cannot "
-        "be decoded; "
-        f"set the encoding, for example {'utf-16' if is_utf16 else 'latin-1'}",
+        f"be decoded; set the encoding, for example {'utf-16' if is_utf16 else 'latin-1'}",
         field="encoding",
     )
 

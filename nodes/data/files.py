@@ -332,15 +332,13 @@ def _copy(source: BinaryIO, target: Path, progress: Progress) -> None:
     if total > MAX_UPLOAD_MEGABYTES << 20:
         raise UploadRefused(
             f"The file has {size(total)}, and a browser can send at most {MAX_UPLOAD_MEGABYTES:,} "
-            "MB; "
-            "copy it into the workspace's data folder instead."
+            "MB; copy it into the workspace's data folder instead."
         )
     free = shutil.disk_usage(target.parent).free
     if total + SPARE_BYTES > free:
         raise UploadRefused(
             f"There is not enough space on the disk: the file needs {size(total)}, and "
-            f"{size(free)} are free. "
-            "Delete files that you no longer need."
+            f"{size(free)} are free. Delete files that you no longer need."
         )
     with target.open("wb") as file:
         while chunk := source.read(CHUNK):

@@ -88,8 +88,7 @@ class FileFormat:
         if file_format == "auto":
             raise BadInput(
                 f"the name '{path.name}' does not show the format of the file, because it does not "
-                "end in "
-                f"{', '.join(sorted(SUFFIXES))}; choose the format",
+                f"end in {', '.join(sorted(SUFFIXES))}; choose the format",
                 field="format",
             )
         if file_format == "tsv" and self.delimiter == "auto":
@@ -530,8 +529,8 @@ class LibsvmLines(io.RawIOBase):
             line = self._line.decode("utf-8", "replace").strip()
             raise BadInput(
                 f"line {self._number:,} of '{self._text.name}' is not LibSVM text: {line[:60]!r}; "
-                "a line is a label "
-                "and then index:value pairs, the indices ascending and counted from 1",
+                "a line is a label and then index:value pairs, the indices ascending and counted "
+                "from 1",
                 field="source",
             ) from None
         return self._labels, matrix
@@ -576,8 +575,7 @@ def _dense_table(name: str, labels: list[str], matrix: Any) -> pa.Table:
     if rows * width > MAX_LIBSVM_VALUES:
         raise BadInput(
             f"'{name}' has {rows:,} rows and {width:,} columns, too many to store with their "
-            "zeros; "
-            "use fewer rows or columns",
+            "zeros; use fewer rows or columns",
             field="source",
         )
     values: np.ndarray = matrix.toarray(order="F")

@@ -55,8 +55,7 @@ def _rows_per_class(sizes: np.ndarray, count: int, spare: int, field: str) -> np
     if count > most.sum():
         raise BadInput(
             f"{count:,} of {sizes.sum():,} rows are too many: some of the {len(sizes):,} classes "
-            "would not keep "
-            f"a row; choose at most {most.sum():,} rows, or turn off Stratified",
+            f"would not keep a row; choose at most {most.sum():,} rows, or turn off Stratified",
             field=field,
         )
     least = np.minimum(most, 1)

@@ -180,8 +180,7 @@ def make_table(data: pa.Table, names: Collection[str], params: LoadDataParams) -
     if empty and params.empty_columns == "error":
         raise BadInput(
             f"there are columns without any value: {listed(empty)}; set 'Columns without values' "
-            "to drop, "
-            "or give them the role ignore",
+            "to drop, or give them the role ignore",
             field="empty_columns",
         )
     if not data.num_columns:

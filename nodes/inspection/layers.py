@@ -166,8 +166,7 @@ def _describe(folder: Path) -> dict[str, Any]:
     if version > VERSION:
         raise BadInput(
             f"'{folder.name}' holds layers of version {version}, and this program reads versions "
-            "up to "
-            f"{VERSION}; update the program, or run the inspection again"
+            f"up to {VERSION}; update the program, or run the inspection again"
         )
     return data
 

@@ -577,8 +577,7 @@ def class_names(target: pa.ChunkedArray, name: str) -> list[str]:
     if kind == "number" and len(names) > MAX_NUMERIC_CLASSES and not all(float(each).is_integer() for each in names):
         raise BadInput(
             f"the target '{name}' holds {len(names):,} different numbers, so it is a quantity and "
-            "not a class; "
-            "choose another target, or group its values into classes first"
+            "not a class; choose another target, or group its values into classes first"
         )
     return names
 
@@ -591,8 +590,7 @@ def class_codes(target: pa.ChunkedArray, classes: Sequence[str]) -> np.ndarray:
     unknown = category_counts(target).keys() - set(classes)
     if unknown:
         raise BadInput(
-            f"the target holds {listed(natural_order(unknown))}, which is not a class of the "
-            "model; "
-            f"its classes are {listed(classes)}"
+            "the target holds classes that the model does not have: "
+            f"{listed(natural_order(unknown))}; its classes are {listed(classes)}"
         )
     return category_codes(target, classes)

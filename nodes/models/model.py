@@ -158,8 +158,7 @@ def load_model(folder: Path) -> FittedModel:
         if shape != (encoder.width, len(classes)):
             raise ValueError(
                 f"its parts do not fit: {encoder.width} columns and {len(classes)} classes are "
-                "described, "
-                f"the estimator has {shape[0]} and {shape[1]}"
+                f"described, the estimator has {shape[0]} and {shape[1]}"
             )
         return FittedModel(
             kind=kind,
@@ -195,8 +194,7 @@ def describe_model(folder: Path) -> dict[str, Any]:
     if data["version"] > VERSION:
         raise BadInput(
             f"'{folder.name}' holds a model of version {data['version']}, and this program reads "
-            "versions up "
-            f"to {VERSION}; update the program, or train the model again"
+            f"versions up to {VERSION}; update the program, or train the model again"
         )
     return data
 

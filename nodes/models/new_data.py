@@ -180,8 +180,7 @@ def _parsed(name: str, texts: pa.ChunkedArray, parsers: Iterable[Parse], kind: s
     shown = refused if len(refused) <= 60 else f"{refused[:60]}…"
     raise ColumnMismatch(
         f"'{name}' holds '{shown}' in data row {first_row + furthest + 1:,}, but a {kind} is "
-        "expected, "
-        f"such as {EXAMPLES[kind]}"
+        f"expected, such as {EXAMPLES[kind]}"
     )
 
 

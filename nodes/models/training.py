@@ -34,9 +34,8 @@ ClassWeights = Annotated[
     Field(
         title="Class weights",
         description="Weight of the rows of each class: all rows equal (none), the same total for "
-        "every class "
-        "(balanced), or a number for each class you name and 1 for the others. Only the ratios "
-        "matter.",
+        "every class (balanced), or a number for each class you name and 1 for the others. Only "
+        "the ratios matter.",
         json_schema_extra=form_hint(choose="class"),
     ),
 ]
