@@ -70,7 +70,8 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
     truth, probabilities = _rows_with_truth(predictions)
     if params.positive is not None and params.positive not in predictions.classes:
         raise BadInput(
-            f"there is no class '{params.positive}'; the classes are {listed(predictions.classes)}", field="positive"
+            f"the class '{params.positive}' does not exist; the classes are {listed(predictions.classes)}",
+            field="positive",
         )
     name = ctx.branch.title(params.name) if ctx.branch else params.name or predictions.model
     if len(predictions.classes) == 2 or params.positive is not None:

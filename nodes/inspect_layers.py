@@ -119,7 +119,7 @@ def _deep_forest(folder: Path) -> FittedModel:
 
 
 def _truth(table: Table, model: FittedModel) -> np.ndarray:
-    """Return the class number of each row, ``UNKNOWN`` where there is none.
+    """Return the class number of each row, ``UNKNOWN`` where it has none.
 
     Raise ``BadInput`` if the table lacks columns, has no rows, or holds other classes than the
     model.
@@ -148,7 +148,7 @@ def _followed(params: Params, n_rows: int) -> list[int]:
     beyond = [row for row in params.follow if row >= n_rows]
     if beyond:
         raise BadInput(
-            f"there is no row {beyond[0]:,}; rows are counted from 0, and the last one is {n_rows - 1:,}",
+            f"row {beyond[0]:,} does not exist; rows are counted from 0, and the last one is {n_rows - 1:,}",
             field="follow",
         )
     return params.follow

@@ -147,7 +147,7 @@ class LoadDataParams(NodeParams):
     def _is_known(cls, encoding: str) -> str:
         """Raise ``ValueError`` unless files can be written in this encoding."""
         if not formats.is_encoding(encoding):
-            raise ValueError(f"there is no encoding '{encoding}'; try utf-8, latin-1 or utf-16")
+            raise ValueError(f"the encoding '{encoding}' is unknown; try utf-8, latin-1 or utf-16")
         return encoding
 
     @property

@@ -94,7 +94,7 @@ def _named(columns: Columns, patterns: list[str]) -> set[str]:
 
 
 def _matching(pattern: str, names: list[str]) -> list[str]:
-    """Return the names that a pattern matches; raise ``BadInput`` if there are none of them."""
+    """Return the names that a pattern matches; raise ``BadInput`` if it matches no name."""
     # Only * is special, so that names with brackets or dots need no escapes.
     expression = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
     matching = [name for name in names if expression.fullmatch(name)]

@@ -333,7 +333,7 @@ def _bars_of_numbers(
     if array.dtype.kind in "iu" and (few := _few_values(array)) is not None:
         return Bars("values", few[1].tolist(), labels=[str(value) for value in few[0].tolist()], sampled=sampled)
     low, high = (float(end) for end in (ends or (array.min(), array.max())))
-    # The difference of the two ends overflows, so there can be no intervals.
+    # The difference of the two ends overflows, so intervals are not possible.
     if not np.isfinite(high - low):
         return Bars(scale, [len(array)], [low, high], sampled=sampled)
     if not _divisible(low, high):

@@ -33,7 +33,7 @@ def require_column(name: str, names: Collection[str], *, field: str) -> None:
     """
     if name not in names:
         nearest = suggest(name, names, f"the columns are {listed(names)}")
-        raise BadInput(f"there is no column '{name}'; {nearest}", field=field)
+        raise BadInput(f"the column '{name}' does not exist; {nearest}", field=field)
 
 
 def check_learnable(inputs: Mapping[str, Columns | None], params: Any) -> dict[str, Columns | None]:

@@ -35,7 +35,7 @@ def sample_name(source: str) -> str | None:
         return None
     name = source.removeprefix(PREFIX)
     if name not in TITLES:
-        raise BadInput(f"there is no sample '{name}'; the samples are {listed(TITLES, most=9)}", field="source")
+        raise BadInput(f"the sample '{name}' does not exist; the samples are {listed(TITLES, most=9)}", field="source")
     return name
 
 

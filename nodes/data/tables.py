@@ -371,7 +371,7 @@ class _Previews:
             return self._known.get(key)
 
     def put(self, key: _PreviewKey, seen: Preview | BadInput) -> None:
-        """Remember a preview or a failure, and drop the oldest ones if there is no space left."""
+        """Remember a preview or a failure, and drop the oldest ones if they take too much."""
         with self._lock:
             self._remove(key)
             self._known[key] = seen

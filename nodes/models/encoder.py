@@ -359,7 +359,7 @@ def _column_to_json(column: EncodedColumn) -> dict[str, Any]:
 def _column_from_json(data: Mapping[str, Any]) -> EncodedColumn:
     """Return the column that was saved; raise ``ValueError`` if it could not encode a value."""
     if data["kind"] not in FAMILIES:
-        raise ValueError(f"there is no kind of column '{data['kind']}'")
+        raise ValueError(f"the kind of column '{data['kind']}' is unknown")
     if "levels" in data:
         categories = tuple(data["levels"])
         if not categories:

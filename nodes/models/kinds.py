@@ -143,7 +143,7 @@ def _load_cascade(folder: Path, data: Mapping[str, Any]) -> BaseEstimator:
 
     classes = {preset.kind.__name__: preset.kind for preset in PRESETS.values()}
     if data["class"] not in classes:
-        raise ValueError(f"there is no cascade '{data['class']}'")
+        raise ValueError(f"the cascade '{data['class']}' is unknown")
     cascade: BaseEstimator = classes[data["class"]].load(folder)
     return cascade
 

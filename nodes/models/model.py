@@ -147,7 +147,7 @@ def load_model(folder: Path) -> FittedModel:
         # First the hashes: they find a damaged file before any reader meets it.
         _check_files(files, data["files"])
         if data["kind"] not in KINDS:
-            raise ValueError(f"there is no kind of model '{data['kind']}'")
+            raise ValueError(f"the kind of model '{data['kind']}' is unknown")
         kind, classes = KINDS[data["kind"]], data["classes"]
         encoder = TableEncoder.from_json(data["encoder"])
         if data["features"] != encoder.names:

@@ -131,7 +131,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _saved_card(data: dict[str, Any], run: str, node: str) -> Card | None:
-    """Return the card that was saved beside a model; None if there is none or parts are missing."""
+    """Return the card that was saved beside a model; None if it is missing or incomplete."""
     match data.get("card"):
         case {
             "pipeline": str() as pipeline,

@@ -141,8 +141,11 @@ class Registry:
         """Return the message for a name that no model has, with a suggestion."""
         names = self.names()
         if not names:
-            return f"there is no model '{name}', because {self.folder} is empty; run a pipeline with a Save model node"
-        return f"there is no model '{name}'; {suggest(name, names, f'there are {listed(names)}')}"
+            return (
+                f"the model '{name}' does not exist, because {self.folder} is empty; run a pipeline "
+                "with a Save model node"
+            )
+        return f"the model '{name}' does not exist; {suggest(name, names, f'the models are {listed(names)}')}"
 
 
 def open_model(folder: Path) -> FittedModel:

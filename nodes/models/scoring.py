@@ -2,7 +2,7 @@
 
 Reading, predicting and writing overlap, each in its own thread: while one block is predicted, the
 next is read and encoded, and the one before is written. The target file appears only when it is
-complete; after an error or a cancel there is none.
+complete; after an error or a cancel it does not exist.
 
 - ``score_file``     scores a file in this process
 - ``score_blocks``   the same as a generator, block by block
@@ -230,7 +230,7 @@ def _kept_names(file: BlockFile, keep: Keep) -> list[str]:
             require_column(name, file.names, field="keep")
         elif name != LIBSVM_TARGET and not LIBSVM_COLUMN.fullmatch(name):
             raise BadInput(
-                f"there is no column '{name}'; the columns of a LibSVM file are f1, f2 … and '{LIBSVM_TARGET}'"
+                f"the column '{name}' does not exist; the columns of a LibSVM file are f1, f2 … and '{LIBSVM_TARGET}'"
             )
     return list(dict.fromkeys(keep))
 
