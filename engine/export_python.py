@@ -71,11 +71,6 @@ class Variables:
 Python = Callable[[Any, Variables], Snippet]
 """``python(params, variables) -> snippet``: the hook of a node type."""
 
-# The earlier names, which the learners' node files still use.
-Raw = Expression
-Code = Snippet
-Names = Variables
-
 
 def export_python(document: Pipeline, catalogue: NodeTypes) -> str:
     """Return the script of a valid pipeline, with every branch of its sweeps written out.

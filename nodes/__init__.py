@@ -1,7 +1,8 @@
-"""The built-in node types, one file each.
+"""Define the built-in node types, one file each.
 
-Every module of this package is a node type and defines ``NODE``; to add one, add a file. ``steps`` is
-the one exception: it offers the nodes as plain functions. What several nodes share is in the folders:
+Every module of this package is a node type and defines ``NODE``; to add one, add a file. ``steps``
+is the one exception: it offers the nodes as plain functions. What several nodes share is in the
+folders:
 
 - ``data``        read tables
 - ``models``      trained models: encode, train, save, score
@@ -29,11 +30,13 @@ _NOT_A_NODE = "steps"
 
 @cache
 def _node_types() -> list[NodeType]:
+    """Import every module of this package and return the ``NODE`` of each."""
     names = [module.name for module in iter_modules(__path__) if not module.ispkg]
     return [import_module(f"{__name__}.{name}").NODE for name in names if name != _NOT_A_NODE]
 
 
 def __getattr__(name: str) -> list[NodeType]:
+    """Return ``NODE_TYPES`` on first use, as the entry point of this package asks for it."""
     if name == "NODE_TYPES":
         return _node_types()
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -1,4 +1,8 @@
-"""Put evaluations side by side, the best first."""
+"""Compare evaluations: a leaderboard, the best first.
+
+The values of a sweep come with its branches and become columns of the leaderboard. Other columns
+can be given by hand in ``details``.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +34,11 @@ Detail = Annotated[str, Field(pattern=r"^[^.=]+\.[^=]+=", max_length=1_000)]
 TITLES = "*"
 """Stands for the node where a detail gives the title of a column."""
 FALLBACKS = ("auc", "accuracy")
-"""Tried in turn when no evaluation has a value for the measure asked for; accuracy always has one."""
+"""Tried in turn if no evaluation has the requested measure; accuracy always has a value."""
 
 
 class Params(NodeParams):
-    """How to rank."""
+    """Choose how to rank, and which columns to add."""
 
     metric: MetricName = Field(
         "auc",
@@ -52,7 +56,11 @@ class Params(NodeParams):
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """A leaderboard with every measure of every evaluation."""
+    """Return a leaderboard with every measure of every evaluation.
+
+    If no evaluation has a value for the chosen metric, rank by the first of ``FALLBACKS`` that has
+    one.
+    """
     from deepforest.metrics import lower_is_better
 
     reports: list[Report] = inputs["reports"]
@@ -65,54 +73,66 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
     columns, titles = _further_columns(ctx, params.details, len(reports))
     order = sorted(range(len(reports)), key=lambda index: _rank(reports[index], metric))
     best = order[0]
-    return {
-        "report": Report(
-            "comparison",
-            "Comparison",
-            {
-                "best": names[best],
-                "metric": metric,
-                "value": reports[best].headline.get(metric),
-                "models": len(reports),
-            },
-            rows=_leaderboard([(names[index], columns[index], reports[index]) for index in order]),
-            data={
-                "metric": metric,
-                "greater_is_better": not lower_is_better(metric),
-                "details": list(columns[best]),
-                **({"titles": titles} if titles else {}),
-                "curves": [{"name": names[index], "curves": reports[index].data.get("curves", [])} for index in order],
-            },
-        )
+    headline = {
+        "best": names[best],
+        "metric": metric,
+        "value": reports[best].headline.get(metric),
+        "models": len(reports),
     }
+    data = {
+        "metric": metric,
+        "greater_is_better": not lower_is_better(metric),
+        "details": list(columns[best]),
+    }
+    if titles:
+        data["titles"] = titles
+    data["curves"] = [{"name": names[index], "curves": reports[index].data.get("curves", [])} for index in order]
+    rows = _leaderboard([(names[index], columns[index], reports[index]) for index in order])
+    return {"report": Report("comparison", "Comparison", headline, rows=rows, data=data)}
 
 
 def _check_kinds(reports: list[Report]) -> None:
+    """Raise ``BadInput`` unless there is a report, and all reports are evaluations."""
     if not reports:
-        raise BadInput("there is nothing to compare; connect at least one evaluation")
+        raise BadInput("no evaluation is connected; connect at least one")
     for report in reports:
         if report.kind != "evaluation":
-            raise BadInput(f"'{report.title}' is a {report.kind} report; only evaluations can be compared")
+            raise BadInput(
+                f"'{report.title}' is a {report.kind} report, and only evaluations can be "
+                "compared; connect the output of an Evaluate node"
+            )
 
 
-def _usable_metric(reports: list[Report], wanted: str) -> str:
-    candidates = (wanted, *FALLBACKS)
-    return next((name for name in candidates if any(r.headline.get(name) is not None for r in reports)), wanted)
+def _usable_metric(reports: list[Report], requested: str) -> str:
+    """Return the requested metric, or the first fallback that any evaluation has a value for."""
+    for name in (requested, *FALLBACKS):
+        if any(report.headline.get(name) is not None for report in reports):
+            return name
+    return requested
 
 
 def _rank(report: Report, metric: str) -> tuple[bool, float]:
-    """Sorts the best first and those without a value last; equals keep the order of their edges."""
+    """Return a key that sorts the best first and reports without a value last.
+
+    Equal values keep the order of their edges, because the sort is stable.
+    """
     from deepforest.metrics import lower_is_better
 
     value = report.headline.get(metric)
     if not isinstance(value, int | float):
         return True, 0.0
+    # Negated, so that the best is the smallest key.
     return False, value if lower_is_better(metric) else -value
 
 
 def _unique_names(titles: list[str], sources: list[str]) -> list[str]:
-    """Titles as they are where they differ, else with the id of the node each came from, else numbered."""
-    sources = sources if len(sources) == len(titles) else [str(index + 1) for index in range(len(titles))]
+    """Return a different name for each evaluation.
+
+    A title that occurs once stays as it is. Otherwise the id of the node it came from is added, and
+    a number if that is not enough.
+    """
+    if len(sources) != len(titles):
+        sources = [str(index + 1) for index in range(len(titles))]
     taken, names = Counter(titles), []
     for title, source in zip(titles, sources, strict=True):
         name = title if taken[title] == 1 else f"{title} ({source})"
@@ -124,14 +144,16 @@ def _unique_names(titles: list[str], sources: list[str]) -> list[str]:
 
 
 def _further_columns(ctx: NodeContext, details: list[str], count: int) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return the values of further columns for each evaluation, the same columns for all, and their titles.
+    """Return the values of further columns for each evaluation, and the titles of the columns.
 
-    They come from the branches of a sweep and from the details given by hand.
+    The values come from the branches of a sweep and from the details given by hand. All evaluations
+    have the same columns; a value that one does not have is None.
     """
     by_hand = _parsed(details)
     titles: dict[str, str] = by_hand.pop(TITLES, {})
     sources = ctx.sources.get("reports", [])
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
+    # Outside of a run, sources and branches may be empty.
     for row, source in zip(rows, sources, strict=False):
         row |= by_hand.get(source, {})
     for row, branch in zip(rows, ctx.branches.get("reports", []), strict=False):
@@ -139,11 +161,14 @@ def _further_columns(ctx: NodeContext, details: list[str], count: int) -> tuple[
             row |= branch.values
             titles = {**branch.titles, **titles}
     names = [name for name in dict.fromkeys(chain.from_iterable(rows)) if name not in ("rank", "name")]
-    return [{name: row.get(name) for name in names} for row in rows], titles
+    aligned = []
+    for row in rows:
+        aligned.append({name: row.get(name) for name in names})
+    return aligned, titles
 
 
 def _parsed(details: list[str]) -> dict[str, dict[str, Any]]:
-    """Return the details by node and column."""
+    """Return the details by node and column: ``["a.depth=3"]`` is ``{"a": {"depth": 3}}``."""
     parsed: dict[str, dict[str, Any]] = {}
     for path, _, text in (line.partition("=") for line in details):
         source, _, column = path.partition(".")
@@ -152,8 +177,9 @@ def _parsed(details: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def _value(text: str) -> str | int | float | bool | None:
-    """A value as a cell can hold it: JSON where it is a simple one, else the text."""
+    """Return the value that a text stands for: a simple JSON value, or else the text itself."""
     try:
+        # NaN and Infinity stay words: a report cannot hold them as numbers.
         value = json.loads(text, parse_constant=lambda word: word)
     except (ValueError, RecursionError):
         return text
@@ -161,16 +187,17 @@ def _value(text: str) -> str | int | float | bool | None:
 
 
 def _leaderboard(ranked: list[tuple[str, dict[str, Any], Report]]) -> list[dict[str, Any]]:
-    """One row a report, each with the measures that any of them has."""
+    """Return one row for each report; all rows have the measures that any report has."""
     measures = list(dict.fromkeys(measure for _, _, report in ranked for measure in report.headline))
-    return [
-        {"rank": rank, "name": name} | details | {measure: report.headline.get(measure) for measure in measures}
-        for rank, (name, details, report) in enumerate(ranked, start=1)
-    ]
+    leaderboard = []
+    for rank, (name, details, report) in enumerate(ranked, start=1):
+        values = {measure: report.headline.get(measure) for measure in measures}
+        leaderboard.append({"rank": rank, "name": name} | details | values)
+    return leaderboard
 
 
 def python(params: Params, names: Variables) -> Snippet:
-    """Write the node as Python."""
+    """Return the node as lines of a Python script; the values of a sweep become an argument."""
     report = names.outputs["report"]
     arguments: dict[str, Any] = {"metric": params.metric, **settings(params)}
     branches = dict(zip(names.gathered["reports"], names.branches.get("reports", []), strict=False))

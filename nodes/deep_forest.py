@@ -1,4 +1,8 @@
-"""Train a deep forest: a cascade of layers, each of several learners."""
+"""Train a deep forest: a cascade of layers, each of several learners.
+
+A preset gives every setting a value; the parameters of the node change single ones. ``FitProgress``
+turns the events of a fit into what the run page shows.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.export_python import Code, Names, Raw, statement
+from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, SubtaskState, form_hint
 from nodes.data.columns import check_learnable
 from nodes.models.kinds import cascade_params
-from nodes.models.training import ClassWeights, Seed, TrainingRows, compile_kernels, train, training_script
+from nodes.models.training import (
+    ClassWeights,
+    Seed,
+    TrainingRows,
+    compile_kernels,
+    fit_statement,
+    train,
+    training_script,
+)
 
 if TYPE_CHECKING:
     from deepforest.jobs import Event
@@ -34,34 +46,37 @@ Preset = Literal[
 
 
 class _Learner(NodeParams):
-    """Parameters that all learners share."""
+    """Hold the parameters that all learners of a layer share."""
 
-    count: int = Field(1, ge=1, le=50, title="Count", description="How many of them each layer has.")
-    trees: int = Field(100, ge=1, le=10_000, title="Trees", description="Number of trees in each of them.")
-    max_depth: Depth | None = Field(None, title="Depth", description="Most levels of a tree; empty: no limit.")
+    count: int = Field(1, ge=1, le=50, title="Count", description="How many of these learners each layer has.")
+    trees: int = Field(100, ge=1, le=10_000, title="Trees", description="Number of trees in each learner.")
+    max_depth: Depth | None = Field(None, title="Depth", description="Maximum depth of a tree; empty: no limit.")
 
 
 class ForestLearnerParams(_Learner):
-    """A forest among the learners of a layer."""
+    """Describe a forest among the learners of a layer."""
 
     kind: Literal["random_forest", "completely_random_forest", "extra_trees"] = Field(
         title="Kind",
-        description="How trees split: the best cut, a random cut of a random column, or the best of random cuts.",
+        description="How trees split: at the best threshold, at a random threshold of a random "
+        "column, or at the best of several random thresholds.",
     )
     max_features: Literal["sqrt", "log2", "all"] | Share = Field(
         "sqrt", title="Columns per split", description="How many columns each split chooses from: a rule, or a share."
     )
-    min_rows: int = Field(1, ge=1, title="Min. rows per leaf", description="Fewest training rows in a leaf.")
+    min_rows: int = Field(1, ge=1, title="Min. rows per leaf", description="Minimum number of training rows in a leaf.")
 
 
 class MartLearnerParams(_Learner):
-    """Boosted trees among the learners of a layer."""
+    """Describe boosted trees among the learners of a layer."""
 
     kind: Literal["mart"] = Field(title="Kind", description="Gradient-boosted trees by LightGBM.")
     trees: int = Field(50, ge=1, le=10_000, title="Trees", description="Rounds of boosting.")
     learning_rate: Share = Field(0.1, title="Learning rate", description="Step size of each tree.")
-    leaves: int = Field(31, ge=2, le=4096, title="Leaves", description="Most leaves of a tree.")
-    min_rows: int = Field(20, ge=1, title="Min. rows per leaf", description="Fewest training rows in a leaf.")
+    leaves: int = Field(31, ge=2, le=4096, title="Leaves", description="Maximum number of leaves of a tree.")
+    min_rows: int = Field(
+        20, ge=1, title="Min. rows per leaf", description="Minimum number of training rows in a leaf."
+    )
     row_share: Share = Field(0.8, title="Share of rows", description="Share of the rows each tree sees.")
     column_share: Share = Field(0.8, title="Share of columns", description="Share of the columns each tree sees.")
 
@@ -73,26 +88,27 @@ SCREENING = ("error_share", "tree_growth")
 
 
 class Params(NodeParams):
-    """Settings of the cascade; an empty field takes the value of the preset."""
+    """Choose the settings of the cascade; an empty field takes the value of the preset."""
 
     preset: Preset = Field(
         "default",
         title="Preset",
-        description="What to start from: default (best average accuracy on our benchmarks), gcForest, the MART cascade "
-        "of Ant Financial (50 trees; tuned: 200), mdDF with its variants (same forests, stacking, no predictions), or "
-        "gcForest with confidence screening.",
+        description="Settings to start from: default (best average accuracy on our benchmarks), "
+        "gcForest, the MART cascade of Ant Financial (50 trees; tuned: 200), mdDF and its "
+        "variants (same forests, stacking, no predictions), or gcForest with confidence screening.",
     )
     learners: list[LearnerParams] = Field(
         default_factory=list,
         max_length=20,
         title="Learners of a layer",
-        description="Kinds, how many of each, and their settings; empty: those of the preset.",
+        description="Kind, count and settings of the learners; empty: those of the preset.",
     )
     class_vectors: Literal["folds", "oob"] | None = Field(
         None,
         title="Class vectors",
-        description="How the class vectors of training rows are computed: by models of other folds (folds), or by the "
-        "trees that did not draw the row (oob: one fit per learner, several times faster).",
+        description="How the class vectors of training rows are computed: by models trained on the "
+        "other folds (folds), or by the trees that did not draw the row (oob: one fit per "
+        "learner, several times faster).",
     )
     folds: Annotated[int, Field(ge=2, le=50)] | None = Field(
         None,
@@ -115,12 +131,13 @@ class Params(NodeParams):
         None, title="Tolerance", description="The smallest gain that counts."
     )
     max_layers: Annotated[int, Field(ge=1, le=100)] | None = Field(
-        None, title="Max. layers", description="Growth stops here at the latest."
+        None, title="Max. layers", description="Maximum number of layers; growth may stop earlier."
     )
     augment: Literal["concat", "stack", "none"] | None = Field(
         None,
         title="Input of the next layer",
-        description="The columns and the class vectors (concat), only the vectors (stack), or only the columns (none).",
+        description="The columns and the class vectors (concat), only the class vectors (stack), "
+        "or only the columns (none).",
     )
     gamma: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None,
@@ -143,39 +160,47 @@ class Params(NodeParams):
     error_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None,
         title="Error share a",
-        description="Screening: rows leave after a layer if its error on rows as confident is below this share of its "
-        "whole error; empty: 1/10 or 1/3, depending on the accuracy of the first layer.",
+        description="Screening: a row leaves after a layer if the layer's error on rows that are "
+        "at least as confident is below this share of its overall error; empty: 1/10 or 1/3, "
+        "depending on the accuracy of the first layer.",
         json_schema_extra=form_hint(when={"preset": "gcforest_cs"}),
     )
     tree_growth: Annotated[float, Field(ge=0, le=100)] | None = Field(
         None,
         title="Growth of trees",
-        description="Screening: how the number of trees grows as rows leave: 1 doubles it once all rows have left.",
+        description="Screening: how the number of trees grows as rows leave; with 1, it has "
+        "doubled when all rows have left.",
         json_schema_extra=form_hint(when={"preset": "gcforest_cs"}),
     )
     select_features: Annotated[int, Field(ge=1)] | None = Field(
-        None, title="Select columns", description="Keep this many columns, the most important by MART, before layer 1."
+        None,
+        title="Select columns",
+        description="Keep only this many columns before layer 1: the most important ones by MART.",
     )
     seed: Seed = 0
     class_weights: ClassWeights = "none"
 
     @model_validator(mode="after")
     def _settings_of_the_preset(self) -> Self:
-        """Refuse a setting that the preset does not have: it would have no effect."""
+        """Refuse a setting that the preset does not have, because it would have no effect."""
         for names, owner, title in ((MARGIN, "mddf", "mdDF"), (SCREENING, "gcforest_cs", "confidence screening")):
-            alien = [name for name in names if getattr(self, name) is not None]
-            if alien and not self.preset.startswith(owner):
-                raise ValueError(f"{alien[0]} is a setting of {title}; choose such a preset, or leave it empty")
+            others = [name for name in names if getattr(self, name) is not None]
+            if others and not self.preset.startswith(owner):
+                raise ValueError(f"{others[0]} is a setting of {title}; choose a preset of {title}, or leave it empty")
         return self
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Grow the cascade on the table's target."""
+    """Grow the cascade on the table's target and return it as a model."""
     return {"model": train(ctx, inputs["table"], "deep-forest", params, fit)}
 
 
 def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
-    """Grow the cascade; fits that were finished before a crash are not repeated."""
+    """Grow the cascade, with checkpoints, progress and cancellation.
+
+    A fit that was finished before a crash is read from the checkpoint instead of being repeated.
+    Raise ``Cancelled`` if the run is cancelled.
+    """
     from deepforest.jobs import FitCancelled
 
     _compile_kernels_for(ctx, rows, cascade)
@@ -190,11 +215,14 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
             cancelled=ctx.cancelled.is_set,
         )
     except FitCancelled:
+        # It raises Cancelled. The line after it is for a cancel that is not the run's.
         ctx.check_cancelled()
         raise
 
 
 def _compile_kernels_for(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
+    """Compile the forest kernels that this cascade will use; a cascade of boosters needs none."""
+    # Without learners of its own, a cascade has the forests of its preset.
     kinds = {learner["kind"] for learner in cascade.learners or []}
     if kinds == {"mart"}:
         return
@@ -213,7 +241,9 @@ SUBTASK_STATES: Mapping[str, SubtaskState] = {
 class FitProgress:
     """Turn the events of a fit into subtasks, partial results, progress and log lines of the node.
 
-    The counters are those of the layer that is being fitted.
+    The counters are those of the layer that is being fitted: ``planned`` fits, those ``done``, and
+    how many of these were ``reused`` from a checkpoint. ``published`` holds the records that were
+    sent last, by layer.
     """
 
     ctx: NodeContext
@@ -226,11 +256,12 @@ class FitProgress:
     published: dict[int, LayerRecord] = field(default_factory=dict)
 
     def on_event(self, event: Event) -> None:
-        """Take in one event."""
+        """Process one event: a finished layer, or a fit that changed its state."""
         from deepforest.record import LayerRecord
 
         if isinstance(event.result, LayerRecord):
             self._finish_layer(event.result)
+        # Events without a place are about the whole fit.
         elif event.place:
             self._count(event)
         text = f"layer {self.layer}: {self.done} of {self.planned} fits done{self.last_score}"
@@ -238,12 +269,13 @@ class FitProgress:
 
     @property
     def fraction(self) -> float:
-        """How much of the largest possible cascade is fitted, from 0 to 1."""
+        """Return how much of the largest possible cascade is fitted, from 0 to 1."""
         of_layer = self.done / self.planned if self.planned else 0.0
         max_layers: int = self.cascade.max_layers
         return min(self.layer - 1 + of_layer, max_layers) / max_layers
 
     def _count(self, event: Event) -> None:
+        """Update the counters and report the fit as a subtask of the node."""
         seconds = getattr(event.result, "seconds", None)
         self.ctx.subtask(event.place, SUBTASK_STATES[event.state], seconds)
         if event.state == "waiting":
@@ -254,14 +286,17 @@ class FitProgress:
             self.reused += 1
 
     def _finish_layer(self, record: LayerRecord) -> None:
+        """Log the finished layer with its score, and start counting for the next one."""
         self._publish_layers()
         reused = f", {self.reused} of {self.done} fits reused" if self.reused else ""
         self.ctx.log(f"Layer {record.number}, {record.seconds:.1f} s{reused}: {record.reason}.")
+        # Shown until the next layer has a score.
         self.last_score = f"; layer {record.number} scored {record.score:.4f}"
         self.layer = record.number + 1
         self.planned = self.done = self.reused = 0
 
     def _publish_layers(self) -> None:
+        """Publish the records that are new or have changed, as partial results of the node."""
         # All layers: a later one may decide that an earlier one is kept after all.
         for record in self.cascade.layers_:
             if self.published.get(record.number) != record:
@@ -269,19 +304,19 @@ class FitProgress:
                 self.ctx.publish(f"layer-{record.number}", record.as_dict())
 
 
-def python(params: Params, names: Names) -> Code:
-    """Return the node as lines of a Python script."""
+def python(params: Params, names: Variables) -> Snippet:
+    """Return the node as lines of a Python script that uses the library directly."""
     values, imports = cascade_params(params), ["from deepforest import preset"]
     if params.select_features is not None:
-        values["selector"] = Raw(f"MartSelector({params.select_features})")
+        values["selector"] = Expression(f"MartSelector({params.select_features})")
         imports.append("from deepforest import MartSelector")
 
-    def lines(rows: Raw, cascade: Raw) -> list[str]:
-        others = {"categorical_features": Raw(f"{rows}.categorical"), "random_state": params.seed, "n_jobs": -1}
-        weights = Raw(f"{rows}.weights")
+    def lines(rows: Expression, cascade: Expression) -> list[str]:
+        """Return the lines that create and fit the cascade."""
+        others = {"categorical_features": Expression(f"{rows}.categorical"), "random_state": params.seed, "n_jobs": -1}
         return [
             *statement(cascade, "preset", params.preset, **values, **others),
-            *statement("", f"{cascade}.fit", Raw(f"{rows}.matrix"), Raw(f"{rows}.codes"), sample_weight=weights),
+            *fit_statement(cascade, rows),
         ]
 
     return training_script(params, names, "cascade", lines, imports)

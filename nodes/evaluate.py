@@ -1,12 +1,12 @@
-"""Evaluate predictions against the truth.
+"""Evaluate predictions against the known classes, the truth.
 
-With two classes, or if ``positive`` names one of several, the ranking metrics are of that class against
-the rest. With several classes and no ``positive`` they are means over the classes.
+With two classes, or if ``positive`` names one of several, the ranking metrics are of that class
+against the rest. With several classes and no ``positive`` they are means over the classes.
 
 The predicted class of a row is its most probable one, as in the predictions themselves; accuracy,
-balanced accuracy, the table of classes and the confusion matrix use it. With a ``threshold`` and two
-classes they use the threshold instead. F1 alone is reported at the threshold where it is highest, if
-none is set, together with that threshold.
+balanced accuracy, the table of classes and the confusion matrix use it. With a ``threshold`` and
+two classes they use the threshold instead. F1 alone is reported at the threshold where it is
+highest, if none is set, together with that threshold.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_CURVES = 12
 
 
 class Params(NodeParams):
-    """What to evaluate."""
+    """Choose the name of the evaluation, the positive class and the threshold."""
 
     name: str = Field(
         "",
@@ -45,7 +45,8 @@ class Params(NodeParams):
     positive: str | None = Field(
         None,
         title="Positive class",
-        description="The class to find, such as fraud. Empty: the last of two classes; the mean over three or more.",
+        description="The class to find, such as fraud. Empty: the last one of two classes; "
+        "with more classes, metrics are means over all of them.",
         json_schema_extra=form_hint(choose="class"),
     )
     threshold: float | None = Field(
@@ -53,57 +54,66 @@ class Params(NodeParams):
         ge=0,
         le=1,
         title="Threshold",
-        description="Probability from which a row counts as positive. Empty: the most probable class is "
-        "predicted, and F1 is reported at the threshold where it is highest on these rows.",
+        description="Probability from which a row counts as positive. Empty: the most probable "
+        "class is predicted, and F1 is reported at the threshold where it is highest on these "
+        "rows.",
     )
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Compute every metric, the curves and the confusion matrix."""
+    """Compute every metric, the curves and the confusion matrix.
+
+    Rows whose class is not known are left out. Raise ``BadInput`` if no class is known, if the
+    positive class does not exist, or if a threshold has no positive class.
+    """
     predictions: Predictions = inputs["predictions"]
-    truth, probabilities = _known(predictions)
+    truth, probabilities = _rows_with_truth(predictions)
     if params.positive is not None and params.positive not in predictions.classes:
         raise BadInput(
-            f"there is no class '{params.positive}'; the classes are {listed(predictions.classes)}", field="positive"
+            f"the class '{params.positive}' does not exist; the classes are {listed(predictions.classes)}",
+            field="positive",
         )
     name = ctx.branch.title(params.name) if ctx.branch else params.name or predictions.model
     if len(predictions.classes) == 2 or params.positive is not None:
         report = _of_one_class(name, truth, probabilities, predictions.classes, params)
     elif params.threshold is not None:
-        raise BadInput("a threshold needs a positive class when there are more than two", field="threshold")
+        raise BadInput(
+            "a threshold needs a positive class when there are more than two classes; "
+            "set Positive class, or leave Threshold empty",
+            field="threshold",
+        )
     else:
         report = _of_many_classes(name, truth, probabilities, predictions.classes)
     return {"report": report}
 
 
 def columns(inputs: Mapping[str, Columns | None], params: Params) -> dict[str, Columns | None]:
-    """Raise ``BadInput`` if it is known that the scored rows will have no truth."""
+    """Raise ``BadInput`` if it is known that the scored rows will have no target."""
     scored = inputs.get("predictions")
     if scored is not None and not any(column.role == "target" for column in scored):
         raise BadInput(f"the scored table has no target to compare the predictions with; {HOW_TO_TARGET}")
     return {}
 
 
-def _known(predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
-    """Return class numbers and probabilities of the rows whose truth is known."""
+def _rows_with_truth(predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
+    """Return class numbers and probabilities of the rows whose class is known."""
     import pyarrow as pa
 
     if predictions.truth is None:
         raise BadInput(
-            "the predictions have no truth to compare with; set Target in the Load data node of the scored table"
+            "the scored table has no target to compare the predictions with; set Target in its Load data node"
         )
     codes = class_codes(pa.chunked_array([predictions.truth]), predictions.classes)
     known = codes != MISSING
     if not known.any():
-        raise BadInput(
-            "the target is missing in all rows, so there is nothing to evaluate; use rows with known classes"
-        )
+        raise BadInput("the target is missing in all rows, so nothing can be evaluated; use rows with known classes")
     return codes[known], predictions.probabilities[known]
 
 
 def _of_one_class(
     name: str, truth: np.ndarray, probabilities: np.ndarray, classes: list[str], params: Params
 ) -> Report:
+    """Return the evaluation of one class against the rest, or of two classes."""
     from deepforest import metrics
 
     positive = len(classes) - 1 if params.positive is None else classes.index(params.positive)
@@ -114,10 +124,12 @@ def _of_one_class(
         threshold = best[1] if best else 0.5
     others = classes[1 - positive] if len(classes) == 2 else "all others"
     labels = [others, classes[positive]]
+    # Without a threshold, the matrix shows the most probable class, as the predictions do.
     matrix = metrics.confusion_matrix(*against_rest, threshold=params.threshold)
     headline = _headline(truth, probabilities, against_rest, classes[positive])
     headline |= {"f1": metrics.f1(*against_rest, threshold=threshold), "threshold": threshold}
     if params.threshold is not None and len(classes) == 2:
+        # With a threshold, the matrix holds other decisions than the most probable class.
         headline |= _accuracies(matrix)
     return Report(
         "evaluation",
@@ -135,6 +147,10 @@ def _of_one_class(
 
 
 def _of_many_classes(name: str, truth: np.ndarray, probabilities: np.ndarray, classes: list[str]) -> Report:
+    """Return the evaluation of more than two classes, each with its own curves.
+
+    Only the ``MAX_CURVES`` most frequent classes have curves, in the order of the classes.
+    """
     import numpy as np
 
     from deepforest import metrics
@@ -160,7 +176,11 @@ def _of_many_classes(name: str, truth: np.ndarray, probabilities: np.ndarray, cl
 def _headline(
     truth: np.ndarray, probabilities: np.ndarray, ranked: tuple[np.ndarray, np.ndarray], positive: str | None = None
 ) -> dict[str, float | int | str | None]:
-    """Return the figures of the report: the first three of all classes, those that rank of ``ranked``."""
+    """Return the main figures of the report.
+
+    Accuracy, balanced accuracy and log loss are of all classes (``truth``, ``probabilities``). The
+    metrics that rank rows are of ``ranked``: the positive class against the rest, or all classes.
+    """
     from deepforest import metrics
 
     return {
@@ -182,15 +202,15 @@ def _headline(
 def _accuracies(matrix: np.ndarray) -> dict[str, float | int | str | None]:
     """Return accuracy and balanced accuracy of the decisions in a confusion matrix."""
     right, actual = matrix.diagonal(), matrix.sum(axis=1)
-    there = actual > 0
+    occurs = actual > 0
     return {
         "accuracy": float(right.sum() / actual.sum()),
-        "balanced_accuracy": float((right[there] / actual[there]).mean()),
+        "balanced_accuracy": float((right[occurs] / actual[occurs]).mean()),
     }
 
 
 def _against_rest(truth: np.ndarray, probabilities: np.ndarray, positive: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the same rows with two classes: the rest and the positive one."""
+    """Return the same rows with two classes: 0 for the rest, 1 for the positive class."""
     import numpy as np
 
     score = probabilities[:, positive]
@@ -198,22 +218,23 @@ def _against_rest(truth: np.ndarray, probabilities: np.ndarray, positive: int) -
 
 
 def _per_class(matrix: np.ndarray, labels: list[str]) -> list[dict[str, Any]]:
-    """Return precision, recall and F1 of each class; None where there is nothing to divide by."""
+    """Return precision, recall and F1 of each class; None where the divisor would be zero."""
     right, actual, predicted = matrix.diagonal(), matrix.sum(axis=1), matrix.sum(axis=0)
-    return [
-        {
-            "class": label,
-            "rows": int(actual[code]),
-            "predicted": int(predicted[code]),
-            "precision": float(right[code] / predicted[code]) if predicted[code] else None,
-            "recall": float(right[code] / actual[code]) if actual[code] else None,
-            "f1": float(2 * right[code] / (actual[code] + predicted[code])) if actual[code] else None,
-        }
-        for code, label in enumerate(labels)
-    ]
+    rows: list[dict[str, Any]] = []
+    for code, label in enumerate(labels):
+        row = {"class": label, "rows": int(actual[code]), "predicted": int(predicted[code])}
+        row |= {"precision": None, "recall": None, "f1": None}
+        if predicted[code]:
+            row["precision"] = float(right[code] / predicted[code])
+        if actual[code]:
+            row["recall"] = float(right[code] / actual[code])
+            row["f1"] = float(2 * right[code] / (actual[code] + predicted[code]))
+        rows.append(row)
+    return rows
 
 
 def _curves(label: str, truth: np.ndarray, probabilities: np.ndarray) -> dict[str, Any]:
+    """Return the ROC and the precision-recall curve of one class, and its share of the rows."""
     from deepforest import metrics
 
     positive, score = truth == 1, probabilities[:, 1]
@@ -227,7 +248,7 @@ def _curves(label: str, truth: np.ndarray, probabilities: np.ndarray) -> dict[st
 
 
 def _points(curve: Curve | None, x: str, y: str) -> dict[str, list[float | None]] | None:
-    """Return the curve as lists for JSON, where an infinite threshold is None."""
+    """Return a curve as lists for JSON, where an infinite threshold is None."""
     import numpy as np
 
     if curve is None:
@@ -237,7 +258,7 @@ def _points(curve: Curve | None, x: str, y: str) -> dict[str, list[float | None]
 
 
 def python(params: Params, names: Variables) -> Snippet:
-    """Write the node as Python."""
+    """Return the node as lines of a Python script that evaluate and print the result."""
     report = names.outputs["report"]
     arguments = settings(params)
     if names.branch:
@@ -255,7 +276,7 @@ NODE = NodeType(
     name="evaluate",
     title="Evaluate",
     category="Evaluate",
-    summary="Compares predictions with the truth: accuracy, AUC, F1, KS, recall at interrupt rates, curves.",
+    summary="Compares predictions with the known classes: accuracy, AUC, F1, KS, recall at interrupt rates, curves.",
     version=1,
     params=Params,
     run=run,

@@ -1,10 +1,14 @@
-"""Train extremely randomised trees."""
+"""Train extremely randomised trees: a forest whose trees split at random thresholds.
+
+Parameters and training are those of the random forest. Only the splitter differs, and that every
+tree sees all rows.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from engine.export_python import Code, Names
+from engine.export_python import Snippet, Variables
 from engine.node_types import NodeContext, NodeType, Port
 from nodes.data.columns import check_learnable
 from nodes.models.training import train
@@ -12,11 +16,11 @@ from nodes.random_forest import ForestParams, fit_forest, forest_script
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: ForestParams) -> dict[str, Any]:
-    """Fit the forest to the table's target."""
+    """Fit the forest to the table's target and return it as a model."""
     return {"model": train(ctx, inputs["table"], "extra-trees", params, fit_forest)}
 
 
-def python(params: ForestParams, names: Names) -> Code:
+def python(params: ForestParams, names: Variables) -> Snippet:
     """Return the node as lines of a Python script."""
     return forest_script(params, names, splitter="random", bootstrap=False)
 

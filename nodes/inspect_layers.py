@@ -1,4 +1,8 @@
-"""Inspect a deep forest: what each of its layers and learners predicts for the rows of a table."""
+"""Inspect a deep forest: what each of its layers and learners predicts for the rows of a table.
+
+The table passes through the layers once. Scores and margins are of all rows; t-SNE and single
+predictions are of a sample.
+"""
 
 from __future__ import annotations
 
@@ -31,21 +35,21 @@ MAX_VECTORS = 100_000_000
 
 
 class Params(NodeParams):
-    """Which rows are inspected one by one, and how t-SNE arranges them."""
+    """Choose which rows are inspected one by one, and how t-SNE arranges them."""
 
     rows: int = Field(
         2_000,
         ge=10,
         le=20_000,
         title="Rows to inspect",
-        description="How many rows are drawn for t-SNE and to be followed one by one, some of every class. Scores "
-        "are of all rows of the table.",
+        description="Number of rows, some of every class, that t-SNE shows and that can be "
+        "followed one by one. Scores use all rows of the table.",
     )
     follow: list[Annotated[int, Field(ge=0)]] = Field(
         default_factory=list,
         max_length=1_000,
         title="Rows to follow",
-        description="Numbers of rows, counted from 0, that must be among them.",
+        description="Row numbers, counted from 0, that must be among the inspected rows.",
         json_schema_extra=form_hint(folded=True),
     )
     perplexity: float = Field(
@@ -53,7 +57,8 @@ class Params(NodeParams):
         ge=2,
         le=500,
         title="Perplexity",
-        description="t-SNE: about how many neighbours count for each row; fewer show small groups, more the whole.",
+        description="t-SNE: about how many neighbours each row has. A low value shows small "
+        "groups, a high value the overall structure.",
     )
     seed: int = Field(
         0, ge=0, lt=2**31, title="Seed", description="The same seed gives the same rows and the same maps."
@@ -61,7 +66,11 @@ class Params(NodeParams):
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Pass the table through the layers once, embed the sampled rows for each layer, and collect the result."""
+    """Pass the table through the layers, embed the sampled rows for each layer, and return the
+    result.
+
+    Raise ``BadInput`` if the model is not a deep forest, or if the table does not fit it.
+    """
     table: Table = inputs["table"]
     model = _deep_forest(inputs["model"].path)
     truth = _truth(table, model)
@@ -89,6 +98,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
         embedding=panels,
         vectors=statistics.vectors,
         outputs=statistics.outputs,
+        # One dictionary for all chunks, and no metadata: the same rows give the same bytes.
         sample=table.data.take(rows).unify_dictionaries().combine_chunks().replace_schema_metadata(None),
     )
     return {"layers": layers}
@@ -98,22 +108,27 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
 
 
 def _deep_forest(folder: Path) -> FittedModel:
+    """Load the model; raise ``BadInput`` if it is not a deep forest."""
     data = describe_model(folder)
     if data["kind"] != "deep-forest":
         raise BadInput(
-            f"the model is a {data['title']} and has no layers; connect the model of a Deep forest node, "
-            "and use Evaluate for other models"
+            f"the model is a {data['title']}, which has no layers; connect the model of a Deep "
+            "forest node, and use Evaluate for other models"
         )
     return load_model(folder)
 
 
 def _truth(table: Table, model: FittedModel) -> np.ndarray:
-    """Return the class number of each row, ``UNKNOWN`` without one; raise ``BadInput`` if the table does not fit."""
+    """Return the class number of each row, ``UNKNOWN`` where it has none.
+
+    Raise ``BadInput`` if the table lacks columns, has no rows, or holds other classes than the
+    model.
+    """
     import numpy as np
 
     model.encoder.check(table.data)
     if not table.data.num_rows:
-        raise BadInput("the table has no rows to inspect")
+        raise BadInput("the table has no rows to inspect; connect a table with rows")
     if table.target is None:
         return np.full(table.data.num_rows, UNKNOWN)
     return class_codes(table.labels(), model.classes).astype(np.int64)
@@ -129,14 +144,18 @@ def _sample_size(ctx: NodeContext, model: FittedModel, params: Params) -> int:
 
 
 def _followed(params: Params, n_rows: int) -> list[int]:
+    """Return the rows to follow; raise ``BadInput`` if one of them does not exist."""
     beyond = [row for row in params.follow if row >= n_rows]
     if beyond:
-        raise BadInput(f"there is no row {beyond[0]:,}; the last one is {n_rows - 1:,}", field="follow")
+        raise BadInput(
+            f"row {beyond[0]:,} does not exist; rows are counted from 0, and the last one is {n_rows - 1:,}",
+            field="follow",
+        )
     return params.follow
 
 
 def _growth_metric(model: FittedModel) -> tuple[str, Metric | None]:
-    """Return the metric that decided about growth: its name, and itself if it is a known one."""
+    """Return the name of the metric that decided about growth, and the metric if it is known."""
     from deepforest.inspection import steering_measure
     from deepforest.metrics import metric
 
@@ -144,6 +163,7 @@ def _growth_metric(model: FittedModel) -> tuple[str, Metric | None]:
     name = steering_measure([record.as_dict() for record in cascade.layers_], cascade.metric)
     try:
         return name, metric(name)
+    # A script may grow a cascade by a function of its own, which has no known name.
     except ValueError:
         return name, None
 
@@ -152,16 +172,19 @@ def _growth_metric(model: FittedModel) -> tuple[str, Metric | None]:
 
 
 def _panels(ctx: NodeContext, statistics: LayerStatistics, params: Params) -> np.ndarray:
-    """Return the sampled rows in the plane after each layer, each panel started from the one before."""
+    """Return where t-SNE puts the sampled rows after each layer: layers × rows × 2.
+
+    Each panel starts from the one before, so that a reader can follow a point from panel to panel.
+    """
     import numpy as np
 
     depth, n = len(statistics.layer_sums), len(statistics.rows)
     perplexity = fitting_perplexity(params.perplexity, n)
     if perplexity < params.perplexity:
-        ctx.log(f"The perplexity is lowered to {perplexity:.3g}: {n:,} rows allow no more.")
+        ctx.log(f"The perplexity is lowered to {perplexity:.3g}, the most that {n:,} rows allow.")
     panels = np.zeros((depth, n, 2), np.float32)
     for layer in range(depth):
-
+        # The default binds the layer of this turn of the loop.
         def progress(fraction: float, layer: int = layer) -> None:
             ctx.progress(
                 PASS_SHARE + (1 - PASS_SHARE) * (layer + fraction) / depth, f"t-SNE of layer {layer + 1} of {depth}"
@@ -176,18 +199,22 @@ def _panels(ctx: NodeContext, statistics: LayerStatistics, params: Params) -> np
 
 
 def _representation(statistics: LayerStatistics, layer: int) -> np.ndarray:
-    """Return the learners' class vectors side by side; a row that left before has those of its last layer."""
+    """Return the class vectors of all learners side by side, one row for each sampled row.
+
+    A row that has left the cascade keeps the vectors of its last layer.
+    """
     import numpy as np
 
     last = np.minimum(statistics.left_at[statistics.rows], layer + 1) - 1
-    vectors = statistics.vectors[last, :, np.arange(len(last))]  # rows × learners × classes
+    # rows × learners × classes
+    vectors = statistics.vectors[last, :, np.arange(len(last))]
     return vectors.reshape(len(last), -1)
 
 
 def _stage(
     layer: int, statistics: LayerStatistics, panel: np.ndarray, cascade: Any, names: list[str], metric: Metric | None
 ) -> dict[str, Any]:
-    """Return the figures of one layer as plain data."""
+    """Return the figures of one layer as plain data, as ``Layers.stages`` describes them."""
     from deepforest.inspection import name_importances, scatter_ratio
 
     sums, fitted, truth = statistics.layer_sums[layer], cascade.estimators_[layer], statistics.truth[statistics.rows]
@@ -209,14 +236,20 @@ def _stage(
 
 
 def _scores(layer: int, statistics: LayerStatistics, metric: Metric | None) -> list[dict[str, float | None]]:
-    """Return the scores of the cascade after a layer, then of each learner on the rows that reached it."""
+    """Return the scores of the cascade after a layer, then of each learner on the rows that reached
+    it.
+
+    Each is a value by metric name, None if no row has a known class. The growth metric is added if
+    it is not one of the usual ones.
+    """
     from deepforest.inspection import USUAL
 
     sums = statistics.layer_sums[layer]
-    scores: list[dict[str, float | None]] = [
-        {each.name: float(total / rows) if rows else None for each, total in zip(USUAL, totals, strict=True)}
-        for totals, rows in zip(sums.sums.T, sums.n_scored, strict=True)
-    ]
+    names = [each.name for each in USUAL]
+    scores: list[dict[str, float | None]] = []
+    for totals, rows in zip(sums.sums.T, sums.n_scored, strict=True):
+        means = (totals / rows).tolist() if rows else [None] * len(names)
+        scores.append(dict(zip(names, means, strict=True)))
     if metric is not None and metric not in USUAL:
         for score_of, score in zip(scores, _ranked(layer, statistics, metric), strict=True):
             score_of[metric.name] = score
@@ -224,7 +257,11 @@ def _scores(layer: int, statistics: LayerStatistics, metric: Metric | None) -> l
 
 
 def _ranked(layer: int, statistics: LayerStatistics, metric: Metric) -> Iterator[float | None]:
-    """Yield the same for a metric that needs the scores of all rows together; None if they were too many."""
+    """Yield the growth metric of the cascade and of each learner, for a metric that ranks rows.
+
+    Such a metric needs the scores of all rows together. Yield None where they did not fit into
+    memory.
+    """
     known = statistics.truth >= 0
     through = known & (statistics.left_at > layer)
     own, learners = statistics.own_scores, statistics.learner_scores

@@ -1,4 +1,8 @@
-"""Load a table from a file of the workspace, or one of the samples that come with the studio."""
+"""Load a table from a file of the workspace, or one of the samples that come with the studio.
+
+``nodes.data.tables`` does the reading. This module defines the parameters, and tells the builder
+the columns of a table before anything runs.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +27,11 @@ IMPORTS = formats.IMPORTS
 """Slow modules that reading a file needs."""
 
 MAYBE_TEXT = ("!sample:*", *(f"!*{ending}" for ending, kind in formats.SUFFIXES.items() if kind not in ("csv", "tsv")))
-"""Patterns of sources that may be CSV or TSV files: not samples, and not named like other formats."""
+"""Patterns of sources that may be CSV or TSV: not samples, and not named like other formats."""
 
 
 class LoadDataParams(NodeParams):
-    """Where the table comes from, how the file is written and what the columns are for."""
+    """Choose where the table comes from, how the file is written and what the columns are for."""
 
     source: str = Field(
         "sample:digits",
@@ -41,22 +45,24 @@ class LoadDataParams(NodeParams):
     target: str | None = Field(
         None,
         title="Target",
-        description="The column with the classes to learn. Empty for a table that is only to be scored; "
-        "a sample then keeps its own target.",
+        description="The column with the classes to predict. Empty for a table that is only used "
+        "for predictions; a sample then keeps its own target.",
         min_length=1,
         json_schema_extra=form_hint(choose="column"),
     )
     roles: dict[str, Literal["feature", "id", "time", "weight", "ignore"]] = Field(
         default_factory=dict,
         title="Roles",
-        description="What columns are for, if they are not features: id and time are copied to the predictions, "
-        "an id as written; weight is how much a row counts; ignore leaves a column out of everything.",
+        description="What columns are used for, if they are not features: id and time are copied "
+        "to the predictions, an id exactly as written; weight is how much a row counts; ignore "
+        "leaves a column out.",
         json_schema_extra=form_hint(choose="columns"),
     )
     types: dict[str, Kind] = Field(
         default_factory=dict,
         title="Types",
-        description="Columns to read as another type than they look like: number, category, bool, time or text.",
+        description="Columns to read as another type than the one that is detected: number, "
+        "category, bool, time or text.",
         json_schema_extra=form_hint(choose="columns"),
     )
     missing_target: Literal["error", "drop"] = Field(
@@ -74,8 +80,8 @@ class LoadDataParams(NodeParams):
     format: Literal["auto", "csv", "tsv", "parquet", "arrow", "libsvm"] = Field(
         "auto",
         title="Format",
-        description="How the file is written; auto goes by the ending of its name. CSV, TSV and LibSVM may be "
-        "compressed (.gz). Feather files are Arrow files.",
+        description="Format of the file; auto uses the ending of its name. CSV, TSV and LibSVM may "
+        "be compressed (.gz). Feather files are Arrow files.",
         json_schema_extra=form_hint(when={"source": "!sample:*"}),
     )
     delimiter: Literal["auto", "comma", "semicolon", "tab", "pipe", "space"] = Field(
@@ -93,7 +99,7 @@ class LoadDataParams(NodeParams):
     header: bool = Field(
         True,
         title="First row is the header",
-        description="Whether a CSV file begins with the names of its columns; without them they are f1, f2 …",
+        description="Whether a CSV file begins with the names of its columns; without a header, they are f1, f2 …",
         json_schema_extra=form_hint(when={"format": ("auto", "csv", "tsv"), "source": MAYBE_TEXT}, folded=True),
     )
     missing: list[str] = Field(
@@ -106,7 +112,7 @@ class LoadDataParams(NodeParams):
     max_columns: int = Field(
         8192,
         title="Max. columns",
-        description="A table with more columns than this is refused: often the file options are wrong.",
+        description="A table with more columns is refused, because this often means that the file options are wrong.",
         ge=1,
         le=100_000,
         json_schema_extra=form_hint(when={"source": "!sample:*"}, folded=True),
@@ -139,18 +145,19 @@ class LoadDataParams(NodeParams):
     @field_validator("encoding")
     @classmethod
     def _is_known(cls, encoding: str) -> str:
+        """Raise ``ValueError`` unless files can be written in this encoding."""
         if not formats.is_encoding(encoding):
-            raise ValueError(f"there is no encoding '{encoding}'; try utf-8, latin-1 or utf-16")
+            raise ValueError(f"the encoding '{encoding}' is unknown; try utf-8, latin-1 or utf-16")
         return encoding
 
     @property
     def file_format(self) -> FileFormat:
-        """Return how the file is written."""
+        """Return the settings that say how the file is written."""
         return FileFormat(self.format, self.delimiter, self.encoding, self.header, frozenset(self.missing))
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: LoadDataParams) -> dict[str, Any]:
-    """Load the table."""
+    """Load the table and log its size."""
     with ctx.reading(params.source, "source"):
         table = load(params, ctx.files, ctx.progress)
     ctx.log(f"{table.data.num_rows:,} rows, {table.data.num_columns:,} columns from {params.source}")
@@ -158,16 +165,25 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: LoadDataParams) -> dic
 
 
 def preview_params(source: str, file_format: FileFormat, target: str | None = None) -> LoadDataParams:
-    """Return the settings for a preview: rows and columns that could be dropped do not stop it."""
+    """Return the settings for a preview of a file.
+
+    Rows without a target and columns without values do not stop a preview, as they would stop a
+    run. Raise ``BadInput`` if ``source`` cannot be the name of a file.
+    """
+    # A preview is there to choose these settings, so it must not fail because of them.
     settings = {"source": source, "target": target, "missing_target": "drop", "empty_columns": "drop"}
     try:
         return LoadDataParams.model_validate({**settings, **file_format.settings})
     except ValueError:
-        raise BadInput("this cannot be the name of a file", field="source") from None
+        raise BadInput("this is not a valid file name; choose another one", field="source") from None
 
 
 def check(params: LoadDataParams, files: Files) -> Iterable[BadInput]:
-    """Yield the problem that a run would stop at, as far as a preview of the file shows it."""
+    """Yield the problem that a run would stop at, as far as a preview of the file shows it.
+
+    A file that is too large for a complete preview is only checked for the columns that the
+    settings name.
+    """
     try:
         if sample_name(params.source) is not None:
             _sample_columns(params)
@@ -175,19 +191,22 @@ def check(params: LoadDataParams, files: Files) -> Iterable[BadInput]:
         seen = preview(params, files)
         if seen.complete:
             seen.table(params)
-        elif not formats.is_libsvm(Path(params.source), params.file_format):  # its first rows may lack columns
+        # The first rows of a LibSVM file may lack columns that later rows have.
+        elif not formats.is_libsvm(Path(params.source), params.file_format):
             check_columns(params, seen.names)
     except BadInput as problem:
         yield problem
 
 
 def file_columns(params: LoadDataParams, files: Files) -> Columns | None:
-    """Return the columns of the source, for a form to choose from, before target and types are applied.
+    """Return the columns of the source, for a form to choose from.
 
-    A sample has its own target and roles. Return None if the source cannot be read, or is too large
-    to be read completely. Columns without values are left out, unless they are ignored.
+    Target and types of the settings are not applied; a sample has its own target and roles. Return
+    None if the source cannot be read, or is too large to be read completely. Columns without values
+    are left out, unless they are ignored.
     """
-    # An id is left as written, and a column that is ignored may be empty: so these roles matter here.
+    # An id is left as written, and a column that is ignored may be empty: so these roles matter
+    # here.
     roles = {name: role for name, role in params.roles.items() if role in ("id", "ignore")}
     plain = params.model_copy(update={"target": None, "roles": roles, "types": {}})
     try:
@@ -200,7 +219,7 @@ def file_columns(params: LoadDataParams, files: Files) -> Columns | None:
 
 
 def columns(inputs: Mapping[str, Columns | None], params: LoadDataParams) -> Mapping[str, Columns | None]:
-    """Return the columns of the table: known for samples, and for a file once it was read."""
+    """Return the columns of the table: known for samples, and for a file that was read before."""
     own = inputs.get(SOURCE_COLUMNS)
     try:
         if sample_name(params.source) is not None:
@@ -211,7 +230,7 @@ def columns(inputs: Mapping[str, Columns | None], params: LoadDataParams) -> Map
 
 
 def _sample_columns(params: LoadDataParams) -> Columns:
-    """Return the columns of a sample under these settings, without reading it."""
+    """Return the columns of a sample with these settings, without reading it."""
     name = sample_name(params.source)
     assert name is not None
     return _apply_settings(params, sample_columns(name))
@@ -222,24 +241,32 @@ def _apply_settings(params: LoadDataParams, own: Columns) -> Columns:
     check_columns(params, [column.name for column in own])
     target, roles = target_and_roles(params)
     types = chosen_types(params, target)
+    if target is not None:
+        roles[target] = "target"
     return tuple(
         Column(
             column.name,
             types.get(column.name, column.kind),
-            "target" if column.name == target else roles.get(column.name, "feature"),
+            roles.get(column.name, "feature"),
         )
         for column in own
     )
 
 
 def fingerprint(params: LoadDataParams, files: Files) -> str:
-    """Return which file it is, and which version of it; samples never change."""
+    """Return a text that changes whenever the file changes; samples never do.
+
+    It is part of the cache key of the node: a result is reused only for the same version of the
+    file.
+    """
     if sample_name(params.source) is not None:
         return "sample"
+    # Two names of one file, such as a link, are the same source.
     path = files.readable(params.source, field="source").resolve()
+    # Size and times are enough: hashing a large file would delay every check of the pipeline.
     version = FileVersion.of(path)
     if version is None:
-        raise BadInput(f"'{params.source}' was deleted just now", field="source")
+        raise BadInput(f"'{params.source}' was deleted a moment ago; choose another file", field="source")
     return f"{path}:{version.size}:{version.modified}:{version.changed}:{version.inode}"
 
 

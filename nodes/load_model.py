@@ -1,4 +1,7 @@
-"""Load a saved model of the workspace into a pipeline, to use it on new data."""
+"""Load a saved model of the workspace into a pipeline, to use it on new data.
+
+The model is copied into the results of the run, so a later replacement does not change them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from nodes.save_model import NAME
 
 
 class Params(NodeParams):
-    """Which model."""
+    """Choose the model by its name."""
 
     name: str = Field(
         pattern=NAME,
@@ -36,24 +39,30 @@ class Params(NodeParams):
 
 @dataclass(frozen=True)
 class SavedModel:
-    """A model of the workspace, copied without its card: the same model gives the same output."""
+    """Copy a model without its card, so that the same model gives the same output."""
 
     path: Path
     reading: Callable[[str, str], AbstractContextManager[None]]
     """Reports which model is read, in case that crashes the process."""
 
     def save(self, folder: Path) -> None:
-        """Copy it, protected from being replaced meanwhile; raise ``BadInput`` if it is damaged."""
+        """Copy the model while no one can replace it, and load the copy as a check.
+
+        Raise ``BadInput`` that names the model if it is damaged.
+        """
         try:
             with read_lock(self.path):
                 for file in model_files(self.path):
+                    # The card differs from save to save, and is not part of the model.
                     if file.name != CARD:
                         shutil.copy2(file, folder / file.name)
+            # A damaged model may crash the process. The report then names the model.
             with self.reading(self.path.name, "name"):
                 load_model(folder)
         except BadInput as problem:
-            named = re.sub(f"^'{re.escape(folder.name)}'", f"'{self.path.name}'", problem.message)
-            raise BadInput(named, field="name") from problem
+            # Users know the model's name, not that of the temporary folder.
+            message = re.sub(f"^'{re.escape(folder.name)}'", f"'{self.path.name}'", problem.message)
+            raise BadInput(message, field="name") from problem
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
@@ -77,12 +86,15 @@ def fingerprint(params: Params, files: Files) -> str:
     folder = _folder(params, files)
     with read_lock(folder):
         if not is_regular_file(folder / FILE):
-            raise BadInput(f"'{params.name}' does not hold a model: {FILE} is missing", field="name")
+            raise BadInput(
+                f"'{params.name}' does not hold a model: {FILE} is missing; save the model again", field="name"
+            )
         return sha256((folder / FILE).read_bytes()).hexdigest()
 
 
 def _folder(params: Params, files: Files) -> Path:
-    return Registry(Workspace(files.workspace)).place(params.name)
+    """Return the folder of the model; raise ``BadInput`` if it does not exist."""
+    return Registry(Workspace(files.workspace)).folder_of(params.name)
 
 
 NODE = NodeType(

@@ -1,4 +1,4 @@
-"""Train a logistic regression."""
+"""Train a logistic regression on standardised numbers and one-hot categories."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 from pydantic import Field
 
-from engine.export_python import Code, Names, Raw, statement
+from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from nodes.data.columns import check_learnable
-from nodes.models.training import ClassWeights, TrainingRows, one_blas_thread, train, training_script
+from nodes.models.training import ClassWeights, TrainingRows, fit_statement, one_blas_thread, train, training_script
 
 
 class Params(NodeParams):
-    """Settings of the regression."""
+    """Choose the strength of the penalty, the number of steps and the class weights."""
 
     c: float = Field(
         1.0,
@@ -23,17 +23,17 @@ class Params(NodeParams):
         title="C",
         description="Inverse strength of the penalty; a smaller C keeps the weights closer to zero.",
     )
-    max_iter: int = Field(500, ge=1, le=100_000, title="Steps", description="Most steps of the solver.")
+    max_iter: int = Field(500, ge=1, le=100_000, title="Steps", description="Maximum number of solver steps.")
     class_weights: ClassWeights = "none"
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Fit the regression to the table's target."""
+    """Fit the regression to the table's target and return it as a model."""
     return {"model": train(ctx, inputs["table"], "logistic-regression", params, fit)}
 
 
 def fit(ctx: NodeContext, rows: TrainingRows, regression: Any) -> None:
-    """Minimise the penalised log loss with L-BFGS."""
+    """Minimise the penalised log loss with L-BFGS; log a warning if it does not converge."""
     from sklearn.exceptions import ConvergenceWarning
 
     ctx.progress(0.0, "fitting")
@@ -41,23 +41,22 @@ def fit(ctx: NodeContext, rows: TrainingRows, regression: Any) -> None:
         warnings.simplefilter("always", ConvergenceWarning)
         regression.fit(rows.matrix, rows.codes, sample_weight=rows.weights)
     if any(issubclass(warning.category, ConvergenceWarning) for warning in caught):
-        ctx.log(f"Did not converge in {regression.max_iter} steps; more steps or a smaller C may help.")
+        ctx.log(f"The solver did not converge in {regression.max_iter} steps; more steps or a smaller C may help.")
     ctx.progress(1.0, f"{int(regression.n_iter_.max())} steps")
 
 
-def python(params: Params, names: Names) -> Code:
+def python(params: Params, names: Variables) -> Snippet:
     """Return the node as lines of a Python script.
 
-    One thread of BLAS: sums that are split among threads round differently.
+    BLAS uses one thread: sums that are split among threads round differently.
     """
 
-    def lines(rows: Raw, regression: Raw) -> list[str]:
-        weights = Raw(f"{rows}.weights")
-        fit = statement("", f"{regression}.fit", Raw(f"{rows}.matrix"), Raw(f"{rows}.codes"), sample_weight=weights)
+    def lines(rows: Expression, regression: Expression) -> list[str]:
+        """Return the lines that create and fit the regression."""
         return [
             *statement(regression, "LogisticRegression", C=params.c, max_iter=params.max_iter),
             'with threadpool_limits(1, user_api="blas"):',
-            *(f"    {line}" for line in fit),
+            *(f"    {line}" for line in fit_statement(regression, rows)),
         ]
 
     imports = ["from sklearn.linear_model import LogisticRegression", "from threadpoolctl import threadpool_limits"]

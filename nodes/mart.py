@@ -1,4 +1,4 @@
-"""Train gradient-boosted trees."""
+"""Train gradient-boosted trees (MART) with LightGBM."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 from pydantic import Field
 
-from engine.export_python import Code, Names, Raw, assignment, statement
+from engine.export_python import Expression, Snippet, Variables, assignment, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from nodes.data.columns import check_learnable
 from nodes.models.training import ClassWeights, Seed, TrainingRows, train, training_script
 
 
 class Params(NodeParams):
-    """Settings of the boosting."""
+    """Choose number, size and learning rate of the trees, and the rows and columns they see."""
 
     trees: int = Field(
         100,
@@ -25,12 +25,12 @@ class Params(NodeParams):
     learning_rate: float = Field(
         0.1, gt=0, le=1, title="Learning rate", description="Step size of each tree; a smaller one needs more trees."
     )
-    leaves: int = Field(31, ge=2, le=4096, title="Leaves", description="Most leaves of a tree.")
+    leaves: int = Field(31, ge=2, le=4096, title="Leaves", description="Maximum number of leaves of a tree.")
     min_rows: int = Field(
         20,
         ge=1,
         title="Min. rows per leaf",
-        description="Fewest training rows in a leaf.",
+        description="Minimum number of training rows in a leaf.",
         json_schema_extra=form_hint(folded=True),
     )
     column_share: float = Field(
@@ -54,29 +54,35 @@ class Params(NodeParams):
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Fit the trees to the table's target."""
+    """Fit the trees to the table's target and return them as a model."""
     return {"model": train(ctx, inputs["table"], "mart", params, fit)}
 
 
 def fit(ctx: NodeContext, rows: TrainingRows, mart: Any) -> None:
-    """Grow the trees and report each round."""
+    """Grow the trees and report each round as progress; a cancel takes effect after a round."""
 
     def report_round(env: Any) -> None:
+        """Report a finished round; raise ``Cancelled`` if the run is cancelled."""
         done = env.iteration + 1
         ctx.progress(done / mart.n_estimators, f"round {done} of {mart.n_estimators}")
 
+    # The run decides about threads. They do not change the trees.
     mart.set_params(n_jobs=ctx.threads)
     mart.fit(rows.matrix, rows.codes, rows.weights, categorical_feature=rows.categorical, callbacks=[report_round])
 
 
-def python(params: Params, names: Names) -> Code:
-    """Return the node as lines of a Python script: LightGBM with settings that give the same trees everywhere."""
+def python(params: Params, names: Variables) -> Snippet:
+    """Return the node as lines of a Python script that calls LightGBM.
 
-    def lines(rows: Raw, booster: Raw) -> list[str]:
+    The settings are those of ``BoostedTrees``, so the script grows the same trees as a run.
+    """
+
+    def lines(rows: Expression, booster: Expression) -> list[str]:
+        """Return the lines that make the data set and train the booster."""
         two = f"len({rows}.classes) == 2"
         settings = {
-            "objective": Raw(f'"binary" if {two} else "multiclass"'),
-            "num_class": Raw(f"1 if {two} else len({rows}.classes)"),
+            "objective": Expression(f'"binary" if {two} else "multiclass"'),
+            "num_class": Expression(f"1 if {two} else len({rows}.classes)"),
             "learning_rate": params.learning_rate,
             "num_leaves": params.leaves,
             "min_data_in_leaf": params.min_rows,
@@ -84,17 +90,19 @@ def python(params: Params, names: Names) -> Code:
             "bagging_fraction": params.row_share,
             "bagging_freq": 1 if params.row_share < 1 else 0,
             "seed": params.seed,
+            # One thread sums the histogram of a column, so that the number of threads changes
+            # nothing.
             "deterministic": True,
             "force_col_wise": True,
             "verbosity": -1,
         }
-        how, data = names.local("settings"), names.local("data")
-        weights, categories = Raw(f"{rows}.weights"), Raw(f"{rows}.categorical")
+        settings_name, data = names.local("settings"), names.local("data")
+        weights, categories = Expression(f"{rows}.weights"), Expression(f"{rows}.categorical")
         return [
-            *assignment(how, settings),
-            *statement(data, "lightgbm.Dataset", Raw(f"{rows}.matrix"), Raw(f"{rows}.codes"),
-                       weight=weights, categorical_feature=categories, params=how),
-            *statement(booster, "lightgbm.train", how, data, num_boost_round=params.trees),
+            *assignment(settings_name, settings),
+            *statement(data, "lightgbm.Dataset", Expression(f"{rows}.matrix"), Expression(f"{rows}.codes"),
+                       weight=weights, categorical_feature=categories, params=settings_name),
+            *statement(booster, "lightgbm.train", settings_name, data, num_boost_round=params.trees),
         ]  # fmt: skip
 
     return training_script(params, names, "booster", lines, ["import lightgbm"])

@@ -1,4 +1,4 @@
-"""Train a small neural network."""
+"""Train a small neural network: a multi-layer perceptron of scikit-learn."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from engine.export_python import Code, Names, Raw, statement
+from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from nodes.data.columns import check_learnable
 from nodes.models.training import ClassWeights, Seed, TrainingRows, one_blas_thread, train, training_script
 
 PATIENCE, TOLERANCE = 10, 1e-4
-"""Training ends after this many epochs in which the training loss fell by less than the tolerance."""
+"""Training ends after this many epochs in which the loss fell by less than the tolerance."""
 
 
 class Params(NodeParams):
-    """Shape and training of the network."""
+    """Choose the shape of the network and how it is trained."""
 
     layers: list[Annotated[int, Field(ge=1, le=10_000)]] = Field(
         [100],
@@ -26,25 +26,29 @@ class Params(NodeParams):
         description="Units of each hidden layer, from input to output.",
     )
     alpha: float = Field(1e-4, ge=0, title="Penalty", description="Strength of the penalty on large weights.")
-    learning_rate: float = Field(1e-3, gt=0, le=1, title="Learning rate", description="First step size of Adam.")
+    learning_rate: float = Field(1e-3, gt=0, le=1, title="Learning rate", description="Initial learning rate of Adam.")
     epochs: int = Field(
         50,
         ge=1,
         le=100_000,
         title="Epochs",
-        description="Most passes over the rows; training ends earlier once its loss has settled.",
+        description="Maximum number of passes over the rows; training stops earlier when the loss no longer decreases.",
     )
     seed: Seed = 0
     class_weights: ClassWeights = "none"
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Fit the network to the table's target."""
+    """Fit the network to the table's target and return it as a model."""
     return {"model": train(ctx, inputs["table"], "mlp", params, fit)}
 
 
 def fit(ctx: NodeContext, rows: TrainingRows, network: Any) -> None:
-    """Pass over the rows epoch by epoch, until the training loss has settled or ``max_iter`` is reached."""
+    """Train the network epoch by epoch, until the training loss has settled.
+
+    ``max_iter`` of the network limits the epochs. ``partial_fit`` is used because ``fit`` can
+    neither report progress nor be cancelled.
+    """
     losses: list[float] = []
     with one_blas_thread():
         for epoch in range(network.max_iter):
@@ -58,21 +62,30 @@ def fit(ctx: NodeContext, rows: TrainingRows, network: Any) -> None:
 
 
 def _has_settled(losses: list[float]) -> bool:
-    """Return whether none of the last ``PATIENCE`` epochs beat the best one before by ``TOLERANCE``."""
+    """Return whether none of the last ``PATIENCE`` epochs beat the best one before by
+    ``TOLERANCE``.
+    """
     if len(losses) <= PATIENCE:
         return False
     return min(losses[-PATIENCE:]) > min(losses[:-PATIENCE]) - TOLERANCE
 
 
-def python(params: Params, names: Names) -> Code:
-    """Return the node as lines of a Python script."""
+def python(params: Params, names: Variables) -> Snippet:
+    """Return the node as lines of a Python script, with the same rule for the last epoch."""
 
-    def lines(rows: Raw, network: Raw) -> list[str]:
-        losses, chance = names.local("losses"), Raw(f"np.random.RandomState({params.seed})")
+    def lines(rows: Expression, network: Expression) -> list[str]:
+        """Return the lines that create the network and train it epoch by epoch."""
+        # One generator for all epochs: a number would shuffle every epoch the same way.
+        losses, chance = names.local("losses"), Expression(f"np.random.RandomState({params.seed})")
         shape = {"hidden_layer_sizes": tuple(params.layers), "alpha": params.alpha}
-        classes, weights = Raw(f"range(len({rows}.classes))"), Raw(f"{rows}.weights")
+        classes, weights = Expression(f"range(len({rows}.classes))"), Expression(f"{rows}.weights")
         epoch = statement(
-            "", f"{network}.partial_fit", Raw(f"{rows}.matrix"), Raw(f"{rows}.codes"), weights, classes=classes
+            "",
+            f"{network}.partial_fit",
+            Expression(f"{rows}.matrix"),
+            Expression(f"{rows}.codes"),
+            weights,
+            classes=classes,
         )
         return [
             *statement(network, "MLPClassifier", **shape, learning_rate_init=params.learning_rate, random_state=chance),
@@ -81,8 +94,8 @@ def python(params: Params, names: Names) -> Code:
             f"    for _ in range({params.epochs}):",
             *(f"        {line}" for line in epoch),
             f"        {losses}.append({network}.loss_)",
-            f"        if len({losses}) > {PATIENCE} and "
-            f"min({losses}[-{PATIENCE}:]) > min({losses}[:-{PATIENCE}]) - {TOLERANCE}:",
+            f"        if len({losses}) > {PATIENCE} and min({losses}[-{PATIENCE}:]) > "
+            f"min({losses}[:-{PATIENCE}]) - {TOLERANCE}:",
             "            break",
         ]
 

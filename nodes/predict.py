@@ -1,4 +1,4 @@
-"""Apply a model to a table."""
+"""Apply a model to a table: the probability of each class for every row."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ if TYPE_CHECKING:
 
 
 class Params(NodeParams):
-    """What is written beside the predictions."""
+    """Choose the columns that are written beside the predictions."""
 
     keep: list[str] = Field(
         default_factory=list,
         title="Columns to keep",
-        description="Columns of the table that are written before the predictions, to identify the rows; those with "
-        "the role id or time always are. If a prediction has the same name, “(input)” is added.",
+        description="Columns of the table to copy in front of the predictions, to identify the "
+        "rows. Columns with the role id or time are always copied. If a prediction has the same "
+        "name, “(input)” is added.",
         max_length=10_000,
         json_schema_extra=form_hint(choose="columns"),
     )
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Compute class probabilities of every row, beside the truth and the columns that identify it."""
+    """Compute class probabilities of every row, with the truth and the columns to keep."""
     model = load_model(inputs["model"].path)
     return {"predictions": scored(model, inputs["table"], ctx.threads, ctx.progress, keep=params.keep)}
 
@@ -45,7 +46,12 @@ def scored(
     *,
     keep: Sequence[str] = (),
 ) -> Predictions:
-    """Return the model's predictions for a table; ``keep`` names columns to write beside them."""
+    """Return the model's predictions for a table.
+
+    ``keep`` names columns to write beside them; columns with the role id or time are always
+    written. If the table has a target, the predictions hold it as the truth. Raise ``BadInput`` if
+    the table does not fit the model, or if its target holds a class that the model does not have.
+    """
     carried = _carried(table, keep)
     truth = None if table.target is None else _truth(table, model.classes)
     probabilities = model.predict_proba(table, threads, progress)
@@ -53,7 +59,7 @@ def scored(
 
 
 def columns(inputs: Mapping[str, Columns | None], params: Params) -> dict[str, Columns | None]:
-    """Return the columns of the scored rows; the columns to keep must be among them."""
+    """Return the columns of the scored rows; raise ``BadInput`` if one to keep does not exist."""
     table = inputs.get("table")
     if table is not None:
         _check_kept(params.keep, [column.name for column in table])
@@ -61,6 +67,7 @@ def columns(inputs: Mapping[str, Columns | None], params: Params) -> dict[str, C
 
 
 def _check_kept(keep: Sequence[str], names: Sequence[str]) -> None:
+    """Raise ``BadInput`` if a column to keep does not exist."""
     for name in keep:
         require_column(name, names, field="keep")
 
@@ -74,8 +81,10 @@ def _truth(table: Table, classes: list[str]) -> pa.Array:
 
 
 def _carried(table: Table, keep: Sequence[str]) -> pa.Table | None:
+    """Return the columns that identify the rows and those to keep; None without any."""
     _check_kept(keep, table.data.column_names)
     names = [column.name for column in table.columns if column.role in ("id", "time")]
+    # A column may be an id and be named in keep.
     names = list(dict.fromkeys([*names, *keep]))
     return table.data.select(names) if names else None
 

@@ -11,24 +11,35 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from engine.export_python import Code, Names, Raw, statement
+from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from nodes.data.columns import check_learnable
-from nodes.models.training import ClassWeights, Seed, TrainingRows, compile_kernels, train, training_script
+from nodes.models.training import (
+    ClassWeights,
+    Seed,
+    TrainingRows,
+    compile_kernels,
+    fit_statement,
+    train,
+    training_script,
+)
 
 
 class ForestParams(NodeParams):
-    """Size and shape of a forest."""
+    """Choose size and shape of a forest."""
 
     trees: int = Field(100, ge=1, le=10_000, title="Trees", description="Number of trees.")
     max_depth: int | None = Field(
-        None, ge=1, title="Depth", description="Most splits from the root to a leaf; empty: until leaves are pure."
+        None,
+        ge=1,
+        title="Depth",
+        description="Maximum number of splits from the root to a leaf; empty: until leaves are pure.",
     )
     min_leaf: int = Field(
         1,
         ge=1,
         title="Min. rows per leaf",
-        description="Fewest training rows in a leaf.",
+        description="Minimum number of training rows in a leaf.",
         json_schema_extra=form_hint(folded=True),
     )
     max_features: Literal["sqrt", "log2", "all"] | Annotated[float, Field(gt=0, le=1)] = Field(
@@ -42,13 +53,19 @@ class ForestParams(NodeParams):
 
 
 def fit_forest(ctx: NodeContext, rows: TrainingRows, forest: Any) -> None:
-    """Grow the trees and report each of them; a cancel takes effect before the next tree."""
+    """Grow the trees and report each of them; a cancel takes effect before the next tree.
+
+    The kernels are compiled first, if this machine has not compiled them yet.
+    """
+    # Counting rows is faster than adding weights, so there are two compiled versions.
     is_weighted = rows.weights is not None
     compile_kernels(ctx, counts=not is_weighted, weights=is_weighted)
     numbers, lock = count(), threading.Lock()
 
     def report_tree() -> None:
-        with lock:  # several threads grow trees
+        """Report that a tree is started; raise ``Cancelled`` if the run is cancelled."""
+        # Several threads grow trees, and progress must not go backwards.
+        with lock:
             started = next(numbers)
             ctx.progress(started / forest.n_estimators, f"{started} of {forest.n_estimators} trees")
 
@@ -57,24 +74,29 @@ def fit_forest(ctx: NodeContext, rows: TrainingRows, forest: Any) -> None:
     ctx.progress(1.0, f"{forest.n_estimators} trees")
 
 
-def forest_script(params: ForestParams, names: Names, **how: Any) -> Code:
-    """Return the node as lines of a Python script; ``how`` the trees differ from a random forest's."""
+def forest_script(params: ForestParams, names: Variables, **settings: Any) -> Snippet:
+    """Return the node as lines of a Python script.
 
-    def lines(rows: Raw, forest: Raw) -> list[str]:
+    ``settings`` are the arguments of the forest by which it differs from a random forest.
+    """
+
+    def lines(rows: Expression, forest: Expression) -> list[str]:
+        """Return the lines that create and fit the forest."""
         shape = {"max_depth": params.max_depth, "min_samples_leaf": params.min_leaf}
+        # The library says None for all columns, as scikit-learn does.
         columns = None if params.max_features == "all" else params.max_features
-        categories, weights = Raw(f"{rows}.categorical"), Raw(f"{rows}.weights")
+        categories = Expression(f"{rows}.categorical")
         return [
-            *statement(forest, "HistForestClassifier", params.trees, **how, **shape, max_features=columns,
+            *statement(forest, "HistForestClassifier", params.trees, **settings, **shape, max_features=columns,
                        categorical_features=categories, random_state=params.seed, n_jobs=-1),
-            *statement("", f"{forest}.fit", Raw(f"{rows}.matrix"), Raw(f"{rows}.codes"), sample_weight=weights),
+            *fit_statement(forest, rows),
         ]  # fmt: skip
 
     return training_script(params, names, "forest", lines, ["from deepforest import HistForestClassifier"])
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: ForestParams) -> dict[str, Any]:
-    """Fit the forest to the table's target."""
+    """Fit the forest to the table's target and return it as a model."""
     return {"model": train(ctx, inputs["table"], "random-forest", params, fit_forest)}
 
 

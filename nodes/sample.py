@@ -15,7 +15,7 @@ from nodes.data.sampling import pick
 
 
 class SampleParams(NodeParams):
-    """How many rows to draw, and how."""
+    """Choose how many rows to draw, and how."""
 
     share: float = Field(
         0.1,
@@ -48,7 +48,7 @@ class SampleParams(NodeParams):
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: SampleParams) -> dict[str, Any]:
-    """Draw the rows; they keep their order."""
+    """Draw the rows; they keep their order in the table."""
     import pyarrow as pa
 
     table: Table = inputs["table"]
@@ -59,11 +59,12 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: SampleParams) -> dict[
 
 
 def _count(rows: int, params: SampleParams) -> int:
+    """Return how many rows to draw: at least one; raise ``BadInput`` if there are not as many."""
     if params.rows is None:
         return min(max(round(rows * params.share), 1), rows)
     if params.rows > rows:
         raise BadInput(
-            f"rows is {params.rows:,} but the table has {rows:,} rows; give a number up to {rows:,}", field="rows"
+            f"rows is {params.rows:,}, but the table has {rows:,} rows; give a number up to {rows:,}", field="rows"
         )
     return params.rows
 
@@ -74,7 +75,7 @@ def columns(inputs: Mapping[str, Columns | None], params: SampleParams) -> Mappi
 
 
 def python(params: SampleParams, names: Variables) -> Snippet:
-    """Return the node as a statement of a script."""
+    """Return the node as one statement of a Python script."""
     shown: dict[str, Any] = {} if params.rows else {"share": params.share}
     shown |= {"seed": params.seed} | settings(params)
     lines = statement(names.outputs["table"], "steps.sample", names.inputs["table"], **shown)

@@ -1,6 +1,7 @@
-"""Save a model under a name, outside the store of results.
+"""Save a model under a name, outside of the store of results.
 
-A small card beside the model says which run saved it and when; ``nodes.models.model_card`` reads it.
+A small card beside the model says which run saved it and when; ``nodes.models.model_card`` reads
+it. The node is never taken from the cache: it writes the model in every run.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 
 
 class Params(NodeParams):
-    """Where to save it."""
+    """Choose the name of the model, and what happens if it exists."""
 
     name: str = Field(
         pattern=NAME,
         title="Name",
-        description="Folder in the workspace's models; letters, digits, dots, dashes and underscores.",
+        description="Name of the model, and of its folder in the workspace: letters, digits, dots, "
+        "dashes and underscores.",
     )
     if_exists: Literal["replace", "error"] = Field(
         "replace", title="If it exists", description="Replace a model of that name, or stop with an error."
@@ -38,14 +40,19 @@ class Params(NodeParams):
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Copy the model's folder; a reader sees the old model or the new one, never a part."""
+    """Copy the model's folder and report what was saved.
+
+    A reader sees the old model or the new one, never a part. Raise ``BadInput`` if there is a model
+    of this name and it must not be replaced.
+    """
     source: Path = inputs["model"].path
     model = describe_model(source)
     folder = ctx.files.models / params.name
+    # The lock also covers the check: two runs must not both find the name free.
     with write_lock(folder) as temporary:
         if params.if_exists == "error" and folder.exists():
             raise BadInput(
-                f"there is already a model '{params.name}'; choose another name, or set If it exists to replace",
+                f"there is already a model '{params.name}'; choose another name, or set 'If it exists' to replace",
                 field="name",
             )
         _put(source, folder, temporary, _card(ctx))
@@ -63,12 +70,17 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
 
 
 def _card(ctx: NodeContext) -> str | None:
-    """Return where the model comes from, if a run saves it; the rest is found in the run later."""
-    return json.dumps({"run": ctx.run, "node": ctx.node, "saved": time.time()}) if ctx.run else None
+    """Return where the model comes from, as JSON; None outside of a run."""
+    if not ctx.run:
+        return None
+    return json.dumps({"run": ctx.run, "node": ctx.node, "saved": time.time()})
 
 
 def _put(source: Path, folder: Path, temporary: Path, card: str | None) -> None:
-    """Write beside, sync, swap; the old folder is removed once the new one is in its place."""
+    """Write the new folder beside the old one, then swap them.
+
+    The old folder is removed only when the new one is in its place, so a crash loses no model.
+    """
     new = temporary / "new"
     new.mkdir()
     for file in model_files(source):

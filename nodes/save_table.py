@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 
 class SaveTableParams(NodeParams):
-    """Name and format of the file."""
+    """Choose name and format of the file."""
 
     name: str = Field(
         "table",
         title="Name",
-        description="Name of the file, without a folder; the ending is added. A file of that name is replaced.",
+        description="Name of the file, without a folder; the ending is added. An existing file of "
+        "this name is replaced.",
         # No character leads to another folder or is special to a file system.
         pattern=r"^[A-Za-z0-9]([A-Za-z0-9 _.\-]*[A-Za-z0-9_\-])?$",
         max_length=100,
@@ -40,7 +41,7 @@ class SaveTableParams(NodeParams):
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: SaveTableParams) -> dict[str, Any]:
-    """Write the file and report its path."""
+    """Write the file and report its path; raise ``SylvaError`` if the disk refuses it."""
     value: Table | Predictions = inputs["table"]
     data = value.to_arrow() if isinstance(value, Predictions) else value.data
     ending = f".{params.format}"
@@ -56,21 +57,25 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: SaveTableParams) -> di
 
 
 def _write_csv(data: pa.Table, file: BinaryIO) -> None:
+    """Write the table as CSV with a header."""
     import pyarrow.csv as pa_csv
 
     pa_csv.write_csv(data, file)
 
 
 def _write_parquet(data: pa.Table, file: BinaryIO) -> None:
+    """Write the table as Parquet, compressed with zstd."""
     import pyarrow.parquet as pq
 
     pq.write_table(data, file, compression="zstd")
 
 
 def _write_arrow(data: pa.Table, file: BinaryIO) -> None:
+    """Write the table in Arrow's file format, which Feather is too."""
     import pyarrow as pa
 
     with pa.ipc.new_file(file, data.schema) as writer:
+        # The file format allows one dictionary for each column.
         writer.write_table(data.unify_dictionaries())
 
 
@@ -78,7 +83,9 @@ WRITERS = {"csv": _write_csv, "parquet": _write_parquet, "arrow": _write_arrow}
 
 
 def _report(path: Path, data: pa.Table, file_format: str) -> Report:
-    relative = f"{path.parent.name}/{path.name}"  # to the workspace, so that the report is the same everywhere
+    """Return a report with path, format, rows, columns and bytes of the file."""
+    # Relative to the workspace, so that the report is the same everywhere.
+    relative = f"{path.parent.name}/{path.name}"
     return Report(
         kind="saved",
         title=f"Saved {path.name}",

@@ -1,4 +1,7 @@
-"""Keep or drop columns by name, by pattern or by kind."""
+"""Keep or drop columns by name, by pattern or by kind.
+
+The same rule gives the columns of the result before a run (``columns``) and in it (``run``).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from nodes.data.columns import require_column
 
 
 class SelectColumnsParams(NodeParams):
-    """Which columns, and whether to keep or drop them."""
+    """Choose columns, and whether to keep or drop them."""
 
     mode: Literal["keep", "drop"] = Field(
         "drop",
@@ -34,13 +37,13 @@ class SelectColumnsParams(NodeParams):
     kinds: list[Kind] = Field(
         default_factory=list,
         title="Kinds",
-        description="All features of these kinds as well: number, category, bool, time or text.",
+        description="Also choose all features of these kinds: number, category, bool, time or text.",
         max_length=5,
     )
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: SelectColumnsParams) -> dict[str, Any]:
-    """Select the columns; nothing is copied."""
+    """Select the columns; no value is copied."""
     table: Table = inputs["table"]
     names = [column.name for column in selected(table.columns, params)]
     ctx.log(f"{len(names):,} of {table.data.num_columns:,} columns kept")
@@ -50,17 +53,21 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: SelectColumnsParams) -
 def selected(columns: Columns, params: SelectColumnsParams) -> Columns:
     """Return the columns that are kept, in their order.
 
-    Raise ``BadInput`` if a name matches no column, or if no feature is kept.
+    Raise ``BadInput`` if a name or pattern matches no column, or if no feature is kept.
     """
     named = _named(columns, params.columns)
     kept = [column for column in columns if _is_kept(column, named, params)]
     if not any(column.role == "feature" for column in kept):
-        what = "keep none" if params.mode == "keep" else "drop all"
-        raise BadInput(f"these settings {what} of the features; choose other columns", field="columns")
+        effect = "keep none" if params.mode == "keep" else "drop all"
+        raise BadInput(f"these settings {effect} of the features; choose other columns", field="columns")
     return tuple(kept)
 
 
 def _is_kept(column: Column, named: set[str], params: SelectColumnsParams) -> bool:
+    """Return whether a column is kept; ``named`` are the columns that are chosen by name.
+
+    A column with a role can only be dropped by its name, and is always kept otherwise.
+    """
     is_feature = column.role == "feature"
     is_chosen = column.name in named or (is_feature and column.kind in params.kinds)
     if params.mode == "drop":
@@ -69,9 +76,14 @@ def _is_kept(column: Column, named: set[str], params: SelectColumnsParams) -> bo
 
 
 def _named(columns: Columns, patterns: list[str]) -> set[str]:
+    """Return the columns that the names and patterns choose.
+
+    A name that contains a ``*`` is a pattern, unless a column has exactly this name.
+    """
     names = dict.fromkeys(column.name for column in columns)
     named: set[str] = set()
     for pattern in patterns:
+        # A name that contains a * may be that of a column.
         if pattern in names:
             named.add(pattern)
         elif "*" in pattern:
@@ -82,15 +94,17 @@ def _named(columns: Columns, patterns: list[str]) -> set[str]:
 
 
 def _matching(pattern: str, names: list[str]) -> list[str]:
+    """Return the names that a pattern matches; raise ``BadInput`` if it matches no name."""
+    # Only * is special, so that names with brackets or dots need no escapes.
     expression = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
     matching = [name for name in names if expression.fullmatch(name)]
     if not matching:
-        raise BadInput(f"no column matches '{pattern}'; the first is '{names[0]}'", field="columns")
+        raise BadInput(f"no column matches '{pattern}'; the first column is '{names[0]}'", field="columns")
     return matching
 
 
 def columns(inputs: Mapping[str, Columns | None], params: SelectColumnsParams) -> Mapping[str, Columns | None]:
-    """Return the columns that are kept, if those of the table are known."""
+    """Return the columns that are kept; None if those of the table are not known."""
     known = inputs.get("table")
     return {"table": None if known is None else selected(known, params)}
 

@@ -1,17 +1,28 @@
-"""The nodes as plain functions: for scripts that ``sylva export`` writes, and for notebooks.
+"""Offer the nodes as plain functions, for scripts that ``sylva export`` writes and for notebooks.
 
-Models are trained by the estimators themselves (``deepforest``, scikit-learn, LightGBM); this module does
-what comes before and after: read and split tables, encode columns, evaluate. It uses the code of the
-nodes, so a script gets the same figures as a run. Settings are named and checked as in a pipeline.
+Models are trained by the estimators themselves (``deepforest``, scikit-learn, LightGBM). This
+module does what comes before and after: read and split tables, encode columns, evaluate. It uses
+the code of the nodes, so a script gets the same figures as a run. Settings are named and checked as
+in a pipeline.
 
 - ``load``, ``split``, ``sample``, ``select_columns``, ``keep_features``  tables
-- ``training_rows``   a table as an estimator wants it: matrix, class numbers, weights
+- ``training_rows``   a table as an estimator needs it: matrix, class numbers, weights
 - ``model``           a trained estimator with all it needs to predict for tables
 - ``load_model``, ``predict``, ``inspect_layers``  use a model
 - ``evaluate``, ``compare``, ``importances``, ``tell``  reports
 - ``save_table``, ``save_model``  files in the workspace
 
-Files and models are those of the workspace: ``$SYLVA_WORKSPACE``, else ``~/.sylva``.
+Files and models are those of the workspace: ``$SYLVA_WORKSPACE``, else ``~/.sylva``. A file outside
+of the workspace is given by its absolute path.
+
+A script from a table to an evaluation::
+
+    table = steps.load("sample:digits")
+    train, test = steps.split(table)
+    rows = steps.training_rows(train)
+    forest = HistForestClassifier().fit(rows.matrix, rows.codes)
+    model = steps.model(rows, forest)
+    steps.tell("test", steps.evaluate(steps.predict(model, test)))
 """
 
 from __future__ import annotations
@@ -65,28 +76,46 @@ __all__ = [
 
 
 def load(source: str, **settings: Any) -> Table:
-    """Return a table from a file of the workspace, or a sample."""
+    """Return a table from a file of the workspace, or a sample such as ``sample:digits``.
+
+    ``settings`` are those of the node *Load data*: ``target``, ``roles``, ``delimiter`` and so on.
+    Raise ``BadInput`` if the file cannot be read with them.
+    """
     return _outputs("load_data", {}, {"source": source, **settings})["table"]  # type: ignore[no-any-return]
 
 
 def split(table: Table, **settings: Any) -> tuple[Table, Table]:
-    """Return training rows and test rows."""
+    """Return training rows and test rows.
+
+    ``settings`` are those of the node *Split*, such as ``test_share``, ``time_column`` and
+    ``seed``.
+    """
     parts = _outputs("split", {"table": table}, settings)
     return parts["train"], parts["test"]
 
 
 def sample(table: Table, **settings: Any) -> Table:
-    """Return some of the rows."""
+    """Return some of the rows.
+
+    ``settings`` are those of the node *Sample*: ``share`` or ``rows``, ``stratified`` and ``seed``.
+    """
     return _outputs("sample", {"table": table}, settings)["table"]  # type: ignore[no-any-return]
 
 
 def select_columns(table: Table, **settings: Any) -> Table:
-    """Return the table with fewer columns."""
+    """Return the table with fewer columns.
+
+    ``settings`` are those of the node *Select columns*: ``mode``, ``columns`` and ``kinds``.
+    """
     return _outputs("select_columns", {"table": table}, settings)["table"]  # type: ignore[no-any-return]
 
 
 def keep_features(table: Table, rows: TrainingRows, kept: Sequence[bool] | np.ndarray) -> Table:
-    """Return the table without the features that are not kept; ``kept`` has an entry per matrix column."""
+    """Return the table without the features that a selector has dropped.
+
+    ``kept`` has a truth value for each feature of ``rows``, as ``get_support()`` of a selector
+    returns it. The target and columns with a role are never dropped.
+    """
     from nodes.feature_selection import without
 
     stay = {name for name, stays in zip(rows.encoder.names, kept, strict=True) if stays}
@@ -100,7 +129,12 @@ def training_rows(
     precision: Precision = "float64",
     class_weights: str | dict[str, float] = "none",
 ) -> TrainingRows:
-    """Return the labelled rows as a matrix: categories as numbers (codes), or one-hot (onehot)."""
+    """Return the labelled rows of a table as a matrix, class numbers and weights.
+
+    ``form`` is ``codes`` (a category is its number, for trees) or ``onehot`` (for linear models and
+    networks). The matrix has 32-bit floats where they lose nothing. ``class_weights`` is ``none``,
+    ``balanced`` or a weight for each class. Rows without a class are left out.
+    """
     return prepare(table, Encoding(form, precision), class_weights=class_weights)
 
 
@@ -108,30 +142,42 @@ def training_rows(
 
 
 def model(rows: TrainingRows, estimator: Any) -> FittedModel:
-    """Return a trained estimator as a model that predicts for tables and can be saved."""
+    """Return a trained estimator as a model that predicts for tables and can be saved.
+
+    ``rows`` are those that it was trained on. Raise ``TypeError`` if it is not one of the
+    estimators that the nodes train.
+    """
     kind = find_kind(estimator)
-    # Saved and loaded again, an estimator of a script predicts with the same bits as a model of a run.
+    # Saved and loaded again, an estimator of a script predicts with the same bits as a model of a
+    # run.
     with tempfile.TemporaryDirectory() as folder:
         loaded = kind.load(Path(folder), kind.save(estimator, Path(folder)))
     return rows.model(kind.name, loaded, params={})
 
 
 def load_model(name: str) -> FittedModel:
-    """Return a model of the workspace."""
+    """Return a model of the workspace by its name; raise ``BadInput`` if it does not exist."""
     with tempfile.TemporaryDirectory() as folder:
+        # A copy, so that the model may be replaced in the workspace meanwhile.
         _outputs("load_model", {}, {"name": name})["model"].save(Path(folder))
         return read_model(Path(folder))
 
 
 def predict(trained: FittedModel, table: Table, *, keep: Sequence[str] = ()) -> Predictions:
-    """Return the probability of each class for every row, beside the columns to keep."""
+    """Return the probability of each class for every row, beside the columns to keep.
+
+    Raise ``BadInput`` if the table lacks a column that the model was trained with.
+    """
     from nodes.predict import scored
 
     return scored(trained, table, os.cpu_count() or 1, keep=keep)
 
 
 def inspect_layers(trained: FittedModel, table: Table, **settings: Any) -> Layers:
-    """Return what each layer of a deep forest predicts for the rows."""
+    """Return what each layer of a deep forest predicts for the rows.
+
+    ``settings`` are those of the node *Inspect layers*, such as ``rows`` and ``perplexity``.
+    """
     with tempfile.TemporaryDirectory() as folder:
         trained.save(Path(folder))
         inputs = {"model": Folder(Path(folder)), "table": table}
@@ -142,7 +188,10 @@ def inspect_layers(trained: FittedModel, table: Table, **settings: Any) -> Layer
 
 
 def evaluate(predictions: Predictions, **settings: Any) -> Report:
-    """Return every metric of the predictions."""
+    """Return every metric of the predictions, with curves and the confusion matrix.
+
+    ``settings`` are those of the node *Evaluate*: ``name``, ``positive`` and ``threshold``.
+    """
     return _outputs("evaluate", {"predictions": predictions}, settings)["report"]  # type: ignore[no-any-return]
 
 
@@ -155,17 +204,22 @@ def compare(
 ) -> Report:
     """Rank evaluations, the best first.
 
-    ``values`` adds columns to the leaderboard, by the name of each report; ``titles`` gives columns their titles.
+    ``reports`` are the evaluations by name. ``values`` adds columns to the leaderboard, by the name
+    of each report; ``titles`` gives these columns their titles. ``settings`` are those of the node
+    *Compare*, such as ``metric``.
     """
     branches: list[Branch | None] = []
     for name in reports:
-        branches.append(Branch("", "", values[name], titles or {}) if values and name in values else None)
+        branch = None
+        if values and name in values:
+            branch = Branch("", "", values[name], titles or {})
+        branches.append(branch)
     inputs, sources = {"reports": list(reports.values())}, {"reports": list(reports)}
     return _outputs("compare", inputs, settings, sources, {"reports": branches})["report"]  # type: ignore[no-any-return]
 
 
 def importances(rows: TrainingRows, gains: np.ndarray, kept: Sequence[bool] | np.ndarray) -> Report:
-    """Return the gain of each feature, and which are kept."""
+    """Return a report with the gain of each feature, and whether it is kept."""
     from nodes.feature_selection import report
 
     names = rows.encoder.names
@@ -176,8 +230,11 @@ def tell(name: str, report: Report) -> None:
     """Print the headline of a report, and the rows of a comparison."""
     print(f"{name}: {report.title}")
     for measure, value in report.headline.items():
-        if value is not None:
-            print(f"  {measure:<22} {value!r}" if isinstance(value, float) else f"  {measure:<22} {value}")
+        if isinstance(value, float):
+            # All digits: the same pipeline must print the same text.
+            print(f"  {measure:<22} {value!r}")
+        elif value is not None:
+            print(f"  {measure:<22} {value}")
     if report.kind == "comparison":
         for row in report.rows:
             print(f"  {row['rank']}. {row['name']}: {row.get(str(report.headline['metric']))}")
@@ -187,12 +244,15 @@ def tell(name: str, report: Report) -> None:
 
 
 def save_table(table: Table | Predictions, **settings: Any) -> Report:
-    """Write a file into the exports of the workspace."""
+    """Write a file into the exports of the workspace; ``settings`` are ``name`` and ``format``."""
     return _outputs("save_table", {"table": table}, settings)["report"]  # type: ignore[no-any-return]
 
 
 def save_model(trained: FittedModel, **settings: Any) -> Report:
-    """Save a model under a name in the workspace; its card says when, and that a script saved it."""
+    """Save a model under a name in the workspace, with a card that says when a script saved it.
+
+    ``settings`` are ``name`` and ``if_exists``: ``replace`` (the default) or ``error``.
+    """
     with tempfile.TemporaryDirectory() as folder:
         trained.save(Path(folder))
         card = json.dumps({"script": True, "saved": time.time()})
@@ -208,7 +268,10 @@ def _outputs(
     sources: Mapping[str, list[str]] | None = None,
     branches: Mapping[str, list[Branch | None]] | None = None,
 ) -> dict[str, Any]:
-    """Run the node of a module and return its outputs."""
+    """Run the node of a module and return its outputs by port.
+
+    ``sources`` and ``branches`` say where the values at an input come from, as in a run.
+    """
     node: NodeType = import_module(f"nodes.{module}").NODE
     files = Files(Workspace.at().root, allow_absolute=True)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,8 +1,9 @@
-"""Statistics and histograms of the columns of a table, computed quickly from memory-mapped Arrow data.
+"""Compute statistics and histograms of the columns of a table, quickly and from mapped Arrow data.
 
-Missing means null or NaN. What one pass over a column gives (missing, minimum, maximum, mean, standard
-deviation, categories) is exact. What needs all values sorted or hashed (quartiles, bars, distinct texts)
-comes from rows evenly spread over the table if it has more than ``SAMPLE_ROWS``; the result says so.
+Missing means null or NaN. What one pass over a column gives (missing, minimum, maximum, mean,
+standard deviation, categories) is exact. What needs all values sorted or hashed (quartiles, bars,
+distinct texts) comes from rows evenly spread over the table if it has more than ``SAMPLE_ROWS``;
+the result says so.
 
 - ``column_statistics``, ``table_statistics``  the statistics of one column, of all
 - ``Bars``            counts to draw: of equal intervals, or of single values
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 SAMPLE_ROWS = 50_000
 PLOTTED_ROWS = 2_000_000
-"""Rows up to which the bars of a single column are counted exactly; texts take longer and are sampled sooner."""
+"""Rows up to which the bars of a single column are counted exactly; texts take longer and are
+sampled sooner."""
 MOST_BARS = 30
 MOST_FREQUENT = 5
 MOST_CLASSES = 6
@@ -42,7 +44,11 @@ Scale = Literal["number", "time", "values"]
 
 @dataclass(frozen=True)
 class Bars:
-    """Counts to draw. ``edges`` bound the intervals of numbers or times; ``labels`` name single values instead."""
+    """Hold the counts of a bar chart.
+
+    ``edges`` bound the intervals of numbers or times, one more than there are bars; ``labels`` name
+    single values instead. ``sampled`` says that the counts are of a sample of the rows.
+    """
 
     scale: Scale
     counts: list[int]
@@ -56,7 +62,10 @@ class Bars:
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """Statistics of one column. What does not apply to its kind, or is not known, is None."""
+    """Hold the statistics of one column. What does not apply to its kind, or is not known, is None.
+
+    ``missing`` and ``infinite`` are numbers of rows. Times are seconds since 1970.
+    """
 
     name: str
     kind: Kind
@@ -86,7 +95,7 @@ class ColumnStatistics:
 
 
 def table_statistics(table: Table) -> list[ColumnStatistics]:
-    """Return the statistics of every column, in order."""
+    """Return the statistics of every column, in the order of the table."""
     columns = table.columns
     with ThreadPoolExecutor(THREADS) as pool:
         return list(
@@ -100,7 +109,7 @@ def table_statistics(table: Table) -> list[ColumnStatistics]:
 
 
 def column_statistics(name: str, column: pa.ChunkedArray, role: Role = "feature") -> ColumnStatistics:
-    """Return the statistics of one column."""
+    """Return the statistics of one column; of lists, only the missing values are counted."""
     import pyarrow as pa
 
     kind = kind_of(column.type)
@@ -108,12 +117,17 @@ def column_statistics(name: str, column: pa.ChunkedArray, role: Role = "feature"
         if kind in ("number", "time"):
             return _of_numbers(name, kind, role, column)
         return _of_values(name, kind, role, column)
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):  # such as lists, that cannot be counted
+    # Arrow cannot count the values of lists and similar types.
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         return ColumnStatistics(name, kind, role, len(column), column.null_count)
 
 
 def column_bars(column: pa.ChunkedArray) -> Bars:
-    """Return the bars of one column, exact up to ``PLOTTED_ROWS``."""
+    """Return the bars of one column, exact up to ``PLOTTED_ROWS`` rows.
+
+    Numbers and times have equal intervals, other values a bar each for the most frequent ones. A
+    column that cannot be counted has no bars.
+    """
     import pyarrow as pa
 
     rows, sampled = spread_rows(column, _most_plotted(column))
@@ -126,21 +140,30 @@ def column_bars(column: pa.ChunkedArray) -> Bars:
 
 
 def bars_by_class(column: pa.ChunkedArray, classes: pa.ChunkedArray) -> tuple[Bars, dict[str, list[int]]]:
-    """Return the bars of a column, and their counts for each class of another: frequent ones first, then the rest."""
+    """Return the bars of a column, and their counts for each class of another column.
+
+    The classes come in order of frequency; the rarer ones are one entry together, the last. Rows
+    without a value in either column are not counted.
+    """
     import numpy as np
 
     bars = column_bars(column)
     rows, _ = spread_rows(column, _most_plotted(column))
     labels, _ = spread_rows(classes, _most_plotted(column))
-    place = _places(rows, bars)
+    bar = _bar_of_rows(rows, bars)
     code, names = _class_codes(labels)
-    drawn, width = (place >= 0) & (code >= 0), len(bars.counts)
-    counts = np.bincount(code[drawn] * width + place[drawn], minlength=len(names) * width)
-    return bars, {name: counts[i * width : (i + 1) * width].tolist() for i, name in enumerate(names)}
+    drawn, width = (bar >= 0) & (code >= 0), len(bars.counts)
+    # One number for each pair of class and bar, so that a single pass counts all of them.
+    counts = np.bincount(code[drawn] * width + bar[drawn], minlength=len(names) * width)
+    by_class = counts.reshape(len(names), width)
+    return bars, {name: of_class.tolist() for name, of_class in zip(names, by_class, strict=True)}
 
 
 def spread_rows(column: pa.ChunkedArray, most: int | None = None) -> tuple[pa.ChunkedArray, bool]:
-    """Return at most ``most`` rows (``SAMPLE_ROWS``), evenly spread, and whether some are left out."""
+    """Return at most ``most`` rows, evenly spread, and whether some are left out.
+
+    The rows are the same for all columns of a table. ``most`` defaults to ``SAMPLE_ROWS``.
+    """
     import numpy as np
     import pyarrow as pa
 
@@ -151,7 +174,7 @@ def spread_rows(column: pa.ChunkedArray, most: int | None = None) -> tuple[pa.Ch
 
 
 def moment(seconds: float, *, with_clock: bool = True) -> str:
-    """Return a time as the statistics of a column show it."""
+    """Return a time in seconds since 1970 as text; seconds if no calendar has such a date."""
     try:
         when = datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
@@ -160,16 +183,19 @@ def moment(seconds: float, *, with_clock: bool = True) -> str:
 
 
 def _most_plotted(column: pa.ChunkedArray) -> int:
+    """Return how many rows the bars of a column count; texts take longer, so there are fewer."""
     return SAMPLE_ROWS if kind_of(column.type) == "text" else PLOTTED_ROWS
 
 
 def _of_numbers(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> ColumnStatistics:
+    """Return the statistics of a column of numbers or times; infinite values only count as such."""
     import pyarrow.compute as pc
 
     values = _as_numbers(column)
     finite = _finite(values)
     sample, sampled = spread_rows(finite)
     infinite = 0
+    # Most columns have no infinite value, and then this pass is saved.
     if len(finite) < len(values):
         infinite = pc.sum(pc.is_inf(values)).as_py() or 0
     statistics: dict[str, Any] = {
@@ -189,31 +215,32 @@ def _of_numbers(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> C
 
 
 def _of_values(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> ColumnStatistics:
+    """Return the statistics of categories, bools or texts: the frequent values and their counts."""
     rows, sampled = spread_rows(column) if kind == "text" else (column, False)
-    found = _count_values(rows)
+    counted = _count_values(rows)
     return ColumnStatistics(
         name,
         kind,
         role,
         len(column),
-        column.null_count if sampled else len(column) - found.rows,
-        distinct=found.distinct,
-        frequent=found.frequent[:MOST_FREQUENT],
-        counted=found.rows,
-        bars=_bars_of_values(found, sampled),
+        column.null_count if sampled else len(column) - counted.rows,
+        distinct=counted.distinct,
+        frequent=counted.frequent[:MOST_FREQUENT],
+        counted=counted.rows,
+        bars=_bars_of_values(counted, sampled),
         sampled=sampled,
     )
 
 
 def _scale(arrow_type: pa.DataType) -> Scale:
-    """Return the scale: durations and times of day are seconds like any number."""
+    """Return the scale of the bars; durations and times of day are seconds like any number."""
     import pyarrow.types as types
 
     return "time" if types.is_timestamp(arrow_type) or types.is_date(arrow_type) else "number"
 
 
 def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return integers as they are, other numbers as 64-bit floats, times and durations in seconds."""
+    """Return integers as they are, other numbers as 64-bit floats, times in seconds."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as types
@@ -223,11 +250,13 @@ def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column
     if not types.is_temporal(kind):
         return column.cast(pa.float64(), safe=False)
+    # Arrow casts times only to integers of the same width.
     whole = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
     return pc.multiply(whole.cast(pa.float64(), safe=False), _seconds_per_unit(kind))
 
 
 def _seconds_per_unit(kind: pa.DataType) -> float:
+    """Return how many seconds one unit of a temporal type stands for."""
     import pyarrow.types as types
 
     if types.is_date32(kind):
@@ -236,7 +265,7 @@ def _seconds_per_unit(kind: pa.DataType) -> float:
 
 
 def _finite(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the values without null, NaN and infinity; nothing is copied if there are none."""
+    """Return the values without null, NaN and infinity; nothing is copied if all are finite."""
     import pyarrow.compute as pc
 
     usable = pc.is_finite(values)
@@ -244,50 +273,58 @@ def _finite(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 @dataclass(frozen=True)
-class _Counted:
+class _ValueCounts:
+    """Hold the frequent values of a column, and how many values and rows there are."""
+
     frequent: list[tuple[str, int]]
     distinct: int
     rows: int
 
 
-def _count_values(column: pa.ChunkedArray) -> _Counted:
-    """Return the most frequent values as texts with their rows; only those become Python objects."""
+def _count_values(column: pa.ChunkedArray) -> _ValueCounts:
+    """Return the most frequent values as texts; only those become Python objects."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as types
 
     if types.is_dictionary(column.type):
+        # Chunks with different dictionaries would be counted apart.
         column = column.unify_dictionaries()
     counted = pc.value_counts(column.drop_null()) if len(column) else None
     if counted is None or not len(counted):
-        return _Counted([], 0, 0)
+        return _ValueCounts([], 0, 0)
     values, counts = counted.field("values"), counted.field("counts")
     top = pc.sort_indices(pa.table({"rows": counts}), [("rows", "descending")])[:MOST_BARS]
     values = values.take(top)
     if types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     frequent = zip(map(as_text, values.to_pylist()), counts.take(top).to_pylist(), strict=True)
-    return _Counted(list(frequent), len(counted), pc.sum(counts).as_py())
+    return _ValueCounts(list(frequent), len(counted), pc.sum(counts).as_py())
 
 
 def as_text(value: object) -> str:
-    """Return a value as bars and statistics show it."""
+    """Return a value as bars and statistics show it; long values are shortened."""
     text = str(value)
+    # As in JSON and in the files, not as Python writes them.
     if isinstance(value, bool):
         text = text.lower()
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
 
 
-def _bars_of_values(found: _Counted, sampled: bool) -> Bars:
-    counts = [count for _, count in found.frequent]
-    labels = [value for value, _ in found.frequent]
-    return Bars("values", counts, labels=labels, others=found.rows - sum(counts), sampled=sampled)
+def _bars_of_values(counted: _ValueCounts, sampled: bool) -> Bars:
+    """Return a bar for each frequent value; the rows of all other values are ``others``."""
+    counts = [count for _, count in counted.frequent]
+    labels = [value for value, _ in counted.frequent]
+    return Bars("values", counts, labels=labels, others=counted.rows - sum(counts), sampled=sampled)
 
 
 def _bars_of_numbers(
     values: pa.ChunkedArray, scale: Scale, sampled: bool, ends: tuple[float, float] | None = None
 ) -> Bars:
-    """Return a bar for each value if there are few whole numbers, else equal intervals."""
+    """Return a bar for each value if there are few whole numbers, or else equal intervals.
+
+    ``ends`` are the exact minimum and maximum if ``values`` are a sample.
+    """
     import numpy as np
 
     if not len(values):
@@ -296,7 +333,8 @@ def _bars_of_numbers(
     if array.dtype.kind in "iu" and (few := _few_values(array)) is not None:
         return Bars("values", few[1].tolist(), labels=[str(value) for value in few[0].tolist()], sampled=sampled)
     low, high = (float(end) for end in (ends or (array.min(), array.max())))
-    if not np.isfinite(high - low):  # the difference of the ends overflows
+    # The difference of the two ends overflows, so intervals are not possible.
+    if not np.isfinite(high - low):
         return Bars(scale, [len(array)], [low, high], sampled=sampled)
     if not _divisible(low, high):
         counts, edges = _one_bar(array, low)
@@ -308,9 +346,9 @@ def _bars_of_numbers(
 
 
 def _whole_edges(low: int, high: int) -> list[float]:
-    """Return edges with equally many whole numbers in each bar, so that an even column looks even."""
+    """Return edges with as many whole numbers in each bar, so that an even column looks even."""
     step = (high - low) // MOST_BARS + 1
-    return [float(low + step * place) for place in range((high - low) // step + 2)]
+    return [float(low + step * index) for index in range((high - low) // step + 2)]
 
 
 def _divisible(low: float, high: float) -> bool:
@@ -321,16 +359,19 @@ def _divisible(low: float, high: float) -> bool:
 
 
 def _one_bar(array: np.ndarray, value: float) -> tuple[Any, Any]:
+    """Return one bar around a value, for a column that is constant or nearly so."""
     import numpy as np
 
+    # An interval without width could not be drawn.
     reach = max(abs(value) * 0.01, 0.5)
     return np.array([len(array)]), np.array([value - reach, value + reach])
 
 
 def _few_values(array: np.ndarray) -> tuple[Any, Any] | None:
-    """Return the whole numbers that occur and how often; None if they are too many for a bar each."""
+    """Return the whole numbers that occur and how often; None if there are too many."""
     import numpy as np
 
+    # The first rows show quickly that most columns have too many values.
     if len(np.unique(array[:1000])) > MOST_BARS:
         return None
     values, counts = np.unique(array, return_counts=True)
@@ -338,38 +379,42 @@ def _few_values(array: np.ndarray) -> tuple[Any, Any] | None:
 
 
 def _to_numpy(values: pa.ChunkedArray) -> np.ndarray:
+    """Return the values as an array, also if they have no chunk."""
     import numpy as np
 
     return values.to_numpy() if values.num_chunks else np.empty(0, values.type.to_pandas_dtype())
 
 
-def _places(column: pa.ChunkedArray, bars: Bars) -> np.ndarray:
-    """Return the number of the bar that each row is in; -1 for none."""
+def _bar_of_rows(column: pa.ChunkedArray, bars: Bars) -> np.ndarray:
+    """Return the number of the bar that each row is in; -1 if it is in none of them."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if bars.scale == "values":
         code, names = _codes(column)
-        place_of = {label: place for place, label in enumerate(bars.labels)}
-        return _looked_up([-1 if name is None else place_of.get(name, -1) for name in names], code)
+        bar_of = {label: index for index, label in enumerate(bars.labels)}
+        return _look_up([-1 if name is None else bar_of.get(name, -1) for name in names], code)
     values = _to_numpy(pc.fill_null(_as_numbers(column).cast(pa.float64(), safe=False), float("nan")))
-    place = np.searchsorted(bars.edges, values, side="right") - 1 if bars.edges else np.full(len(values), -1)
-    place[values == bars.edges[-1] if bars.edges else slice(0)] = len(bars.counts) - 1
-    place[~np.isfinite(values) | (place >= len(bars.counts))] = -1
-    return place
+    if not bars.edges:
+        return np.full(len(values), -1)
+    bar = np.searchsorted(bars.edges, values, side="right") - 1
+    # The last interval includes its end.
+    bar[values == bars.edges[-1]] = len(bars.counts) - 1
+    bar[~np.isfinite(values) | (bar >= len(bars.counts))] = -1
+    return bar
 
 
 def _class_codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
     """Return the class number of each row and the names; the rarer classes are one, the last."""
     code, names = _codes(column)
-    found = _count_values(column)
-    frequent = [name for name, _ in found.frequent]
-    if found.distinct > MOST_CLASSES + 1:
-        frequent = [*frequent[:MOST_CLASSES], f"{found.distinct - MOST_CLASSES} others"]
+    counted = _count_values(column)
+    frequent = [name for name, _ in counted.frequent]
+    if counted.distinct > MOST_CLASSES + 1:
+        frequent = [*frequent[:MOST_CLASSES], f"{counted.distinct - MOST_CLASSES} others"]
     number = {name: index for index, name in enumerate(frequent)}
     last = len(frequent) - 1
-    return _looked_up([-1 if name is None else number.get(name, last) for name in names], code), frequent
+    return _look_up([-1 if name is None else number.get(name, last) for name in names], code), frequent
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str | None]]:
@@ -388,7 +433,7 @@ def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str | None]]:
     return pc.fill_null(indices, -1).to_numpy(), [None if name is None else as_text(name) for name in names]
 
 
-def _looked_up(table: Iterable[int], code: np.ndarray) -> np.ndarray:
+def _look_up(table: Iterable[int], code: np.ndarray) -> np.ndarray:
     """Return ``table[code]``, and -1 where the code is -1."""
     import numpy as np
 

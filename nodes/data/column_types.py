@@ -3,7 +3,7 @@
 ========  ==========================================================================================
 kind      Arrow type
 ========  ==========================================================================================
-number    integers of 32 bits where they fit and 64 where not; floats as wide as they came; NaN is missing
+number    integers of 32 bits, or 64 if they do not fit; floats as wide as they came; NaN is missing
 bool      bool
 time      timestamp[us] in UTC; a time of day or a duration is a number of seconds instead
 category  dictionary<int32, string>, values in natural order
@@ -36,18 +36,19 @@ if TYPE_CHECKING:
 MANY_TEXTS = 100
 WHOLE = re.compile(r"([+-]?)0*(\d+?)(\.0*)?", re.ASCII)
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-BOOLS = {"true": True, "yes": True, "t": True, "y": True, "1": True} | {
-    "false": False,
-    "no": False,
-    "f": False,
-    "n": False,
-    "0": False,
+BOOLS = {
+    **dict.fromkeys(("true", "yes", "t", "y", "1"), True),
+    **dict.fromkeys(("false", "no", "f", "n", "0"), False),
 }
 EXAMPLES = {"number": "3 or 2.5", "bool": "true or false", "time": "2024-01-31 or 2024-01-31 12:30:00"}
 
 
 def infer_type(column: pa.ChunkedArray, name: str, missing: Collection[str]) -> pa.ChunkedArray:
-    """Return the column in the type of its kind; the kind follows from its type in the file."""
+    """Return the column in the type of its kind, as its type in the file suggests.
+
+    ``missing`` are the texts that mean a missing value; ``name`` is for messages. Raise
+    ``BadInput`` if the column holds lists, structs or bytes that are not text.
+    """
     import pyarrow as pa
     import pyarrow.types as types
 
@@ -65,11 +66,17 @@ def infer_type(column: pa.ChunkedArray, name: str, missing: Collection[str]) -> 
         return _to_number(column)
     if types.is_temporal(kind) and not types.is_interval(kind):
         return _to_time(column)
-    raise BadInput(f"column '{name}' holds {kind}, not plain values; leave it out of the file", field="source")
+    raise BadInput(
+        f"column '{name}' holds values of type {kind}, which cannot be used; remove it from the file",
+        field="source",
+    )
 
 
 def cast_column(column: pa.ChunkedArray, kind: Kind, name: str, missing: Collection[str]) -> pa.ChunkedArray:
-    """Return the column as ``kind``. Raise ``BadInput`` that names the first value which cannot be one."""
+    """Return the column as ``kind``.
+
+    Raise ``BadInput`` that names the first value which cannot be read as this kind.
+    """
     import pyarrow as pa
 
     # Texts are used as written; other values are first brought into the type of their kind.
@@ -86,7 +93,10 @@ def cast_column(column: pa.ChunkedArray, kind: Kind, name: str, missing: Collect
 
 
 def to_category(column: pa.ChunkedArray, missing: Collection[str] = ()) -> pa.DictionaryArray:
-    """Return the values as categories in natural order; whole numbers have no decimal point."""
+    """Return the values as categories in natural order.
+
+    Whole numbers have no decimal point: ``1.0`` and ``1`` are the same category.
+    """
     import numpy as np
     import pyarrow as pa
 
@@ -100,17 +110,21 @@ def to_category(column: pa.ChunkedArray, missing: Collection[str] = ()) -> pa.Di
 
 
 def _as_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Return the column as a dictionary. One that is a dictionary is never expanded: that may take gigabytes."""
+    """Return the column as a dictionary array.
+
+    A column that is a dictionary already is not expanded, because that may take gigabytes.
+    """
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
-        with suppress(pa.ArrowException):  # of dictionaries that hold missing values
+        # Arrow cannot unify dictionaries that hold missing values. These are expanded below.
+        with suppress(pa.ArrowException):
             return column.unify_dictionaries().combine_chunks()
     return column.cast(pa.string()).dictionary_encode().combine_chunks()
 
 
 def natural_order(texts: Iterable[str]) -> list[str]:
-    """Sort texts with numbers by value: 2 before 10, and ``x2`` before ``x10``."""
+    """Return texts sorted with numbers by value: 2 before 10, and ``x2`` before ``x10``."""
     texts = list(texts)
     if all(NUMBER.fullmatch(text) for text in texts):
         return sorted(texts, key=lambda text: (float(text), text))
@@ -118,11 +132,14 @@ def natural_order(texts: Iterable[str]) -> list[str]:
 
 
 def _words_and_numbers(text: str) -> list[str | int]:
+    """Split a text into words and whole numbers in turn, to sort numbers by their value."""
+    # At most 18 digits: Python is slow with very long integers.
     parts = re.split(r"([0-9]{1,18})", text)
     return [int(part) if index % 2 else part for index, part in enumerate(parts)]
 
 
 def _tidy(texts: list[str | None], missing: Collection[str]) -> list[str | None]:
+    """Return texts without space around them; None for missing ones, tidy if all are numbers."""
     stripped = [None if text is None else text.strip() for text in texts]
     present = [None if text in missing else text for text in stripped]
     if all(text is None or NUMBER.fullmatch(text) for text in present):
@@ -131,11 +148,16 @@ def _tidy(texts: list[str | None], missing: Collection[str]) -> list[str | None]
 
 
 def tidy_number(number: str) -> str:
-    """Return ``1.0``, ``+1`` and ``1e0`` as ``1``; a code such as ``007`` stays as it is."""
+    """Return ``1.0``, ``+1`` and ``1e0`` as ``1``; a code such as ``007`` stays as it is.
+
+    The text must be a number, as ``NUMBER`` matches it.
+    """
+    # Leading zeros are kept: 007 is a code.
     if number.isdigit():
         return number
     whole = WHOLE.fullmatch(number)
-    if whole:  # digit by digit: as floats, large numbers would become the same
+    # Digit by digit: as floats, large numbers would become the same.
+    if whole:
         sign, digits = whole[1], whole[2]
         return f"-{digits}" if sign == "-" and digits != "0" else digits
     value = float(number)
@@ -143,6 +165,7 @@ def tidy_number(number: str) -> str:
 
 
 def _storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the values of an extension type as the plain type that stores them."""
     import pyarrow as pa
 
     if not isinstance(column.type, pa.BaseExtensionType):
@@ -151,6 +174,7 @@ def _storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _is_text(kind: pa.DataType) -> bool:
+    """Return whether a type holds texts; bytes count as text until they are decoded."""
     import pyarrow.types as types
 
     tests: list[Callable[[Any], bool]] = [
@@ -165,29 +189,35 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _as_strings(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """Return the column as strings; some programs write texts as bytes into Parquet files."""
+    """Return the column as strings; some programs write texts as bytes into Parquet files.
+
+    Raise ``BadInput`` if the bytes are not UTF-8.
+    """
     import pyarrow as pa
 
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
         raise BadInput(
-            f"column '{name}' holds bytes that are not text; leave it out of the file", field="source"
+            f"column '{name}' holds bytes that are not text; remove it from the file", field="source"
         ) from None
 
 
 def _category_or_text(column: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:
+    """Return texts as a category, or as they are if most of them differ."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     texts = clean_texts(column, missing)
     different = pc.count_distinct(texts).as_py()
+    # Few different texts are a category, even if the table has few rows.
     if different > MANY_TEXTS and different > (len(texts) - texts.null_count) / 2:
         return texts
     return pa.chunked_array([to_category(texts)])
 
 
 def _to_number(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return numbers in a type that numpy has, with NaN as a missing value."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as types
@@ -195,7 +225,8 @@ def _to_number(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if types.is_integer(column.type):
         return _narrow_integers(column) if column.type == pa.int64() else column
     if types.is_decimal(column.type):
-        return column.cast(pa.string()).cast(pa.float64())  # a direct cast is off in the last digit
+        # A direct cast of a decimal is off in the last digit.
+        return column.cast(pa.string()).cast(pa.float64())
     if types.is_float16(column.type):
         column = column.cast(pa.float32())
     is_nan = pc.is_nan(column)
@@ -205,6 +236,7 @@ def _to_number(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _narrow_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return 64-bit integers as 32-bit ones if all of them fit: the table takes half the memory."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -215,6 +247,7 @@ def _narrow_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _to_time(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return dates and timestamps in microseconds of UTC; durations as seconds."""
     import pyarrow as pa
     import pyarrow.types as types
 
@@ -229,7 +262,7 @@ def _to_time(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def clean_texts(column: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:
-    """Return a column as texts without space around them; those of ``missing`` are missing values."""
+    """Return a column as texts without space around them; those of ``missing`` become null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -239,9 +272,10 @@ def clean_texts(column: pa.ChunkedArray, missing: Collection[str]) -> pa.Chunked
 
 
 def parse_texts(texts: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
-    """Return clean texts as numbers, bools or times. Raise ``pa.ArrowInvalid`` if one of them is not.
+    """Return clean texts as numbers, bools or times.
 
-    Times have all a time zone or all none: what a mixture means cannot be known.
+    Raise ``pa.ArrowInvalid`` if one of them is not. Either all times have a time zone or none has:
+    what a mixture means cannot be known.
     """
     import pyarrow as pa
 
@@ -251,6 +285,7 @@ def parse_texts(texts: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
         try:
             return texts.cast(pa.timestamp("us"))
         except pa.ArrowInvalid:
+            # With a time zone: converted to UTC, then the zone is dropped.
             return texts.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
     try:
         return _narrow_integers(texts.cast(pa.int64()))
@@ -259,7 +294,10 @@ def parse_texts(texts: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
 
 
 def first_unparsed(texts: pa.ChunkedArray, parse: Callable[[pa.ChunkedArray], object]) -> int | None:
-    """Return the position of the first text that ``parse`` refuses beside those before it."""
+    """Return the position of the first text that ``parse`` refuses; None if it accepts all.
+
+    It searches by halves, because ``parse`` says only whether it accepts a whole column.
+    """
     import pyarrow as pa
 
     good, bad = 0, len(texts) + 1
@@ -275,24 +313,29 @@ def first_unparsed(texts: pa.ChunkedArray, parse: Callable[[pa.ChunkedArray], ob
 
 
 def _parse_or_refuse(texts: pa.ChunkedArray, kind: Kind, name: str) -> pa.ChunkedArray:
+    """Return the texts as ``kind``; raise ``BadInput`` that names the first one that is not."""
     import pyarrow as pa
 
     try:
         return parse_texts(texts, kind)
     except pa.ArrowInvalid:
         position = first_unparsed(texts, lambda some: parse_texts(some, kind))
-        assert position is not None  # all of them together were refused
+        # All of the texts together were refused, so one of them is.
+        assert position is not None
         raise BadInput(
-            f"column '{name}' cannot be read as {kind}: data row {position + 1:,} holds '{texts[position]}', "
-            f"not {EXAMPLES[kind]}; correct it, add it to the missing texts or choose another type",
+            f"column '{name}' cannot be read as {kind}: data row {position + 1:,} holds "
+            f"'{texts[position]}', but a value such as {EXAMPLES[kind]} is expected; correct it, "
+            "add it to the missing texts, or choose another type",
             field="types",
         ) from None
 
 
 def _parse_bools(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts such as ``yes`` and ``0`` as bools; raise ``pa.ArrowInvalid`` for others."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    # A text that is not a bool becomes null, like a missing one.
     index = pc.index_in(pc.utf8_lower(texts), pa.array(list(BOOLS)))
     if index.null_count > texts.null_count:
         raise pa.ArrowInvalid("not a bool")

@@ -1,7 +1,7 @@
 """Check the columns that settings name: whether they exist, and whether they suit their role.
 
 - ``require_column``          a setting names a column that exists
-- ``check_learnable``         a node that trains a model gets a target and features: its ``columns`` rule
+- ``check_learnable``         the ``columns`` rule of nodes that train: a target and features
 - ``drop_missing_target``     the rows that have a class
 - ``check_classes``           the target has classes to learn
 - ``check_roles``             weights can weigh, times have an order
@@ -27,23 +27,30 @@ FEW_CLASSES = 10
 
 
 def require_column(name: str, names: Collection[str], *, field: str) -> None:
-    """Raise ``BadInput``, with the most similar name, unless ``name`` is one of ``names``."""
+    """Raise ``BadInput`` unless ``name`` is one of ``names``.
+
+    The message suggests the most similar name; ``field`` is the setting that holds the name.
+    """
     if name not in names:
         nearest = suggest(name, names, f"the columns are {listed(names)}")
-        raise BadInput(f"there is no column '{name}'; {nearest}", field=field)
+        raise BadInput(f"the column '{name}' does not exist; {nearest}", field=field)
 
 
 def check_learnable(inputs: Mapping[str, Columns | None], params: Any) -> dict[str, Columns | None]:
-    """Raise ``BadInput`` if it is known that the input table will have no target or no feature."""
+    """Raise ``BadInput`` if it is known that the input table will have no target or no feature.
+
+    All nodes that train a model use it as their ``columns`` rule. They have no table as output, so
+    it returns no columns.
+    """
     table = inputs.get("table")
     if table is not None:
         roles = {column.role for column in table}
         if "target" not in roles:
-            raise BadInput(f"the input table has no target to learn; {HOW_TO_TARGET}")
+            raise BadInput(f"the input table has no target; {HOW_TO_TARGET}")
         if "feature" not in roles:
             raise BadInput(
-                "the input table has no column to learn from besides its target; "
-                "load more columns, or give one of them the role feature in the Load data node"
+                "the input table has no feature, only a target; load more columns, or give one of "
+                "them the role feature in the Load data node"
             )
     return {}
 
@@ -51,7 +58,7 @@ def check_learnable(inputs: Mapping[str, Columns | None], params: Any) -> dict[s
 def drop_missing_target(data: pa.Table, target: str, missing_target: str) -> pa.Table:
     """Return the rows that have a class.
 
-    Raise ``BadInput`` if some have none, unless ``missing_target`` says to drop them.
+    Raise ``BadInput`` if some rows have none, unless ``missing_target`` is ``drop``.
     """
     labels = data.column(target)
     if not labels.null_count:
@@ -66,21 +73,25 @@ def drop_missing_target(data: pa.Table, target: str, missing_target: str) -> pa.
 
 
 def check_classes(labels: pa.ChunkedArray, target: str) -> None:
-    """Raise ``BadInput`` unless there are two classes or more, but not as many as of a measurement."""
+    """Raise ``BadInput`` unless the target has two classes or more, and looks like classes.
+
+    A target with very many values, or with mostly different ones, is a measurement or an id.
+    """
     rows, classes = len(labels), labels.combine_chunks().dictionary.to_pylist()
     if rows == 0:
         raise BadInput(f"the target '{target}' has no value in any row; choose another column", field="target")
     if len(classes) == 1:
         raise BadInput(
-            f"the target '{target}' has a single class, '{classes[0]}'; a classifier needs at least two. "
-            "If the file is only to be scored, leave the target empty",
+            f"the target '{target}' has a single class, '{classes[0]}'; a classifier needs at "
+            "least two. To use the file only for predictions, leave Target empty",
             field="target",
         )
+    # With few classes, a class may have a single row.
     if len(classes) > MAX_CLASSES or (len(classes) > FEW_CLASSES and len(classes) > rows / 2):
         raise BadInput(
-            f"the target '{target}' has {len(classes):,} different values in {rows:,} rows, "
-            "which looks like a measurement or an id; "
-            f"choose a column with classes (at most {MAX_CLASSES:,}, each in several rows)",
+            f"the target '{target}' has {len(classes):,} different values in {rows:,} rows, which "
+            "looks like a measurement or an id; choose a column with classes (at most "
+            f"{MAX_CLASSES:,}, each in several rows)",
             field="target",
         )
 
@@ -91,13 +102,17 @@ def check_roles(data: pa.Table, roles: Mapping[str, Role]) -> None:
 
     weights = [name for name, role in roles.items() if role == "weight"]
     if len(weights) > 1:
-        raise BadInput(f"there are several weight columns: {listed(weights)}; choose one", field="roles")
+        raise BadInput(
+            f"there are several weight columns: {listed(weights)}; give only one the role weight", field="roles"
+        )
     for name, role in roles.items():
         column = data.column(name)
         kind = kind_of(column.type)
         if role == "time" and kind not in ("time", "number"):
             raise BadInput(f"'{name}' has the role time but is a {kind}; set its type to time or number", field="roles")
         if role == "weight" and kind != "number":
-            raise BadInput(f"'{name}' has the role weight but is a {kind}; a weight is a number", field="roles")
+            raise BadInput(f"'{name}' has the role weight but is a {kind}; set its type to number", field="roles")
         if role == "weight" and (column.null_count or pc.min(column).as_py() < 0):
-            raise BadInput(f"weights in '{name}' are missing or below zero; correct them", field="roles")
+            raise BadInput(
+                f"some weights in '{name}' are missing or below zero; correct them in the file", field="roles"
+            )

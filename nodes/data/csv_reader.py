@@ -42,7 +42,7 @@ SNIFFED_ROWS = 100
 
 @dataclass(frozen=True)
 class TextFile:
-    """A text on disk, or the beginning of one in memory."""
+    """Open a text on disk, or the beginning of one in memory."""
 
     path: Path
     content: bytes | None = None
@@ -54,7 +54,7 @@ class TextFile:
         return self.path.name
 
     def open(self) -> Any:
-        """Open the bytes, decompressed if the name of the file says so."""
+        """Open the bytes for reading, decompressed if the ending of the name says so."""
         import pyarrow as pa
 
         if self.content is not None:
@@ -73,6 +73,7 @@ class TextFile:
                 yield block
 
     def _read(self, stream: Any, count: int) -> bytes:
+        """Read some bytes; raise ``BadInput`` if they cannot be decompressed."""
         try:
             return bytes(stream.read(count))
         except OSError:
@@ -83,7 +84,10 @@ class TextFile:
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A delimited text whose header has been read."""
+    """Read a delimited text whose header is known: all rows, or some at a time.
+
+    Use ``CsvFile.open`` to make one.
+    """
 
     text: TextFile
     file_format: FileFormat
@@ -93,7 +97,10 @@ class CsvFile:
 
     @classmethod
     def open(cls, text: TextFile, file_format: FileFormat) -> CsvFile:
-        """Read the header. Raise ``BadInput`` if the file is not text or does not begin with a row."""
+        """Read the header and guess the delimiter if the format does not say it.
+
+        Raise ``BadInput`` if the file is not text or does not begin with a row.
+        """
         start = _decoded_start(text, file_format)
         delimiter = DELIMITERS.get(file_format.delimiter) or _guess_delimiter(start)
         file = cls(text, file_format, delimiter, [])
@@ -107,7 +114,12 @@ class CsvFile:
         return [f"f{number}" for number in range(1, len(self.raw_names) + 1)]
 
     def read(self, as_text: Collection[str] = ()) -> pa.Table:
-        """Return all rows: columns of ``as_text`` as written, the others in the type they look like."""
+        """Return all rows.
+
+        Columns of ``as_text`` are left as written; the others have the type that their values look
+        like. Raise ``BadInput`` that says what is wrong, and in which row, if the text cannot be
+        read.
+        """
         import pyarrow as pa
         import pyarrow.csv as pa_csv
 
@@ -127,7 +139,10 @@ class CsvFile:
         return data.rename_columns(self.names)
 
     def iter_tables(self, columns: Collection[str]) -> Iterator[pa.Table]:
-        """Yield some rows at a time of these columns, all of them as written."""
+        """Yield some rows at a time of these columns, all values as written.
+
+        Raise ``BadInput`` like ``read``, but only at the block that is wrong.
+        """
         import pyarrow as pa
         import pyarrow.csv as pa_csv
 
@@ -156,7 +171,7 @@ class CsvFile:
             _check_values(self, text, table)
 
     def read_options(self, **options: Any) -> Any:
-        """Return Arrow's options for reading blocks and names."""
+        """Return Arrow's options for reading blocks and names; ``options`` replace single ones."""
         import pyarrow.csv as pa_csv
 
         return pa_csv.ReadOptions(
@@ -164,12 +179,13 @@ class CsvFile:
         )
 
     def parse_options(self, **options: Any) -> Any:
-        """Return Arrow's options for cutting rows into values."""
+        """Return Arrow's options for cutting rows into values; ``options`` are further ones."""
         import pyarrow.csv as pa_csv
 
         return pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, **options)
 
     def _convert_options(self, as_text: Collection[str]) -> Any:
+        """Return Arrow's options for types and missing values."""
         import pyarrow as pa
         import pyarrow.csv as pa_csv
 
@@ -184,7 +200,10 @@ class CsvFile:
 
 @contextmanager
 def _as_utf8(file: CsvFile) -> Iterator[TextFile]:
-    """Yield the text itself, or a temporary copy in UTF-8 if it is written in another encoding."""
+    """Yield the text itself, or a temporary copy in UTF-8 if it is written in another encoding.
+
+    Raise ``BadInput`` if the text cannot be decoded.
+    """
     encoding = file.file_format.encoding
     if codecs.lookup(encoding).name in ("utf-8", "utf-8-sig"):
         yield file.text
@@ -204,11 +223,15 @@ def _as_utf8(file: CsvFile) -> Iterator[TextFile]:
 
 
 def _decoded_start(text: TextFile, file_format: FileFormat) -> str:
-    """Return the first lines. Raise ``BadInput`` if there are none or they are not text."""
+    """Return the first lines as text.
+
+    Raise ``BadInput`` if the file is empty, is not text, or is written in another encoding.
+    """
     start = text.start(BLOCK)
     is_utf16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         decoded = codecs.getincrementaldecoder(file_format.encoding)().decode(start)
+        # Some encodings decode to characters that UTF-8 cannot hold.
         decoded.encode()
     except UnicodeError as error:
         if b"\0" in start and not is_utf16:
@@ -219,16 +242,20 @@ def _decoded_start(text: TextFile, file_format: FileFormat) -> str:
     if "\0" in decoded:
         raise _not_text(text)
     if not decoded.strip("\ufeff \r\n\t"):
-        raise BadInput(f"'{text.name}' is empty", field="source")
+        raise BadInput(f"'{text.name}' is empty; choose another file", field="source")
     return decoded
 
 
 def _raw_names(file: CsvFile, start: str) -> list[str]:
-    """Return the names as Arrow will read them. Rows that do not fit are ignored here."""
+    """Return the names of the columns as Arrow will read them.
+
+    Rows with too many or too few values are ignored here. Raise ``BadInput`` if no row is complete.
+    """
     import pyarrow as pa
 
     if len(start) > HEADER_CHARACTERS:
-        with suppress(pa.ArrowInvalid):  # a header that is longer is found below
+        # A longer header is found below, with all of the start.
+        with suppress(pa.ArrowInvalid):
             data = _parse_start(file, start[:HEADER_CHARACTERS])
             if data.num_rows:
                 return list(data.column_names)
@@ -237,12 +264,14 @@ def _raw_names(file: CsvFile, start: str) -> list[str]:
     except pa.ArrowInvalid as error:
         with _as_utf8(file) as text:
             raise _explain(file, text, error) from None
-    if data.num_rows == 0 and len(start.encode()) >= BLOCK // 4:  # a character takes at most four bytes
+    # No row in a full block. A character takes at most four bytes.
+    if data.num_rows == 0 and len(start.encode()) >= BLOCK // 4:
         raise _long_row(file)
     return list(data.column_names)
 
 
 def _parse_start(file: CsvFile, start: str) -> pa.Table:
+    """Read the first rows of a text; skip those that do not fit."""
     import pyarrow as pa
     import pyarrow.csv as pa_csv
 
@@ -260,10 +289,14 @@ def _guess_delimiter(start: str) -> str:
 
 
 def _score_delimiter(start: str, delimiter: str) -> tuple[bool, bool, int]:
-    """Return whether a delimiter cuts, whether into rows of even length, and into how many columns."""
+    """Return whether a delimiter cuts, whether into rows of even length, and into how many columns.
+
+    The delimiter with the largest tuple fits best.
+    """
     rows = csv.reader(io.StringIO(start.lstrip("\ufeff")), delimiter=delimiter)
     widths: list[int] = []
-    with suppress(csv.Error):  # of a value that is very long, as after a quote that is never closed
+    # Python's reader refuses very long values, as after a quote that is never closed.
+    with suppress(csv.Error):
         widths.extend(len(row) for row in islice(rows, SNIFFED_ROWS) if row)
     widths = widths or [0]
     # The last row may be incomplete where the start ends.
@@ -276,7 +309,10 @@ def _score_delimiter(start: str, delimiter: str) -> tuple[bool, bool, int]:
 
 
 def _check_values(file: CsvFile, text: TextFile, data: pa.Table) -> None:
-    """Raise ``BadInput`` for problems that Arrow reads over; ``text`` is the file in UTF-8."""
+    """Raise ``BadInput`` for problems that Arrow accepts; ``text`` is the file in UTF-8.
+
+    These are bytes that are not text, NUL bytes, and a quote that is never closed.
+    """
     import pyarrow.compute as pc
     import pyarrow.types as types
 
@@ -287,6 +323,7 @@ def _check_values(file: CsvFile, text: TextFile, data: pa.Table) -> None:
     for column in data.columns:
         if types.is_string(column.type) and pc.any(pc.match_substring(column, "\0")).as_py():
             raise _not_text(file.text)
+    # An open quote takes in the rest of the file, so it is in the last value.
     last = data.column(-1)[-1].as_py()
     if isinstance(last, str) and re.search("[\r\n]", last):
         line = _unclosed_quote(text, file.delimiter)
@@ -295,21 +332,29 @@ def _check_values(file: CsvFile, text: TextFile, data: pa.Table) -> None:
 
 
 def _explain(file: CsvFile, text: TextFile, error: Exception) -> BadInput:
-    """Return what a failed read means for the owner of the file; ``text`` is the file in UTF-8."""
-    for _ in text.blocks():  # raises if it cannot be decompressed
+    """Return what a failed read means for the owner of the file; ``text`` is the file in UTF-8.
+
+    The most likely causes are tried in turn. Each reads the file again, which only a failure costs.
+    """
+    # This raises if the file cannot be decompressed.
+    for _ in text.blocks():
         pass
     if text is file.text and _first_undecodable(text, file.file_format.encoding):
         return _bad_encoding(text, file.file_format)
+    # Arrow has no error classes for its causes, only these texts.
     if "Empty CSV" in str(error):
         return _no_rows(file)
     line = _unclosed_quote(text, file.delimiter)
     if line:
         return _open_quote(file, line)
+    # Arrow's word for a row that is longer than a block.
     if "straddling" in str(error):
         return _long_row(file)
     bad_row = _first_bad_row(file, text)
     if bad_row is None:
-        return BadInput(f"'{file.text.name}' cannot be read as CSV: {error}", field="source")
+        return BadInput(
+            f"'{file.text.name}' cannot be read as CSV: {error}; check the file and its delimiter", field="source"
+        )
     return _wrong_length(file, bad_row)
 
 
@@ -343,7 +388,7 @@ def _unclosed_quote(text: TextFile, delimiter: str) -> int | None:
 def _first_bad_row(file: CsvFile, text: TextFile) -> Any:
     """Return Arrow's description of the first row with too many or too few values, if there is one.
 
-    Rows are counted only by one thread. So the file is read once more, up to that row.
+    Only one thread counts rows correctly. So the file is read once more, up to that row.
     """
     import pyarrow as pa
     import pyarrow.csv as pa_csv
@@ -351,6 +396,7 @@ def _first_bad_row(file: CsvFile, text: TextFile) -> Any:
     bad_rows: list[Any] = []
 
     def stop_at(row: Any) -> str:
+        """Remember the row and end the read."""
         bad_rows.append(row)
         return "error"
 
@@ -364,25 +410,28 @@ def _first_bad_row(file: CsvFile, text: TextFile) -> Any:
 
 
 def _wrong_length(file: CsvFile, row: Any) -> BadInput:
+    """Return the message for a row with too many or too few values."""
     counting = ", counting the header," if file.file_format.header else ""
     values = "1 value" if row.actual_columns == 1 else f"{row.actual_columns:,} values"
     return BadInput(
         f"row {row.number:,} of '{file.text.name}'{counting} has {values} where "
-        f"{row.expected_columns:,} are expected: {row.text[:60]!r}; "
-        "correct the row, quote values that hold the delimiter, or choose another delimiter",
+        f"{row.expected_columns:,} are expected: {row.text[:60]!r}; correct the row, quote values "
+        "that hold the delimiter, or choose another delimiter",
         field="source",
     )
 
 
 def _open_quote(file: CsvFile, line: int) -> BadInput:
+    """Return the message for a quote that is never closed."""
     return BadInput(
         f"line {line:,} of '{file.text.name}' has a quote that is never closed, "
-        "so the rest of the file became one value; close or remove it",
+        "so the rest of the file is read as one value; close or remove the quote",
         field="source",
     )
 
 
 def _long_row(file: CsvFile) -> BadInput:
+    """Return the message for a row that does not fit into one block."""
     return BadInput(
         f"a row of '{file.text.name}' is longer than {BLOCK >> 20} MB; shorten its values, or choose another delimiter",
         field="source",
@@ -390,23 +439,26 @@ def _long_row(file: CsvFile) -> BadInput:
 
 
 def _no_rows(file: CsvFile) -> BadInput:
+    """Return the message for a file with a header only."""
     return BadInput(
         f"'{file.text.name}' has a header but no rows; add rows, or turn off 'First row is the header'", field="source"
     )
 
 
 def _not_text(text: TextFile) -> BadInput:
+    """Return the message for a file that holds NUL bytes."""
     return BadInput(
         f"'{text.name}' is not text, because it holds NUL bytes; save it as CSV, or choose its format", field="source"
     )
 
 
 def _bad_encoding(text: TextFile, file_format: FileFormat, error: UnicodeError | None = None) -> BadInput:
+    """Return the message for bytes that the encoding does not have, with a suggestion."""
     line, byte = _first_undecodable(text, file_format.encoding) or (1, str(error or "the end of the file"))
     is_utf16 = text.start(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     return BadInput(
-        f"'{text.name}' is not {file_format.encoding}: {byte} in line {line:,} cannot be decoded; "
-        f"set the encoding, for example {'utf-16' if is_utf16 else 'latin-1'}",
+        f"'{text.name}' is not encoded in {file_format.encoding}: {byte} in line {line:,} cannot "
+        f"be decoded; set the encoding, for example {'utf-16' if is_utf16 else 'latin-1'}",
         field="encoding",
     )
 
@@ -421,6 +473,7 @@ def _first_undecodable(text: TextFile, encoding: str) -> tuple[int, str] | None:
         except UnicodeDecodeError as error:
             good = error.object[: error.start].decode(encoding, errors="ignore")
             return line + good.count("\n"), f"byte 0x{error.object[error.start]:02x}"
-        except UnicodeError as error:  # utf-16 reports in this way that a byte order mark is missing
+        # The utf-16 decoder reports a missing byte order mark like this.
+        except UnicodeError as error:
             return line, f"'{error}'"
     return None

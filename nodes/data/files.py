@@ -1,9 +1,11 @@
-"""The files in the workspace's data folder.
+"""Manage the files in the workspace's data folder.
 
 - ``list_files``    all files, with rows and columns where they are known or quick to find
-- ``add_file``      save an uploaded file: copied, read for proof, then moved into the folder
+- ``add_file``      save an uploaded file: copied, read as a check, then moved into the folder
 - ``delete_file``   remove a file
 - ``clean_name``, ``name_problem``, ``free_name``   names for uploaded files
+
+A file may be damaged or hostile. So the ones that are new are read in a child process with limits.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ COUNTED_BYTES = 1 << 20
 """Text files up to this size are read for the list; larger ones show their columns only."""
 MAX_COLUMNS = 8192
 LIST_SECONDS = 1.0
-"""After this time, the list shows the remaining files without their rows; the next list continues there."""
+"""After this time, the list shows the remaining files without their rows; the next list continues
+there."""
 FILE_SECONDS = 10.0
 """A file that takes longer is shown without its rows."""
 
@@ -58,7 +61,10 @@ _replacing = threading.Lock()
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file in the list; ``name`` is the source that a pipeline gives for it."""
+    """Describe a file in the list; ``name`` is the source that a pipeline gives for it.
+
+    ``modified`` is in seconds since 1970. Rows and columns are None if they are not known.
+    """
 
     name: str
     size: int
@@ -68,15 +74,15 @@ class DataFile:
 
 
 class NameTaken(SylvaError):
-    """There is a file of that name already."""
+    """Report that a file of this name exists already; ``name`` is the name."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"There is a file '{name}' already.")
+        super().__init__(f"A file '{name}' already exists.")
         self.name = name
 
 
 class UploadRefused(SylvaError):
-    """The file was not saved; ``field`` names the setting that might fix it."""
+    """Report that a file was not saved; ``field`` names the setting that might fix it."""
 
     def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)
@@ -87,29 +93,37 @@ class UploadRefused(SylvaError):
 
 
 def list_files(files: Files) -> list[DataFile]:
-    """Return all files that a pipeline may read, the last changed first; hidden ones are left out."""
-    found = sorted(_visible(files), key=lambda each: -each[1].modified)[:MAX_FILES]
-    shapes = _shapes([(files.data / name, version) for name, version in found])
-    return [
-        DataFile(name, version.size, version.modified / 1e9, *shapes.get((files.data / name, version), (None, None)))
-        for name, version in found
-    ]
+    """Return all files that a pipeline may read, the last changed first.
+
+    Hidden files and files outside of the data folder are left out. At most ``MAX_FILES`` are
+    listed.
+    """
+    visible = sorted(_visible(files), key=lambda each: -each[1].modified)[:MAX_FILES]
+    shapes = _shapes([(files.data / name, version) for name, version in visible])
+    listed = []
+    for name, version in visible:
+        rows, columns = shapes.get((files.data / name, version), (None, None))
+        listed.append(DataFile(name, version.size, version.modified / 1e9, rows, columns))
+    return listed
 
 
 def _visible(files: Files) -> Iterator[tuple[str, FileVersion]]:
+    """Yield name and version of every file that is not hidden and lies inside the data folder."""
     for folder, subfolders, names in os.walk(files.data):
+        # os.walk goes only into the folders that are left in this list.
         subfolders[:] = sorted(each for each in subfolders if not each.startswith("."))
         for name in names:
             path = Path(folder, name)
             if name.startswith(".") or not _is_utf8(str(path)):
                 continue
             version = FileVersion.of(path)
+            # A link may lead out of the data folder.
             if version and path.resolve().is_relative_to(files.data.resolve()):
                 yield path.relative_to(files.data).as_posix(), version
 
 
 def _is_utf8(path: str) -> bool:
-    """Return whether the bytes of a name on disk are UTF-8; no document could hold another."""
+    """Return whether the bytes of a name on disk are UTF-8; a document cannot hold other names."""
     try:
         return bool(path.encode())
     except UnicodeEncodeError:
@@ -124,7 +138,7 @@ _measuring = threading.Lock()
 def _shapes(versions: Sequence[tuple[Path, FileVersion]]) -> dict[tuple[Path, FileVersion], Shape]:
     """Return rows and columns of files, remembered while a file stays the same.
 
-    This takes a second at most: the files that are left then are measured the next time.
+    This takes ``LIST_SECONDS`` at most: the remaining files are measured the next time.
     """
     with _measuring:
         unknown = [version for version in versions if version not in _known_shapes]
@@ -133,6 +147,7 @@ def _shapes(versions: Sequence[tuple[Path, FileVersion]]) -> dict[tuple[Path, Fi
             measured, taken = _measure(unknown, seconds)
             _known_shapes.update(zip(unknown, measured, strict=False))
             unknown, seconds = unknown[len(measured) :], seconds - taken
+        # Versions of files that were changed or deleted are never asked for again.
         while len(_known_shapes) > 4 * MAX_FILES:
             _known_shapes.popitem(last=False)
         return {version: _known_shapes[version] for version in versions if version in _known_shapes}
@@ -141,7 +156,7 @@ def _shapes(versions: Sequence[tuple[Path, FileVersion]]) -> dict[tuple[Path, Fi
 def _measure(versions: Sequence[tuple[Path, FileVersion]], seconds: float) -> tuple[list[Shape], float]:
     """Return the shapes of as many files as can be measured in this time, and the seconds it took.
 
-    A file that ends the child process is the last of them, and its shape is unknown.
+    If a file ends the child process, its shape is unknown, and it is the last one of the result.
     """
     paths = [path for path, _ in versions]
     arguments = {"paths": [str(path) for path in paths], "counted_bytes": COUNTED_BYTES}
@@ -153,22 +168,28 @@ def _measure(versions: Sequence[tuple[Path, FileVersion]], seconds: float) -> tu
         with closing(sandbox.stream(call)) as results:
             for rows, columns in results:
                 if not shapes:
-                    began = time.monotonic()  # the start of the child process does not count
+                    # The start of the child process does not count.
+                    began = time.monotonic()
                 shapes.append((rows, columns))
                 if time.monotonic() - began > seconds:
                     break
     except SylvaError:
+        # The file that ended the child process is not tried again.
         shapes.append((None, None))
     return shapes, time.monotonic() - began
 
 
 def measure_files(paths: list[str], counted_bytes: int) -> Generator[list[int | None], None, None]:
-    """Yield rows and columns of each file, in a child process: one of them may be damaged."""
+    """Yield rows and columns of each file, in a child process: one of them may be damaged.
+
+    Small texts are read completely; of other files, only the header or the metadata.
+    """
     for path in map(Path, paths):
         yield list(_shape(path, counted_bytes))
 
 
 def _shape(path: Path, counted_bytes: int) -> Shape:
+    """Return rows and columns of a file, each None if it is not known."""
     try:
         file_format = FileFormat().for_file(path)
         is_small_text = path.stat().st_size <= counted_bytes and not formats.is_compressed(path)
@@ -176,8 +197,10 @@ def _shape(path: Path, counted_bytes: int) -> Shape:
             data = formats.read(path, file_format, (), MAX_COLUMNS)
             return data.num_rows, data.num_columns
         file = formats.open_blocks(path, file_format)
+        # Only Parquet files know their rows; for other files, the total is an estimate.
         rows = file.total if file_format.format == "parquet" else None
-        return rows, len(file.names) if file.names is not None else None
+        columns = None if file.names is None else len(file.names)
+        return rows, columns
     except (BadInput, OSError, ValueError):
         return None, None
 
@@ -186,7 +209,9 @@ def _shape(path: Path, counted_bytes: int) -> Shape:
 
 
 def clean_name(name: str) -> str:
-    """Return a name for an uploaded file: without folders and invisible characters, and not too long."""
+    """Return a name for an uploaded file: without folders and invisible characters, and not too
+    long.
+    """
     name = re.split(r"[/\\]", unicodedata.normalize("NFC", name))[-1]
     name = _CONTROLS.sub("", name.encode("utf-8", "ignore").decode()).removeprefix(PREFIX).strip().lstrip(". ")
     stem, ending = _split_ending(name)
@@ -194,35 +219,40 @@ def clean_name(name: str) -> str:
 
 
 def name_problem(name: str) -> str:
-    """Return why a file cannot have this name; empty if it can."""
+    """Return why a file cannot have this name, as a sentence; empty if it can."""
     if not name.strip() or name != name.strip() or name.startswith("."):
         return "A name must not be empty, start with a dot, or start or end with a space."
     if "/" in name or "\\" in name or _CONTROLS.search(name):
         return "A name must not contain slashes or invisible characters."
     if name.startswith(PREFIX):
-        return f"Names that start with {PREFIX} are those of the built-in tables."
+        return f"Names that start with {PREFIX} are reserved for the built-in tables."
     if len(name.encode("utf-8", "replace")) > MAX_NAME_BYTES:
         return f"The name is too long; use at most {MAX_NAME_BYTES} letters."
     return ""
 
 
 def free_name(name: str, files: Files) -> str:
-    """Return the name, or a similar one that no file has yet."""
+    """Return the name, or the name with a number if a file has it already."""
     stem, ending = _split_ending(name)
-    names = (name if number == 1 else f"{_shorten(stem, MAX_NAME_BYTES - 24)}-{number}{ending}" for number in count(1))
-    return next(each for each in names if not os.path.lexists(files.data / each))
+    for number in count(2):
+        if not os.path.lexists(files.data / name):
+            break
+        name = f"{_shorten(stem, MAX_NAME_BYTES - 24)}-{number}{ending}"
+    return name
 
 
 def _split_ending(name: str) -> tuple[str, str]:
     """Return the name without its ending, and the ending: ``.csv.gz`` is one."""
     path = Path(name)
     ending = "".join(path.suffixes[-2:]) if formats.is_compressed(path) else path.suffix
+    # So long an ending is part of the name.
     if len(ending) > 20:
         return name, ""
     return name.removesuffix(ending), ending
 
 
 def _shorten(text: str, max_bytes: int) -> str:
+    """Return the text with at most this many bytes of UTF-8; no character is cut."""
     return text.encode()[:max_bytes].decode("utf-8", "ignore").rstrip(". ")
 
 
@@ -240,9 +270,9 @@ def add_file(
 ) -> str:
     """Save an upload as a file of the data folder and return its name.
 
-    Raise ``UploadRefused`` if it cannot be read as a table; then nothing is saved. Raise ``NameTaken``
-    if there is a file of this name, unless it is to be replaced. Readers see the old file or the new
-    one, never a part.
+    Raise ``UploadRefused`` if it cannot be read as a table; then nothing is saved. Raise
+    ``NameTaken`` if there is a file of this name, unless ``replace`` is set. Readers see the old
+    file or the new one, never a part. ``progress`` gets the share that is copied.
     """
     problem = name_problem(name)
     if problem:
@@ -252,8 +282,9 @@ def add_file(
     with _explain_disk_errors(workspace), _temporary_files(workspace) as temporary:
         copy, path = temporary.data / name, files.data / name
         _copy(source, copy, progress)
-        progress(1.0, "checking that it can be read")
-        seen = _read_for_proof(temporary, name, file_format or FileFormat())
+        progress(1.0, "checking that the file can be read")
+        seen = _check_readable(temporary, name, file_format or FileFormat())
+        # Two uploads of the same name must not both find it free.
         with _replacing:
             _check_free(files, name, replace)
             put_in_place(copy, path)
@@ -264,7 +295,9 @@ def add_file(
 
 
 def delete_file(name: str, files: Files) -> None:
-    """Remove a file of the data folder."""
+    """Remove a file of the data folder; raise ``SylvaError`` if it does not exist or cannot be
+    removed.
+    """
     path = files.readable(name, field="file")
     try:
         path.unlink()
@@ -273,6 +306,7 @@ def delete_file(name: str, files: Files) -> None:
 
 
 def _check_free(files: Files, name: str, replace: bool) -> None:
+    """Raise ``NameTaken`` or ``UploadRefused`` if a file or folder of this name is in the way."""
     path = files.data / name
     if path.is_dir():
         raise UploadRefused(f"There is a folder '{name}'; choose another name.")
@@ -292,17 +326,19 @@ def _temporary_files(workspace: Workspace) -> Iterator[Files]:
 
 
 def _copy(source: BinaryIO, target: Path, progress: Progress) -> None:
+    """Copy an upload to the disk; raise ``UploadRefused`` if it is too large for it."""
     total = source.seek(0, os.SEEK_END)
     source.seek(0)
     if total > MAX_UPLOAD_MEGABYTES << 20:
         raise UploadRefused(
-            f"The file has {size(total)}, more than the {MAX_UPLOAD_MEGABYTES:,} MB that a browser may send; "
-            "copy it into the workspace's data folder."
+            f"The file has {size(total)}, and a browser can send at most {MAX_UPLOAD_MEGABYTES:,} "
+            "MB; copy it into the workspace's data folder instead."
         )
     free = shutil.disk_usage(target.parent).free
     if total + SPARE_BYTES > free:
         raise UploadRefused(
-            f"There is not enough space on the disk: the file needs {size(total)}, and {size(free)} are free."
+            f"There is not enough space on the disk: the file needs {size(total)}, and "
+            f"{size(free)} are free. Delete files that you no longer need."
         )
     with target.open("wb") as file:
         while chunk := source.read(CHUNK):
@@ -310,7 +346,8 @@ def _copy(source: BinaryIO, target: Path, progress: Progress) -> None:
             progress(file.tell() / total, f"{size(file.tell())} of {size(total)}")
 
 
-def _read_for_proof(files: Files, name: str, file_format: FileFormat) -> tables.Preview:
+def _check_readable(files: Files, name: str, file_format: FileFormat) -> tables.Preview:
+    """Return a preview of the copy; raise ``UploadRefused`` if it cannot be read as a table."""
     try:
         return tables.preview(preview_params(name, file_format), files)
     except BadInput as problem:
@@ -318,6 +355,7 @@ def _read_for_proof(files: Files, name: str, file_format: FileFormat) -> tables.
 
 
 def _remember_shape(path: Path, seen: tables.Preview) -> None:
+    """Store the shape of a file that was just read, so that the list does not read it again."""
     version = FileVersion.of(path)
     if version is not None:
         with _measuring:
@@ -334,7 +372,7 @@ def _explain_disk_errors(workspace: Workspace) -> Iterator[None]:
             case errno.ENOSPC | errno.EDQUOT:
                 reason = "the disk is full. Free some space and try again"
             case errno.EROFS | errno.EACCES | errno.EPERM:
-                reason = f"{workspace.data} cannot be written; check the owner of the folder"
+                reason = f"{workspace.data} is not writable; check the owner and the permissions of the folder"
             case _:
                 reason = error.strerror or str(error)
         raise UploadRefused(f"{reason}.") from error

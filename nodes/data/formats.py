@@ -64,7 +64,7 @@ MAX_LIBSVM_VALUES = 1_000_000_000
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How a file is written. The fields have the names of the *Load data* node's settings."""
+    """Describe how a file is written; the fields are named like the settings of *Load data*."""
 
     format: str = "auto"
     """``auto`` goes by the ending of the file's name."""
@@ -75,18 +75,20 @@ class FileFormat:
     missing: frozenset[str] = MISSING_TEXTS
 
     def for_file(self, path: Path) -> FileFormat:
-        """Return the format with ``auto`` replaced by what the name of the file says.
+        """Return the format with ``auto`` replaced by what the ending of the file's name says.
 
-        Raise ``BadInput`` if the name does not say it, or the file is empty.
+        TSV becomes CSV with a tab. Raise ``BadInput`` if the ending is unknown, or the file is
+        empty.
         """
         if path.stat().st_size == 0:
-            raise BadInput(f"'{path.name}' is empty", field="source")
+            raise BadInput(f"'{path.name}' is empty; choose another file", field="source")
         file_format = self.format
         if file_format == "auto":
             file_format = SUFFIXES.get(_suffix(path), "auto")
         if file_format == "auto":
             raise BadInput(
-                f"'{path.name}' does not end in {', '.join(sorted(SUFFIXES))}; choose the format of the file",
+                f"the name '{path.name}' does not show the format of the file, because it does not "
+                f"end in {', '.join(sorted(SUFFIXES))}; choose the format",
                 field="format",
             )
         if file_format == "tsv" and self.delimiter == "auto":
@@ -110,20 +112,21 @@ class FileFormat:
 
 
 def is_compressed(path: Path) -> bool:
-    """Return whether the file's name says that it is compressed."""
+    """Return whether the ending of a file's name says that it is compressed."""
     return path.suffix.lower() in COMPRESSED
 
 
 def is_text_format(name: str) -> bool:
-    """Return whether a file of this name is CSV or TSV, to which encoding, delimiter and header apply."""
+    """Return whether a file of this name is CSV or TSV, to which encoding and delimiter apply."""
     return SUFFIXES.get(_suffix(Path(name))) in ("csv", "tsv")
 
 
 def is_encoding(name: str) -> bool:
-    """Return whether files can be written in this encoding."""
+    """Return whether Python knows this encoding and can read files with it."""
     try:
         "a".encode(name)
-        return codecs.lookup(name).name not in ("idna", "punycode")  # for host names, and endless on a file
+        # These two are for host names, and take endless time on a file.
+        return codecs.lookup(name).name not in ("idna", "punycode")
     except (LookupError, ValueError):
         return False
 
@@ -141,6 +144,7 @@ def imports_for(path: Path, file_format: FileFormat) -> tuple[str, ...]:
 
 
 def _suffix(path: Path) -> str:
+    """Return the ending of a file's name in lower case, without that of a compression."""
     if is_compressed(path):
         path = path.with_suffix("")
     return path.suffix.lower()
@@ -150,7 +154,11 @@ def _suffix(path: Path) -> str:
 
 
 def read(path: Path, file_format: FileFormat, as_text: Collection[str], max_columns: int) -> pa.Table:
-    """Return the table of the file. Columns of ``as_text`` are left as written in a CSV file."""
+    """Return the whole table of a file.
+
+    Columns of ``as_text`` are left as written in a CSV file. Raise ``BadInput`` that says how to
+    fix it if the file cannot be read, or has more than ``max_columns`` columns.
+    """
     file_format = file_format.for_file(path)
     if file_format.format == "libsvm":
         labels, matrix = _read_libsvm(TextFile(path), max_columns)
@@ -165,7 +173,7 @@ def read(path: Path, file_format: FileFormat, as_text: Collection[str], max_colu
 
 @dataclass(frozen=True)
 class Start:
-    """The beginning of a table, or all of it."""
+    """Hold the beginning of a table, or all of it if ``complete``."""
 
     data: pa.Table
     complete: bool
@@ -187,6 +195,8 @@ def read_start(
 
     These are as many as ``start_bytes`` of text hold, or ``start_rows`` of another format. The file
     is read only as far as necessary: a small file may hold a table larger than any memory.
+
+    Raise ``BadInput`` like ``read``.
     """
     file_format = file_format.for_file(path)
     if file_format.format not in ("csv", "libsvm"):
@@ -196,6 +206,7 @@ def read_start(
         data = _read_csv(text, file_format, as_text, max_columns)
     else:
         labels, matrix = _read_libsvm(text, max_columns)
+        # A sparse file may be much larger as a table with all its zeros.
         rows = min(len(labels), max_bytes // (VALUE_BYTES * matrix.shape[1]) + 1)
         complete = complete and rows == len(labels)
         data = _dense_table(path.name, labels[:rows], matrix[:rows])
@@ -203,7 +214,9 @@ def read_start(
 
 
 def _start_of_text(path: Path, file_format: FileFormat, max_bytes: int, start_bytes: int) -> tuple[TextFile, bool]:
-    """Return the text if it is small enough, or else its first whole rows; and whether it is all of it."""
+    """Return the text if it is small enough, or else its first whole rows; and whether it is all of
+    it.
+    """
     content = TextFile(path).start(max_bytes + 1)
     if len(content) <= max_bytes:
         return TextFile(path, content), True
@@ -213,18 +226,21 @@ def _start_of_text(path: Path, file_format: FileFormat, max_bytes: int, start_by
         lines, newline, _ = start.decode(file_format.encoding, "ignore").rpartition("\n")
         return TextFile(path, (lines + newline).encode(file_format.encoding)), False
     end = start.rfind(b"\n")
-    while end > 0 and start.count(b'"', 0, end) % 2:  # a newline inside quotes is part of a value
+    # A newline inside quotes is part of a value.
+    while end > 0 and start.count(b'"', 0, end) % 2:
         end = start.rfind(b"\n", 0, end)
     return TextFile(path, start[: end + 1] if end > 0 else start), False
 
 
 def _start_of_blocks(file: BlockFile, max_bytes: int, start_rows: int) -> Start:
+    """Return the first blocks of a file, until they take ``max_bytes``."""
     import pyarrow as pa
 
     tables: list[pa.Table] = []
     size = 0
     for table in file.read(file.names or [], BATCH_ROWS):
         tables.append(table)
+        # Arrow stores nulls and bools in bits, but they take whole values when they are used.
         size += max(_own_bytes(table), table.num_rows * table.num_columns * VALUE_BYTES)
         if size >= max_bytes:
             return Start(pa.concat_tables(tables).slice(0, start_rows), False, file.total)
@@ -243,17 +259,20 @@ def _own_bytes(table: pa.Table) -> int:
 
 
 def _read_csv(text: TextFile, file_format: FileFormat, as_text: Collection[str], max_columns: int) -> pa.Table:
+    """Return the table of a CSV text; raise ``BadInput`` if its columns cannot be used."""
     file = CsvFile.open(text, file_format)
     _check_names(text.path, file.names, max_columns)
     return file.read(as_text)
 
 
 def _read_binary(path: Path, file_format: str) -> pa.Table:
+    """Return the table of a Parquet or Arrow file; raise ``BadInput`` if the file is damaged."""
     import pyarrow as pa
 
     try:
         data = _parquet_file(path).read() if file_format == "parquet" else _arrow_reader(path).read_all()
-        data.validate(full=True)  # a wrong offset would crash the code that uses the table
+        # A wrong offset would crash the code that uses the table.
+        data.validate(full=True)
     except (pa.ArrowException, OSError) as error:
         raise _damaged(path, TITLES[file_format], error) from None
     return data
@@ -264,7 +283,9 @@ def _check_names(path: Path, names: list[str], max_columns: int) -> None:
     if len(names) > max_columns:
         raise _too_many_columns(path.name, len(names), max_columns)
     if "" in names:
-        raise BadInput(f"column {names.index('') + 1:,} of '{path.name}' has no name; give it one", field="source")
+        raise BadInput(
+            f"column {names.index('') + 1:,} of '{path.name}' has no name; give it one in the file", field="source"
+        )
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise BadInput(
@@ -275,21 +296,27 @@ def _check_names(path: Path, names: list[str], max_columns: int) -> None:
 
 
 def _check_has_rows(file: BlockFile, data: pa.Table | None) -> None:
+    """Raise ``BadInput`` if a file has no rows."""
     if data is None or data.num_rows == 0:
-        raise BadInput(f"'{file.path.name}' has no rows", field="source")
+        raise BadInput(f"'{file.path.name}' has no rows; choose another file", field="source")
 
 
 def _too_many_columns(name: str, columns: int, max_columns: int) -> BadInput:
+    """Return the message for a table with too many columns."""
     return BadInput(
-        f"'{name}' has {columns:,} columns, more than the {max_columns:,} allowed; raise max_columns or use fewer",
+        f"'{name}' has {columns:,} columns, and at most {max_columns:,} are allowed; "
+        "raise max_columns, or use fewer columns",
         field="max_columns",
     )
 
 
 def _damaged(path: Path, title: str, error: Exception) -> BadInput:
+    """Return the message for a binary file that cannot be read; ``error`` is Arrow's."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return BadInput(
-        f"'{path.name}' is not a {title} file, or it is damaged ({reason}); choose its format", field="source"
+        f"'{path.name}' is not a {title} file, or it is damaged ({reason}); "
+        "choose another format, or save the file again",
+        field="source",
     )
 
 
@@ -298,7 +325,7 @@ def _damaged(path: Path, title: str, error: Exception) -> BadInput:
 
 @dataclass(frozen=True)
 class BlockFile:
-    """A file that is read block by block."""
+    """Read a file block by block, without holding all of it in memory."""
 
     path: Path
     names: list[str] | None
@@ -317,12 +344,13 @@ class BlockFile:
 def open_blocks(path: Path, file_format: FileFormat | None = None, max_columns: int = MAX_COLUMNS) -> BlockFile:
     """Open a file to read it block by block.
 
-    All values of a CSV file come as written, also those that may mean a missing one.
+    All values of a CSV file come as written, also those that may mean a missing one. Raise
+    ``BadInput`` if the file does not exist, its format is unknown, or its columns cannot be used.
     """
     if not path.exists():
-        raise BadInput(f"there is no file '{path}'")
+        raise BadInput(f"the file '{path}' does not exist; check its name")
     if not path.is_file():
-        raise BadInput(f"'{path}' is not a file")
+        raise BadInput(f"'{path}' is not a file; give the name of a file")
     file_format = (file_format or FileFormat()).for_file(path)
     match file_format.format:
         case "csv":
@@ -338,7 +366,7 @@ def open_blocks(path: Path, file_format: FileFormat | None = None, max_columns: 
 
 
 def regroup(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Yield the same rows in tables of ``rows`` rows; nothing is copied."""
+    """Yield the same rows in tables of ``rows`` rows; no value is copied."""
     import pyarrow as pa
 
     waiting: list[pa.Table] = []
@@ -356,6 +384,8 @@ def regroup(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
 
 
 def _open_csv(path: Path, file_format: FileFormat) -> BlockFile:
+    """Open a CSV or TSV file; its number of rows is an estimate."""
+    # The model decides later which texts are missing values.
     file = CsvFile.open(TextFile(path), replace(file_format, missing=frozenset()))
 
     def read(columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
@@ -375,6 +405,7 @@ def _estimate_rows(path: Path) -> int | None:
 
 
 def _open_parquet(path: Path) -> BlockFile:
+    """Open a Parquet file; its metadata says how many rows it has."""
     file = _parquet_file(path, read_ahead=False)
 
     def read(columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
@@ -385,6 +416,7 @@ def _open_parquet(path: Path) -> BlockFile:
 
 
 def _open_arrow(path: Path) -> BlockFile:
+    """Open an Arrow or Feather file; its number of rows is not known before it is read."""
     # A mapped batch takes no memory before its values are used.
     reader = _arrow_reader(path, mapped=True)
 
@@ -395,12 +427,15 @@ def _open_arrow(path: Path) -> BlockFile:
 
 
 def _arrow_batches(reader: Any) -> Iterator[Any]:
-    if not hasattr(reader, "num_record_batches"):  # the stream format
+    """Return the batches of Arrow's file format or stream format."""
+    # Readers of the stream format do not know the number of batches.
+    if not hasattr(reader, "num_record_batches"):
         return iter(reader)
     return map(reader.get_batch, range(reader.num_record_batches))
 
 
 def _schema_names(path: Path, title: str, schema: pa.Schema) -> list[str]:
+    """Return the names of the columns; raise ``BadInput`` if they are not valid text."""
     try:
         return list(schema.names)
     except UnicodeDecodeError as error:
@@ -408,7 +443,7 @@ def _schema_names(path: Path, title: str, schema: pa.Schema) -> list[str]:
 
 
 def _checked_tables(path: Path, title: str, batches: Iterator[Any], columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield a table for each batch. Raise ``BadInput`` if the file is damaged."""
+    """Yield a table of these columns for each batch; raise ``BadInput`` if the file is damaged."""
     import pyarrow as pa
 
     while True:
@@ -417,14 +452,18 @@ def _checked_tables(path: Path, title: str, batches: Iterator[Any], columns: Seq
             if batch is None:
                 return
             table = pa.Table.from_batches([batch]).select(list(columns))
-            table.validate(full=True)  # a wrong offset would crash the code that uses the table
+            # A wrong offset would crash the code that uses the table.
+            table.validate(full=True)
         except (pa.ArrowException, OSError) as error:
             raise _damaged(path, title, error) from None
         yield table
 
 
 def _parquet_file(path: Path, *, read_ahead: bool = True) -> Any:
-    """Open a Parquet file. What is read ahead stays in memory until the end of the file."""
+    """Open a Parquet file; raise ``BadInput`` if it is damaged.
+
+    Reading ahead is faster for a whole table, but what is read ahead stays in memory until the end.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -435,7 +474,10 @@ def _parquet_file(path: Path, *, read_ahead: bool = True) -> Any:
 
 
 def _arrow_reader(path: Path, *, mapped: bool = False) -> Any:
-    """Open a file of Arrow's file format, which Feather is too, or of its stream format."""
+    """Open a file of Arrow's file format, which Feather is too, or of its stream format.
+
+    ``mapped`` maps the file into memory instead of reading it.
+    """
     import pyarrow as pa
 
     try:
@@ -453,8 +495,8 @@ def _arrow_reader(path: Path, *, mapped: bool = False) -> Any:
 class LibsvmLines(io.RawIOBase):
     """Feed the lines of a LibSVM text (``label index:value …``) to scikit-learn's reader.
 
-    It takes the labels out, because scikit-learn reads only numbers there, and knows at which line
-    the reader stopped.
+    Labels may be texts, but scikit-learn reads only numbers there. So this class takes the labels
+    out. It also knows at which line the reader stopped, for messages.
     """
 
     def __init__(self, text: TextFile) -> None:
@@ -466,10 +508,14 @@ class LibsvmLines(io.RawIOBase):
         self._max_rows: int | None = None
 
     def __iter__(self) -> Iterator[bytes]:
+        """Return the next lines for scikit-learn, at most as many as ``read_rows`` asked for."""
         return islice(self._rows, self._max_rows)
 
     def read_rows(self, max_rows: int | None = None) -> tuple[list[str], Any]:
-        """Return the labels and the sparse matrix of the next rows, or of all that are left."""
+        """Return the labels and the sparse matrix of the next rows, or of all that are left.
+
+        Raise ``BadInput`` that names the first line which is not LibSVM.
+        """
         from sklearn.datasets import load_svmlight_file
 
         self._labels, self._max_rows = [], max_rows
@@ -482,13 +528,15 @@ class LibsvmLines(io.RawIOBase):
         except (ValueError, OverflowError):
             line = self._line.decode("utf-8", "replace").strip()
             raise BadInput(
-                f"line {self._number:,} of '{self._text.name}' is not LibSVM text: {line[:60]!r}; a line is a label "
-                "and then index:value pairs, the indices ascending and counted from 1",
+                f"line {self._number:,} of '{self._text.name}' is not LibSVM text: {line[:60]!r}; "
+                "a line is a label and then index:value pairs, the indices ascending and counted "
+                "from 1",
                 field="source",
             ) from None
         return self._labels, matrix
 
     def _without_labels(self) -> Iterator[bytes]:
+        """Yield each line with a zero as its label, and store the label; skip comments."""
         for number, line in self._lines:
             self._number, self._line = number, line
             label, *values = line.partition(b"#")[0].split(maxsplit=1) or [b""]
@@ -497,14 +545,15 @@ class LibsvmLines(io.RawIOBase):
             if b":" in label:
                 raise ValueError("the label is missing")
             self._labels.append(label.decode())
+            # scikit-learn needs a number as label; the real one is stored above.
             yield b" ".join([b"0", *values])
 
 
 def _read_libsvm(text: TextFile, max_columns: int) -> tuple[list[str], Any]:
-    """Return the labels and the sparse matrix of all rows."""
+    """Return the labels and the sparse matrix of all rows; raise ``BadInput`` if it has none."""
     labels, matrix = LibsvmLines(text).read_rows()
     if not labels:
-        raise BadInput(f"'{text.name}' has no rows", field="source")
+        raise BadInput(f"'{text.name}' has no rows; choose another file", field="source")
     if not matrix.indices.size:
         raise BadInput(
             f"'{text.name}' is not LibSVM text, because no line has index:value pairs; choose its format",
@@ -516,13 +565,17 @@ def _read_libsvm(text: TextFile, max_columns: int) -> tuple[list[str], Any]:
 
 
 def _dense_table(name: str, labels: list[str], matrix: Any) -> pa.Table:
-    """Return columns ``f1`` … ``fn`` and ``target``; an index that a row leaves out is zero."""
+    """Return columns ``f1`` … ``fn`` and ``target``; an index that a row leaves out is zero.
+
+    Raise ``BadInput`` if the table would be too large with all its zeros.
+    """
     import pyarrow as pa
 
     rows, width = matrix.shape
     if rows * width > MAX_LIBSVM_VALUES:
         raise BadInput(
-            f"'{name}' has {rows:,} rows of {width:,} columns, too many to store with their zeros; use fewer",
+            f"'{name}' has {rows:,} rows and {width:,} columns, too many to store with their "
+            "zeros; use fewer rows or columns",
             field="source",
         )
     values: np.ndarray = matrix.toarray(order="F")
@@ -531,11 +584,13 @@ def _dense_table(name: str, labels: list[str], matrix: Any) -> pa.Table:
 
 
 def _open_libsvm(path: Path) -> BlockFile:
+    """Open a LibSVM file; which columns it has is not known before it is read."""
+
     def read(columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
         lines = LibsvmLines(TextFile(path))
         labels, matrix = lines.read_rows(rows)
         if not labels:
-            raise BadInput(f"'{path.name}' has no rows", field="source")
+            raise BadInput(f"'{path.name}' has no rows; choose another file", field="source")
         while labels:
             yield _some_columns(labels, matrix, columns)
             labels, matrix = lines.read_rows(rows)

@@ -1,8 +1,9 @@
-"""Generate a year of card payments, a few of them fraud, with every kind of column and missing values.
+"""Generate a year of card payments, a few of them fraud, with columns of every kind.
 
-Fraud comes in four patterns. Each is a combination of values that are harmless one by one, and partly
-opposite from pattern to pattern. So a model has to find interactions; a linear model finds little.
-Some fraud looks like any other payment, so no model can find all of it.
+Some values are missing. Fraud comes in four patterns. Each is a combination of values that are
+harmless one by one, and partly opposite from pattern to pattern. So a model has to find
+interactions; a linear model finds little. Some fraud looks like any other payment, so no model can
+find all of it.
 """
 
 from __future__ import annotations
@@ -70,7 +71,10 @@ DEVICES = (["android", "ios", "windows", "mac", "linux"], [0.4, 0.33, 0.17, 0.08
 
 
 def payments(rows: int, share: float, seed: int) -> pa.Table:
-    """Return ``rows`` payments in order of time, of which ``share`` (at least two) are fraud."""
+    """Return ``rows`` payments in order of time, of which ``share`` (at least two) are fraud.
+
+    The same seed gives the same payments. The columns are those of ``COLUMNS``.
+    """
     import numpy as np
     import pyarrow as pa
 
@@ -78,6 +82,7 @@ def payments(rows: int, share: float, seed: int) -> pa.Table:
     values = _everyday(rng, rows)
     is_fraud = np.zeros(rows, bool)
     is_fraud[rng.permutation(rows)[: max(2, round(rows * share))]] = True
+    # Before the sort by time, because fraud changes the hour.
     _commit(rng, values, np.flatnonzero(is_fraud))
     times = values.pop("day") * 86_400 + values["hour"] * 3_600 + values.pop("second")
     order = np.argsort(times, kind="stable")
@@ -89,23 +94,29 @@ def payments(rows: int, share: float, seed: int) -> pa.Table:
 
 
 def _gaps(rng: np.random.Generator, name: str, rows: int) -> np.ndarray | None:
+    """Return which values of a column are missing; None if it has all values."""
     if name not in MISSING:
         return None
     return rng.random(rows) < MISSING[name]
 
 
 def _everyday(rng: np.random.Generator, rows: int) -> dict[str, np.ndarray]:
-    """Return the columns of honest payments; every customer has a usual amount."""
+    """Return the columns of honest payments.
+
+    Every customer has a usual amount, and most other columns do not depend on each other.
+    """
     import numpy as np
 
     hours = np.array([2, 1, 1, 1, 1, 2, 3, 5, 6, 6, 6, 7, 8, 7, 6, 6, 7, 8, 8, 7, 6, 5, 4, 3])
 
     def one_of(choice: tuple[list[str], list[float]]) -> np.ndarray:
+        """Return a random value for each row; a choice is values and their shares."""
         return rng.choice(choice[0], size=rows, p=np.array(choice[1]) / sum(choice[1]))
 
     usual = rng.lognormal(3.4, 0.6, rows)
     limit = np.round(usual * rng.uniform(20, 80, rows), -2).astype(int) + 500
     country = one_of(COUNTRIES)
+    # A few honest customers pay often as well, so this column alone does not show fraud.
     per_hour = rng.poisson(0.25, rows) + rng.poisson(6, rows) * (rng.random(rows) < 0.015)
     return {
         "day": rng.integers(0, 366, rows),
@@ -136,11 +147,16 @@ def _everyday(rng: np.random.Generator, rows: int) -> dict[str, np.ndarray]:
 
 
 def _commit(rng: np.random.Generator, values: dict[str, np.ndarray], frauds: np.ndarray) -> None:
-    """Change the fraudulent rows to one of four patterns, or leave them as they are."""
+    """Change the fraudulent rows to one of four patterns, or leave them as they are.
+
+    The patterns are a stolen login, tests of card numbers, a copied card, and an account that
+    spends its whole credit before it disappears.
+    """
     pattern = rng.choice(5, len(frauds), p=[0.28, 0.24, 0.2, 0.18, 0.1])
     stolen_login, card_testing, copied_card, bust_out = (frauds[pattern == number] for number in range(4))
 
     def times_usual(rows: np.ndarray, low: float, high: float) -> np.ndarray:
+        """Return amounts of ``low`` to ``high`` times what the customer usually pays."""
         amount: np.ndarray = (values["usual_amount"][rows] * rng.uniform(low, high, len(rows))).round(2)
         return amount
 

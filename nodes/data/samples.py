@@ -1,4 +1,4 @@
-"""The tables that come with the studio: four files of classic data sets, and generated payments.
+"""Offer the tables that come with the studio: four classic data sets, and generated payments.
 
 A source ``sample:NAME`` means one of them. What is known of a sample without reading it needs no
 slow import, because every check of a pipeline asks for it.
@@ -19,28 +19,28 @@ from nodes.data import fraud_sample
 PREFIX = "sample:"
 TITLES = {
     "digits": "Handwritten digits, 8 by 8 pixels",
-    "breast-cancer": "Breast cancer, cell nuclei measured",
-    "wine": "Wine of three growers",
+    "breast-cancer": "Breast cancer, measurements of cell nuclei",
+    "wine": "Wines of three growers",
     "iris": "Iris flowers of three species",
-    "fraud": "Payments, a few of them fraud; generated",
+    "fraud": "Generated payments, a few of them fraud",
 }
 
 
 def sample_name(source: str) -> str | None:
-    """Return the sample that ``source`` means; None if it means a file.
+    """Return the name of the sample that ``source`` means; None if it means a file.
 
-    Raise ``BadInput`` if there is no such sample.
+    Raise ``BadInput`` if the sample does not exist.
     """
     if not source.startswith(PREFIX):
         return None
     name = source.removeprefix(PREFIX)
     if name not in TITLES:
-        raise BadInput(f"there is no sample '{name}'; the samples are {listed(TITLES, most=9)}", field="source")
+        raise BadInput(f"the sample '{name}' does not exist; the samples are {listed(TITLES, most=9)}", field="source")
     return name
 
 
 def sample_path(name: str) -> Path:
-    """Return the file of a sample that is not generated."""
+    """Return the CSV file of a sample; ``fraud`` has none, because it is generated."""
     return Path(str(files("sample_pipelines") / "data" / f"{name}.csv"))
 
 

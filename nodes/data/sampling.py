@@ -1,4 +1,4 @@
-"""Choose random rows, stratified by the classes if requested. The same seed chooses the same rows."""
+"""Choose random rows, stratified by the classes if requested; the same seed, the same rows."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 def pick(table: Table, count: int, seed: int, *, stratified: bool, spare: int, field: str) -> np.ndarray:
-    """Return a mask of exactly ``count`` rows.
+    """Return a mask of exactly ``count`` rows, chosen at random.
 
-    If stratified, each class gives its share of them and keeps at least ``spare`` rows. ``field`` names
-    the setting to change if that is not possible.
+    If stratified, each class gives its share of them and keeps at least ``spare`` rows that are not
+    chosen. A table without a target is never stratified. Raise ``BadInput`` if the classes do not
+    have enough rows; ``field`` names the setting to change then.
     """
     import numpy as np
 
@@ -37,22 +38,28 @@ def _class_codes(table: Table) -> np.ndarray:
     import numpy as np
 
     labels = table.labels().combine_chunks().dictionary_encode().indices
+    # Numbers without gaps, because bincount needs them.
     codes: np.ndarray = np.unique(labels.fill_null(-1).to_numpy(zero_copy_only=False), return_inverse=True)[1]
     return codes
 
 
 def _rows_per_class(sizes: np.ndarray, count: int, spare: int, field: str) -> np.ndarray:
-    """Return how many rows each class gives: its share, at least one if ``count`` allows, never the spare ones."""
+    """Return how many rows each class gives: its share, rounded, and ``count`` in total.
+
+    A class gives at least one row if ``count`` allows, and never its spare ones. Raise ``BadInput``
+    if that is not possible.
+    """
     import numpy as np
 
     most = np.maximum(sizes - spare, 0)
     if count > most.sum():
         raise BadInput(
-            f"{count:,} of {sizes.sum():,} rows are too many: not every one of the {len(sizes):,} classes would keep "
-            f"a row; choose at most {most.sum():,} rows, or turn off stratified",
+            f"{count:,} of {sizes.sum():,} rows are too many: some of the {len(sizes):,} classes "
+            f"would not keep a row; choose at most {most.sum():,} rows, or turn off Stratified",
             field=field,
         )
     least = np.minimum(most, 1)
+    # There are more classes than rows to draw, so some classes get none.
     if least.sum() > count:
         least = np.zeros_like(most)
     exact = sizes * count / sizes.sum()

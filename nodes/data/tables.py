@@ -49,7 +49,11 @@ Progress = Callable[[float, str], None]
 
 
 def load(params: LoadDataParams, files: Files, progress: Progress = lambda fraction, text: None) -> Table:
-    """Return the table that the settings describe. Raise ``BadInput`` if that is not possible."""
+    """Return the table that the settings describe.
+
+    ``progress`` gets the share done and a text. Raise ``BadInput`` that names the setting to change
+    if the file cannot be read or its columns do not suit the settings.
+    """
     progress(0.0, f"reading {params.source}")
     if sample_name(params.source) == "fraud":
         data = fraud_sample.payments(params.rows, params.fraud_share, params.seed)
@@ -64,6 +68,7 @@ def load(params: LoadDataParams, files: Files, progress: Progress = lambda fract
 
 
 def _path_of(params: LoadDataParams, files: Files) -> Path:
+    """Return the file of a source: that of a sample, or one that the workspace allows to read."""
     sample = sample_name(params.source)
     if sample is not None:
         return sample_path(sample)
@@ -71,7 +76,10 @@ def _path_of(params: LoadDataParams, files: Files) -> Path:
 
 
 def _as_text(params: LoadDataParams) -> set[str]:
-    """Return the columns of a CSV file that are read as written: "1" and "01" are two labels, but one number."""
+    """Return the columns of a CSV file that are read as written.
+
+    As labels, "1" and "01" are different. Read as numbers, they would be the same.
+    """
     target, _ = target_and_roles(params)
     return {*params.types, *_ids(params), *([target] if target else [])}
 
@@ -84,7 +92,10 @@ def _ids(params: LoadDataParams) -> list[str]:
 
 
 def target_and_roles(params: LoadDataParams) -> tuple[str | None, dict[str, Role]]:
-    """Return the target and the roles that are not feature: the chosen ones over those of a sample."""
+    """Return the target, and the roles of the columns that are not features.
+
+    The roles of the settings take precedence over those of a sample.
+    """
     sample = sample_name(params.source)
     own: Columns = () if sample is None else sample_columns(sample)
     target = params.target or next((column.name for column in own if column.role == "target"), None)
@@ -102,7 +113,10 @@ def chosen_types(params: LoadDataParams, target: str | None) -> dict[str, Kind]:
 
 
 def _with_types(data: pa.Table, params: LoadDataParams) -> pa.Table:
-    """Return the columns in their types, without those that hold no value."""
+    """Return the columns in their types, without those that hold no value.
+
+    The target and ignored columns stay even if they are empty: other checks explain that better.
+    """
     import pyarrow as pa
 
     target, roles = target_and_roles(params)
@@ -120,17 +134,22 @@ def _with_types(data: pa.Table, params: LoadDataParams) -> pa.Table:
 
 
 def _typed(column: pa.ChunkedArray, name: str, kind: Kind | None, missing: Collection[str]) -> pa.ChunkedArray:
+    """Return a column in its type: the chosen one, or else the one it looks like."""
     if kind is None:
         return infer_type(column, name, missing)
     return cast_column(column, kind, name, missing)
 
 
 def _is_text(data: pa.Table, name: str) -> bool:
+    """Return whether the table has this column and it holds text."""
     return name in data.column_names and kind_of(data.schema.field(name).type) == "text"
 
 
 def check_columns(params: LoadDataParams, names: Iterable[str]) -> None:
-    """Raise ``BadInput`` if a setting names an unknown column, or gives the target another role or type."""
+    """Raise ``BadInput`` if the settings name an unknown column, or contradict each other.
+
+    A target can have neither another role nor another type than category.
+    """
     known = dict.fromkeys(names)
     target, _ = target_and_roles(params)
     if target is not None:
@@ -140,22 +159,28 @@ def check_columns(params: LoadDataParams, names: Iterable[str]) -> None:
     for column in params.types:
         require_column(column, known, field="types")
     if target in params.roles:
-        raise BadInput(f"'{target}' is the target and cannot be {params.roles[target]} as well", field="roles")
+        raise BadInput(
+            f"'{target}' is the target and cannot have the role {params.roles[target]} as well; "
+            "remove it from roles, or choose another target",
+            field="roles",
+        )
     if params.types.get(target or "", "category") != "category":
         raise BadInput(f"'{target}' is the target, which is always a category; remove it from types", field="types")
 
 
 def make_table(data: pa.Table, names: Collection[str], params: LoadDataParams) -> Table:
-    """Return the table with its target and roles. Raise ``BadInput`` if the columns do not suit them.
+    """Return the table with its target and roles.
 
-    ``data`` are the columns in their types, ``names`` all columns of the file.
+    ``data`` holds the columns in their types; ``names`` are all columns of the file, also those
+    without a value. Raise ``BadInput`` if the columns do not suit the settings.
     """
     check_columns(params, names)
     target, roles = target_and_roles(params)
     empty = _without_values(data, names)
     if empty and params.empty_columns == "error":
         raise BadInput(
-            f"no value at all in {listed(empty)}; set 'Columns without values' to drop, or give the role ignore",
+            f"there are columns without any value: {listed(empty)}; set 'Columns without values' "
+            "to drop, or give them the role ignore",
             field="empty_columns",
         )
     if not data.num_columns:
@@ -188,7 +213,10 @@ def count_classes(table: Table) -> list[tuple[str, int]]:
 
 @dataclass(frozen=True)
 class Preview:
-    """What was read of a source: columns in their types, without those that hold no value."""
+    """Hold what was read of a source: columns in their types, without those that hold no value.
+
+    Target and roles are not applied yet, so one preview serves every choice of them.
+    """
 
     data: pa.Table
     names: tuple[str, ...]
@@ -208,19 +236,24 @@ class Preview:
         return int(self.data.column(target).null_count)
 
     def table(self, params: LoadDataParams) -> Table:
-        """Return the table with its target and roles. Raise ``BadInput`` if the columns do not suit them."""
+        """Return the table with its target and roles; raise ``BadInput`` if the columns do not suit
+        them.
+        """
         return make_table(self.data, self.names, params)
 
 
 def preview(params: LoadDataParams, files: Files) -> Preview:
-    """Return what the settings read of a source. Raise ``BadInput`` if it cannot be read.
+    """Return what the settings read of a source; raise ``BadInput`` if it cannot be read.
 
-    A file is read in a child process, because it may be damaged, and only once for each version.
+    A file is read in a child process, because it may be damaged, and only once for each version and
+    for the settings that change how it is read.
     """
+    # Most settings do not change what is read, so their previews are shared.
     reading = _settings_of_reading(params)
     target = params.target
     if target is not None:
-        # Without a target, the file may have been read before. A category is the same with and without it.
+        # Without a target, the file may have been read before. A category is the same with and
+        # without it.
         try:
             seen = _remembered(reading.model_copy(update={"target": None}), files)
         except BadInput:
@@ -236,12 +269,16 @@ def move_preview(old: Path, new: Path) -> None:
 
 
 def _settings_of_reading(params: LoadDataParams) -> LoadDataParams:
-    """Return the settings without those that ``make_table`` applies."""
+    """Return the settings without those that ``make_table`` applies later."""
     roles = {name: role for name, role in params.roles.items() if role in ("id", "ignore")}
     return params.model_copy(update={"roles": roles, "missing_target": "drop", "empty_columns": "drop"})
 
 
 def _remembered(params: LoadDataParams, files: Files) -> Preview:
+    """Return the preview of a file, read now or before; raise ``BadInput`` if it cannot be read.
+
+    A failure is remembered like a preview: the same file would fail again.
+    """
     path = _path_of(params, files).resolve()
     settings = params.model_dump_json(exclude={"source"})
     key = _PreviewKey(path, FileVersion.of(path), settings)
@@ -259,6 +296,7 @@ def _remembered(params: LoadDataParams, files: Files) -> Preview:
 
 
 def _read_preview(params: LoadDataParams, path: Path) -> Preview:
+    """Read a preview: our own samples in this process, other files in a child process."""
     arguments: dict[str, Any] = {
         "params_json": params.model_dump_json(),
         "path": str(path),
@@ -267,7 +305,8 @@ def _read_preview(params: LoadDataParams, path: Path) -> Preview:
         "start_rows": START_ROWS,
     }
     if sample_name(params.source) is not None:
-        facts, data = read_in_child(**arguments)  # our own file
+        # Our own file: it needs no protection.
+        facts, data = read_in_child(**arguments)
     else:
         imports = formats.imports_for(path, params.file_format)
         call = sandbox.Call("nodes.data.tables:read_in_child", params.source, arguments, imports)
@@ -278,8 +317,12 @@ def _read_preview(params: LoadDataParams, path: Path) -> Preview:
 def read_in_child(
     params_json: str, path: str, max_bytes: int, start_bytes: int, start_rows: int
 ) -> tuple[dict[str, Any], pa.Table]:
-    """Read a file for a preview: what is known of the table, and its columns in their types."""
-    from nodes.load_data import LoadDataParams  # it imports this module
+    """Read a file for a preview: what is known of the table, and its columns in their types.
+
+    The arguments are plain values, because they are sent to a child process.
+    """
+    # Imported here, because that module imports this one.
+    from nodes.load_data import LoadDataParams
 
     params = LoadDataParams.model_validate_json(params_json)
     if sample_name(params.source) == "fraud":
@@ -301,13 +344,19 @@ def read_in_child(
 
 @dataclass(frozen=True)
 class _PreviewKey:
+    """Identify a preview: the file, its version, and the settings that change how it is read."""
+
     path: Path
     version: FileVersion | None
     settings: str
 
 
 class _Previews:
-    """The previews that were read last, and why files could not be read. Several threads use it."""
+    """Remember the previews that were read last, and why files could not be read.
+
+    The oldest ones are dropped when all of them take more than ``REMEMBERED_BYTES``. Several
+    threads use it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -315,21 +364,26 @@ class _Previews:
         self._bytes = 0
 
     def get(self, key: _PreviewKey) -> Preview | BadInput | None:
+        """Return what is remembered, and count it as just used; None if nothing is."""
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
             return self._known.get(key)
 
     def put(self, key: _PreviewKey, seen: Preview | BadInput) -> None:
+        """Remember a preview or a failure, and drop the oldest ones if they take too much."""
         with self._lock:
             self._remove(key)
             self._known[key] = seen
             self._bytes += self._cost(seen)
+            # The newest entry always stays, even if it alone is too large.
             while self._bytes > REMEMBERED_BYTES and len(self._known) > 1:
                 self._remove(next(iter(self._known)))
 
     def move(self, old: Path, new: Path) -> None:
+        """Keep the previews of a renamed file under its new name, if its content is the same."""
         old, new = old.resolve(), new.resolve()
+        # Read outside of the lock: the disk may be slow.
         version = FileVersion.of(new)
         with self._lock:
             moved = {key: seen for key, seen in self._known.items() if key.path == old}
@@ -341,14 +395,19 @@ class _Previews:
                 self.put(_PreviewKey(new, version, key.settings), seen)
 
     def _remove(self, key: _PreviewKey) -> None:
+        """Forget an entry, if there is one; the caller holds the lock."""
         seen = self._known.pop(key, None)
         if seen is not None:
             self._bytes -= self._cost(seen)
 
     @staticmethod
     def _cost(seen: Preview | BadInput) -> int:
+        """Return the bytes that an entry counts as."""
         # At least a megabyte, so that the number of previews is limited too: each maps a file.
-        return max(1 << 20, seen.data.nbytes) if isinstance(seen, Preview) else 1 << 20
+        least = 1 << 20
+        if isinstance(seen, Preview):
+            return max(least, int(seen.data.nbytes))
+        return least
 
 
 _previews = _Previews()

@@ -1,7 +1,7 @@
 """Pass a table through the layers of a deep forest once: sums over all rows, everything for a few.
 
-Rows pass in blocks, several at a time. Only sums of them are stored, except for the sampled rows and
-for a metric that needs all scores together (a ranking metric such as AUC).
+Rows pass in blocks, several at a time. Only sums of them are stored, except for the sampled rows
+and for a metric that needs all scores together (a ranking metric such as AUC).
 
 - ``choose_rows``         the sample: some rows of every class, however rare
 - ``compute_statistics``  the pass; returns a ``LayerStatistics``
@@ -27,23 +27,32 @@ CELLS_AT_ONCE = 16_000_000
 BYTES_OF_SCORES = 512 * 2**20
 """Memory limit of the scores of all rows, for a metric that needs them together."""
 FEW = 30
-"""Rows of each class that a sample should have, if there are as many and the sample is large enough."""
+"""Rows of each class that a sample should have, if there are as many and the sample is large
+enough."""
 
 
 def choose_rows(truth: np.ndarray, requested: int, follow: Sequence[int], seed: int) -> np.ndarray:
-    """Return the sampled row numbers, ascending: those to follow, a few of every class, others in proportion."""
+    """Return the numbers of the sampled rows, ascending.
+
+    These are the rows to follow, then up to ``FEW`` rows of every class, then others in proportion
+    to the classes. ``truth`` holds a class number for each row. There are more than ``requested``
+    rows only if more are to be followed. The same seed gives the same rows.
+    """
     import numpy as np
 
     if requested >= len(truth):
         return np.arange(len(truth))
     order = np.random.default_rng(seed).permutation(len(truth))
     followed = np.unique(np.array(follow, np.int64))
+    # The rows to follow come first, so that no limit removes them.
     order = np.concatenate([followed, order[~np.isin(order, followed)]])
     _, group = np.unique(truth[order], return_inverse=True)
     rank = _rank_in(group)
+    # At most half of the sample is spent on equal numbers per class.
     few = min(FEW, requested // (2 * (group.max() + 1)))
     ahead = np.flatnonzero((rank < few) | (np.arange(len(order)) < len(followed)))
     others = np.setdiff1d(np.arange(len(order)), ahead, assume_unique=True)
+    # Rank divided by class size: every prefix of this order has the classes in proportion.
     evenly = others[np.argsort(rank[others] / np.bincount(group)[group[others]], kind="stable")]
     chosen = np.concatenate([ahead, evenly])[: max(requested, len(followed))]
     return np.sort(order[chosen])
@@ -62,7 +71,10 @@ def _rank_in(group: np.ndarray) -> np.ndarray:
 
 @dataclass
 class MarginSummary:
-    """Number, mean, sum of squared deviations and histogram of margins; two summaries can be added."""
+    """Summarise margins: number, mean, sum of squared deviations and histogram.
+
+    Two summaries can be added, so blocks of rows are summarised one by one.
+    """
 
     n: int = 0
     mean: float = 0.0
@@ -82,7 +94,11 @@ class MarginSummary:
         return cls(len(margin), float(margin.mean()), float(((margin - margin.mean()) ** 2).sum()), counts)
 
     def add(self, other: MarginSummary) -> None:
-        """Add the sums of other rows."""
+        """Add the summary of other rows.
+
+        The mean and the squared deviations are updated as by Chan, Golub and LeVeque: unlike plain
+        sums of squares, this does not lose digits if the mean is large.
+        """
         if not other.n:
             return
         n, gap = self.n + other.n, other.mean - self.mean
@@ -92,7 +108,7 @@ class MarginSummary:
         self.n = n
 
     def record(self) -> dict[str, Any] | None:
-        """Return the summary as a layer's record has it; None if no row's class is known."""
+        """Return the summary as a layer's record has it; None if the class of no row is known."""
         from deepforest.record import MARGIN_BINS, MarginRecord
 
         if self.counts is None:
@@ -104,7 +120,7 @@ class MarginSummary:
 
 @dataclass
 class LayerSums:
-    """Sums over the rows of one layer; metrics and margins are of the rows whose class is known."""
+    """Hold sums over the rows of one layer; metrics and margins only of rows with a known class."""
 
     agreements: np.ndarray
     """Learners × learners: rows for which both predict the same class."""
@@ -116,7 +132,7 @@ class LayerSums:
     margins: MarginSummary = field(default_factory=MarginSummary)
 
     def add(self, other: LayerSums) -> None:
-        """Add the sums of other rows."""
+        """Add the sums of other rows of the same layer."""
         self.agreements = self.agreements + other.agreements
         self.sums = self.sums + other.sums
         self.n_scored = self.n_scored + other.n_scored
@@ -126,7 +142,10 @@ class LayerSums:
 
 @dataclass
 class LayerStatistics:
-    """Result of a pass through L layers with K learners and C classes; n rows are the sample."""
+    """Hold the result of a pass through L layers with K learners and C classes.
+
+    ``rows`` are the numbers of the n sampled rows, ascending.
+    """
 
     rows: np.ndarray
     truth: np.ndarray
@@ -135,7 +154,8 @@ class LayerStatistics:
     left_at: np.ndarray
     """Of all rows: the last layer they went through."""
     wrong: np.ndarray
-    """Of all rows: whether the final prediction is wrong; without meaning where the class is unknown."""
+    """Of all rows: whether the final prediction is wrong; without meaning where the class is
+    unknown."""
     vectors: np.ndarray
     """Of the sample, L × K × n × C; NaN after the layer at which a row left."""
     outputs: np.ndarray
@@ -155,13 +175,20 @@ def compute_statistics(
     metric: Metric | None,
     share: float,
 ) -> LayerStatistics:
-    """Pass the table through the layers; ``share`` is the part of the node's progress that this takes."""
+    """Pass the table through the layers and return sums over all rows, and all values of the
+    sample.
+
+    ``truth`` holds the class number of each row, ``rows`` are the sampled ones. ``metric`` is
+    scored besides the usual ones if it ranks rows and memory allows; a log line says if it does
+    not. ``share`` is the part of the node's progress that the pass takes.
+    """
     work = _Pass(model, table, truth, rows, metric)
     result = work.result
     for owner, scores in (("the cascade", result.own_scores), ("each learner", result.learner_scores)):
         if work.ranking is not None and scores is None:
             ctx.log(f"{work.ranking.title} of {owner} is left out: the scores of so many rows need too much memory.")
     ctx.progress(0.0, f"{len(truth):,} rows through {work.depth} layers")
+    # Sums are added in the order of the blocks: in another order they would round differently.
     for start, block_sums in zip(work.starts, ctx.executor.map(work.process_block, work.starts), strict=True):
         done = min(start + work.step, len(truth))
         ctx.progress(share * done / len(truth), f"{done:,} of {len(truth):,} rows through {work.depth} layers")
@@ -171,22 +198,26 @@ def compute_statistics(
 
 
 class _Pass:
-    """Blocks of a table on their way; each fills its own rows, so that several can be processed at once."""
+    """Process blocks of a table; each fills its own rows, so several can be processed at once."""
 
     def __init__(
         self, model: FittedModel, table: Table, truth: np.ndarray, rows: np.ndarray, metric: Metric | None
     ) -> None:
+        """Allocate the result and choose the size of a block so that memory stays bounded."""
         import numpy as np
 
         from deepforest.inspection import USUAL
 
         self.model, self.table, self.truth = model, table, truth
         self.cascade = model.estimator
+        # Blocks are processed in parallel already.
         self.cascade.n_jobs = 1
         self.depth, learners, classes = len(self.cascade.estimators_), self.cascade.n_learners_, len(model.classes)
+        # A block holds its rows once as matrix and once as class vectors.
         widest = max(model.encoder.width, self.depth * learners * classes)
         self.step = max(1, min(ROWS_AT_ONCE, CELLS_AT_ONCE // widest))
         self.starts = range(0, len(truth), self.step)
+        # The usual metrics are means over rows, so sums of blocks are enough for them.
         self.ranking = None if metric in USUAL or not (truth >= 0).any() else metric
         empty = LayerSums(
             np.zeros((learners, learners), int), np.zeros((len(USUAL), 1 + learners)), np.zeros(1 + learners)
@@ -205,14 +236,14 @@ class _Pass:
         )
 
     def _scores_array(self, shape: tuple[int, ...], kind: str) -> np.ndarray | None:
-        """Return an array for scores of all rows, if they are needed and fit into memory."""
+        """Return an array for scores of all rows; None if they are not needed or too large."""
         import numpy as np
 
         size = np.prod(shape, dtype=float) * np.dtype(kind).itemsize
         return np.full(shape, np.nan, kind) if self.ranking is not None and size <= BYTES_OF_SCORES else None
 
     def process_block(self, start: int) -> list[LayerSums]:
-        """Pass the block of rows from ``start`` on through all layers."""
+        """Pass the block of rows from ``start`` on through all layers; return its sums by layer."""
         import numpy as np
 
         block = self.model.encoder.transform(self.table.data.slice(start, self.step), self.model.precision)
@@ -220,6 +251,7 @@ class _Pass:
         no_rows = np.empty(0, int), np.empty((self.cascade.n_learners_, 0, len(self.model.classes)), np.float32)
         sums, outputs = [], np.empty(0)
         for layer in range(self.depth):
+            # With screening, all rows of a block may leave before the last layer.
             stage = next(stages, None)
             rows, vectors = no_rows if stage is None else (stage.rows, stage.vectors)
             outputs = outputs if stage is None else stage.output
@@ -229,7 +261,10 @@ class _Pass:
         return sums
 
     def _store_rows(self, layer: int, here: slice, rows: np.ndarray, vectors: np.ndarray, outputs: np.ndarray) -> None:
-        """Store the predictions for single rows of a block."""
+        """Store the predictions for single rows of a block.
+
+        ``rows`` are those that reached the layer, counted from the start of the block ``here``.
+        """
         import numpy as np
 
         result = self.result
@@ -246,7 +281,9 @@ class _Pass:
 def _sums_of_block(
     vectors: np.ndarray, truth_of_vectors: np.ndarray, outputs: np.ndarray, truth: np.ndarray
 ) -> LayerSums:
-    """Return the sums over a block: of the cascade over all rows, of the learners over those in the layer."""
+    """Return the sums over a block: of the cascade over all rows, of the learners over those in the
+    layer.
+    """
     import numpy as np
 
     from deepforest.inspection import USUAL, agreements
@@ -257,6 +294,7 @@ def _sums_of_block(
     predictors += [(truth_of_vectors[in_layer], vector[in_layer]) for vector in vectors]
     scores = np.zeros((len(USUAL), len(predictors)))
     for row, metric in enumerate(USUAL):
+        # A metric without rows is None. Its weight in the sum is zero anyway.
         scores[row] = [metric(*predictor) or 0.0 for predictor in predictors]
     n_scored = np.array([len(rows) for rows, _ in predictors])
     margin = MarginSummary()

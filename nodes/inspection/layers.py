@@ -1,7 +1,8 @@
-"""The result of ``inspect-layers``, saved in a folder without pickle.
+"""Define the result of ``inspect-layers``, and save it in a folder without pickle.
 
-``layers.json`` holds names and small figures; beside it are arrays (``.npy``) of a sample of the inspected
-rows, and the sampled rows themselves (``sample.arrow``). The same inspection gives the same bytes.
+``layers.json`` holds names and small figures. Beside it are arrays (``.npy``) of a sample of the
+inspected rows, and the sampled rows themselves (``sample.arrow``). The same inspection gives the
+same bytes.
 
 - ``Layers``       everything the Inspect page draws; saves itself
 - ``load_layers``  reads a folder, or says what is wrong with it
@@ -43,9 +44,10 @@ ARRAYS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """What happens inside a deep forest for the rows of a table; L, K, C and n as in the module's docstring.
+    """Describe what happens inside a deep forest for the rows of a table.
 
-    ``stages`` are of all rows of the table.
+    L, K, C and n are as in the module's docstring. ``stages`` are of all rows of the table, arrays
+    of the sampled rows.
     """
 
     title: str
@@ -63,8 +65,9 @@ class Layers:
     table_rows: int
     """How many rows the inspected table has."""
     stages: list[dict[str, Any]]
-    """One for each kept layer: number, scores, margins, learner_scores, agreement, separation, separation_vectors,
-    rows_in, rows_out, error_out, threshold, importances; ``None`` where the table has no classes."""
+    """One for each kept layer: number, scores, margins, learner_scores, agreement, separation,
+    separation_vectors, rows_in, rows_out, error_out, threshold, importances. A figure is ``None``
+    where the table has no classes."""
     rows: np.ndarray
     """Numbers of the sampled rows in the table (n,), ascending."""
     left_at: np.ndarray
@@ -76,14 +79,19 @@ class Layers:
     vectors: np.ndarray
     """Class vectors of each learner (L × K × n × C); NaN after the layer at which a row left."""
     outputs: np.ndarray
-    """Probabilities of the cascade after each layer (L × n × C); NaN after the layer at which a row left."""
+    """Probabilities of the cascade after each layer (L × n × C); NaN after the layer at which a row
+    left."""
     sample: pa.Table
     """The sampled rows, all columns as they were."""
 
     def output(self, layer: int) -> np.ndarray:
-        """Return the probabilities of each row after ``layer`` (from 1), or of the layer at which it left before."""
+        """Return the probabilities of each row after ``layer`` (from 1), n × C.
+
+        A row that left the cascade before has those of the layer at which it left.
+        """
         import numpy as np
 
+        # Layers are counted from 1, and arrays from 0.
         last = np.minimum(self.left_at, layer) - 1
         probabilities: np.ndarray = self.outputs[last, np.arange(len(last))]
         return probabilities
@@ -94,7 +102,7 @@ class Layers:
         return codes
 
     def margin(self, layer: int) -> np.ndarray:
-        """Return the margin of each row after ``layer`` (from 1); NaN where the class is not known."""
+        """Return the margin of each row after ``layer`` (from 1); NaN if its class is unknown."""
         import numpy as np
 
         from deepforest.margins import margins
@@ -124,10 +132,15 @@ class Layers:
 
 
 def load_layers(folder: Path) -> Layers:
-    """Return the layers of a folder; raise ``BadInput`` if it is damaged, foreign or from a newer version."""
+    """Return the layers of a folder.
+
+    Raise ``BadInput`` if the folder is damaged, holds something else, or was written by a newer
+    version.
+    """
     data = _describe(folder)
     with reading_folder(folder, "layers", "run the inspection again"):
         for name, digest in data["files"].items():
+            # Only the last part of a name: it must not lead out of the folder.
             if sha256_of(folder / Path(name).name) != digest:
                 raise ValueError(f"{name} was changed after it was saved")
         parts: dict[str, Any] = {name: data[name] for name in SMALL}
@@ -138,10 +151,12 @@ def load_layers(folder: Path) -> Layers:
 
 
 def _describe(folder: Path) -> dict[str, Any]:
+    """Return what ``layers.json`` says; raise ``BadInput`` if it does not describe layers."""
     path = folder / FILE
     if not path.is_file():
-        raise BadInput(f"'{folder.name}' does not hold layers: {FILE} is missing")
+        raise BadInput(f"'{folder.name}' does not hold layers: {FILE} is missing; run the inspection again")
     with reading_folder(folder, "layers", "run the inspection again"):
+        # Python reads NaN, which the page could not send to a browser.
         data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ValueError(f"{FILE} does not describe layers")
@@ -150,13 +165,14 @@ def _describe(folder: Path) -> dict[str, Any]:
             raise ValueError(f"version {version!r} is not valid")
     if version > VERSION:
         raise BadInput(
-            f"'{folder.name}' holds layers of version {version}, this program reads up to version {VERSION}; "
-            "update it, or run the inspection again"
+            f"'{folder.name}' holds layers of version {version}, and this program reads versions "
+            f"up to {VERSION}; update the program, or run the inspection again"
         )
     return data
 
 
 def _refuse(constant: str) -> None:
+    """Raise ``ValueError`` for NaN and infinity, which JSON does not have."""
     raise ValueError(f"{constant} is not a number")
 
 
@@ -172,13 +188,14 @@ def _load_array(folder: Path, name: str) -> np.ndarray:
 
 
 def _load_sample(folder: Path) -> pa.Table:
+    """Map the sampled rows into memory."""
     import pyarrow as pa
 
     return pa.ipc.open_file(pa.memory_map(str(folder / SAMPLE))).read_all()
 
 
 def _check(layers: Layers) -> None:
-    """Raise ``ValueError`` unless the parts fit together."""
+    """Raise ``ValueError`` unless the parts have sizes and values that fit together."""
     texts = [layers.title, layers.kind, layers.metric, *layers.classes, *layers.features, *layers.learners]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("its names are not texts")

@@ -57,7 +57,8 @@ FAMILIES: Mapping[Kind, str] = {
     "category": "category",
     "text": "category",
 }
-"""Kinds in a family can replace one another: a file may hold a category as text, or a bool as number."""
+"""Kinds in a family can replace one another: a file may hold a category as text, or a bool as
+number."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,10 @@ class Encoding:
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A number, bool or time, and what is needed to fill and scale it."""
+    """Encode a number, bool or time, with what is needed to fill and scale it.
+
+    ``median``, ``mean`` and ``scale`` are those of the training rows.
+    """
 
     name: str
     kind: Kind
@@ -83,12 +87,12 @@ class NumberColumn:
     """Whether every training value is exactly a 32-bit float."""
 
     def width(self, form: Form) -> int:
-        """Return how many matrix columns it takes."""
+        """Return how many matrix columns it takes: one more for a mark if values were missing."""
         return 2 if form == "onehot" and self.has_missing else 1
 
     @property
     def fill_value(self) -> float:
-        """What a missing value counts as in the form ``codes``."""
+        """Return what a missing value counts as in the form ``codes``."""
         return nan if self.has_missing else self.median
 
     def read_column(self, column: pa.ChunkedArray) -> np.ndarray:
@@ -96,7 +100,10 @@ class NumberColumn:
         return numbers(column)
 
     def read_value(self, value: Any) -> float:
-        """Return a JSON value as a number, NaN if it is missing; raise ``ValueError`` if it cannot be one."""
+        """Return a JSON value as a number, NaN if it is missing.
+
+        Raise ``ValueError`` if it cannot be one; its text follows the value in a message.
+        """
         if value is None:
             return nan
         if self.kind == "time":
@@ -104,7 +111,9 @@ class NumberColumn:
         return _read_number(value)
 
     def write(self, values: np.ndarray, out: np.ndarray, form: Form) -> None:
-        """Fill ``out``, rows × width."""
+        """Write values into ``out``, rows × width; values too large for its type become the
+        largest.
+        """
         import numpy as np
 
         missing = np.isnan(values)
@@ -123,7 +132,7 @@ class NumberColumn:
 
     @property
     def example(self) -> Any:
-        """A JSON value that the column may hold: the median."""
+        """Return a JSON value that the column may hold: the median."""
         if self.kind == "bool":
             return self.median >= 0.5
         if self.kind == "time":
@@ -148,7 +157,7 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """A category and the values it had in training, the most frequent first."""
+    """Encode a category by the values it had in training, the most frequent first."""
 
     name: str
     kind: Kind
@@ -158,20 +167,23 @@ class CategoryColumn:
 
     @cached_property
     def code_of(self) -> dict[str, int]:
-        """The number of each category."""
+        """Return the number of each category."""
         return {category: code for code, category in enumerate(self.categories)}
 
     @cached_property
     def are_numbers(self) -> bool:
-        """Whether all categories are written as numbers, so that a number can stand for one."""
+        """Return whether all categories are numbers, so that a number can stand for one."""
         return all(NUMBER.fullmatch(category) for category in self.categories)
 
     def width(self, form: Form) -> int:
-        """Return how many matrix columns it takes."""
+        """Return how many matrix columns it takes: one, or one for each frequent category."""
         return 1 if form == "codes" else min(len(self.categories), ONEHOT_CATEGORIES)
 
     def find(self, text: str | None) -> str | None:
-        """Return the category that a text stands for, if any: ``1.0`` is ``1`` where that is a category."""
+        """Return the category that a text stands for; None if it is unknown.
+
+        Space around the text is ignored, and ``1.0`` is ``1`` where that is a category.
+        """
         if text is None or text in self.code_of:
             return text
         text = text.strip()
@@ -187,32 +199,38 @@ class CategoryColumn:
         return np.where(codes == MISSING, nan, codes)
 
     def read_value(self, value: Any) -> float:
-        """Return the category number of a JSON value, NaN if it is missing or unknown."""
+        """Return the category number of a JSON value, NaN if it is missing or unknown.
+
+        Raise ``ValueError`` if the value is of a type that no category has.
+        """
         if value is None:
             return nan
         if isinstance(value, bool):
+            # As Arrow writes bools as texts.
             value = "true" if value else "false"
         elif isinstance(value, int | float) and self.are_numbers:
+            # Python refuses to write integers of thousands of digits; no category is so long.
             value = str(value) if isinstance(value, float) or abs(value) < 1e18 else ""
         if not isinstance(value, str):
-            raise ValueError("where a category is expected, as text")
+            raise ValueError("but a category is expected, as text")
         category = self.find(value)
         return nan if category is None else float(self.code_of[category])
 
     def write(self, values: np.ndarray, out: np.ndarray, form: Form) -> None:
-        """Fill ``out``, rows × width."""
+        """Write category numbers into ``out``; rare and unknown ones are zeros in ``onehot``."""
         import numpy as np
 
         if form == "codes":
             out[:, 0] = values
             return
         out[:] = 0
+        # NaN is not below any number, so missing values stay zero.
         rows = np.flatnonzero(values < out.shape[1])
         out[rows, values[rows].astype(np.int64)] = 1
 
     @property
     def example(self) -> str:
-        """A value of the column: the most frequent category."""
+        """Return a value of the column: the most frequent category."""
         return self.categories[0]
 
     def describe(self) -> dict[str, Any]:
@@ -231,14 +249,21 @@ EncodedColumn = NumberColumn | CategoryColumn
 
 @dataclass(frozen=True)
 class TableEncoder:
-    """Turns tables with the columns of the training table into a matrix."""
+    """Turn tables with the columns of the training table into a matrix.
+
+    ``columns`` are the features that are used, in the order of the matrix.
+    """
 
     form: Form
     columns: tuple[EncodedColumn, ...]
 
     @classmethod
     def fit(cls, table: Table, form: Form, log: Callable[[str], None] = lambda text: None) -> TableEncoder:
-        """Learn categories, medians and scales of the feature columns; log what is left out and why."""
+        """Learn categories, medians and scales of the feature columns.
+
+        ``log`` gets a line for each column that is left out, with the reason. Raise ``BadInput`` if
+        no column can be used.
+        """
         columns = []
         for name in table.features:
             column = _learn_column(name, table.data.column(name))
@@ -247,33 +272,37 @@ class TableEncoder:
             else:
                 columns.append(column)
         if not columns:
-            raise BadInput("the table has no column to learn from; give it at least one feature that has values")
+            raise BadInput("the table has no feature that can be used; add a column of numbers or categories")
         return cls(form, tuple(columns))
 
     @property
     def width(self) -> int:
-        """Number of matrix columns."""
+        """Return the number of matrix columns."""
         return sum(column.width(self.form) for column in self.columns)
 
     @property
     def names(self) -> list[str]:
-        """The table columns that are used."""
+        """Return the table columns that are used."""
         return [column.name for column in self.columns]
 
     @property
     def categorical(self) -> list[int]:
-        """Matrix columns that hold category numbers."""
+        """Return the matrix columns that hold category numbers; none in the form ``onehot``."""
         if self.form == "onehot":
             return []
         return [index for index, column in enumerate(self.columns) if isinstance(column, CategoryColumn)]
 
     @property
     def fits_float32(self) -> bool:
-        """Whether the training matrix in the form ``codes`` loses nothing as 32-bit floats."""
+        """Return whether the training matrix of ``codes`` loses nothing as 32-bit floats."""
         return all(column.fits_float32 for column in self.columns if isinstance(column, NumberColumn))
 
     def transform(self, data: pa.Table, precision: Precision = "float64", order: Literal["C", "F"] = "C") -> np.ndarray:
-        """Return the matrix of a table; raise ``BadInput`` if a column is missing or of another kind."""
+        """Return the matrix of a table, rows × width.
+
+        ``order`` is how numpy stores it: ``C`` by rows, ``F`` by columns. Raise ``BadInput`` if a
+        column is missing or of another kind than in training.
+        """
         import numpy as np
 
         self.check(data)
@@ -296,11 +325,11 @@ class TableEncoder:
         if missing:
             raise BadInput(
                 f"the table lacks {listed(name for name in self.names if name in missing)}, "
-                "which the model was trained with"
+                "which the model was trained with; add the missing columns"
             )
         wrong = [text for column in self.columns if (text := _mismatch(column, data.schema.field(column.name).type))]
         if wrong:
-            raise BadInput(f"columns are of another kind than in training: {'; '.join(wrong[:5])}")
+            raise BadInput(f"some columns are of another kind than in training: {'; '.join(wrong[:5])}")
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain JSON."""
@@ -308,7 +337,10 @@ class TableEncoder:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TableEncoder:
-        """Return what ``to_json`` gave; raise ``ValueError``, ``KeyError`` or ``TypeError`` otherwise."""
+        """Return the encoder that ``to_json`` has written.
+
+        Raise ``ValueError``, ``KeyError`` or ``TypeError`` if the data cannot be right.
+        """
         if data["version"] != VERSION or data["form"] not in ("codes", "onehot"):
             raise ValueError(f"encoder of version {data['version']}, form {data['form']}")
         return cls(data["form"], tuple(_column_from_json(column) for column in data["columns"]))
@@ -318,14 +350,16 @@ class TableEncoder:
 
 
 def _column_to_json(column: EncodedColumn) -> dict[str, Any]:
+    """Return a column as plain JSON."""
     if isinstance(column, CategoryColumn):
         return {"name": column.name, "kind": column.kind, "levels": list(column.categories)}
     return asdict(column)
 
 
 def _column_from_json(data: Mapping[str, Any]) -> EncodedColumn:
+    """Return the column that was saved; raise ``ValueError`` if it could not encode a value."""
     if data["kind"] not in FAMILIES:
-        raise ValueError(f"there is no kind of column '{data['kind']}'")
+        raise ValueError(f"the kind of column '{data['kind']}' is unknown")
     if "levels" in data:
         categories = tuple(data["levels"])
         if not categories:
@@ -343,14 +377,16 @@ def _column_from_json(data: Mapping[str, Any]) -> EncodedColumn:
 
 
 def _read_number(value: Any) -> float:
+    """Return a JSON number or bool as a float; raise ``ValueError`` if it is not one."""
     if not isinstance(value, int | float):
-        raise ValueError("where a number is expected")
+        raise ValueError("but a number is expected")
     try:
         number = float(value)
     except OverflowError:
+        # An integer may be larger than any float.
         number = float("inf")
     if not isfinite(number):
-        raise ValueError("and too large for a number")
+        raise ValueError("which is too large for a number")
     return number
 
 
@@ -361,7 +397,7 @@ def _read_time(value: Any) -> float:
     try:
         times = parse_texts(pa.chunked_array([[value.strip()]], pa.string()), "time")
     except (pa.ArrowException, UnicodeError, AttributeError):
-        raise ValueError("where a time such as '2024-01-31 12:30:00' is expected") from None
+        raise ValueError("but a time such as '2024-01-31 12:30:00' is expected") from None
     return float(times.cast(pa.int64())[0].as_py() * 1e-6)
 
 
@@ -373,15 +409,18 @@ def numbers(column: pa.ChunkedArray) -> np.ndarray:
     for chunk in column.chunks:
         values[start : start + len(chunk)] = _chunk_numbers(chunk)
         start += len(chunk)
+    # Neither trees nor linear models can compute with infinity.
     values[np.isinf(values)] = np.nan
     return values
 
 
 def _chunk_numbers(chunk: pa.Array) -> Any:
+    """Return one Arrow array as 64-bit floats; a missing value is NaN."""
     import pyarrow as pa
     import pyarrow.types as types
 
     per_unit = 1.0
+    # Arrow casts times only to integers of the same width.
     if types.is_temporal(chunk.type):
         per_unit = _seconds(chunk.type)
         chunk = chunk.cast(pa.int32() if chunk.type.bit_width == 32 else pa.int64())
@@ -390,6 +429,7 @@ def _chunk_numbers(chunk: pa.Array) -> Any:
 
 
 def _seconds(kind: pa.DataType) -> float:
+    """Return how many seconds one unit of a temporal type stands for."""
     import pyarrow.types as types
 
     if types.is_date32(kind):
@@ -402,20 +442,21 @@ def _seconds(kind: pa.DataType) -> float:
 
 
 def _learn_column(name: str, column: pa.ChunkedArray) -> EncodedColumn | str:
-    """Return the column's encoding, or why it is left out."""
+    """Return the column's encoding, or the reason why it is left out."""
     import pyarrow.types as types
 
     kind = kind_of(column.type)
     if column.null_count == len(column):
         return "it has no values"
     if types.is_interval(column.type) or types.is_nested(column.type):
-        return f"it holds {column.type}, not plain values"
+        return f"it holds values of type {column.type}, which cannot be used"
     if FAMILIES[kind] != "category":
         return _learn_numbers(name, kind, numbers(column))
     return _learn_categories(name, kind, column)
 
 
 def _learn_numbers(name: str, kind: Kind, values: np.ndarray) -> NumberColumn | str:
+    """Return median, mean and scale of a column of numbers, or why it is left out."""
     import numpy as np
 
     missing = np.isnan(values)
@@ -425,6 +466,7 @@ def _learn_numbers(name: str, kind: Kind, values: np.ndarray) -> NumberColumn | 
         fits = bool(np.array_equal(values.astype(np.float32), values, equal_nan=True))
         median = float(np.nan_to_num(np.median(values[~missing])))
     filled = np.where(missing, median, values)
+    # Divided by the largest value first: the squares of large numbers would overflow.
     largest = float(np.abs(filled).max()) or 1.0
     mean, spread = float((filled / largest).mean()) * largest, float((filled / largest).std()) * largest
     # A spread that is only the rounding of a constant would magnify every other value.
@@ -433,6 +475,10 @@ def _learn_numbers(name: str, kind: Kind, values: np.ndarray) -> NumberColumn | 
 
 
 def _learn_categories(name: str, kind: Kind, column: pa.ChunkedArray) -> CategoryColumn | str:
+    """Return the categories of a column by frequency, or why it is left out.
+
+    Texts are categories only if they repeat often enough.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -442,20 +488,24 @@ def _learn_categories(name: str, kind: Kind, column: pa.ChunkedArray) -> Categor
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return f"it holds {column.type}, which is not text"
         different, values = pc.count_distinct(column).as_py(), len(column) - column.null_count
+        # Texts that hardly repeat are names or comments: a model would only memorise them.
         if different > TEXT_CATEGORIES or 2 * different > values:
-            return f"its {different:,} different texts in {values:,} rows are too many to learn from"
+            return f"its {different:,} different texts in {values:,} rows are too many for categories"
     counts = category_counts(column)
     if not counts:
         return "it has no values"
+    # Frequent categories get small numbers, so that onehot keeps the frequent ones.
     by_frequency = sorted(counts, key=lambda category: (-counts[category], category))
     return CategoryColumn(name, kind, tuple(by_frequency))
 
 
-def _mismatch(column: EncodedColumn, given: pa.DataType) -> str | None:
+def _mismatch(column: EncodedColumn, arrow_type: pa.DataType) -> str | None:
+    """Return why a column of this type cannot be encoded; None if it can."""
     import pyarrow.types as types
 
-    kind = kind_of(given)
-    if types.is_null(given) or (FAMILIES[kind] == FAMILIES[column.kind] and not types.is_interval(given)):
+    kind = kind_of(arrow_type)
+    is_same_family = FAMILIES[kind] == FAMILIES[column.kind] and not types.is_interval(arrow_type)
+    if types.is_null(arrow_type) or is_same_family:
         return None
     return f"'{column.name}' is a {kind} and was a {column.kind}"
 
@@ -495,6 +545,7 @@ def category_codes(column: pa.ChunkedArray, categories: Sequence[str]) -> np.nda
 
 
 def _chunk_codes(chunk: pa.Array, known: pa.Array) -> Any:
+    """Return the position of each value of one Arrow array in ``known``."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -515,25 +566,31 @@ def as_text(values: pa.Array) -> pa.Array:
 
 
 def class_names(target: pa.ChunkedArray, name: str) -> list[str]:
-    """Return the classes that occur in a target column, in natural order."""
+    """Return the classes that occur in a target column, in natural order.
+
+    Raise ``BadInput`` if the target is a time, or a quantity with very many values.
+    """
     kind = kind_of(target.type)
     if kind == "time":
-        raise BadInput(f"the target '{name}' is a time; a classifier needs classes")
+        raise BadInput(f"the target '{name}' is a time; choose a column with classes as the target")
     names = natural_order(category_counts(target))
     if kind == "number" and len(names) > MAX_NUMERIC_CLASSES and not all(float(each).is_integer() for each in names):
         raise BadInput(
-            f"the target '{name}' holds {len(names):,} different numbers, a quantity rather than classes; "
-            "choose another target or group it into classes first"
+            f"the target '{name}' holds {len(names):,} different numbers, so it is a quantity and "
+            "not a class; choose another target, or group its values into classes first"
         )
     return names
 
 
 def class_codes(target: pa.ChunkedArray, classes: Sequence[str]) -> np.ndarray:
-    """Return each row's class number, ``MISSING`` without a value; raise ``BadInput`` for unknown classes."""
+    """Return each row's class number, ``MISSING`` where it has none.
+
+    Raise ``BadInput`` if the target holds a class that is not one of ``classes``.
+    """
     unknown = category_counts(target).keys() - set(classes)
     if unknown:
         raise BadInput(
-            f"the target holds {listed(natural_order(unknown))}, which the model has not learned; "
-            f"it knows {listed(classes)}"
+            "the target holds classes that the model does not have: "
+            f"{listed(natural_order(unknown))}; its classes are {listed(classes)}"
         )
     return category_codes(target, classes)

@@ -1,4 +1,4 @@
-"""scikit-learn estimators whose predictions have the same bits everywhere.
+"""Provide scikit-learn estimators whose predictions have the same bits everywhere.
 
 A matrix product of BLAS rounds a row differently when other rows stand beside it, and the
 exponential of the C library differs between processors. The classes here train with scikit-learn
@@ -29,7 +29,7 @@ ROUNDING = 1e-6
 
 
 class _MostProbable(ClassifierMixin):  # type: ignore[misc]
-    """Predict the most probable class."""
+    """Predict the most probable class; subclasses compute the probabilities."""
 
     classes_: np.ndarray
 
@@ -43,7 +43,7 @@ class _MostProbable(ClassifierMixin):  # type: ignore[misc]
 
 
 class RowwiseLogisticRegression(_MostProbable, LogisticRegression):  # type: ignore[misc]
-    """Logistic regression that computes each row by itself."""
+    """Train like scikit-learn's logistic regression, and predict each row by itself."""
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
         """Return class probabilities, rows × classes."""
@@ -51,7 +51,7 @@ class RowwiseLogisticRegression(_MostProbable, LogisticRegression):  # type: ign
 
 
 class RowwiseMLPClassifier(_MostProbable, MLPClassifier):  # type: ignore[misc]
-    """A multi-layer perceptron of rectified units that computes each row by itself."""
+    """Train like scikit-learn's perceptron with rectified units, and predict each row by itself."""
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
         """Return class probabilities, rows × classes."""
@@ -65,9 +65,10 @@ class RowwiseMLPClassifier(_MostProbable, MLPClassifier):  # type: ignore[misc]
 
 
 class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
-    """Gradient-boosted trees (MART) by LightGBM; parameters are named as in ``LGBMClassifier``.
+    """Grow gradient-boosted trees (MART) with LightGBM.
 
-    ``booster_`` holds the trees without the settings they were grown by.
+    Parameters are named as in ``LGBMClassifier``. ``booster_`` holds the trees without the settings
+    they were grown by. Training gives the same trees for any number of threads.
     """
 
     def __init__(
@@ -99,7 +100,12 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
         categorical_feature: Sequence[int] = (),
         callbacks: Sequence[Callable[[Any], None]] = (),
     ) -> Self:
-        """Grow one tree per class in each round (one tree for two classes); ``y`` holds 0, 1, …"""
+        """Grow one tree per class in each round (one tree for two classes).
+
+        ``y`` holds class numbers 0, 1, … ``categorical_feature`` lists
+        the matrix columns that hold category numbers. Each callback is called after a round, as by
+        LightGBM, and may raise to stop.
+        """
         import lightgbm
 
         settings = self._settings(int(y.max()) + 1)
@@ -110,10 +116,11 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
         return self.read_text(trained.model_to_string())
 
     def read_text(self, text: str) -> Self:
-        """Take over the trees of LightGBM's text; raise ``ValueError`` if LightGBM cannot read it."""
+        """Replace the trees by those of LightGBM's text; raise ``ValueError`` if it is wrong."""
         import lightgbm
 
         try:
+            # Without the settings of the training: the same trees must give the same text.
             self.booster_: Any = lightgbm.Booster(model_str=trees_only(text))
         except lightgbm.basic.LightGBMError as error:
             raise ValueError(f"LightGBM cannot read the model: {error}") from None
@@ -123,10 +130,12 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
         """Return class probabilities, rows × classes."""
+        # Raw scores: LightGBM's own probabilities use the exponential of the C library.
         scores = np.asarray(self.booster_.predict(X, num_threads=self.n_jobs, raw_score=True))
         return class_probabilities(scores.reshape(len(X), -1))
 
     def _settings(self, n_classes: int) -> dict[str, Any]:
+        """Return LightGBM's settings, with its own names."""
         is_binary = n_classes == 2
         return {
             "objective": "binary" if is_binary else "multiclass",
@@ -150,9 +159,9 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
 class StoredForest(_MostProbable, BaseEstimator):  # type: ignore[misc]
     """A forest of scikit-learn's trees, read from the arrays in which version 1 saved them.
 
-    ``arrays`` hold all trees one after the other: ``left``, ``right``, ``feature``, ``threshold`` and
-    ``missing_left`` of each node (children are numbered within their tree), ``classes_per_leaf`` of
-    each leaf, ``leaf_class`` and ``leaf_share`` of each class in a leaf.
+    ``arrays`` hold all trees one after the other: ``left``, ``right``, ``feature``, ``threshold``
+    and ``missing_left`` of each node (children are numbered within their tree), ``classes_per_leaf``
+    of each leaf, ``leaf_class`` and ``leaf_share`` of each class in a leaf.
     """
 
     DTYPES: ClassVar[Mapping[str, str]] = {
@@ -167,7 +176,12 @@ class StoredForest(_MostProbable, BaseEstimator):  # type: ignore[misc]
         self.n_classes = n_classes
 
     def prepare(self) -> Self:
-        """Number the nodes over all trees; raise ``ValueError`` unless each tree leads to its leaves."""
+        """Check the arrays and number the nodes over all trees; return the forest, ready to
+        predict.
+
+        Raise ``ValueError`` unless each tree leads to its leaves and the shares of each leaf add up
+        to 1.
+        """
         from scipy.sparse import csr_array
 
         arrays = self.arrays
@@ -202,14 +216,20 @@ class StoredForest(_MostProbable, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
-        """Return the mean over the trees of the class shares in each row's leaf, summed in tree order."""
+        """Return the mean over the trees of the class shares in each row's leaf, rows × classes.
+
+        The trees are summed in their order, so that the result has the same bits everywhere.
+        """
+        # scikit-learn's trees compare 32-bit floats.
         sums, values = np.zeros((len(X), self.n_classes)), np.asarray(X, np.float32)
         for root in self.roots_:
             sums += self.shares_[self.leaf_of_node_[self._leaves(values, root)]].toarray()
         return sums / len(self.roots_)
 
     def _leaves(self, values: np.ndarray, root: int) -> np.ndarray:
+        """Return the node number of the leaf that each row reaches in the tree at ``root``."""
         node, rows = np.full(len(values), root), np.arange(len(values))
+        # All rows go down one level at a time, until each is at a leaf.
         while len(rows := rows[self.left_[node[rows]] != LEAF]):
             at = node[rows]
             value = values[rows, self.arrays["feature"][at]]

@@ -1,12 +1,12 @@
-"""Fast predictions for single rows.
+"""Predict single rows fast, for a service.
 
 A cascade calls dozens of boosters for each row, and LightGBM's Python interface takes longer to
 prepare one call than its trees to answer it. ``with_fast_predict`` replaces each booster of a model
-that was loaded for this purpose by a ``FastBooster``, which prepares the call once. A ``FastCascade``
-skips the checks of a matrix that the encoder has just made. The trees are the same and are summed in
-the same order, so the predictions have the same bits.
+that was loaded for this purpose by a ``FastBooster``, which prepares the call once. A
+``FastCascade`` skips the checks of a matrix that the encoder has just made. The trees are the same
+and are summed in the same order, so the predictions have the same bits.
 
-The private interface of LightGBM is used in this module only.
+Only this module uses the private interface of LightGBM.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ RAW_SCORE = 1
 
 
 def with_fast_predict(model: FittedModel) -> FittedModel:
-    """Return the model with fast predictions for single rows; unchanged where that is not possible."""
+    """Return the model with fast predictions for single rows; unchanged where that is not possible.
+
+    The boosters of ``model`` itself are replaced, so it must not be shared or saved afterwards.
+    """
     if model.kind.name == "mart":
         model.estimator.booster_ = FastBooster.over(model.estimator.booster_)
     if model.kind.name == "deep-forest":
@@ -41,13 +44,14 @@ def with_fast_predict(model: FittedModel) -> FittedModel:
 
 
 def _boosted_learners(cascade: Any) -> Iterator[Any]:
+    """Yield every fitted learner of a cascade that has a booster."""
     for layer in cascade.estimators_:
         for folds in layer.models:
             yield from (fitted for fitted in folds if hasattr(fitted, "booster"))
 
 
 class FastCascade:
-    """A cascade that takes a few rows straight through its layers."""
+    """Predict a few rows straight through the layers; many rows as the cascade does."""
 
     def __init__(self, cascade: Any) -> None:
         self.cascade = cascade
@@ -62,18 +66,24 @@ class FastCascade:
             cascade.n_jobs = self.n_jobs
             return np.asarray(cascade.predict_proba(matrix))
         values = matrix if cascade.selected_ is None else matrix[:, cascade.selected_]
+        # The same steps as predict_proba, without its checks.
         *_, last = cascade._stages(cascade._features(values))
         return np.asarray(cascade._scaled(last.output))
 
 
 class FastBooster:
-    """A LightGBM booster with a prepared call for one row."""
+    """Wrap a LightGBM booster with a prepared call for one row.
+
+    It can replace the booster: other attributes are those of the booster. Threads may share it.
+    """
 
     def __init__(self, booster: Any, library: Any) -> None:
+        """Prepare the call; raise ``OSError`` if LightGBM refuses it."""
         import numpy as np
 
         self._booster, self._library = booster, library
         self._lock = threading.Lock()
+        # LightGBM reads the row from this array and writes the result into the next one.
         self._row = np.zeros(booster.num_feature())
         self._result = np.zeros(booster.num_model_per_iteration())
         self._length = ctypes.c_int64(0)
@@ -93,32 +103,43 @@ class FastBooster:
 
     @classmethod
     def over(cls, booster: Any) -> Any:
-        """Return a fast version of ``booster``, or itself if this LightGBM cannot do it."""
+        """Return a fast version of ``booster``, or ``booster`` itself if this LightGBM has no such
+        call.
+        """
         try:
             import lightgbm.basic
 
+            # A later version of LightGBM may lack these private names: then the plain booster
+            # answers.
             return cls(booster, vars(lightgbm.basic)["_LIB"])
         except (ImportError, AttributeError, KeyError, OSError):
             return booster
 
     def predict(self, data: np.ndarray, num_threads: int = 1, raw_score: bool = False) -> np.ndarray:
-        """Predict like LightGBM's ``predict``; only raw scores of few rows are fast."""
+        """Predict like LightGBM's ``predict``; only raw scores of a few rows are faster."""
         import numpy as np
 
+        # Many rows are faster in one call that uses several threads.
         if not (raw_score and 0 < len(data) <= FEW and data.shape[1] == len(self._row)):
             return np.asarray(self._booster.predict(data, num_threads=num_threads, raw_score=raw_score))
+        # All calls share the prepared buffers.
         with self._lock:
             return np.array([self._call(row) for row in data])
 
     def _call(self, row: np.ndarray) -> Any:
+        """Return the scores of one row; the caller holds the lock, because all calls share one
+        buffer.
+        """
         self._row[:] = row
         if self._library.LGBM_BoosterPredictForMatSingleRowFast(*self._arguments):
             raise RuntimeError("LightGBM could not predict a row")
         return self._result[0] if len(self._result) == 1 else self._result.copy()
 
     def __getattr__(self, name: str) -> Any:
+        """Return everything else from the booster."""
         return getattr(self._booster, name)
 
     def __del__(self) -> None:
+        """Free the prepared call, which LightGBM has allocated."""
         if getattr(self, "_config", None):
             self._library.LGBM_FastConfigFree(self._config)

@@ -1,10 +1,10 @@
-"""The six kinds of models: how each is built from its node's parameters, saved and loaded.
+"""List the six kinds of models: how each is built from its node's parameters, saved and loaded.
 
-A trained model is a scikit-learn estimator. To add a kind, write its node and add a ``ModelKind`` to
-``KINDS``. Saved models are arrays, JSON and LightGBM's text; there is no pickle anywhere.
+A trained model is a scikit-learn estimator. To add a kind, write its node and add a ``ModelKind``
+to ``KINDS``. Saved models are arrays, JSON and LightGBM's text, never pickle.
 
 - ``KINDS``           the table, by the name that nodes and saved models use
-- ``find_kind``         the kind of a fitted estimator, for scripts
+- ``find_kind``       the kind of a fitted estimator, for scripts
 - ``cascade_params``  a deep-forest node's parameters as the library names them
 """
 
@@ -28,10 +28,10 @@ TREES_FILE = "mart.txt"
 
 @dataclass(frozen=True)
 class ModelKind:
-    """What the program knows about a kind of model.
+    """Describe what the program knows about a kind of model.
 
-    ``build`` makes an unfitted estimator from a node's parameters. ``save`` writes a fitted one into a
-    folder and returns what else is needed as plain JSON; ``load`` reads both back and raises
+    ``build`` makes an unfitted estimator from a node's parameters. ``save`` writes a fitted one
+    into a folder and returns what else is needed as plain JSON; ``load`` reads both back and raises
     ``ValueError`` if they cannot be right. ``estimators`` names the classes that ``save`` accepts.
     """
 
@@ -45,14 +45,15 @@ class ModelKind:
 
 
 def find_kind(estimator: Any) -> ModelKind:
-    """Return the kind of a fitted estimator; raise ``TypeError`` if there is none."""
+    """Return the kind of a fitted estimator; raise ``TypeError`` if no kind can save it."""
+    # Base classes too: a subclass of a known estimator is saved like its base.
     for base in type(estimator).__mro__:
         for kind in KINDS.values():
             if base.__name__ in kind.estimators and kind.name == _forest_kind(estimator, kind.name):
                 return kind
     known = [name for kind in KINDS.values() for name in kind.estimators]
     raise TypeError(
-        f"a {type(estimator).__name__} cannot be saved as a model; give one of {', '.join(dict.fromkeys(known))}"
+        f"a {type(estimator).__name__} cannot be saved as a model; use one of {', '.join(dict.fromkeys(known))}"
     )
 
 
@@ -67,16 +68,21 @@ def _forest_kind(estimator: Any, name: str) -> str:
 
 
 def save_array(folder: Path, name: str, array: np.ndarray) -> None:
-    """Write ``name.npy``."""
+    """Write ``name.npy`` into a folder."""
     import numpy as np
 
     np.save(folder / f"{name}.npy", array, allow_pickle=False)
 
 
 def load_array(folder: Path, name: str, kind: str, ndim: int = 1) -> np.ndarray:
-    """Read ``name.npy``; raise ``ValueError`` for objects, another kind of number, NaN or other axes."""
+    """Read ``name.npy`` from a folder.
+
+    ``kind`` is numpy's letter for the type, such as ``f``. Raise ``ValueError`` for objects,
+    another type, NaN or another number of axes.
+    """
     import numpy as np
 
+    # Without pickle, so that a model from elsewhere cannot run code.
     array: np.ndarray = np.load(folder / f"{name}.npy", allow_pickle=False)
     if array.dtype.kind != kind or array.ndim != ndim:
         raise ValueError(f"{name}.npy holds {array.dtype} with {array.ndim} axes")
@@ -103,15 +109,18 @@ def cascade_params(params: Any) -> dict[str, Any]:
 
 
 def _learner_params(learner: Any) -> dict[str, Any]:
+    """Return the settings of one learner as the library expects them."""
     values: dict[str, Any] = {"kind": learner.kind} | learner.model_dump()
     if values.get("max_features") == "all":
         values["max_features"] = None
+    # The library's default depends on the kind of learner; only a number replaces it.
     if values["max_depth"] is None:
         del values["max_depth"]
     return values
 
 
 def _build_cascade(params: Any) -> BaseEstimator:
+    """Return an unfitted cascade: the preset with the parameters that were changed."""
     from deepforest import MartSelector, preset
 
     values = cascade_params(params)
@@ -121,6 +130,7 @@ def _build_cascade(params: Any) -> BaseEstimator:
 
 
 def _save_cascade(cascade: Any, folder: Path) -> dict[str, Any]:
+    """Write the cascade and return the name of its class."""
     # Times differ from run to run; without them the same training gives the same bytes.
     cascade.layers_ = [record.without_times() for record in cascade.layers_]
     cascade.save(folder)
@@ -128,11 +138,12 @@ def _save_cascade(cascade: Any, folder: Path) -> dict[str, Any]:
 
 
 def _load_cascade(folder: Path, data: Mapping[str, Any]) -> BaseEstimator:
+    """Read a cascade; raise ``ValueError`` if its class is not one of the presets' classes."""
     from deepforest.presets import PRESETS
 
     classes = {preset.kind.__name__: preset.kind for preset in PRESETS.values()}
     if data["class"] not in classes:
-        raise ValueError(f"there is no cascade '{data['class']}'")
+        raise ValueError(f"the cascade '{data['class']}' is unknown")
     cascade: BaseEstimator = classes[data["class"]].load(folder)
     return cascade
 
@@ -141,6 +152,7 @@ def _load_cascade(folder: Path, data: Mapping[str, Any]) -> BaseEstimator:
 
 
 def _build_mart(params: Any) -> BoostedTrees:
+    """Return unfitted boosted trees with the node's parameters."""
     from nodes.models.estimators import BoostedTrees
 
     return BoostedTrees(
@@ -155,6 +167,7 @@ def _build_mart(params: Any) -> BoostedTrees:
 
 
 def _save_mart(estimator: Any, folder: Path) -> dict[str, Any]:
+    """Write the trees as LightGBM's text."""
     from deepforest.lightgbm_text import trees_only
 
     # A script may give the booster that lightgbm.train returned.
@@ -165,10 +178,12 @@ def _save_mart(estimator: Any, folder: Path) -> dict[str, Any]:
 
 
 def _load_mart(folder: Path, data: Mapping[str, Any]) -> BoostedTrees:
+    """Read the trees and check their text: LightGBM itself may crash on a damaged one."""
     from deepforest.lightgbm_text import check_text, trees_only
     from nodes.models.estimators import BoostedTrees
 
     text = trees_only((folder / TREES_FILE).read_text(encoding="utf-8"))
+    # LightGBM trusts the text. A wrong number in it could crash the process.
     check_text(text)
     return BoostedTrees().read_text(text)
 
@@ -176,7 +191,8 @@ def _load_mart(folder: Path, data: Mapping[str, Any]) -> BoostedTrees:
 # Forests
 
 
-def _build_forest(params: Any, **how: Any) -> BaseEstimator:
+def _build_forest(params: Any, **settings: Any) -> BaseEstimator:
+    """Return an unfitted forest; ``settings`` say how it differs from a random forest."""
     from deepforest import HistForestClassifier
 
     return HistForestClassifier(
@@ -185,20 +201,24 @@ def _build_forest(params: Any, **how: Any) -> BaseEstimator:
         min_samples_leaf=params.min_leaf,
         max_features=None if params.max_features == "all" else params.max_features,
         random_state=params.seed,
-        **how,
+        **settings,
     )
 
 
 def _build_random_forest(params: Any) -> BaseEstimator:
+    """Return an unfitted random forest."""
     return _build_forest(params)
 
 
 def _build_extra_trees(params: Any) -> BaseEstimator:
+    """Return an unfitted forest of random thresholds, whose trees see all rows."""
     return _build_forest(params, splitter="random", bootstrap=False)
 
 
 def _save_forest(forest: Any, folder: Path) -> dict[str, Any]:
-    if hasattr(forest, "arrays"):  # read from version 1, saved again in the same form
+    """Write the forest; one that version 1 saved keeps its form."""
+    # A forest of version 1 is saved again in the same form.
+    if hasattr(forest, "arrays"):
         for name, array in forest.arrays.items():
             save_array(folder, f"forest-{name}", array)
         return {"columns": forest.n_features, "classes": forest.n_classes}
@@ -208,6 +228,8 @@ def _save_forest(forest: Any, folder: Path) -> dict[str, Any]:
 
 
 def _load_forest(folder: Path, data: Mapping[str, Any]) -> BaseEstimator:
+    """Read a forest of either version; only version 1 gives the number of columns."""
+    # Only version 1 saved the number of columns.
     if "columns" in data:
         return _load_stored_forest(folder, data)
     from deepforest import HistForestClassifier
@@ -232,18 +254,21 @@ def _load_stored_forest(folder: Path, data: Mapping[str, Any]) -> StoredForest:
 
 
 def _build_logistic_regression(params: Any) -> RowwiseLogisticRegression:
+    """Return an unfitted logistic regression with the node's parameters."""
     from nodes.models.estimators import RowwiseLogisticRegression
 
     return RowwiseLogisticRegression(C=params.c, max_iter=params.max_iter)
 
 
 def _save_logistic_regression(regression: Any, folder: Path) -> dict[str, Any]:
+    """Write weights and intercepts as two arrays."""
     save_array(folder, "weights", regression.coef_)
     save_array(folder, "intercepts", regression.intercept_)
     return {}
 
 
 def _load_logistic_regression(folder: Path, data: Mapping[str, Any]) -> RowwiseLogisticRegression:
+    """Read weights and intercepts; raise ``ValueError`` if they do not fit together."""
     import numpy as np
 
     from nodes.models.estimators import RowwiseLogisticRegression
@@ -254,6 +279,7 @@ def _load_logistic_regression(folder: Path, data: Mapping[str, Any]) -> RowwiseL
     if len(regression.coef_) != len(regression.intercept_):
         raise ValueError("weights and intercepts differ in length")
     regression.n_features_in_ = regression.coef_.shape[1]
+    # For two classes there is one row of weights.
     regression.classes_ = np.arange(max(len(regression.coef_), 2))
     return regression
 
@@ -262,6 +288,7 @@ def _load_logistic_regression(folder: Path, data: Mapping[str, Any]) -> RowwiseL
 
 
 def _build_mlp(params: Any) -> RowwiseMLPClassifier:
+    """Return an unfitted network with the node's parameters."""
     import numpy as np
 
     from nodes.models.estimators import RowwiseMLPClassifier
@@ -277,6 +304,7 @@ def _build_mlp(params: Any) -> RowwiseMLPClassifier:
 
 
 def _save_mlp(network: Any, folder: Path) -> dict[str, Any]:
+    """Write two arrays for each layer of the network, and return the number of layers."""
     for layer, (weights, intercepts) in enumerate(zip(network.coefs_, network.intercepts_, strict=True)):
         save_array(folder, f"layer{layer}-weights", weights)
         save_array(folder, f"layer{layer}-intercepts", intercepts)
@@ -284,6 +312,7 @@ def _save_mlp(network: Any, folder: Path) -> dict[str, Any]:
 
 
 def _load_mlp(folder: Path, data: Mapping[str, Any]) -> RowwiseMLPClassifier:
+    """Read the layers of a network; raise ``ValueError`` if they do not fit together."""
     import numpy as np
 
     from nodes.models.estimators import RowwiseMLPClassifier
@@ -293,11 +322,13 @@ def _load_mlp(folder: Path, data: Mapping[str, Any]) -> RowwiseMLPClassifier:
     network.coefs_ = [load_array(folder, f"layer{layer}-weights", "f", 2) for layer in layers]
     network.intercepts_ = [load_array(folder, f"layer{layer}-intercepts", "f") for layer in layers]
     outputs = len(network.intercepts_[-1])
+    # The outputs of a layer are the inputs of the next one.
     next_sizes = [*(len(weights) for weights in network.coefs_[1:]), outputs]
     for weights, intercepts, size in zip(network.coefs_, network.intercepts_, next_sizes, strict=True):
         if not weights.shape[1] == len(intercepts) == size:
             raise ValueError("the layers of the network do not fit each other")
     network.n_features_in_ = len(network.coefs_[0])
+    # For two classes there is one output.
     network.classes_ = np.arange(max(outputs, 2))
     return network
 

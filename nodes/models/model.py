@@ -1,4 +1,4 @@
-"""A trained model and the folder it is saved in.
+"""Define a trained model and the folder it is saved in.
 
 ``model.json`` describes the model and holds its encoder; beside it are the arrays and texts of the
 estimator. Loading a model runs no code: arrays of objects are refused, and every file must be a
@@ -54,7 +54,7 @@ CELLS_AT_ONCE = 8_000_000
 
 @dataclass(frozen=True)
 class FittedModel:
-    """A classifier for tables with the columns it was trained on."""
+    """Classify the rows of tables that have the columns it was trained on."""
 
     kind: ModelKind
     title: str
@@ -70,18 +70,25 @@ class FittedModel:
 
     @property
     def precision(self) -> Precision:
-        """Type of the numbers in the matrix it predicts from."""
+        """Return the type of the numbers in the matrix it predicts from."""
         return self.kind.encoding.precision
 
     @property
     def rows_at_once(self) -> int:
-        """Rows that are predicted at once, so that memory stays bounded; results do not depend on it."""
+        """Return how many rows are predicted at once, so that memory stays bounded.
+
+        The predictions do not depend on it.
+        """
         return max(1, min(ROWS_AT_ONCE, CELLS_AT_ONCE // self.encoder.width))
 
     def predict_proba(
         self, table: Table, threads: int = 1, progress: Callable[[float, str], None] = lambda fraction, text: None
     ) -> np.ndarray:
-        """Return class probabilities, rows × classes; raise ``BadInput`` if the columns do not fit."""
+        """Return class probabilities, rows × classes.
+
+        ``progress`` gets the share done and a text before each block. Raise ``BadInput`` if the
+        table lacks a column of the model, or has one of another kind.
+        """
         import numpy as np
 
         self.encoder.check(table.data)
@@ -96,17 +103,18 @@ class FittedModel:
         return probabilities
 
     def predict_matrix(self, matrix: np.ndarray, threads: int = 1) -> np.ndarray:
-        """Return class probabilities of encoded rows; the number of threads does not change them."""
+        """Return class probabilities of encoded rows, the same for any number of threads."""
         import numpy as np
 
         if not len(matrix):
             return np.empty((0, len(self.classes)))
+        # Threads are a matter of the machine that predicts, not of the model.
         if hasattr(self.estimator, "n_jobs"):
             self.estimator.n_jobs = threads
         return np.asarray(self.estimator.predict_proba(matrix))
 
     def save(self, folder: Path) -> None:
-        """Write everything into an empty folder."""
+        """Write everything into an empty folder; ``model.json`` comes last, with all hashes."""
         learned = self.kind.save(self.estimator, folder)
         data = {
             "format": FORMAT,
@@ -122,27 +130,35 @@ class FittedModel:
             "learner": learned,
             "files": {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != FILE},
         }
+        # Sorted keys and a fixed layout: the same model must give the same bytes.
         text = json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
         (folder / FILE).write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
 def load_model(folder: Path) -> FittedModel:
-    """Load a model; raise ``BadInput`` if the folder is damaged, foreign or from a newer version."""
+    """Load a model from a folder.
+
+    Raise ``BadInput`` if the folder is damaged, holds something else, or was written by a newer
+    version.
+    """
+    # The order matters: nothing is opened before all files are known to be regular files.
     data, files = describe_model(folder), model_files(folder)
     with reading_folder(folder, "a model", "train it again"):
+        # First the hashes: they find a damaged file before any reader meets it.
         _check_files(files, data["files"])
         if data["kind"] not in KINDS:
-            raise ValueError(f"there is no kind of model '{data['kind']}'")
+            raise ValueError(f"the kind of model '{data['kind']}' is unknown")
         kind, classes = KINDS[data["kind"]], data["classes"]
         encoder = TableEncoder.from_json(data["encoder"])
         if data["features"] != encoder.names:
-            raise ValueError("the columns of the encoder are not those of the model")
+            raise ValueError("the encoder and the model have different columns")
         estimator = kind.load(folder, data["learner"])
+        # The parts may be valid one by one, and still come from two different models.
         shape = estimator.n_features_in_, len(estimator.classes_)
         if shape != (encoder.width, len(classes)):
             raise ValueError(
-                f"the parts do not fit: encoder and classes are {encoder.width} × {len(classes)}, "
-                f"the estimator is {shape[0]} × {shape[1]}"
+                f"its parts do not fit: {encoder.width} columns and {len(classes)} classes are "
+                f"described, the estimator has {shape[0]} and {shape[1]}"
             )
         return FittedModel(
             kind=kind,
@@ -157,30 +173,38 @@ def load_model(folder: Path) -> FittedModel:
 
 
 def describe_model(folder: Path) -> dict[str, Any]:
-    """Return what ``model.json`` says; raise ``BadInput`` if it does not describe a model of this version."""
+    """Return what ``model.json`` says, without loading the estimator.
+
+    Raise ``BadInput`` if it does not describe a model of this version.
+    """
     path = folder / FILE
     if not is_regular_file(path):
-        raise BadInput(f"'{folder.name}' does not hold a model: {FILE} is missing or is not a regular file")
+        raise BadInput(
+            f"'{folder.name}' does not hold a model: {FILE} is missing or is not a regular file; save the model again"
+        )
     with reading_folder(folder, "a model", "train it again"):
         data = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ValueError(f"{FILE} does not describe a model")
         if type(data["version"]) is not int or data["version"] < 1:
             raise ValueError(f"version {data['version']!r} is not valid")
+        # A newer version may have other fields. It gets its own message below.
         if data["version"] == VERSION:
             _check_description(data)
     if data["version"] > VERSION:
         raise BadInput(
-            f"'{folder.name}' holds a model of version {data['version']}, this program reads up to version {VERSION}; "
-            "update it, or train the model again"
+            f"'{folder.name}' holds a model of version {data['version']}, and this program reads "
+            f"versions up to {VERSION}; update the program, or train the model again"
         )
     return data
 
 
 def _check_description(data: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` unless all fields are there and names are texts, each of them once."""
+    """Raise ``ValueError`` unless all fields are present, and classes and features are different
+    texts.
+    """
     if missing := [name for name in FIELDS if name not in data]:
-        raise ValueError(f"{FILE} does not give {listed(missing)}")
+        raise ValueError(f"{FILE} lacks {listed(missing)}")
     if not isinstance(data["title"], str):
         raise ValueError("the title is not a text")
     for field in ("classes", "features"):
@@ -193,9 +217,12 @@ def _check_description(data: Mapping[str, Any]) -> None:
 
 def _check_files(files: Iterable[Path], digests: Mapping[str, str]) -> None:
     """Raise ``ValueError`` unless the files are exactly those that were saved."""
+    # The card is written after the model, so it has no hash.
     present = {path.name: path for path in files if path.name not in (FILE, CARD)}
     for name in sorted({*present} ^ {*digests}):
-        raise ValueError(f"{name} was not saved with the model" if name in present else f"{name} is missing")
+        if name in present:
+            raise ValueError(f"{name} was not saved with the model")
+        raise ValueError(f"{name} is missing")
     for name, path in present.items():
         if sha256_of(path) != digests[name]:
             raise ValueError(f"{name} was changed after it was saved")
@@ -205,7 +232,8 @@ def _check_files(files: Iterable[Path], digests: Mapping[str, str]) -> None:
 
 
 def model_files(folder: Path) -> list[Path]:
-    """Return the files of a model's folder, sorted; raise ``BadInput`` unless all are regular files.
+    """Return the files of a model's folder, sorted; raise ``BadInput`` unless all are regular
+    files.
 
     Reading a pipe might never end, and a link may lead anywhere.
     """
@@ -227,17 +255,22 @@ def is_regular_file(path: Path) -> bool:
 
 @contextmanager
 def reading_folder(folder: Path, kind: str, hint: str) -> Iterator[None]:
-    """Raise every error inside the block as a ``BadInput`` that names the folder and what to do."""
+    """Raise every error inside the block as a ``BadInput`` that names the folder.
+
+    ``kind`` is what the folder should hold, such as ``a model``; ``hint`` is what the user can do.
+    """
     try:
         yield
-    except Exception as error:  # numpy, Arrow and LightGBM raise very different ones
+    # numpy, Arrow, LightGBM and json raise very different errors for damaged files.
+    except Exception as error:
         reason = str(error) or repr(error)
+        # The text of a KeyError is only the key.
         if isinstance(error, KeyError):
             reason = f"'{error.args[0]}' is missing"
         raise BadInput(f"'{folder.name}' does not hold {kind} that can be read: {reason}; {hint}") from error
 
 
 def sha256_of(path: Path) -> str:
-    """Return the hash of a file."""
+    """Return the SHA-256 hash of a file in hexadecimal digits."""
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()

@@ -1,8 +1,8 @@
-"""Where a saved model comes from: its run, pipeline and data, and how it was evaluated in that run.
+"""Find where a saved model comes from: its run, pipeline and data, and how it was evaluated.
 
 The run and the node that saved a model are written beside it. The rest of the card is found in the
-log and the stored reports of that run, and saved beside the model once the run is done: it outlives
-the run.
+log and the stored reports of that run. When the run is done, the card is saved beside the model, so
+that it outlives the run.
 
 - ``Card``, ``Source``, ``EvaluationSummary``  what is known
 - ``read_card``, ``saved_at``  the card of a model's folder, and when the model was saved
@@ -35,7 +35,7 @@ FOREST, INSPECTION = "deep-forest", "inspect-layers"
 
 @dataclass(frozen=True)
 class Source:
-    """A table the model was made from: a file or sample, and its rows if they are still known."""
+    """Name a table that the model was made from: a file or sample, and its rows if known."""
 
     name: str
     rows: int | None = None
@@ -43,7 +43,7 @@ class Source:
 
 @dataclass(frozen=True)
 class EvaluationSummary:
-    """An evaluation of the model in the run that saved it."""
+    """Hold an evaluation of the model in the run that saved it."""
 
     node: str
     title: str
@@ -54,7 +54,7 @@ class EvaluationSummary:
 
 @dataclass(frozen=True)
 class Card:
-    """Where a model comes from; all of it may be unknown."""
+    """Say where a model comes from; all of it may be unknown."""
 
     run: str | None = None
     run_exists: bool = False
@@ -72,12 +72,12 @@ class Card:
 
     @property
     def metrics(self) -> Mapping[str, float | int | str | None]:
-        """The figures of the first evaluation; empty without one."""
+        """Return the figures of the first evaluation; empty without one."""
         return self.evaluations[0].metrics if self.evaluations else {}
 
     @property
     def headline(self) -> str:
-        """The most important figure, as a list of models shows it: ``AUC 0.925``."""
+        """Return the most important figure, as a list of models shows it: ``AUC 0.925``."""
         from deepforest.metrics import format_metric, headline_metric, metric_title
 
         name = headline_metric(self.metrics)
@@ -85,7 +85,10 @@ class Card:
 
 
 def saved_at(folder: Path) -> float:
-    """Return when a model was saved, in seconds since 1970."""
+    """Return when a model was saved, in seconds since 1970.
+
+    Without a card, it is when ``model.json`` was changed last; 0 without both.
+    """
     with suppress(OSError, ValueError):
         seconds = _read_json(folder / CARD).get("saved")
         if isinstance(seconds, int | float):
@@ -96,7 +99,11 @@ def saved_at(folder: Path) -> float:
 
 
 def read_card(workspace: Workspace, folder: Path) -> Card:
-    """Return the card of a model, as far as it is known."""
+    """Return the card of a model, as far as it is known.
+
+    A card that is complete is read from the model's folder. Otherwise it is made from the log of
+    the run, and saved if the run is done.
+    """
     data = _read_json(folder / CARD)
     match data:
         case {"run": str() as run, "node": str() as node}:
@@ -109,7 +116,10 @@ def read_card(workspace: Workspace, folder: Path) -> Card:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """Return what a card says; nothing if it is not one. It may have come with a model from elsewhere."""
+    """Return what a card says; empty if it cannot be read.
+
+    The file may have come with a model from elsewhere, so nothing in it is trusted.
+    """
     with suppress(OSError, ValueError, RecursionError):
         if is_regular_file(path) and path.stat().st_size <= MAX_CARD_BYTES:
             data = json.loads(path.read_text(encoding="utf-8"))
@@ -121,6 +131,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _saved_card(data: dict[str, Any], run: str, node: str) -> Card | None:
+    """Return the card that was saved beside a model; None if it is missing or incomplete."""
     match data.get("card"):
         case {
             "pipeline": str() as pipeline,
@@ -140,6 +151,7 @@ def _saved_card(data: dict[str, Any], run: str, node: str) -> Card | None:
 
 
 def _source(data: object) -> Source | None:
+    """Return a source from a saved card; None if it has other fields."""
     match data:
         case {"name": str() as name, "rows": int() | None as rows}:
             return Source(name, rows)
@@ -147,15 +159,20 @@ def _source(data: object) -> Source | None:
 
 
 def _evaluation(data: object) -> EvaluationSummary | None:
+    """Return an evaluation from a saved card; None if it has other fields."""
     match data:
         case {"node": str() as node, "title": str() as title, "table": str() as table, "metrics": dict() as metrics}:
+            # The file may come from elsewhere: only values that a page can show are used.
             plain = {name: value for name, value in metrics.items() if isinstance(value, int | float | str | None)}
             return EvaluationSummary(node, title, table, plain)
     return None
 
 
 def _save_card(folder: Path, data: dict[str, Any], card: Card) -> None:
-    """Write the card beside the model, where that is possible: the run may be deleted one day."""
+    """Write the card beside the model, because the run may be deleted one day.
+
+    If that is not possible, the card is made from the run the next time.
+    """
     content = asdict(card)
     content["judged"] = content.pop("evaluations")
     # Not inside the folder: a reader of the model would take an unknown file for damage.
@@ -170,18 +187,25 @@ def _save_card(folder: Path, data: dict[str, Any], card: Card) -> None:
 
 
 def _card_of_run(workspace: Workspace, folder: Path, data: dict[str, Any], known: Card, *, is_complete: bool) -> Card:
-    """Return the card with what the run says; ``known`` is what is saved beside the model."""
+    """Return the card with what the log of the run says; ``known`` is what is saved beside the
+    model.
+
+    Raise ``SylvaError`` or ``OSError`` if the run cannot be read.
+    """
     from engine.events import EventLog
     from engine.pipeline_file import parse
     from engine.run_state import run_state
 
     run, node = str(known.run), str(known.node)
+    # Opening the log would create an empty one.
     if not workspace.database.is_file():
         return known
     with EventLog(workspace) as log:
         row = log.run(run)
+        # The log also finds runs by the beginning of an id.
         if row.id != run:
             return known
+        # The log only has to confirm that the run still exists.
         if is_complete:
             return replace(known, run_exists=True)
         state = run_state(log, row)
@@ -195,13 +219,14 @@ def _card_of_run(workspace: Workspace, folder: Path, data: dict[str, Any], known
         data=tuple(_sources(workspace, pipeline, state, node)),
         evaluations=tuple(_evaluations(workspace, pipeline, state, node)),
     )
+    # A run that is resumed may still add evaluations.
     if state.state == "done":
         _save_card(folder, data, card)
     return card
 
 
 def _sources(workspace: Workspace, pipeline: Pipeline, state: RunState, node: str) -> Iterator[Source]:
-    """Yield what the pipeline read on the way to the model."""
+    """Yield the tables that the pipeline loaded on the way to the model."""
     import networkx as nx
 
     graph = nx.DiGraph((edge.source.node, edge.target.node) for edge in pipeline.edges)
@@ -213,7 +238,7 @@ def _sources(workspace: Workspace, pipeline: Pipeline, state: RunState, node: st
 
 
 def _stored_rows(workspace: Workspace, state: RunState, node: str) -> int | None:
-    """Return the number of rows of a stored table, as its file says."""
+    """Return the number of rows of a stored table, as its file says; None if it is deleted."""
     import pyarrow as pa
 
     from engine.values import Table
@@ -226,10 +251,14 @@ def _stored_rows(workspace: Workspace, state: RunState, node: str) -> int | None
 
 
 def _evaluations(workspace: Workspace, pipeline: Pipeline, state: RunState, node: str) -> Iterator[EvaluationSummary]:
-    """Yield the evaluations of this model's predictions, those on other rows than the training rows first."""
+    """Yield the evaluations of this model's predictions.
+
+    Those on other rows than the training rows come first: they say how good the model is.
+    """
     model = _model_saved_by(pipeline, node)
     if model is None:
         return
+    # A score on training rows says little about new data, so these come last.
     training = {edge.source for edge in pipeline.edges if edge.target.node == model.node}
     on_other_rows: list[EvaluationSummary] = []
     on_training_rows: list[EvaluationSummary] = []
@@ -248,6 +277,7 @@ def _evaluations(workspace: Workspace, pipeline: Pipeline, state: RunState, node
 
 
 def _model_saved_by(pipeline: Pipeline, node: str) -> PortRef | None:
+    """Return the output that a save-model node saves; None if nothing is connected."""
     return next((edge.source for edge in pipeline.edges if edge.target.node == node), None)
 
 
@@ -257,6 +287,7 @@ def _targets_of(pipeline: Pipeline, output: PortRef) -> list[str]:
 
 
 def _report_of(workspace: Workspace, state: RunState, node: str) -> Any:
+    """Return the stored report of a node; None if it has none, or it is deleted."""
     from engine.store import Artifact, Store
 
     outputs = state.nodes[node].outputs.values() if node in state.nodes else []
@@ -272,7 +303,7 @@ def _report_of(workspace: Workspace, state: RunState, node: str) -> Any:
 
 @dataclass(frozen=True)
 class Origin:
-    """What of a model's origin still exists."""
+    """Say which parts of a model's origin still exist."""
 
     run: str | None = None
     layers: str | None = None
@@ -281,7 +312,7 @@ class Origin:
 
 
 def find_origin(card: Card, workspace: Workspace) -> Origin:
-    """Return what of a model's origin still exists."""
+    """Return which parts of a model's origin still exist, as links for a page."""
     from engine.pipeline_library import Library
     from engine.runs import Runs
 
@@ -289,6 +320,7 @@ def find_origin(card: Card, workspace: Workspace) -> Origin:
         return Origin()
     pipeline_id = card.pipeline_id
     try:
+        # The pipeline may be deleted while its run is still there.
         if pipeline_id and Library(workspace).version(pipeline_id) is None:
             pipeline_id = None
         pipeline = Runs(workspace).pipeline(card.run)
@@ -299,7 +331,10 @@ def find_origin(card: Card, workspace: Workspace) -> Origin:
 
 
 def layers_node(pipeline: Pipeline, save_node: str) -> str | None:
-    """Return the node that shows the layers of a saved model: an inspection of it, else the forest itself."""
+    """Return the node that shows the layers of a saved model.
+
+    This is a node that inspects the model, or else the deep forest itself; None for other models.
+    """
     model = _model_saved_by(pipeline, save_node)
     if model is None or model.node not in pipeline.nodes or pipeline.nodes[model.node].type != FOREST:
         return None

@@ -30,12 +30,15 @@ MAX_NAMED = 20
 
 
 class ColumnMismatch(Exception):
-    """Why a column does not fit."""
+    """Say why a column does not fit; the text is part of a longer message."""
 
 
 @dataclass(frozen=True)
 class InputChecker:
-    """Checks tables against the columns of a model."""
+    """Check tables against the columns of a model, and convert them for its encoder.
+
+    ``missing`` are the texts that mean a missing value.
+    """
 
     encoder: TableEncoder
     missing: Collection[str] = MISSING_TEXTS
@@ -45,10 +48,11 @@ class InputChecker:
         return [name for name in self.encoder.names if name not in names]
 
     def table(self, data: pa.Table, first_row: int = 0) -> pa.Table:
-        """Return the model's columns as its encoder takes them; raise ``BadInput`` that names every misfit.
+        """Return the model's columns in the types that its encoder takes.
 
         ``first_row`` is the number of rows before this block. Only the first block decides whether
-        the values of a column can be meant at all.
+        the values of a column can be meant at all. Raise ``BadInput`` that names every column which
+        is missing or does not fit.
         """
         import pyarrow as pa
 
@@ -66,6 +70,7 @@ class InputChecker:
         return pa.table(columns)
 
     def _converted(self, column: EncodedColumn, values: pa.ChunkedArray, first_row: int) -> pa.ChunkedArray:
+        """Return a column in the type of its kind; raise ``ColumnMismatch`` if it does not fit."""
         if isinstance(column, CategoryColumn):
             return _to_categories(column, values, self.missing, check=first_row == 0)
         if column.kind == "time":
@@ -74,8 +79,13 @@ class InputChecker:
 
 
 def describe(missing_columns: Sequence[str], problems: Sequence[str]) -> str:
-    """Return everything that keeps a table from fitting, in one sentence."""
-    parts = [f"it lacks {listed(missing_columns, MAX_NAMED)}"] if missing_columns else []
+    """Return everything that keeps a table from fitting, in one sentence.
+
+    At most ``MAX_NAMED`` columns and problems are named.
+    """
+    parts = []
+    if missing_columns:
+        parts.append(f"it lacks {listed(missing_columns, MAX_NAMED)}")
     parts += problems[:MAX_NAMED]
     if len(problems) > MAX_NAMED:
         parts.append(f"and {len(problems) - MAX_NAMED:,} more columns")
@@ -86,6 +96,7 @@ def describe(missing_columns: Sequence[str], problems: Sequence[str]) -> str:
 
 
 def _to_numbers(name: str, values: pa.ChunkedArray, missing: Collection[str], first_row: int) -> pa.ChunkedArray:
+    """Return numbers as they are, and texts as numbers, bools or times of day."""
     import pyarrow.types as types
 
     if types.is_integer(values.type) or types.is_floating(values.type) or types.is_boolean(values.type):
@@ -93,24 +104,27 @@ def _to_numbers(name: str, values: pa.ChunkedArray, missing: Collection[str], fi
     values = _plain(name, values)
     kind = kind_of(values.type)
     if kind == "time":
-        raise ColumnMismatch(f"'{name}' is a time and was a number in training")
+        raise ColumnMismatch(f"'{name}' is a time, but was a number in training")
     if kind == "text":
+        # In training, a number may have been read from any of these three.
         parsers = (_parse_float, partial(parse_texts, kind="bool"), _parse_time_of_day)
         return _parsed(name, clean_texts(values, missing), parsers, "number", first_row)
     return values
 
 
 def _to_times(name: str, values: pa.ChunkedArray, missing: Collection[str], first_row: int) -> pa.ChunkedArray:
+    """Return times as they are, and texts as times."""
     import pyarrow as pa
 
     values = _plain(name, values)
     kind = kind_of(values.type)
+    # A block without a value has no type of its own.
     if pa.types.is_null(values.type) or values.null_count == len(values):
         return pa.chunked_array([pa.nulls(len(values), pa.timestamp("us"))])
     if kind == "text":
         return _parsed(name, clean_texts(values, missing), (partial(parse_texts, kind="time"),), "time", first_row)
     if kind != "time":
-        raise ColumnMismatch(f"'{name}' is a {kind} and was a time in training")
+        raise ColumnMismatch(f"'{name}' is a {kind}, but was a time in training")
     return values
 
 
@@ -131,13 +145,14 @@ def _plain(name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _parse_float(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts as 64-bit floats; raise ``pa.ArrowInvalid`` if one is not a number."""
     import pyarrow as pa
 
     return texts.cast(pa.float64())
 
 
 def _parse_time_of_day(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return times of day as seconds."""
+    """Return times of day as seconds; raise ``pa.ArrowInvalid`` if one of them is not."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -150,18 +165,22 @@ Parse = Callable[[Any], Any]
 
 
 def _parsed(name: str, texts: pa.ChunkedArray, parsers: Iterable[Parse], kind: str, first_row: int) -> pa.ChunkedArray:
-    """Return the texts as read by the first parser that accepts all of them."""
+    """Return the texts as read by the first parser that accepts all of them.
+
+    Raise ``ColumnMismatch`` with the text at which the best parser stopped.
+    """
     furthest, refused = -1, ""
     for parse in parsers:
         row = first_unparsed(texts, parse)
         if row is None:
             return parse(texts)
+        # The parser that came furthest was probably meant.
         if row > furthest:
             furthest, refused = row, texts[row].as_py() or ""
     shown = refused if len(refused) <= 60 else f"{refused[:60]}…"
     raise ColumnMismatch(
-        f"'{name}' holds '{shown}' in data row {first_row + furthest + 1:,} where a {kind} is expected, "
-        f"such as {EXAMPLES[kind]}"
+        f"'{name}' holds '{shown}' in data row {first_row + furthest + 1:,}, but a {kind} is "
+        f"expected, such as {EXAMPLES[kind]}"
     )
 
 
@@ -171,9 +190,10 @@ def _parsed(name: str, texts: pa.ChunkedArray, parsers: Iterable[Parse], kind: s
 def _to_categories(
     column: CategoryColumn, values: pa.ChunkedArray, missing: Collection[str], *, check: bool
 ) -> pa.ChunkedArray:
-    """Return a column of known categories; an unknown value becomes missing, as the encoder counts it.
+    """Return a column of known categories; an unknown value becomes missing, as the encoder counts
+    it.
 
-    ``check``: raise ``ColumnMismatch`` if the values are numbers and none of them is a category.
+    If ``check`` is set, raise ``ColumnMismatch`` if all values are numbers and none is a category.
     """
     import pyarrow as pa
 
@@ -183,6 +203,7 @@ def _to_categories(
     entries = as_text(chunks[0].dictionary).to_pylist()
     categories = [column.find(text) for text in entries]
     if check and not column.are_numbers and not any(category is not None for category in categories):
+        # Unknown categories alone are accepted: new data may have new ones.
         present = {text.strip() for text in entries if text is not None} - {"", *missing}
         if present and all(NUMBER.fullmatch(text) for text in present):
             raise _was_category(column, "number")
@@ -197,17 +218,20 @@ def _as_dictionary(column: CategoryColumn, values: pa.ChunkedArray) -> pa.Chunke
     if pa.types.is_dictionary(values.type):
         try:
             return values.unify_dictionaries()
-        except pa.ArrowException:  # of dictionaries that hold missing values
+        # Arrow cannot unify dictionaries that hold missing values.
+        except pa.ArrowException:
             return values.cast(values.type.value_type).dictionary_encode()
     if kind_of(values.type) not in ("number", "bool"):
         values = _plain(column.name, values)
     kind = kind_of(values.type)
+    # A number cannot be the name of a category that is a word.
     if kind == "time" or (kind == "number" and not column.are_numbers):
         raise _was_category(column, kind)
     return values.dictionary_encode()
 
 
 def _was_category(column: CategoryColumn, kind: str) -> ColumnMismatch:
+    """Return the mismatch of a column that was a category in training."""
     return ColumnMismatch(
-        f"'{column.name}' is a {kind} and was a category in training, such as {listed(column.categories, 3)}"
+        f"'{column.name}' is a {kind}, but was a category in training, such as {listed(column.categories, 3)}"
     )

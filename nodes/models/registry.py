@@ -1,4 +1,4 @@
-"""The models of a workspace: those that a save-model node has written.
+"""Manage the models of a workspace: those that a save-model node has written.
 
 - ``Registry``    lists, opens and deletes them
 - ``ModelEntry``  what is known of one without loading it
@@ -34,7 +34,7 @@ MAX_ZIPPED = 300_000_000
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """One model of the workspace; with a ``problem``, little else is known."""
+    """Describe one model of the workspace; with a ``problem``, little else is known."""
 
     name: str
     title: str = ""
@@ -55,13 +55,13 @@ class ModelEntry:
 
 @dataclass(frozen=True)
 class Registry:
-    """The models of one workspace."""
+    """Find, open and delete the models of one workspace."""
 
     workspace: Workspace
 
     @property
     def folder(self) -> Path:
-        """The folder they are in."""
+        """Return the folder that holds the models, one folder for each."""
         return self.workspace.root / "models"
 
     def names(self) -> list[str]:
@@ -71,78 +71,95 @@ class Registry:
         return sorted(path.name for path in self.folder.iterdir() if re.match(NAME, path.name) and path.is_dir())
 
     def entries(self) -> list[ModelEntry]:
-        """Return all models, the newest first."""
+        """Return all models, the newest first; a damaged one has a ``problem``."""
         entries = []
         for name in self.names():
-            with suppress(BadInput):  # deleted at this moment
+            # The model may be deleted between the two calls.
+            with suppress(BadInput):
                 entries.append(self.entry(name))
         return sorted(entries, key=lambda entry: (-entry.saved, entry.name))
 
     def entry(self, name: str) -> ModelEntry:
-        """Return one model; raise ``BadInput`` if there is none of that name."""
-        folder = self.place(name)
+        """Describe one model without loading it; raise ``BadInput`` if it does not exist."""
+        folder = self.folder_of(name)
         with read_lock(folder):
-            files = [path for path in folder.iterdir() if is_regular_file(path)] if folder.is_dir() else []
-            total, saved = sum(path.stat().st_size for path in files), saved_at(folder)
+            total, saved = 0, saved_at(folder)
+            if folder.is_dir():
+                total = sum(path.stat().st_size for path in folder.iterdir() if is_regular_file(path))
             try:
-                about = describe_model(folder)
+                description = describe_model(folder)
             except BadInput as problem:
                 return ModelEntry(name, bytes=total, saved=saved, problem=problem.message)
             card = read_card(self.workspace, folder)
+        # The folder may come from elsewhere: only its names were checked, not these two.
+        rows, settings = description["train_rows"], description["params"]
         return ModelEntry(
             name=name,
-            title=about["title"],
-            kind=str(about["kind"]),
-            classes=tuple(about["classes"]),
-            features=tuple(map(str, about["features"])),
-            rows=about["train_rows"] if isinstance(about["train_rows"], int) else 0,
+            title=description["title"],
+            kind=str(description["kind"]),
+            classes=tuple(description["classes"]),
+            features=tuple(map(str, description["features"])),
+            rows=rows if isinstance(rows, int) else 0,
             bytes=total,
             saved=saved,
-            settings=about["params"] if isinstance(about["params"], dict) else {},
+            settings=settings if isinstance(settings, dict) else {},
             card=card,
         )
 
     def open(self, name: str) -> FittedModel:
-        """Load a model; every file is checked."""
-        return open_model(self.place(name))
+        """Load a model; raise ``BadInput`` if it does not exist or a file was changed."""
+        return open_model(self.folder_of(name))
 
     def delete(self, name: str) -> None:
-        """Remove a model; wait if one is being saved under that name."""
-        folder = self.place(name)
+        """Remove a model; wait if one is being saved under this name."""
+        folder = self.folder_of(name)
         with write_lock(folder) as temporary:
             if folder.exists():
+                # A rename is atomic: readers see the whole model or none. The temporary folder is
+                # removed later.
                 folder.rename(temporary / "deleted")
 
-    def place(self, name: str) -> Path:
-        """Return the folder of a model; raise ``BadInput`` that names the models if there is none."""
+    def folder_of(self, name: str) -> Path:
+        """Return the folder of a model; raise ``BadInput`` if it does not exist."""
         if name not in self.names():
             raise BadInput(self.how_to_find(name), field="name")
         return self.folder / name
 
     def find(self, text: str) -> Path:
-        """Return the folder that a command line names: a model of the workspace, or the path of a folder."""
+        """Return the folder that a command line names: a model of the workspace, or a path.
+
+        Raise ``BadInput`` if it is neither.
+        """
         if text in self.names():
             return self.folder / text
+        # A name of the workspace wins over a folder of the same name.
         if (Path(text) / FILE).is_file():
             return Path(text)
         raise BadInput(f"{self.how_to_find(text)} (The path of a model's folder is accepted too.)")
 
     def how_to_find(self, name: str) -> str:
-        """Return the message for a name that no model has."""
+        """Return the message for a name that no model has, with a suggestion."""
         names = self.names()
         if not names:
-            return f"there is no model '{name}': {self.folder} is empty; run a pipeline with a Save model node"
-        return f"there is no model '{name}'; {suggest(name, names, f'there are {listed(names)}')}"
+            return (
+                f"the model '{name}' does not exist, because {self.folder} is empty; run a pipeline "
+                "with a Save model node"
+            )
+        return f"the model '{name}' does not exist; {suggest(name, names, f'the models are {listed(names)}')}"
 
 
 def open_model(folder: Path) -> FittedModel:
-    """Load a model, protected from being replaced meanwhile."""
+    """Load a model while it cannot be replaced; raise ``BadInput`` if it is damaged."""
     with read_lock(folder):
         return load_model(folder)
 
 
 def prove_model(folder: Path) -> None:
-    """Open a model in a child process first: a hostile or damaged one must not end this process."""
+    """Load a model in a child process and discard it; raise ``BadInput`` or ``SylvaError`` if that
+    fails.
+
+    Do this before loading a model from elsewhere: a damaged one must not end this process.
+    """
     call = sandbox.Call(
         "nodes.models.registry:open_in_child", folder.name, {"folder": str(folder.absolute())},
         ("numpy", "lightgbm"), field=None, megabytes=usable_memory(), seconds=OPENING_SECONDS,
@@ -151,17 +168,22 @@ def prove_model(folder: Path) -> None:
 
 
 def open_in_child(folder: str) -> None:
-    """Open a model and discard it."""
+    """Load a model and discard it; the function that ``prove_model`` runs in a child process."""
     open_model(Path(folder))
 
 
 def zip_model(folder: Path) -> bytes:
-    """Return the model's files as a ZIP archive with one folder; the archive is made on disk."""
+    """Return the model's files as a ZIP archive with one folder.
+
+    The archive is made on disk. Raise ``SylvaError`` if the model is too large for a download.
+    """
     with read_lock(folder), tempfile.TemporaryFile(prefix="sylva-") as file:
         paths = model_files(folder)
         total = sum(path.stat().st_size for path in paths)
         if total > MAX_ZIPPED:
-            raise SylvaError(f"The model has {size(total)}, too much for the browser. Copy the folder {folder}.")
+            raise SylvaError(
+                f"The model has {size(total)}, which is too large for a download. Copy the folder {folder}."
+            )
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
             for path in paths:
                 archive.write(path, f"{folder.name}/{path.name}")

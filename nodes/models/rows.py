@@ -1,4 +1,4 @@
-"""JSON rows made into a model's matrix.
+"""Turn JSON rows into a model's matrix.
 
 ``RowReader`` gives the matrix that ``TableEncoder`` gives for a table with the same values, without
 building an Arrow table: a service is mostly asked for a single row, for which Arrow would take 90
@@ -28,7 +28,10 @@ SHOWN = 60
 
 @dataclass(frozen=True)
 class RowProblem:
-    """What is wrong with a value, or with a row; rows are counted from 1."""
+    """Describe what is wrong with a value, or with a whole row (``column`` is None).
+
+    Rows are counted from 1.
+    """
 
     row: int
     column: str | None
@@ -36,7 +39,7 @@ class RowProblem:
 
 
 class UnfitRows(Exception):
-    """Rows that do not fit the model, and everything that is wrong with them."""
+    """Report rows that do not fit the model; ``problems`` lists everything that is wrong."""
 
     def __init__(self, problems: Sequence[RowProblem]) -> None:
         super().__init__(f"{len(problems)} problems")
@@ -44,19 +47,25 @@ class UnfitRows(Exception):
 
 
 class RowReader:
-    """Reads rows for one model."""
+    """Read rows for one model."""
 
     def __init__(self, encoder: TableEncoder, precision: Precision) -> None:
+        """Prepare the reader of each column, so that a row needs no lookup."""
         import numpy as np
 
         self._encoder, self._precision = encoder, precision
         limits = np.finfo(precision)
         self._smallest, self._largest = limits.min, limits.max
         self._readers = [(column.name, column.read_value) for column in encoder.columns]
+        # Computed once: a service reads one row at a time.
         self._fill_values = np.array([column.fill_value for column in encoder.columns])
 
     def matrix(self, rows: Sequence[Any]) -> np.ndarray:
-        """Return the matrix of the rows; raise ``UnfitRows`` if any of them does not fit."""
+        """Return the matrix of the rows; raise ``UnfitRows`` if any of them does not fit.
+
+        A row is a mapping of column names to JSON values. Columns that the model does not have are
+        ignored.
+        """
         import numpy as np
 
         problems: list[RowProblem] = []
@@ -66,21 +75,28 @@ class RowReader:
         return self._encoded(np.array(values, np.float64).reshape(len(rows), len(self._readers)))
 
     def _values(self, number: int, row: Any, problems: list[RowProblem]) -> list[float]:
-        """Return the row's values as numbers, categories by their number; NaN where they are missing."""
+        """Return the row's values as numbers; NaN where they are missing.
+
+        Categories are their numbers. What is wrong is added to ``problems``.
+        """
         if not isinstance(row, Mapping):
-            _note(problems, number, None, f"a row is an object of columns and values, not {shown(row)}")
+            message = f"a row must be an object of column names and values, not {shown(row)}"
+            _add_problem(problems, number, None, message)
             return []
         values = []
         for name, read_value in self._readers:
             try:
                 values.append(read_value(row[name]))
+            # A missing key is an error, because a misspelled column would go unnoticed otherwise.
             except KeyError:
-                _note(problems, number, name, f"the row lacks '{name}'; give null for a value that is missing")
+                message = f"the row lacks '{name}'; use null for a missing value"
+                _add_problem(problems, number, name, message)
             except ValueError as error:
-                _note(problems, number, name, f"'{name}' is {shown(row[name])} {error}")
+                _add_problem(problems, number, name, f"'{name}' is {shown(row[name])}, {error}")
         return values
 
     def _encoded(self, values: np.ndarray) -> np.ndarray:
+        """Return values as the matrix of the encoder's form: filled, clipped or one-hot."""
         import numpy as np
 
         encoder = self._encoder
@@ -100,7 +116,7 @@ class RowReader:
 
 
 def shown(value: Any) -> str:
-    """Return a value as a message shows it."""
+    """Return a value as a message shows it; long values are shortened."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
@@ -109,6 +125,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
-def _note(problems: list[RowProblem], row: int, column: str | None, message: str) -> None:
+def _add_problem(problems: list[RowProblem], row: int, column: str | None, message: str) -> None:
+    """Add a problem, unless there are ``MAX_PROBLEMS`` already."""
     if len(problems) < MAX_PROBLEMS:
         problems.append(RowProblem(row, column, message))

@@ -1,8 +1,14 @@
-"""A whole file scored by a model, in bounded memory.
+"""Score a whole file with a model, in bounded memory.
 
-``score_file`` reads, encodes, predicts and writes at the same time, each in a thread of its own: while one block is
-predicted, the next is made ready and the one before is written. What it writes appears under its name when all of it
-is there, and not at all if anything goes wrong.
+Reading, predicting and writing overlap, each in its own thread: while one block is predicted, the
+next is read and encoded, and the one before is written. The target file appears only when it is
+complete; after an error or a cancel it does not exist.
+
+- ``score_file``     scores a file in this process
+- ``score_blocks``   the same as a generator, block by block
+- ``score_guarded``  the same in a child process, for files and models that may be damaged
+- ``Scored``         the result: rows and seconds
+- ``target_format``, ``check_names``  checks that callers can do before
 """
 
 from __future__ import annotations
@@ -35,13 +41,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OLD_SECONDS = 86_400
-"""Age from which what an earlier command left unfinished is of no one any more."""
+"""Unfinished files that are older than this were left by a command that was killed."""
 BLOCK_SECONDS = 600.0
-"""A file of which a block takes longer than this is taken for damaged."""
+"""A file is considered damaged if one block takes longer than this."""
 IMPORTS = ("numpy", "pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet", "lightgbm")
 """Slow modules that scoring needs."""
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow"}
-"""What is written, by the ending of the target."""
+"""Format of the target, by the ending of its name."""
 CANCELLED = "Scoring cancelled. No file was written."
 TITLES = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
 
@@ -51,15 +57,17 @@ Progress = Callable[[int, int | None], None]
 
 @dataclass(frozen=True)
 class Scored:
-    """What was done."""
+    """Report what ``score_file`` has done."""
 
     rows: int
     seconds: float
-    """From the opening of the file to the last row written."""
+    """Time from opening the file to writing the last row."""
 
 
 @dataclass(frozen=True)
 class _Block:
+    """Hold the encoded rows of a block, and the columns to write beside the predictions."""
+
     matrix: np.ndarray
     kept: pa.Table | None
 
@@ -75,12 +83,14 @@ def score_file(
     cancelled: Callable[[], bool] = lambda: False,
     file_format: FileFormat | None = None,
 ) -> Scored:
-    """Score every row of ``source`` and write the predictions to ``target``, as its ending says.
+    """Score every row of ``source`` and write the predictions to ``target``.
 
-    ``keep`` names columns of the source that come first in the target. ``threads``: all cores by default.
-    ``progress`` is told the rows done and about how many there are, if that is known. ``BadInput`` if the columns do
-    not fit, before anything is written; ``Cancelled`` once ``cancelled`` says so. The probabilities are those of
-    ``FittedModel.predict_proba`` to the last bit.
+    The ending of the target decides its format. ``keep`` names columns of the source that come
+    first in the target. ``threads`` defaults to all cores. ``progress`` gets the rows done and
+    about how many there are, None if that is not known. ``cancelled`` is asked after each block.
+
+    Raise ``BadInput`` if the columns do not fit, before anything is written, and ``Cancelled``
+    after a cancel. The probabilities have the same bits as those of ``FittedModel.predict_proba``.
     """
     with closing(score_blocks(model, source, target, keep=keep, threads=threads, file_format=file_format)) as steps:
         for done in steps:
@@ -103,8 +113,8 @@ def score_blocks(
 ) -> Generator[Scored | tuple[int, int | None], None, None]:
     """Do the work of ``score_file`` block by block.
 
-    Yield the rows done and about how many there are after each block, and ``Scored`` once the target is written.
-    A caller that stops before that leaves no target behind.
+    Yield the rows done and about how many there are after each block, and ``Scored`` when the
+    target is written. If the caller stops before that, no target is left behind.
     """
     import pyarrow.csv
     import pyarrow.parquet  # noqa: F401  (loaded before the clock starts)
@@ -114,25 +124,29 @@ def score_blocks(
     file = open_blocks(source, file_format)
     if target.is_dir():
         raise BadInput(f"'{target}' is a folder; give the name of a file")
+    # The source is still being read when the target replaces it.
     if target.exists() and target.samefile(source):
-        raise BadInput(f"'{target.name}' would replace the file it is made from; choose another name")
+        raise BadInput(f"'{target.name}' is the file to score and would be overwritten; choose another name")
     kept = _kept_names(file, keep)
-    fitting = InputChecker(model.encoder, (file_format or FileFormat()).missing)
-    check_names(file, fitting)
+    checker = InputChecker(model.encoder, (file_format or FileFormat()).missing)
+    check_names(file, checker)
     threads, done = threads or _cores(), 0
-    with _Ahead(_encoded(file, fitting, model, kept)) as blocks:
-        first = next(blocks)  # whatever does not fit is told before the target is there
+    with _Ahead(_encoded(file, checker, model, kept)) as blocks:
+        # The first block shows whether the columns fit, before a target is created.
+        first = next(blocks)
         if first.kept is not None:
             _check_kept(first.kept, written_as)
         _clear_old(target)
         with _replacing(target) as temporary, _Writer(temporary, written_as, model) as writer:
             block: _Block | None = first
-            del first  # so that no block outlives its turn
+            # Otherwise the first block would stay in memory until the end.
+            del first
             yield 0, file.total
             while block is not None:
                 probabilities = model.predict_matrix(block.matrix, threads)
                 writer.write(probabilities, block.kept)
                 done += len(probabilities)
+                # The total may be an estimate, and must not be below what is done.
                 yield done, None if file.total is None else max(file.total, done)
                 block = next(blocks, None)
     yield done, done
@@ -149,7 +163,10 @@ def score_guarded(
     file_format: FileFormat | None = None,
     progress: Progress = lambda rows, total: None,
 ) -> Scored:
-    """Open a model and score a file like ``score_file``, in a child process: either may be damaged or hostile."""
+    """Open a model and score a file like ``score_file``, in a child process.
+
+    A damaged or hostile model or file can end only the child. Raise ``SylvaError`` if it does.
+    """
     arguments = {
         "model": str(model.absolute()), "source": str(source.absolute()), "target": str(target.absolute()),
         "keep": keep, "threads": threads,
@@ -164,13 +181,13 @@ def score_guarded(
             if "seconds" in step:
                 return Scored(**step)
             progress(step["rows"], step["total"])
-    raise SylvaError(f"The scoring of '{source.name}' ended without a result.")
+    raise SylvaError(f"The scoring of '{source.name}' ended without a result. Try it again.")
 
 
 def score_in_child(
     model: str, source: str, target: str, keep: Keep, threads: int | None, file_format: dict[str, Any] | None
 ) -> Generator[dict[str, Any], None, None]:
-    """Score a file; each step as JSON."""
+    """Score a file in the child process of ``score_guarded``; yield each step as plain JSON."""
     from nodes.models.registry import open_model
 
     source_format = None if file_format is None else FileFormat.from_json(file_format)
@@ -186,67 +203,81 @@ def score_in_child(
 
 
 def target_format(target: Path) -> str:
-    """How a file of that name is written; ``BadInput`` if that is not known."""
-    found = FORMATS.get(target.suffix.lower())
-    if found is None:
-        raise BadInput(f"'{target.name}' does not end in {', '.join(sorted(FORMATS))}; choose such a name")
-    return found
+    """Return the format that the ending of a name stands for; raise ``BadInput`` otherwise."""
+    file_format = FORMATS.get(target.suffix.lower())
+    if file_format is None:
+        raise BadInput(
+            f"'{target.name}' does not end in {', '.join(sorted(FORMATS))}; choose a name with such an ending"
+        )
+    return file_format
 
 
 def _cores() -> int:
+    """Return how many cores this process may use."""
+    # Not all cores of the machine: a container may allow fewer.
     return len(os.sched_getaffinity(0))
 
 
-# What is read
+# Reading
 
 
 def _kept_names(file: BlockFile, keep: Keep) -> list[str]:
+    """Return the columns to keep, each once; raise ``BadInput`` if one does not exist."""
     if keep == "all":
         return [LIBSVM_TARGET] if file.names is None else file.names
     for name in keep:
         if file.names is not None:
             require_column(name, file.names, field="keep")
         elif name != LIBSVM_TARGET and not LIBSVM_COLUMN.fullmatch(name):
-            raise BadInput(f"there is no column '{name}'; the columns of LibSVM are f1, f2 … and '{LIBSVM_TARGET}'")
+            raise BadInput(
+                f"the column '{name}' does not exist; the columns of a LibSVM file are f1, f2 … and '{LIBSVM_TARGET}'"
+            )
     return list(dict.fromkeys(keep))
 
 
-def check_names(file: BlockFile, fitting: InputChecker) -> None:
-    """A LibSVM file has every column that is named as its columns are; of other files a first block tells more."""
+def check_names(file: BlockFile, checker: InputChecker) -> None:
+    """Raise ``BadInput`` if the names of the columns show that the file cannot fit the model.
+
+    A LibSVM file has every column that is named like its columns. For other files, only a file
+    without any column of the model is refused here: the first block gives a better message.
+    """
+    names = checker.encoder.names
     if file.names is None:
-        lacking = [
-            name for name in fitting.encoder.names if name != LIBSVM_TARGET and not LIBSVM_COLUMN.fullmatch(name)
-        ]
-        if lacking:
-            raise BadInput(describe(lacking, []))
-    elif not set(fitting.encoder.names) & set(file.names):
-        raise BadInput(f"{describe(fitting.missing_columns(file.names), [])}; it has {listed(file.names)}")
+        missing = [name for name in names if name != LIBSVM_TARGET and not LIBSVM_COLUMN.fullmatch(name)]
+        if missing:
+            raise BadInput(describe(missing, []))
+    elif not set(names) & set(file.names):
+        raise BadInput(f"{describe(checker.missing_columns(file.names), [])}; it has {listed(file.names)}")
 
 
-def _encoded(file: BlockFile, fitting: InputChecker, model: FittedModel, kept: list[str]) -> Iterator[_Block]:
-    used = fitting.encoder.names
+def _encoded(file: BlockFile, checker: InputChecker, model: FittedModel, kept: list[str]) -> Iterator[_Block]:
+    """Yield the file as blocks of encoded rows; raise ``BadInput`` if it has no rows."""
+    used = checker.encoder.names
     known = set(used if file.names is None else file.names)
-    wanted = list(dict.fromkeys([*kept, *(name for name in used if name in known)]))
+    columns = list(dict.fromkeys([*kept, *(name for name in used if name in known)]))
     done = 0
-    for table in file.blocks(wanted, model.rows_at_once):
+    for table in file.blocks(columns, model.rows_at_once):
+        matrix = model.encoder.transform(checker.table(table, first_row=done), model.precision)
         done += table.num_rows
-        yield _Block(
-            model.encoder.transform(fitting.table(table, done - table.num_rows), model.precision),
-            _written_out(table.select(kept), file) if kept else None,
-        )
-        del table  # before the next is read
+        yield _Block(matrix, _without_dictionaries(table.select(kept), file) if kept else None)
+        # Free the memory before the next block is read.
+        del table, matrix
     if not done:
-        raise BadInput(f"'{file.path.name}' has no rows")
+        raise BadInput(f"'{file.path.name}' has no rows; choose another file")
 
 
-def _written_out(table: pa.Table, file: BlockFile) -> pa.Table:
-    """Without dictionaries, which differ from block to block; of values as they are written, empty ones are none."""
+def _without_dictionaries(table: pa.Table, file: BlockFile) -> pa.Table:
+    """Return the columns to keep in types that are the same in every block.
+
+    Dictionaries differ from block to block, so they become their values. In a text file, an empty
+    value is a missing one.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if file.as_written:
-        nothing = pa.scalar(None, pa.string())
-        texts = [pc.if_else(pc.equal(column, ""), nothing, column) for column in table.columns]
+        missing = pa.scalar(None, pa.string())
+        texts = [pc.if_else(pc.equal(column, ""), missing, column) for column in table.columns]
         return pa.table(texts, names=table.column_names)
     fields = [
         field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
@@ -259,7 +290,11 @@ Item = TypeVar("Item")
 
 
 class _Ahead(Generic[Item]):
-    """What an iterator gives, made ready in a thread of its own, a few items ahead of whoever takes them."""
+    """Run an iterator in its own thread, a few items ahead of the consumer.
+
+    An error of the iterator is raised again in the consumer. Leaving the ``with`` block stops the
+    thread.
+    """
 
     DEPTH = 2
 
@@ -270,14 +305,17 @@ class _Ahead(Generic[Item]):
         self._thread = threading.Thread(target=self._fill, name="reading", daemon=True)
 
     def __enter__(self) -> Iterator[Item]:
+        """Start the thread and return the items."""
         self._thread.start()
-        return self._taken()
+        return self._received()
 
     def __exit__(self, *_: object) -> None:
+        """Stop the thread and wait for its end."""
         self._stopped.set()
         self._thread.join()
 
-    def _taken(self) -> Iterator[Item]:
+    def _received(self) -> Iterator[Item]:
+        """Yield the items in order; raise the error of the iterator where it occurred."""
         while True:
             kind, value = self._ready.get()
             if kind == "end":
@@ -287,19 +325,23 @@ class _Ahead(Generic[Item]):
             yield value
 
     def _fill(self) -> None:
+        """Put items into the queue until the iterator ends, fails, or the consumer stops."""
         try:
             for item in self._items:
                 if not self._put("item", item):
                     return
-                del item  # before the next is made
+                # Free the memory before the next item is made.
+                del item
             self._put("end", None)
+        # The consumer waits for an item, so every error must reach it.
         except BaseException as error:
             self._put("error", error)
 
     def _put(self, kind: str, value: Any) -> bool:
-        """Wait for room; false once no one takes any more."""
+        """Wait for space in the queue; return False if the consumer has stopped."""
         while not self._stopped.is_set():
             try:
+                # With a timeout, because the consumer may stop while this thread waits.
                 self._ready.put((kind, value), timeout=0.1)
                 return True
             except queue.Full:
@@ -307,12 +349,12 @@ class _Ahead(Generic[Item]):
         return False
 
 
-# What is written
+# Writing
 
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[Path]:
-    """As ``replacing``, with words for what the system may refuse."""
+    """Yield a temporary path like ``replacing``; raise ``SylvaError`` if the disk refuses it."""
     try:
         with replacing(target) as temporary:
             yield temporary
@@ -321,33 +363,36 @@ def _replacing(target: Path) -> Iterator[Path]:
 
 
 def _check_kept(kept: pa.Table, file_format: str) -> None:
-    """``BadInput`` that names the columns which the target cannot hold."""
+    """Raise ``BadInput`` that names the kept columns which the target's format cannot store."""
     import pyarrow as pa
 
     refused = []
     for field in kept.schema:
         try:
+            # Try one row in memory: formats have no list of the types they can store.
             with _open_sink(pa.BufferOutputStream(), file_format, pa.schema([field])) as sink:
                 sink.write_table(kept.select([field.name]).slice(0, 1))
         except pa.ArrowException:
             refused.append(f"'{field.name}' ({field.type})")
     if refused:
         instead = "" if file_format == "parquet" else ", or write Parquet"
-        raise BadInput(
-            f"{TITLES[file_format]} cannot hold {', '.join(refused)}; do not keep what it cannot hold{instead}"
-        )
+        raise BadInput(f"{TITLES[file_format]} cannot store {', '.join(refused)}; do not keep these columns{instead}")
 
 
 def _clear_old(target: Path) -> None:
-    """Remove what commands that were killed have left beside the target."""
-    for left in target.parent.glob(f".{escape(target.name[:100])}.????????.unfinished"):
+    """Remove the temporary files that killed commands have left beside the target."""
+    for leftover in target.parent.glob(f".{escape(target.name[:100])}.????????.unfinished"):
         with suppress(OSError):
-            if time.time() - left.lstat().st_mtime > OLD_SECONDS:
-                left.unlink()
+            # A young file may belong to a command that is still running.
+            if time.time() - leftover.lstat().st_mtime > OLD_SECONDS:
+                leftover.unlink()
 
 
 class _Writer:
-    """Writes blocks of predictions in a thread of its own; a block is only taken once the one before is written."""
+    """Write blocks of predictions in its own thread.
+
+    ``write`` waits until the block before is written, so at most one block waits in memory.
+    """
 
     def __init__(self, path: Path, file_format: str, model: FittedModel) -> None:
         self._path, self._format, self._model = path, file_format, model
@@ -359,7 +404,9 @@ class _Writer:
         return self
 
     def __exit__(self, error: object, *_: object) -> None:
+        """Wait for the last block and close the file."""
         try:
+            # After an error in the block, a second error would only hide the first.
             if error is None and self._last is not None:
                 self._last.result()
         finally:
@@ -368,27 +415,29 @@ class _Writer:
                 self._sink.close()
 
     def write(self, probabilities: np.ndarray, kept: pa.Table | None) -> None:
-        """Add the rows of a block."""
+        """Append the rows of a block; raise the error of the block before, if it had one."""
         if self._last is not None:
             self._last.result()
         self._last = self._threads.submit(self._write, probabilities, kept)
 
     def _write(self, probabilities: np.ndarray, kept: pa.Table | None) -> None:
+        """Write a block; the first one opens the file, because its columns are known only then."""
         table = Predictions(probabilities, self._model.classes, self._model.title, carried=kept).to_arrow()
         if self._sink is None:
             self._sink = _open_sink(str(self._path), self._format, table.schema)
         self._sink.write_table(table)
 
 
-def _open_sink(place: Any, file_format: str, schema: pa.Schema) -> Any:
+def _open_sink(target: Any, file_format: str, schema: pa.Schema) -> Any:
+    """Open a writer for this format; ``target`` is a path or a stream."""
     import pyarrow as pa
     import pyarrow.csv as pa_csv
     import pyarrow.parquet as pq
 
     if file_format == "csv":
-        return pa_csv.CSVWriter(place, schema)
+        return pa_csv.CSVWriter(target, schema)
     if file_format == "parquet":
-        # Fractions hardly ever come twice: a dictionary of them would only take time and room.
+        # Probabilities rarely repeat: a dictionary of them would only cost time and space.
         repeating = [field.name for field in schema if not pa.types.is_floating(field.type)]
-        return pq.ParquetWriter(place, schema, compression="zstd", use_dictionary=repeating)
-    return pa.ipc.new_file(place, schema)
+        return pq.ParquetWriter(target, schema, compression="zstd", use_dictionary=repeating)
+    return pa.ipc.new_file(target, schema)

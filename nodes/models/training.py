@@ -2,10 +2,10 @@
 
 - ``ClassWeights``, ``Seed``  the parameters that these nodes share
 - ``labelled``         the rows whose class is known
-- ``TrainingRows``, ``prepare``  a table as an estimator wants it: checked, encoded, weighted
+- ``TrainingRows``, ``prepare``  a table as an estimator needs it: checked, encoded, weighted
 - ``train``            builds and fits the estimator of a node
 - ``compile_kernels``, ``one_blas_thread``  what several fits need
-- ``training_script``  the same as lines of a Python script
+- ``training_script``, ``fit_statement``  the same as lines of a Python script
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, PositiveFloat
 
 from engine.errors import BadInput
-from engine.export_python import Code, Names, Raw, statement
+from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, form_hint
 from engine.text import listed
 from engine.values import Table, kind_of
@@ -33,8 +33,9 @@ ClassWeights = Annotated[
     Literal["none", "balanced"] | dict[str, PositiveFloat],
     Field(
         title="Class weights",
-        description="Weight of a row of each class: all equal (none), every class the same in total (balanced), or a "
-        "number for each class you name and 1 for the others. Only the ratios matter.",
+        description="Weight of the rows of each class: all rows equal (none), the same total for "
+        "every class (balanced), or a number for each class you name and 1 for the others. Only "
+        "the ratios matter.",
         json_schema_extra=form_hint(choose="class"),
     ),
 ]
@@ -52,7 +53,11 @@ Seed = Annotated[
 
 
 def train(ctx: NodeContext, table: Table, kind_name: str, params: NodeParams, fit: Fit) -> FittedModel:
-    """Build the estimator that ``params`` describe and fit it to the table's target with ``fit``."""
+    """Build the estimator that ``params`` describe and fit it to the table's target with ``fit``.
+
+    ``kind_name`` is a key of ``KINDS``. Raise ``BadInput`` if the table cannot be learned: no rows,
+    a single class, no usable feature or wrong weights.
+    """
     kind = KINDS[kind_name]
     rows = prepare(table, kind.encoding, class_weights=getattr(params, "class_weights", "none"), log=ctx.log)
     estimator = kind.build(params)
@@ -62,7 +67,7 @@ def train(ctx: NodeContext, table: Table, kind_name: str, params: NodeParams, fi
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """The labelled rows of a table as an estimator wants them."""
+    """Hold the labelled rows of a table in the form that an estimator needs."""
 
     matrix: np.ndarray
     codes: np.ndarray
@@ -76,7 +81,7 @@ class TrainingRows:
 
     @property
     def categorical(self) -> list[int]:
-        """Matrix columns that hold category numbers."""
+        """Return the matrix columns that hold category numbers."""
         return self.encoder.categorical
 
     def model(self, kind_name: str, estimator: Any, params: dict[str, Any]) -> FittedModel:
@@ -95,7 +100,8 @@ class TrainingRows:
 
 
 Fit = Callable[[NodeContext, TrainingRows, Any], None]
-"""``fit(ctx, rows, estimator)``: fits the estimator and reports progress; cancelling raises ``Cancelled``."""
+"""``fit(ctx, rows, estimator)``: fits the estimator and reports progress; cancelling raises
+``Cancelled``."""
 
 
 def prepare(
@@ -105,10 +111,15 @@ def prepare(
     class_weights: str | dict[str, float] = "none",
     log: Callable[[str], None] = lambda text: None,
 ) -> TrainingRows:
-    """Check, encode and weight a table; the matrix has 32-bit floats where they lose nothing."""
+    """Check, encode and weight a table; rows without a class are left out.
+
+    The matrix has 32-bit floats where they lose nothing. ``log`` gets what is left out and why.
+    Raise ``BadInput`` like ``train``.
+    """
     table, codes, classes = labelled(table, log)
     encoder = TableEncoder.fit(table, encoding.form, log)
     of_class, weights = _weights(table, codes, classes, class_weights)
+    # 32 bits halve the memory. Trees see the same values, and networks ask for them.
     is_exact = encoding.precision == "float32" or (encoding.form == "codes" and encoder.fits_float32)
     matrix = encoder.transform(table.data, "float32" if is_exact else "float64", encoding.order)
     return TrainingRows(matrix, codes, classes, weights, of_class, encoder)
@@ -117,7 +128,8 @@ def prepare(
 def compile_kernels(ctx: NodeContext, *, counts: bool, weights: bool) -> None:
     """Wait until the forest kernels that a fit needs are compiled, and report it as progress.
 
-    ``counts``: trees whose rows all count the same. ``weights``: trees whose rows have weights.
+    ``counts`` are needed for trees whose rows all count the same, ``weights`` for trees whose rows
+    have weights. A cancel ends the wait.
     """
     from deepforest.forest.kernel_cache import COUNTS, WEIGHTS, ensure_compiled
 
@@ -134,17 +146,33 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
+def fit_statement(estimator: Expression, rows: Expression) -> list[str]:
+    """Return the line of a script that fits an estimator to training rows."""
+    matrix, codes, weights = (Expression(f"{rows}.{name}") for name in ("matrix", "codes", "weights"))
+    return statement("", f"{estimator}.fit", matrix, codes, sample_weight=weights)
+
+
 def training_script(
-    params: NodeParams, names: Names, stem: str, lines: Callable[[Raw, Raw], list[str]], imports: list[str], **how: Any
-) -> Code:
-    """Return a node that trains as Python: the rows, the estimator that ``lines`` fit, the model."""
+    params: NodeParams,
+    names: Variables,
+    stem: str,
+    lines: Callable[[Expression, Expression], list[str]],
+    imports: list[str],
+    **encoding: Any,
+) -> Snippet:
+    """Return the snippet of a node that trains: the rows, the estimator and the model.
+
+    ``lines`` returns the statements that create and fit the estimator, from the variables of the
+    rows and of the estimator. ``stem`` is the name of the latter. ``encoding`` are arguments of
+    ``steps.training_rows``.
+    """
     rows, estimator = names.local("rows"), names.local(stem)
     weights = getattr(params, "class_weights", "none")
     if weights != "none":
-        how["class_weights"] = weights
-    return Code(
+        encoding["class_weights"] = weights
+    return Snippet(
         [
-            *statement(rows, "steps.training_rows", names.inputs["table"], **how),
+            *statement(rows, "steps.training_rows", names.inputs["table"], **encoding),
             *lines(rows, estimator),
             *statement(names.outputs["model"], "steps.model", rows, estimator),
         ],
@@ -153,13 +181,17 @@ def training_script(
 
 
 def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarray, list[str]]:
-    """Return the rows whose class is known, their class numbers and the names of the classes."""
+    """Return the rows whose class is known, their class numbers and the names of the classes.
+
+    Raise ``BadInput`` if the table has no target, no rows or fewer than two classes.
+    """
     import pyarrow as pa
 
     if table.target is None:
+        # It raises the message for a table without a target.
         table.labels()
     if not table.data.num_rows:
-        raise BadInput("the table has no rows to train on")
+        raise BadInput("the table has no rows to train on; connect a table with rows")
     classes = class_names(table.labels(), str(table.target))
     if len(classes) < 2:
         values = f"only {listed(classes)}" if classes else "no values"
@@ -175,21 +207,27 @@ def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarra
 def _weights(
     table: Table, codes: np.ndarray, classes: list[str], requested: str | dict[str, float]
 ) -> tuple[dict[str, float], np.ndarray | None]:
-    """Return the weight of each class, and of each row, 1 on average (``None`` if all are equal)."""
+    """Return the weight of each class, and of each row.
+
+    Weights of rows are 1 on average, because some settings of estimators depend on their scale.
+    They are None if all are equal.
+    """
     import numpy as np
 
     rows = _row_weights(table)
+    # The weights of rows count for the balance of the classes.
     of_class = _class_weights(np.bincount(codes, rows, len(classes)), classes, requested)
     weights = np.ones(len(codes)) if rows is None else rows
     if of_class:
         weights = weights * np.array([of_class[name] for name in classes])[codes]
+    # Without weights, the estimators use faster code.
     if (weights == weights[0]).all():
         return of_class, None
     return of_class, weights / weights.mean()
 
 
 def _row_weights(table: Table) -> np.ndarray | None:
-    """Return the table's weight column, if it has one."""
+    """Return the table's weight column, if it has one; raise ``BadInput`` if it cannot be used."""
     import numpy as np
 
     names = [column.name for column in table.columns if column.role == "weight"]
@@ -199,17 +237,21 @@ def _row_weights(table: Table) -> np.ndarray | None:
         raise BadInput(f"the table has {len(names)} weight columns, {listed(names)}; keep one")
     name = names[0]
     if kind_of(table.data.schema.field(name).type) not in ("number", "bool"):
-        raise BadInput(f"the weight column '{name}' is not a number")
+        raise BadInput(f"the weight column '{name}' does not hold numbers; give another column the role weight")
     weights = numbers(table.data.column(name))
     if np.isnan(weights).any() or (weights < 0).any() or not weights.any():
         raise BadInput(
-            f"the weight column '{name}' has a missing or negative value, or only zeros; weights must be 0 or more"
+            f"the weight column '{name}' has a missing or negative value, or only zeros; every weight must be 0 or more"
         )
     return weights
 
 
 def _class_weights(totals: np.ndarray, classes: list[str], requested: str | dict[str, float]) -> dict[str, float]:
-    """Return the weight of a row of each class; empty if all are equal."""
+    """Return the weight of a row of each class; empty if all are equal.
+
+    ``totals`` are the summed row weights of the classes. ``balanced`` gives every class the same
+    total. Raise ``BadInput`` for an unknown class, or if a class has no weight to balance.
+    """
     if requested == "none":
         return {}
     if isinstance(requested, dict):
@@ -223,6 +265,8 @@ def _class_weights(totals: np.ndarray, classes: list[str], requested: str | dict
     if not totals.all():
         weightless = [name for name, total in zip(classes, totals, strict=True) if not total]
         raise BadInput(
-            f"rows of {listed(weightless)} all have weight 0, so classes cannot be balanced", field="class_weights"
+            f"all rows of {listed(weightless)} have weight 0, so the classes cannot be balanced; "
+            "correct the weights, or set Class weights to none",
+            field="class_weights",
         )
     return {name: float(totals.sum() / len(classes) / total) for name, total in zip(classes, totals, strict=True)}

@@ -197,7 +197,7 @@ BAD_TABLES = [
     (lambda t: Table(t.data), ["target"]),
     (lambda t: t.with_data(t.data.slice(0, 0)), ["no rows"]),
     (lambda t: t.with_data(t.data.filter(pa.compute.equal(t.labels(), "c0"))), ["'class'", "'c0'"]),
-    (lambda t: t.with_data(t.data.select(["class"])), ["no column"]),
+    (lambda t: t.with_data(t.data.select(["class"])), ["no feature"]),
     (lambda t: Table(t.data, "when"), ["'when'", "time"]),
     (lambda t: Table(t.data, "noise"), ["'noise'", "240"]),
     (lambda t: Table(t.data, "class", {"level": "weight"}), ["weight", "'level'"]),
@@ -212,7 +212,7 @@ def test_table_that_cannot_be_learned_is_refused(change, naming, ctx):
         fit("mart", change(mixed()), ctx)
 
 
-@pytest.mark.parametrize(("role", "naming"), [("target", ["no target", "Target"]), ("feature", ["no column"])])
+@pytest.mark.parametrize(("role", "naming"), [("target", ["no target", "Target"]), ("feature", ["no feature"])])
 @pytest.mark.parametrize(
     "node", [*(node for node, _ in NODES.values()), feature_selection.NODE], ids=lambda node: node.name
 )

@@ -254,7 +254,7 @@ class TestEvaluate:
     @pytest.mark.parametrize(
         ("predictions", "params", "naming", "field"),
         [
-            (Predictions(np.ones((1, 2)) / 2, ["a", "b"], "m"), {}, "truth", None),
+            (Predictions(np.ones((1, 2)) / 2, ["a", "b"], "m"), {}, "no target", None),
             (made([], np.zeros((0, 2)), ["a", "b"]), {}, "nothing", None),
             (made([None], [[0.5, 0.5]], ["a", "b"]), {}, "nothing", None),
             (made(["a"], [[0.5, 0.5]], ["a", "b"]), {"positive": "c"}, "'c'", "positive"),
@@ -333,7 +333,7 @@ class TestCompare:
             self.board(tmp_path, [evaluation("a", auc=1.0), Report("saved-model", "Saved", {})])
 
     def test_nothing_to_compare(self, tmp_path):
-        with refused(naming="nothing"):
+        with refused(naming="no evaluation"):
             self.board(tmp_path, [])
 
 

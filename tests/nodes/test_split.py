@@ -113,7 +113,7 @@ def test_nothing_held_out_is_earlier_than_what_is_learned_from(ctx, fraud):
         ({"test_rows": 2000}, ["2,000", "60 rows", "below 60"]),
         ({"test_rows": 60}, ["below 60"]),
         ({"test_rows": 59}, ["2 classes", "58 rows"]),
-        ({"test_share": 0.99}, ["58 rows", "stratified"]),
+        ({"test_share": 0.99}, ["58 rows", "Stratified"]),
         ({"time_column": "rows"}, ["'rows'", "'row'"]),
         ({"time_column": "y"}, ["'y'", "category"]),
         ({"time_column": "gaps"}, ["'gaps'", "1 rows"]),

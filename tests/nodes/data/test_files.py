@@ -262,7 +262,7 @@ def test_names_that_lead_elsewhere_are_refused(workspace: Workspace, name: str):
 
 @pytest.mark.parametrize(
     ("number", "said"),
-    [(errno.ENOSPC, "full"), (errno.EROFS, "written"), (errno.EIO, "Input/output")],
+    [(errno.ENOSPC, "full"), (errno.EROFS, "not writable"), (errno.EIO, "Input/output")],
 )
 def test_what_the_disk_refuses_is_said_plainly(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, number: int, said: str
@@ -287,7 +287,7 @@ def test_a_file_for_which_there_is_no_room_is_refused_before_it_is_copied(
 
 def test_a_file_above_the_cap_is_refused(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(data_files, "MAX_UPLOAD_MEGABYTES", 0)
-    with pytest.raises(UploadRefused, match="more than"):
+    with pytest.raises(UploadRefused, match="at most"):
         add_file(io.BytesIO(CSV), "a.csv", workspace)
 
 

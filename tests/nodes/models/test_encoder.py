@@ -145,7 +145,7 @@ def test_column_without_usable_values_is_left_out_with_a_reason(column):
 
 
 def test_table_without_a_usable_column_is_refused():
-    with refused(naming="no column"):
+    with refused(naming="no feature"):
         TableEncoder.fit(table(x=pa.nulls(3)), "codes")
 
 

@@ -64,7 +64,7 @@ def test_what_is_no_model_is_left_out_or_told(registry: Registry):
 
 @pytest.mark.parametrize("name", ["", "..", "../x", "a/b", ".mart.lock", "mart\n"])
 def test_no_name_leads_out_of_the_folder(registry: Registry, name: str):
-    for action in (registry.open, registry.entry, registry.delete, registry.place):
+    for action in (registry.open, registry.entry, registry.delete, registry.folder_of):
         with refused(field="name", naming=f"'{name}'"):
             action(name)
 

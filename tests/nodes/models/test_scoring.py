@@ -351,7 +351,7 @@ class TestRefusals:
         source = write(table.data, tmp_path / "t.csv")
         with refused(naming=["out.xlsx", ".arrow, .csv"]):
             score_file(model, source, tmp_path / "out.xlsx")
-        with refused(naming=["t.csv", "replace"]):
+        with refused(naming=["t.csv", "overwritten"]):
             score_file(model, source, source)
         with refused(naming=["'color'", "'colour'"]):
             score_file(model, source, tmp_path / "out.csv", keep=["color"])

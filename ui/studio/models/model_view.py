@@ -47,7 +47,7 @@ def draw_model(registry: Registry, entry: ModelEntry) -> None:
             _draw_calls(registry, entry)
     elif inside.open:
         with inside:
-            folder = registry.place(entry.name)
+            folder = registry.folder_of(entry.name)
             show_inside(folder, describe_model(folder), f"model-{entry.name}-inside")
     else:
         with score:
@@ -150,7 +150,7 @@ def _draw_download(registry: Registry, entry: ModelEntry) -> None:
     """Draw the download of the model as a ZIP archive, unless it is too large."""
     small = entry.bytes <= MAX_ZIPPED
     st.download_button(
-        "Download", lambda: zip_model(registry.place(entry.name)), f"{entry.name}.zip", "application/zip",
+        "Download", lambda: zip_model(registry.folder_of(entry.name)), f"{entry.name}.zip", "application/zip",
         on_click="ignore", type="tertiary", disabled=not small, key="model-download",
         help="All files of the model as a ZIP archive." if small
         else "The model is too large for the browser. Copy its folder in the workspace instead.",
@@ -182,7 +182,7 @@ def _delete(registry: Registry, name: str) -> None:
 def _draw_calls(registry: Registry, entry: ModelEntry) -> None:
     """Draw commands and code that use the model, ready to copy."""
     call = UsageExample(entry.name, studio().workspace.root)
-    row = usage_examples.example_row(TableEncoder.from_json(describe_model(registry.place(entry.name))["encoder"]))
+    row = usage_examples.example_row(TableEncoder.from_json(describe_model(registry.folder_of(entry.name))["encoder"]))
     st.markdown("**Command line.** Score a file of any size. The result is a CSV, Parquet or Arrow file.")
     st.code(usage_examples.command_line(call), language="bash", wrap_lines=True)
     st.markdown("**REST.** Start the service, then send rows. Open its address in a browser to read more.")

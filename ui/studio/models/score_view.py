@@ -110,7 +110,7 @@ def _misfit(
     """
     try:
         path = studio().files.readable(source, field="file")
-        return misfit(_registry.place(model), path, file_format)
+        return misfit(_registry.folder_of(model), path, file_format)
     except SylvaError as error:
         return str(error)
 

@@ -119,7 +119,7 @@ class ScoringJobs:
         keep_all : whether the result has the columns of the file too
         file_format : how a text file is written; by default it is detected
         """
-        folder = Registry(self.workspace).place(model)
+        folder = Registry(self.workspace).folder_of(model)
         path = Files(self.workspace.root).readable(source, field="file")
         with self._lock:
             running = [f"{job.source} by {job.model}" for job in self._jobs.values() if job.running]

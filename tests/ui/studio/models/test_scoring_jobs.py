@@ -203,7 +203,7 @@ def test_only_the_last_jobs_are_remembered(jobs: ScoringJobs, monkeypatch: pytes
 def test_columns_that_do_not_fit_are_all_named(workspace: Workspace, content: str, named: list[str]):
     path = workspace.data / "new.csv"
     path.write_text(content)
-    said = misfit(Registry(workspace).place(MODEL), path)
+    said = misfit(Registry(workspace).folder_of(MODEL), path)
     assert bool(said) == bool(named)
     assert all(f"'{name}'" in said or name in said for name in named), said
 
@@ -211,4 +211,4 @@ def test_columns_that_do_not_fit_are_all_named(workspace: Workspace, content: st
 def test_a_libsvm_file_has_no_such_columns(workspace: Workspace):
     path: Path = workspace.data / "new.svm"
     path.write_text("1 1:2 2:3\n")
-    assert "job" in misfit(Registry(workspace).place(MODEL), path)
+    assert "job" in misfit(Registry(workspace).folder_of(MODEL), path)

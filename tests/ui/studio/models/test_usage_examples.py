@@ -100,7 +100,7 @@ def test_example_values_are_of_the_kind_that_a_column_is():
 
 
 def test_a_model_from_an_archive_is_the_same_model(workspace: Workspace, tmp_path: Path):
-    folder = Registry(workspace).place(MODEL)
+    folder = Registry(workspace).folder_of(MODEL)
     with zipfile.ZipFile(io.BytesIO(zip_model(folder))) as found:
         assert found.testzip() is None
         found.extractall(tmp_path / "out")
@@ -109,8 +109,8 @@ def test_a_model_from_an_archive_is_the_same_model(workspace: Workspace, tmp_pat
 
 def test_a_model_that_is_too_large_is_not_zipped(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("nodes.models.registry.MAX_ZIPPED", 10)
-    with refused(SylvaError, naming=str(Registry(workspace).place(MODEL))):
-        zip_model(Registry(workspace).place(MODEL))
+    with refused(SylvaError, naming=str(Registry(workspace).folder_of(MODEL))):
+        zip_model(Registry(workspace).folder_of(MODEL))
 
 
 # Where it comes from
