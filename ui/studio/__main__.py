@@ -77,9 +77,12 @@ def serve(port: int, *, browser: bool) -> None:
     """Run Streamlit in this process. Return when it is stopped."""
     from streamlit.web import bootstrap
 
+    from ui.studio.links import redraw_after_late_requests
+
     settings = {**SETTINGS, "server.port": port, "server.headless": not browser}
     options = {name.replace(".", "_"): value for name, value in settings.items()}
     bootstrap.load_config_options(options)
+    redraw_after_late_requests()
     print(f"Sylva is at http://{ADDRESS}:{port}  (Ctrl+C stops it; runs continue)", flush=True)
     bootstrap.run(str(Path(__file__).with_name("app.py")), False, [], options)
 
