@@ -20,7 +20,13 @@ def write_like_a_node(folder: str, index: int) -> None:
     root = Path(folder)
     temporary = root / "tmp" / f"t{index}"
     temporary.mkdir()
-    about = {"kind": "probe", "title": "Probe", "headline": {"value": index}, "rows": [], "data": {"padding": ""}}
+    about = {
+        "kind": "probe",
+        "title": "Probe",
+        "headline": {"value": index},
+        "rows": [],
+        "data": {"padding": ""},
+    }
     durably(temporary / "report.json", json.dumps(about))
     sync(temporary)
     temporary.rename(root / "objects" / f"o{index}")

@@ -23,7 +23,11 @@ class Figure:
         return self.value >= self.limit if self.at_least else self.value <= self.limit
 
     def line(self) -> str:
-        target = "" if self.limit is None else f"{'≥' if self.at_least else '≤'} {self.limit:g} {self.unit}"
+        target = (
+            ""
+            if self.limit is None
+            else f"{'≥' if self.at_least else '≤'} {self.limit:g} {self.unit}"
+        )
         verdict = "" if self.limit is None else ("reached" if self.reached else "MISSED")
         return f"{self.what:<62} {self.value:>9.3f} {self.unit:<8} {target:<14} {verdict}"
 

@@ -50,21 +50,32 @@ def load_split(name: str, seed: int) -> Split:
         raise NoData(f"no {name} in {data_folder()} (set SYLVA_DATA)")
     table = pa.concat_tables(parts)
     columns = [_numbers(table.column(name)) for name in table.column_names]
-    x, y = np.column_stack(columns[:-1]).astype(np.float32), np.unique(columns[-1], return_inverse=True)[1]
+    x, y = (
+        np.column_stack(columns[:-1]).astype(np.float32),
+        np.unique(columns[-1], return_inverse=True)[1],
+    )
     if len(parts) == 2:
         n_train = parts[0].num_rows
         return Split(x[:n_train], y[:n_train], x[n_train:], y[n_train:])
     from sklearn.model_selection import train_test_split
 
-    x_train, x_test, y_train, y_test = train_test_split(x, y, test_size=0.3, random_state=seed, stratify=y)
+    x_train, x_test, y_train, y_test = train_test_split(
+        x, y, test_size=0.3, random_state=seed, stratify=y
+    )
     return Split(x_train, y_train, x_test, y_test, official=False)
 
 
 def _numbers(column: Any) -> Array:
     import pyarrow as pa
 
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or pa.types.is_dictionary(column.type):
-        return np.unique(column.to_numpy(zero_copy_only=False).astype(str), return_inverse=True)[1].astype(float)
+    if (
+        pa.types.is_string(column.type)
+        or pa.types.is_large_string(column.type)
+        or pa.types.is_dictionary(column.type)
+    ):
+        return np.unique(column.to_numpy(zero_copy_only=False).astype(str), return_inverse=True)[
+            1
+        ].astype(float)
     return np.asarray(column.to_numpy(zero_copy_only=False), float)
 
 
@@ -83,6 +94,8 @@ def with_class_vectors(split: Split, n_vectors: int = 4) -> tuple[Array, Array]:
     vectors = []
     for seed in range(n_vectors):
         splitter = "best" if seed % 2 == 0 else "completely_random"
-        model = HistForestClassifier(100, splitter=splitter, oob_score=True, random_state=seed).fit(split.x, split.y)
+        model = HistForestClassifier(100, splitter=splitter, oob_score=True, random_state=seed).fit(
+            split.x, split.y
+        )
         vectors.append(np.nan_to_num(model.oob_decision_function_).astype(np.float32))
     return np.hstack([split.x, *vectors]), split.y

@@ -27,12 +27,22 @@ from .forest import cpu_seconds, line, peak_megabytes, warm_up
 TREES = 100
 FOLDS = 5
 PAPER = {"letter": 97.5, "satimage": 91.75, "adult": 86.56, "yeast": 63.34, "mnist": 98.2}
-PEER_SETS = {"letter": 3, "adult": 3, "satimage": 3, "yeast": 5, "bank_marketing": 3, "mammography": 5}
+PEER_SETS = {
+    "letter": 3,
+    "adult": 3,
+    "satimage": 3,
+    "yeast": 5,
+    "bank_marketing": 3,
+    "mammography": 5,
+}
 BY_AUC = ("bank_marketing", "mammography")
 
 
 def forests(trees: int) -> list[dict[str, Any]]:
-    return [{"kind": kind, "count": 2, "trees": trees} for kind in ("random_forest", "completely_random_forest")]
+    return [
+        {"kind": kind, "count": 2, "trees": trees}
+        for kind in ("random_forest", "completely_random_forest")
+    ]
 
 
 # --- the same cascade, ours and on scikit-learn ---
@@ -44,7 +54,15 @@ def measure_speed(quick: bool) -> None:
     for name in ("letter", "satimage"):
         sides = {}
         for side in ("ours", "theirs"):
-            command = [sys.executable, "-m", "benchmarks.cascade", "--alone", side, name, str(trees)]
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.cascade",
+                "--alone",
+                side,
+                name,
+                str(trees),
+            ]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             sides[side] = json.loads(done.stdout)
         if "reason" in sides["ours"]:
@@ -62,7 +80,14 @@ def measure_speed(quick: bool) -> None:
             ratio >= 6,
         )
         figure = f"1/{1 / memory:.1f}"
-        line("  memory of the fit", f"{own['mb']:.0f} MB", f"{other['mb']:.0f} MB", figure, "<= 1/8", memory <= 1 / 8)
+        line(
+            "  memory of the fit",
+            f"{own['mb']:.0f} MB",
+            f"{other['mb']:.0f} MB",
+            figure,
+            "<= 1/8",
+            memory <= 1 / 8,
+        )
         gap = 100 * (own["accuracy"] - other["accuracy"])
         shares = [f"{100 * side['accuracy']:.2f} %" for side in (own, other)]
         line("  accuracy", *shares, f"{gap:+.2f} points", ">= -0.3 points", gap >= -0.3)
@@ -81,11 +106,21 @@ def alone(side: str, name: str, trees: int) -> None:
     before = peak_megabytes()
     cpu, predict = cpu_seconds(lambda: fit(split, trees))
     memory = peak_megabytes() - before
-    print(json.dumps({"cpu": cpu, "mb": memory, "accuracy": accuracy(split.y_test, predict(split.x_test))}))
+    print(
+        json.dumps(
+            {"cpu": cpu, "mb": memory, "accuracy": accuracy(split.y_test, predict(split.x_test))}
+        )
+    )
 
 
 def fit_ours(split: Split, trees: int) -> Callable[[Any], Any]:
-    settings: dict[str, Any] = {"combine": "mean", "metric": "accuracy", "folds": FOLDS, "max_layers": 2, "patience": 2}
+    settings: dict[str, Any] = {
+        "combine": "mean",
+        "metric": "accuracy",
+        "folds": FOLDS,
+        "max_layers": 2,
+        "patience": 2,
+    }
     model = CascadeForestClassifier(forests(trees), **settings, random_state=0)
     return model.fit(split.x, split.y).predict_proba
 
@@ -115,7 +150,9 @@ def fit_theirs(split: Split, trees: int) -> Callable[[Any], Any]:
     def predict(raw: Any) -> Any:
         rows = raw
         for layer in layers:
-            said = [np.mean([model.predict_proba(rows) for model in models], axis=0) for models in layer]
+            said = [
+                np.mean([model.predict_proba(rows) for model in models], axis=0) for models in layer
+            ]
             rows = np.hstack([raw, *said])
         return np.mean(said, axis=0)
 
@@ -147,7 +184,14 @@ def measure_papers(quick: bool, full_mnist: bool) -> None:
             reached = None if sampled else float(np.mean(scores)) >= aim
             own = f"{np.mean(scores):.2f} %"
             about = "6,000 rows" if sampled else f">= {aim} %"
-            line(f"{name}: {title}", own, f"{np.mean(cpu):.0f} CPU-s", f"± {np.std(scores):.2f}", about, reached)
+            line(
+                f"{name}: {title}",
+                own,
+                f"{np.mean(cpu):.0f} CPU-s",
+                f"± {np.std(scores):.2f}",
+                about,
+                reached,
+            )
 
 
 def measure_peers(quick: bool) -> None:
@@ -159,7 +203,10 @@ def measure_peers(quick: bool) -> None:
         try:
             for seed in range(1 if quick else n_seeds):
                 split = load_split(name, seed)
-                for title, model in (("default", CascadeForestClassifier(random_state=seed, n_jobs=2)), *peers(seed)):
+                for title, model in (
+                    ("default", CascadeForestClassifier(random_state=seed, n_jobs=2)),
+                    *peers(seed),
+                ):
                     began = time.process_time()
                     model.fit(split.x, split.y)
                     cpu[title] = cpu.get(title, 0.0) + time.process_time() - began
@@ -168,7 +215,10 @@ def measure_peers(quick: bool) -> None:
         except NoData as reason:
             print(f"{name}: left out, {reason}")
             continue
-        best = max((title for title in scores if title != "default"), key=lambda title: np.mean(scores[title]))
+        best = max(
+            (title for title in scores if title != "default"),
+            key=lambda title: np.mean(scores[title]),
+        )
         ours, theirs = np.array(scores["default"]), np.array(scores[best])
         gap = float((ours - theirs).mean())
         error = _standard_error(measure, split, ours, theirs)
@@ -180,7 +230,12 @@ def measure_peers(quick: bool) -> None:
             ">= - one s.e.",
             gap >= -error,
         )
-        print("   ", ", ".join(f"{t} {np.mean(v):.2f} ({cpu[t] / len(v):.1f} CPU-s)" for t, v in scores.items()))
+        print(
+            "   ",
+            ", ".join(
+                f"{t} {np.mean(v):.2f} ({cpu[t] / len(v):.1f} CPU-s)" for t, v in scores.items()
+            ),
+        )
 
 
 def peers(seed: int) -> Iterable[tuple[str, Any]]:
@@ -215,12 +270,25 @@ def measure_screening(quick: bool) -> None:
         if name == "mnist":
             split = Split(split.x[:10_000], split.y[:10_000], split.x_test, split.y_test)
         trees = 20 if quick else TREES
-        plain = CascadeForestClassifier(forests(trees), combine="mean", metric="accuracy", random_state=0, n_jobs=1)
-        screened = ScreenedForestClassifier(forests(trees // 3), tree_growth=2.0, random_state=0, n_jobs=1)
-        cpu, scores, predicting = zip(*(fit_and_judge(model, split) for model in (screened, plain)), strict=True)
+        plain = CascadeForestClassifier(
+            forests(trees), combine="mean", metric="accuracy", random_state=0, n_jobs=1
+        )
+        screened = ScreenedForestClassifier(
+            forests(trees // 3), tree_growth=2.0, random_state=0, n_jobs=1
+        )
+        cpu, scores, predicting = zip(
+            *(fit_and_judge(model, split) for model in (screened, plain)), strict=True
+        )
         ratio, gap = cpu[1] / cpu[0], scores[0] - scores[1]
         own, other = (f"{seconds:.1f} s" for seconds in cpu)
-        line(f"{name}: screened against plain, fit", own, other, f"{ratio:.1f} x", ">= 3 x", ratio >= 3)
+        line(
+            f"{name}: screened against plain, fit",
+            own,
+            other,
+            f"{ratio:.1f} x",
+            ">= 3 x",
+            ratio >= 3,
+        )
         own, other = (f"{score:.2f} %" for score in scores)
         line("  accuracy", own, other, f"{gap:+.2f} points", ">= -0.3 points", gap >= -0.3)
         own, other = (f"{seconds:.2f} s" for seconds in predicting)
@@ -244,20 +312,35 @@ def measure_margins() -> None:
             print(f"{name}: left out, {reason}")
             continue
         records = MarginForestClassifier(random_state=0, n_jobs=2).fit(split.x, split.y).layers_
-        ratios = [record.margins.ratio for record in records if record.margins and record.margins.ratio]
+        ratios = [
+            record.margins.ratio for record in records if record.margins and record.margins.ratio
+        ]
         shown = " ".join(f"{ratio:.3f}" for ratio in ratios)
         held_out = " ".join(f"{record.score:.4f}" for record in records)
-        line(f"{name}: margin ratio by layer", "", "", shown, "falls", min(ratios[1:], default=9.0) < ratios[0])
+        line(
+            f"{name}: margin ratio by layer",
+            "",
+            "",
+            shown,
+            "falls",
+            min(ratios[1:], default=9.0) < ratios[0],
+        )
         print(f"    held-out accuracy {held_out}")
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("parts", nargs="*", help="speed, papers, peers, screening, margins (all)")
     parser.add_argument("--quick", action="store_true", help="fewer trees and seeds")
-    parser.add_argument("--full-mnist", action="store_true", help="all 60,000 rows of MNIST instead of 6,000")
-    parser.add_argument("--alone", nargs=3, metavar=("SIDE", "SET", "TREES"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--full-mnist", action="store_true", help="all 60,000 rows of MNIST instead of 6,000"
+    )
+    parser.add_argument(
+        "--alone", nargs=3, metavar=("SIDE", "SET", "TREES"), help=argparse.SUPPRESS
+    )
     arguments = parser.parse_args()
     if arguments.alone:
         alone(arguments.alone[0], arguments.alone[1], int(arguments.alone[2]))

@@ -54,9 +54,15 @@ main()
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--rows", type=int, default=1_000_000, help="Rows of the file that is scored.")
-    options.add_argument("--seconds", type=float, default=10.0, help="How long the service is asked.")
-    options.add_argument("--client", nargs=3, metavar=("PORT", "CONNECTIONS", "SECONDS"), help=argparse.SUPPRESS)
+    options.add_argument(
+        "--rows", type=int, default=1_000_000, help="Rows of the file that is scored."
+    )
+    options.add_argument(
+        "--seconds", type=float, default=10.0, help="How long the service is asked."
+    )
+    options.add_argument(
+        "--client", nargs=3, metavar=("PORT", "CONNECTIONS", "SECONDS"), help=argparse.SUPPRESS
+    )
     given = options.parse_args()
     if given.client:
         port, connections, seconds = given.client
@@ -94,9 +100,14 @@ def make_models(place: Path) -> None:
     for name, (node_type, params) in models.items():
         folder = place / "models" / name
         folder.mkdir(parents=True)
-        node_type.run(context, {"table": make_table(TRAINING_ROWS, 0)}, params)["model"].save(folder)
+        node_type.run(context, {"table": make_table(TRAINING_ROWS, 0)}, params)["model"].save(
+            folder
+        )
     layers = len(load_model(place / "models" / "cascade").estimator.estimators_)
-    print(f"{cores()} cores; the cascade kept {layers} layers of 4 learners × 5 folds × 50 trees", flush=True)
+    print(
+        f"{cores()} cores; the cascade kept {layers} layers of 4 learners × 5 folds × 50 trees",
+        flush=True,
+    )
 
 
 def make_file(path: Path, rows: int) -> None:
@@ -113,13 +124,18 @@ def cores() -> int:
 
 
 def scoring(place: Path, name: str, rows: int) -> Iterator[Figure]:
-    both = [(*score(place, name, "data.parquet"), library_rate(place, name, rows)) for _ in range(REPEATS[name])]
+    both = [
+        (*score(place, name, "data.parquet"), library_rate(place, name, rows))
+        for _ in range(REPEATS[name])
+    ]
     rates, peaks, alone = zip(*both, strict=True)
     rate, library, peak = median(rates), median(alone), max(peaks)
     _, base = score(place, name, "small.parquet")
     yield Figure(f"{name}: sylva predict, {rows:,} rows of Parquet", rate, "rows/s")
     yield Figure(f"{name}: the library alone, on a matrix", library, "rows/s")
-    yield Figure(f"{name}: sylva predict against the library", rate / library, "×", 0.8, at_least=True)
+    yield Figure(
+        f"{name}: sylva predict against the library", rate / library, "×", 0.8, at_least=True
+    )
     yield Figure(f"{name}: memory beyond that for 1,000 rows", peak - base, "MB", 1000)
 
 
@@ -127,7 +143,10 @@ def score(place: Path, name: str, source: str) -> tuple[float, float]:
     """Rows a second, and megabytes at most."""
     arguments = ["predict", name, str(place / source), "-o", str(place / "out.parquet"), "--json"]
     done = subprocess.run(
-        [sys.executable, "-c", TELLING_PEAK, *arguments], env=environment(place), capture_output=True, check=True
+        [sys.executable, "-c", TELLING_PEAK, *arguments],
+        env=environment(place),
+        capture_output=True,
+        check=True,
     )
     told = json.loads(done.stdout)
     return told["rows"] / told["seconds"], int(done.stderr.split()[-2]) / 1024
@@ -148,8 +167,18 @@ def library_rate(place: Path, name: str, rows: int) -> float:
 def serving(place: Path, seconds: float) -> Iterator[Figure]:
     with served(place) as port:
         for connections in (1, 4, 16):
-            client = [sys.executable, "-m", "benchmarks.deploy", "--client", str(port), str(connections), str(seconds)]
-            told = json.loads(subprocess.run(client, capture_output=True, text=True, check=True).stdout)
+            client = [
+                sys.executable,
+                "-m",
+                "benchmarks.deploy",
+                "--client",
+                str(port),
+                str(connections),
+                str(seconds),
+            ]
+            told = json.loads(
+                subprocess.run(client, capture_output=True, text=True, check=True).stdout
+            )
             words = f"sylva serve, cascade, one row a request, {connections} connections"
             yield Figure(words, told["rate"], "req/s", 200, at_least=True)
             yield Figure("… median", told["median"], "ms")
@@ -180,7 +209,9 @@ async def ask(port: int, connections: int, seconds: float) -> None:
     """Ask for one row after another over each connection; print how quickly the answers came."""
     rows = make_table(200, 7).data.drop_columns(["truth"]).to_pylist()
     bodies = [json.dumps({"rows": [row]}).encode() for row in rows]
-    await asyncio.gather(*(talk(port, bodies, 1.0) for _ in range(connections)))  # the first ones wake it up
+    await asyncio.gather(
+        *(talk(port, bodies, 1.0) for _ in range(connections))
+    )  # the first ones wake it up
     began = time.perf_counter()
     took = await asyncio.gather(*(talk(port, bodies, seconds) for _ in range(connections)))
     elapsed = time.perf_counter() - began
@@ -199,7 +230,9 @@ async def talk(port: int, bodies: list[bytes], seconds: float) -> list[float]:
         writer.write(head.encode() + body)
         answer = await reader.readuntil(b"\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 200"), answer
-        length = next(line for line in answer.lower().split(b"\r\n") if line.startswith(b"content-length"))
+        length = next(
+            line for line in answer.lower().split(b"\r\n") if line.startswith(b"content-length")
+        )
         await reader.readexactly(int(length.split(b":")[1]))
         took.append(time.perf_counter() - began)
     writer.close()

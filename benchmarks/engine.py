@@ -89,10 +89,21 @@ def node_overhead(folder: Path, repeats: int) -> Iterator[Figure]:
         again.append(sylva_run(folder / "grid", grid(1000 * repeat)))
         bare.append(bare_loop(folder / f"bare{repeat}", count) / count)
     assert all(node["state"] == "cached" for node in again[-1]["nodes"].values())
-    yield Figure("50 no-op nodes, 5 × 10, own process, durable: per node", median_ms(ours), "ms", 30)
-    yield Figure("  bare forkserver loop with the same forks and writes: per node", median_ms(bare), "ms")
-    yield Figure("  ratio to the bare loop", statistics.median(ours) / statistics.median(bare), "×", 1.5)
-    yield Figure("unchanged 50 nodes again, all cached", statistics.median(run["seconds"] for run in again), "s", 1)
+    yield Figure(
+        "50 no-op nodes, 5 × 10, own process, durable: per node", median_ms(ours), "ms", 30
+    )
+    yield Figure(
+        "  bare forkserver loop with the same forks and writes: per node", median_ms(bare), "ms"
+    )
+    yield Figure(
+        "  ratio to the bare loop", statistics.median(ours) / statistics.median(bare), "×", 1.5
+    )
+    yield Figure(
+        "unchanged 50 nodes again, all cached",
+        statistics.median(run["seconds"] for run in again),
+        "s",
+        1,
+    )
 
 
 def median_ms(times: list[float]) -> float:
@@ -103,15 +114,28 @@ def sylva_run(workspace: Path, document: Pipeline, *arguments: str) -> dict[str,
     """Run by command line; ``seconds`` is from the supervisor's first word to its last, start-up taken off."""
     file = workspace.parent / "document.json"
     write(file, document)
-    command = [sys.executable, "-m", "benchmarks.sylva", "run", str(file), "--json", "--workspace", str(workspace)]
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, cwd=ROOT, check=True)
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.sylva",
+        "run",
+        str(file),
+        "--json",
+        "--workspace",
+        str(workspace),
+    ]
+    done = subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     outcome: dict[str, Any] = json.loads(done.stdout)
     return outcome | {"seconds": outcome["finished"] - outcome["started"]}
 
 
 def bare_loop(folder: Path, count: int) -> float:
     command = [sys.executable, "-m", "benchmarks._bare_loop", str(folder), str(count)]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
+    return float(
+        subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    )
 
 
 # Starting.
@@ -128,7 +152,9 @@ def cold_start(folder: Path, repeats: int) -> Iterator[Figure]:
     whole, importing = [], []
     for _ in range(repeats):
         importing.append(seconds(lambda: subprocess.run(imports, check=True)))
-        whole.append(seconds(lambda: sylva_run(workspace, document, "--to", "mart", "--from", "mart")))
+        whole.append(
+            seconds(lambda: sylva_run(workspace, document, "--to", "mart", "--from", "mart"))
+        )
     yield Figure("one MART node from a cold start, whole command", statistics.median(whole), "s")
     yield Figure("  importing what it needs", statistics.median(importing), "s")
     yield Figure("  ratio", statistics.median(whole) / statistics.median(importing), "×", 1.5)
@@ -141,7 +167,9 @@ def warm_start(folder: Path, repeats: int) -> Iterator[Figure]:
     times = []
     with EventLog(workspace) as log:
         for repeat in range(repeats + 1):
-            document = Pipeline(name="one", nodes={"a": Node(type="probe", params={"value": repeat})})
+            document = Pipeline(
+                name="one", nodes={"a": Node(type="probe", params={"value": repeat})}
+            )
             run = Runs(workspace).create(document, RunOptions())
             asked = time.time()
             starter.start(workspace, run).close()
@@ -149,7 +177,12 @@ def warm_start(folder: Path, repeats: int) -> Iterator[Figure]:
                 time.sleep(0.002)
             times.append((state.nodes["a"].started or 0) - asked)
     starter.close()
-    yield Figure("warm studio: from the request to the node's start", statistics.median(times[1:]) * 1000, "ms", 100)
+    yield Figure(
+        "warm studio: from the request to the node's start",
+        statistics.median(times[1:]) * 1000,
+        "ms",
+        100,
+    )
 
 
 def help_time(repeats: int) -> Iterator[Figure]:
@@ -162,11 +195,16 @@ def validation(repeats: int) -> Iterator[Figure]:
     nodes = {f"n{index}": Node(type="split", params={"seed": index}) for index in range(999)}
     nodes["load"] = Node(type="load-data")
     edges = [Edge.between(f"n{index}.train", f"n{index + 1}.table") for index in range(998)]
-    document = Pipeline(name="long", nodes=nodes, edges=(Edge.between("load.table", "n0.table"), *edges))
+    document = Pipeline(
+        name="long", nodes=nodes, edges=(Edge.between("load.table", "n0.table"), *edges)
+    )
     catalogue = load_catalog()
     assert find_problems(document, catalogue) == []
     yield Figure(
-        "1,000-node document: validate", median_seconds(lambda: find_problems(document, catalogue), repeats), "s", 0.5
+        "1,000-node document: validate",
+        median_seconds(lambda: find_problems(document, catalogue), repeats),
+        "s",
+        0.5,
     )
 
 
@@ -184,7 +222,9 @@ def table_through_nodes(folder: Path, repeats: int) -> Iterator[Figure]:
         ours.append(table_by_sylva(folder / "table", data))
         loop.append(seconds(lambda: parquet_loop(folder / "loop", data)))
         shutil.rmtree(folder / "table")
-    yield Figure("200k × 30 floats through 6 nodes, durable after each", statistics.median(ours), "s")
+    yield Figure(
+        "200k × 30 floats through 6 nodes, durable after each", statistics.median(ours), "s"
+    )
     yield Figure("  plain loop, zstd Parquet written and read", statistics.median(loop), "s")
     yield Figure("  ratio", statistics.median(ours) / statistics.median(loop), "×", 1 / 3)
 
@@ -193,7 +233,10 @@ def table_by_sylva(folder: Path, data: Any) -> float:
     import pyarrow as pa
 
     workspace = Workspace(folder).create()
-    with pa.OSFile(str(workspace.data / "table.arrow"), "wb") as sink, pa.ipc.new_file(sink, data.schema) as writer:
+    with (
+        pa.OSFile(str(workspace.data / "table.arrow"), "wb") as sink,
+        pa.ipc.new_file(sink, data.schema) as writer,
+    ):
         writer.write_table(data)
     names = ["load", *(f"s{index}" for index in range(STEPS))]
     nodes = {name: Node(type="scale", params={"factor": 1.5}) for name in names[1:]}

@@ -35,7 +35,9 @@ def cpu_seconds(work: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
     return best, result
 
 
-def line(name: str, ours: str, theirs: str, figure: str, aim: str, reached: bool | None = None) -> None:
+def line(
+    name: str, ours: str, theirs: str, figure: str, aim: str, reached: bool | None = None
+) -> None:
     """Print one line of the table."""
     mark = "" if reached is None else ("  reached" if reached else "  NOT reached")
     print(f"{name:<44} {ours:>12} {theirs:>12} {figure:>16}   {aim:<18}{mark}", flush=True)
@@ -46,7 +48,9 @@ def warm_up() -> None:
     x, y = continuous(200, 7)
     for target in (y, np.arange(200) % 3):
         for splitter in ("best", "random", "completely_random"):
-            HistForestClassifier(2, splitter=splitter, oob_score=True).fit(x, target).predict_proba(x)
+            HistForestClassifier(2, splitter=splitter, oob_score=True).fit(x, target).predict_proba(
+                x
+            )
 
 
 def compare(name: str, split: Split, kind: str, n_trees: int, aim: float, repeats: int) -> None:
@@ -56,19 +60,30 @@ def compare(name: str, split: Split, kind: str, n_trees: int, aim: float, repeat
     own, _ = cpu_seconds(lambda: ours.fit(split.x, split.y), repeats)
     other, _ = cpu_seconds(lambda: theirs.fit(split.x, split.y), repeats)
     line(
-        f"{name}, {kind}", f"{own:.2f} s", f"{other:.2f} s", f"{other / own:.1f} x", f">= {aim:g} x", other / own >= aim
+        f"{name}, {kind}",
+        f"{own:.2f} s",
+        f"{other:.2f} s",
+        f"{other / own:.1f} x",
+        f">= {aim:g} x",
+        other / own >= aim,
     )
 
 
 def compare_accuracy(name: str, split: Split, kind: str, n_trees: int) -> None:
     """Accuracy over five seeds, ours against theirs."""
-    ours = [forest(kind, n_trees, seed).fit(split.x, split.y).score(split.x_test, split.y_test) for seed in SEEDS]
+    ours = [
+        forest(kind, n_trees, seed).fit(split.x, split.y).score(split.x_test, split.y_test)
+        for seed in SEEDS
+    ]
     theirs = [
-        peer(kind, n_trees, seed, n_jobs=-1).fit(split.x, split.y).score(split.x_test, split.y_test) for seed in SEEDS
+        peer(kind, n_trees, seed, n_jobs=-1).fit(split.x, split.y).score(split.x_test, split.y_test)
+        for seed in SEEDS
     ]
     gap = 100 * (np.mean(ours) - np.mean(theirs))
     own, other = f"{100 * np.mean(ours):.2f} %", f"{100 * np.mean(theirs):.2f} %"
-    line(f"{name}, {kind}: accuracy", own, other, f"{gap:+.2f} points", ">= -0.3 points", gap >= -0.3)
+    line(
+        f"{name}, {kind}: accuracy", own, other, f"{gap:+.2f} points", ">= -0.3 points", gap >= -0.3
+    )
 
 
 def forest(kind: str, n_trees: int, seed: int) -> Any:
@@ -84,7 +99,9 @@ def peer(kind: str, n_trees: int, seed: int, n_jobs: int = 1) -> Any:
     if kind == "random forest":
         return RandomForestClassifier(n_trees, random_state=seed, n_jobs=n_jobs)
     max_features = 1 if kind == "completely random" else "sqrt"
-    return ExtraTreesClassifier(n_trees, max_features=max_features, random_state=seed, n_jobs=n_jobs)
+    return ExtraTreesClassifier(
+        n_trees, max_features=max_features, random_state=seed, n_jobs=n_jobs
+    )
 
 
 def measure_fits(n_trees: int, quick: bool) -> None:
@@ -128,12 +145,27 @@ def measure_prediction(quick: bool) -> None:
     n_rows, n_trees = (100_000, 100) if quick else (1_000_000, 400)
     rates = {}
     for side in ("ours", "theirs"):
-        command = [sys.executable, "-m", "benchmarks.forest", "--predict", side, str(n_rows), str(n_trees)]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.forest",
+            "--predict",
+            side,
+            str(n_rows),
+            str(n_trees),
+        ]
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         rates[side] = (float(out[0]), float(out[1]))
     ratio = rates["theirs"][0] / rates["ours"][0]
     own, other = (f"{n_rows / rates[side][0] / 1000:.0f}k rows/s" for side in ("ours", "theirs"))
-    line(f"predict {n_rows:,} × 16, {n_trees} trees", own, other, f"{ratio:.1f} x", ">= 3 x", ratio >= 3)
+    line(
+        f"predict {n_rows:,} × 16, {n_trees} trees",
+        own,
+        other,
+        f"{ratio:.1f} x",
+        ">= 3 x",
+        ratio >= 3,
+    )
     memory = [f"{rates[side][1]:.0f} MB" for side in ("ours", "theirs")]
     line("  peak memory, model, rows and result included", *memory, "", "bounded")
 
@@ -145,7 +177,9 @@ def predict_alone(side: str, n_rows: int, n_trees: int) -> None:
     except NoData:
         x, y = continuous(16_000, 16)
         split = Split(x, y, x, y)
-    model = forest("random forest", n_trees, 0) if side == "ours" else peer("random forest", n_trees, 0)
+    model = (
+        forest("random forest", n_trees, 0) if side == "ours" else peer("random forest", n_trees, 0)
+    )
     model.fit(split.x, split.y)
     rows = np.tile(split.x_test, (n_rows // len(split.x_test) + 1, 1))[:n_rows]
     model.predict_proba(rows[:1000])
@@ -170,26 +204,43 @@ def measure_growth(quick: bool) -> None:
         seconds.append(cpu_seconds(lambda x=x, y=y: _oob_fit(x, y, 5), 1)[0])  # type: ignore[misc]
     ratio = seconds[1] / seconds[0]
     name = f"{small // 1000}k -> {large // 1000}k rows × 50, 5 trees, oob"
-    line(name, f"{seconds[0]:.2f} s", f"{seconds[1]:.2f} s", f"{ratio:.1f} x cost", "<= 13 x", ratio <= 13)
+    line(
+        name,
+        f"{seconds[0]:.2f} s",
+        f"{seconds[1]:.2f} s",
+        f"{ratio:.1f} x cost",
+        "<= 13 x",
+        ratio <= 13,
+    )
 
 
 def _oob_fit(x: Any, y: Any, n_trees: int) -> Any:
     matrix = Binner().fit(x).bin(x)
-    return grow_forest(matrix, y, ForestSettings(n_trees=n_trees, max_depth=12), n_classes=2, out_of_bag=True)
+    return grow_forest(
+        matrix, y, ForestSettings(n_trees=n_trees, max_depth=12), n_classes=2, out_of_bag=True
+    )
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer trees and rows: a minute instead of several")
-    parser.add_argument("--predict", nargs=3, metavar=("SIDE", "ROWS", "TREES"), help=argparse.SUPPRESS)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer trees and rows: a minute instead of several"
+    )
+    parser.add_argument(
+        "--predict", nargs=3, metavar=("SIDE", "ROWS", "TREES"), help=argparse.SUPPRESS
+    )
     arguments = parser.parse_args()
     if arguments.predict:
         predict_alone(arguments.predict[0], int(arguments.predict[1]), int(arguments.predict[2]))
         return
     warm_up()
     n_trees = 20 if arguments.quick else 100
-    print(f"{'CPU seconds, one process, same trees':<44} {'ours':>12} {'scikit-learn':>12} {'figure':>16}   aim")
+    print(
+        f"{'CPU seconds, one process, same trees':<44} {'ours':>12} {'scikit-learn':>12} {'figure':>16}   aim"
+    )
     measure_fits(n_trees, arguments.quick)
     measure_continuous(arguments.quick)
     measure_second_layer(n_trees)

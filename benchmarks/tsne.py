@@ -30,7 +30,10 @@ def representations(name: str, n_rows: int) -> list[Array]:
 
     x, y = rows_of(name, n_rows)
     forest = MarginForestClassifier(max_layers=LAYERS, patience=LAYERS, random_state=0, n_jobs=2)
-    forest.learners = [{"kind": "random_forest", "trees": 30}, {"kind": "extra_trees", "count": 2, "trees": 30}]
+    forest.learners = [
+        {"kind": "random_forest", "trees": 30},
+        {"kind": "extra_trees", "count": 2, "trees": 30},
+    ]
     forest.fit(x, y)
     return [forest.transform(x, layer=layer) for layer in range(1, len(forest.estimators_) + 1)]
 
@@ -48,7 +51,9 @@ def lay_by_scikit_learn(points: Array, start: Array | None) -> Array:
     from sklearn.manifold import TSNE
 
     begun: Any = "pca" if start is None else start / start[:, 0].std() * 1e-4
-    return np.asarray(TSNE(perplexity=PERPLEXITY, init=begun, random_state=0, n_jobs=1).fit_transform(points))
+    return np.asarray(
+        TSNE(perplexity=PERPLEXITY, init=begun, random_state=0, n_jobs=1).fit_transform(points)
+    )
 
 
 def by_open_tsne(method: str) -> Lay:
@@ -57,7 +62,12 @@ def by_open_tsne(method: str) -> Lay:
         from openTSNE.initialization import rescale
 
         begun = "pca" if start is None else rescale(start)
-        settings = {"neighbors": "exact", "negative_gradient_method": method, "random_state": 0, "n_jobs": 1}
+        settings = {
+            "neighbors": "exact",
+            "negative_gradient_method": method,
+            "random_state": 0,
+            "n_jobs": 1,
+        }
         return np.asarray(TSNE(perplexity=PERPLEXITY, initialization=begun, **settings).fit(points))
 
     return lay
@@ -74,9 +84,12 @@ def neighbours_kept(points: Array, plane: Array) -> float:
     from sklearn.neighbors import NearestNeighbors
 
     there, here = (
-        NearestNeighbors(n_neighbors=NEIGHBOURS).fit(each).kneighbors(return_distance=False) for each in (points, plane)
+        NearestNeighbors(n_neighbors=NEIGHBOURS).fit(each).kneighbors(return_distance=False)
+        for each in (points, plane)
     )
-    return float(np.mean([len(np.intersect1d(a, b)) / NEIGHBOURS for a, b in zip(there, here, strict=True)]))
+    return float(
+        np.mean([len(np.intersect1d(a, b)) / NEIGHBOURS for a, b in zip(there, here, strict=True)])
+    )
 
 
 def moved(before: Array, after: Array) -> float:
@@ -96,7 +109,12 @@ def measure(name: str, n_rows: int) -> None:
             panels.append(lay(each, panels[-1] if panels else None))
         seconds = time.process_time() - began
         kept = np.mean([neighbours_kept(*pair) for pair in zip(points, panels, strict=True)])
-        trusted = np.mean([trustworthiness(p, q, n_neighbors=NEIGHBOURS) for p, q in zip(points, panels, strict=True)])
+        trusted = np.mean(
+            [
+                trustworthiness(p, q, n_neighbors=NEIGHBOURS)
+                for p, q in zip(points, panels, strict=True)
+            ]
+        )
         ways = [moved(a, b) for a, b in pairwise(panels)]
         print(
             f"{name}, {len(points[0]):,} rows, {len(points)} layers".ljust(32)
@@ -107,10 +125,14 @@ def measure(name: str, n_rows: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="digits only")
     quick = parser.parse_args().quick
-    for name, n_rows in [("digits", 1797)] if quick else [("digits", 1797), ("letter", 2000), ("letter", 5000)]:
+    for name, n_rows in (
+        [("digits", 1797)] if quick else [("digits", 1797), ("letter", 2000), ("letter", 5000)]
+    ):
         try:
             measure(name, n_rows)
         except NoData as reason:

@@ -61,15 +61,22 @@ def figures(studio: Studio, repeats: int) -> Iterator[Figure]:
 def many(count: int) -> Pipeline:
     nodes = {f"split-{at}": Node(type="split") for at in range(count)}
     edges = tuple(
-        Edge.between(f"split-{at}.train", f"split-{at + 1}.table") for at in range(count - 1) if (at + 1) % 15
+        Edge.between(f"split-{at}.train", f"split-{at + 1}.table")
+        for at in range(count - 1)
+        if (at + 1) % 15
     )
     layout = {f"split-{at}": (at % 15 * 272.0, at // 15 * 144.0) for at in range(count)}
     return Pipeline(name=f"Many {count}", nodes=nodes, edges=edges, layout=layout)
 
 
 def five() -> Pipeline:
-    nodes = {name: Node(type=name) for name in ("load-data", "split", "deep-forest", "predict", "evaluate")}
-    return Pipeline(name="Five", nodes=nodes, layout={name: (at * 272.0, 0.0) for at, name in enumerate(nodes)})
+    nodes = {
+        name: Node(type=name)
+        for name in ("load-data", "split", "deep-forest", "predict", "evaluate")
+    }
+    return Pipeline(
+        name="Five", nodes=nodes, layout={name: (at * 272.0, 0.0) for at, name in enumerate(nodes)}
+    )
 
 
 def median(what: str, values: list[float], limit: float, unit: str = "s") -> Figure:
@@ -89,7 +96,9 @@ def timed(action: Callable[[], Any], holds: Callable[[], Any]) -> float:
 
 def bundle_size() -> Figure:
     files = list((ROOT / "ui" / "studio" / "canvas" / "frontend_dist").iterdir())
-    return Figure("bundle of the canvas", sum(path.stat().st_size for path in files) / 1000, "kB", 400)
+    return Figure(
+        "bundle of the canvas", sum(path.stat().st_size for path in files) / 1000, "kB", 400
+    )
 
 
 def first_paint(studio: Studio, repeats: int) -> Figure:
@@ -116,7 +125,10 @@ def edit_latency(studio: Studio, repeats: int) -> Figure:
         x, y = studio.centre(studio.node("split-0").locator(".step-title"))
         studio.pull((x, y), (x + 32 + at, y + 32), let_go=False)
         took.append(
-            timed(studio.page.mouse.up, lambda before=before: studio.library.version(studio.pipeline) != before)
+            timed(
+                studio.page.mouse.up,
+                lambda before=before: studio.library.version(studio.pipeline) != before,
+            )
         )
         studio.page.wait_for_timeout(700)
     return median("an edit among 100 nodes reaches Python and the disk", took, 0.4)
@@ -161,7 +173,13 @@ def worst_frame(studio: Studio, repeats: int) -> Figure:
         studio.page.evaluate(FRAMES)
         studio.page.mouse.move(x + 240, y + 120, steps=40)
         studio.page.mouse.move(x, y, steps=40)
-        worst.append(max(studio.page.evaluate("() => { window.watching_ = false; return window.frames_; }")[1:]))
+        worst.append(
+            max(
+                studio.page.evaluate("() => { window.watching_ = false; return window.frames_; }")[
+                    1:
+                ]
+            )
+        )
         studio.page.mouse.up()
         studio.page.wait_for_timeout(800)
     print(f"  worst frame of each drag: {', '.join(f'{value:.0f}' for value in worst)}")
@@ -170,7 +188,9 @@ def worst_frame(studio: Studio, repeats: int) -> Figure:
 
 def inspection(studio: Studio, repeats: int) -> Figure:
     """From the address to the first plot of a forest of four layers, inspected on 5,000 sampled rows."""
-    run, _ = inspected_run(ui.studio.session.Studio(studio.workspace, load_catalog()), large(rows=5000, depth=4))
+    run, _ = inspected_run(
+        ui.studio.session.Studio(studio.workspace, load_catalog()), large(rows=5000, depth=4)
+    )
     took = []
     for _ in range(repeats + 1):
         studio.page.goto("about:blank")

@@ -30,7 +30,15 @@ FORMAT = "sylva-forest"
 VERSION = 1
 MANIFEST = "forest.json"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-NO_ARRAYS = (ValueError, TypeError, EOFError, MemoryError, NotImplementedError, zipfile.BadZipFile, zlib.error)
+NO_ARRAYS = (
+    ValueError,
+    TypeError,
+    EOFError,
+    MemoryError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 """What NumPy and zipfile raise for a file that does not hold arrays."""
 
 
@@ -48,7 +56,9 @@ class Pack:
     text: str = ""
 
 
-def write_model(folder: str | Path, description: Mapping[str, Any], packs: Mapping[str, Pack]) -> None:
+def write_model(
+    folder: str | Path, description: Mapping[str, Any], packs: Mapping[str, Pack]
+) -> None:
     """Write ``description`` and ``packs`` into ``folder``, which is created if necessary.
 
     Names of packs become file names and must match ``NAME``. Every file is synced to the disk.
@@ -108,7 +118,9 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     if not known:
         raise BrokenModel(f"{path} does not describe a forest")
     if version > VERSION:
-        raise BrokenModel(f"{path} has version {version}; this program reads up to version {VERSION}")
+        raise BrokenModel(
+            f"{path} has version {version}; this program reads up to version {VERSION}"
+        )
     if not intact:
         raise BrokenModel(f"{path} was changed after it was written")
     if not all(isinstance(content.get(part), dict) for part in ("model", "packs", "sha256")):

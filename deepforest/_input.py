@@ -22,7 +22,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_array,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 Array = npt.NDArray[Any]
 
@@ -85,7 +91,9 @@ class TableReader:
         Raise ``ValueError`` if the columns are not those of the fit.
         """
         if table.shape[1] != len(self.levels):
-            raise ValueError(f"the table has {table.shape[1]} columns, but {len(self.levels)} when fitted")
+            raise ValueError(
+                f"the table has {table.shape[1]} columns, but {len(self.levels)} when fitted"
+            )
         matrix = np.empty(table.shape, np.float64, order="F")  # written column by column
         for j, levels in enumerate(self.levels):
             column = table.iloc[:, j]
@@ -93,7 +101,9 @@ class TableReader:
                 matrix[:, j] = _numbers(column, self.names[j])
             elif levels and isinstance(levels[0], str) and _is_numeric(column):
                 # Numbers would match no level and silently count as missing.
-                raise ValueError(f"column {self.names[j]!r} held text when fitted, now {column.dtype}")
+                raise ValueError(
+                    f"column {self.names[j]!r} held text when fitted, now {column.dtype}"
+                )
             else:
                 matrix[:, j] = _codes(column, levels)
         return matrix
@@ -124,12 +134,16 @@ class TabularEstimator(BaseEstimator):  # type: ignore[misc]
             return by_type
         if isinstance(requested, str):
             if requested != "from_dtype":
-                raise ValueError(f"categorical_features is {requested!r}; give 'from_dtype', None or a list")
+                raise ValueError(
+                    f"categorical_features is {requested!r}; give 'from_dtype', None or a list"
+                )
             return by_type
         flags = np.asarray(requested)
         if flags.dtype == bool:
             if len(flags) != n_features:
-                raise ValueError(f"categorical_features has {len(flags)} flags for {n_features} features")
+                raise ValueError(
+                    f"categorical_features has {len(flags)} flags for {n_features} features"
+                )
             by_type |= flags
             return by_type
         by_type[[self._column_number(column, n_features) for column in requested]] = True
@@ -140,7 +154,9 @@ class TabularEstimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(column, str):
             names = list(getattr(self, "feature_names_in_", []))
             if column not in names:
-                raise ValueError(f"categorical_features names {column!r}, which is not a column of X")
+                raise ValueError(
+                    f"categorical_features names {column!r}, which is not a column of X"
+                )
             return names.index(column)
         if not 0 <= column < n_features:
             raise ValueError(f"categorical_features names column {column}; X has {n_features}")
@@ -150,7 +166,9 @@ class TabularEstimator(BaseEstimator):  # type: ignore[misc]
         """Return X as a matrix and y as a vector, and remember the columns for ``_read``."""
         self.table_: TableReader | None = None
         if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
         y = y.to_numpy() if hasattr(y, "to_numpy") else y
         if is_table(x):
             validate_data(self, x, skip_check_array=True)
@@ -174,7 +192,9 @@ class TabularEstimator(BaseEstimator):  # type: ignore[misc]
         if is_table(x):
             validate_data(self, x, skip_check_array=True, reset=False)
             if self.table_ is not None:
-                return np.asarray(check_array(self.table_.read(x), ensure_all_finite="allow-nan", estimator=self))
+                return np.asarray(
+                    check_array(self.table_.read(x), ensure_all_finite="allow-nan", estimator=self)
+                )
         with _explaining_text():
             return _dense(validate_data(self, x, reset=False, **ARRAYS))
 

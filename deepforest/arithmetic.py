@@ -24,7 +24,9 @@ Array = npt.NDArray[Any]
 
 LARGEST = 1e300  # the difference of two such scores is still a number
 LOG2_E = 1.4426950408889634
-LN2_HIGH = 6.93147180369123816490e-01  # few digits, so that its product with a small whole number is exact
+LN2_HIGH = (
+    6.93147180369123816490e-01  # few digits, so that its product with a small whole number is exact
+)
 LN2_LOW = 1.90821492927058770002e-10  # the rest of ln 2
 SMALLEST = -746.0  # e to this power is 0 as a 64-bit float
 TAYLOR = tuple(1 / math.factorial(n) for n in range(12, -1, -1))  # of e**x, the highest power first

@@ -29,12 +29,25 @@ Array = npt.NDArray[Any]
 
 COMBINE = ("mean", "weighted")
 MART_CLASSES = 4
-DEFAULT = ("random_forest", "extra_trees", "completely_random_forest", {"kind": "mart", "trees": 100})
+DEFAULT = (
+    "random_forest",
+    "extra_trees",
+    "completely_random_forest",
+    {"kind": "mart", "trees": 100},
+)
 """Three kinds of forests and boosting: the best average accuracy on our benchmarks."""
-DEFAULT_OF_MANY_CLASSES = ("random_forest", {"kind": "extra_trees", "count": 2}, "completely_random_forest")
+DEFAULT_OF_MANY_CLASSES = (
+    "random_forest",
+    {"kind": "extra_trees", "count": 2},
+    "completely_random_forest",
+)
 """Without boosting: it grows one tree per class and round, so with many classes it costs most, and
 in a cascade it then gains least."""
-REGRESSORS = ({"kind": "random_forest", "max_features": 1 / 3}, {"kind": "extra_trees", "max_features": 1.0}, "mart")
+REGRESSORS = (
+    {"kind": "random_forest", "max_features": 1 / 3},
+    {"kind": "extra_trees", "max_features": 1.0},
+    "mart",
+)
 
 
 class _Combining(GrowingCascade):

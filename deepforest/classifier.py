@@ -89,7 +89,9 @@ class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
             if not all(weight >= 0 for weight in self.class_weight.values()):
                 raise ValueError(f"class_weight is {self.class_weight}; give weights from 0")
         elif self.class_weight != "balanced":
-            raise ValueError(f"class_weight is {self.class_weight!r}; give 'balanced', a mapping or None")
+            raise ValueError(
+                f"class_weight is {self.class_weight!r}; give 'balanced', a mapping or None"
+            )
         if score_weight is None:
             return np.asarray(compute_sample_weight(self.class_weight, y))
         rows = np.flatnonzero(score_weight)

@@ -96,7 +96,13 @@ class Features:
 
     def take(self, rows: Array) -> Features:
         """Return the features of some of the rows, for prediction."""
-        part = Features(self.values[rows], self.categorical, augment=self.augment, room=self.room, binner=self.binner)
+        part = Features(
+            self.values[rows],
+            self.categorical,
+            augment=self.augment,
+            room=self.room,
+            binner=self.binner,
+        )
         if self._matrix is not None:
             part._matrix = self._matrix.take(rows)
         if self.vectors is not None:
@@ -123,7 +129,9 @@ class Features:
             self._matrix.append(self.binner, self.values, self.n_jobs)
         if not self._binned_vectors and self.vectors is not None:
             if self.vector_binner is None:
-                self.vector_binner = Binner().fit(self.vectors[self._learned_from], n_jobs=self.n_jobs)
+                self.vector_binner = Binner().fit(
+                    self.vectors[self._learned_from], n_jobs=self.n_jobs
+                )
             # The vectors take the columns of those of the layer before; raw bins stay in place.
             self._matrix.truncate(self._n_raw).append(self.vector_binner, self.vectors, self.n_jobs)
             self._binned_vectors = True

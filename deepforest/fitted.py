@@ -68,7 +68,11 @@ class Passage:
         """Let confident rows leave, and give the others the vectors of the layer before."""
         if before.threshold is not None:
             stay = np.flatnonzero(self.output[self.rows].max(axis=1) <= before.threshold)
-            self.rows, vectors, self.features = self.rows[stay], vectors[:, stay], self.features.take(stay)
+            self.rows, vectors, self.features = (
+                self.rows[stay],
+                vectors[:, stay],
+                self.features.take(stay),
+            )
         self.features.add(self.cascade._added(vectors, self.output[self.rows]), layer.binner)
 
 
@@ -119,7 +123,9 @@ class FittedCascade(TransformerMixin, SavedCascade):  # type: ignore[misc]
 
     def _features(self, values: Array) -> Features:
         room = self._n_added()
-        return Features(values, self.categorical_, augment=self.augment, room=room, binner=self.binner_)
+        return Features(
+            values, self.categorical_, augment=self.augment, room=room, binner=self.binner_
+        )
 
     def _by_block(self, values: Array, width: int, compute: Callable[[Features], Array]) -> Array:
         """Return what ``compute`` returns for all rows, block by block."""
@@ -146,7 +152,9 @@ class FittedCascade(TransformerMixin, SavedCascade):  # type: ignore[misc]
         check_is_fitted(self, "estimators_")
         last = len(self.estimators_) if layer is None else layer
         if not 1 <= last <= len(self.estimators_):
-            raise ValueError(f"layer is {layer}; the cascade has layers 1 to {len(self.estimators_)}")
+            raise ValueError(
+                f"layer is {layer}; the cascade has layers 1 to {len(self.estimators_)}"
+            )
         width = self.n_learners_ * self.n_outputs_
 
         def represent(features: Features) -> Array:
@@ -164,7 +172,9 @@ class FittedCascade(TransformerMixin, SavedCascade):  # type: ignore[misc]
         check_is_fitted(self, "estimators_")
         outputs = [str(name) for name in self.classes_] if self._classifies else ["value"]
         learners = [record.name.replace(" ", "_").lower() for record in self.layers_[0].learners]
-        return np.array([f"{learner}_{output}" for learner in learners for output in outputs], dtype=object)
+        return np.array(
+            [f"{learner}_{output}" for learner in learners for output in outputs], dtype=object
+        )
 
     def trace(self, X: Any) -> Trace:  # noqa: N803
         """Return for each row the vectors and outputs of all layers, and where it left."""
@@ -200,7 +210,11 @@ class FittedCascade(TransformerMixin, SavedCascade):  # type: ignore[misc]
     def _added_names(self, number: int) -> list[str]:
         """Return the names of the columns that layer ``number`` adds for the next one."""
         learners = [record.name for record in self.layers_[number - 1].learners]
-        return [f"class vectors of layer {number}: {name}" for name in learners for _ in range(self.n_outputs_)]
+        return [
+            f"class vectors of layer {number}: {name}"
+            for name in learners
+            for _ in range(self.n_outputs_)
+        ]
 
     @property
     def feature_importances_(self) -> Array:
@@ -223,7 +237,9 @@ class FittedCascade(TransformerMixin, SavedCascade):  # type: ignore[misc]
             below.append(raw)
         total = self._combined_importances(below)
         result = np.zeros(self.n_features_in_)
-        result[slice(None) if self.selected_ is None else self.selected_] = total / (total.sum() or 1.0)
+        result[slice(None) if self.selected_ is None else self.selected_] = total / (
+            total.sum() or 1.0
+        )
         return result
 
     def _credit(self, of_vectors: Array, below: list[Array]) -> Array:

@@ -117,7 +117,9 @@ class GrowingCascade(FittedCascade):
         """Return the learners as ``make_learners`` takes them."""
         return self.learners
 
-    def _learners_of(self, number: int, learners: tuple[Learner, ...], state: GrowthState) -> tuple[Learner, ...]:
+    def _learners_of(
+        self, number: int, learners: tuple[Learner, ...], state: GrowthState
+    ) -> tuple[Learner, ...]:
         """Return the learners of layer ``number``, which counts from 1."""
         return learners
 
@@ -127,12 +129,20 @@ class GrowingCascade(FittedCascade):
 
     # --- fitting ---
 
-    def _fit(self, data: TrainingData, measure: Metric, validation: TrainingData | None, runner: JobRunner) -> Self:
+    def _fit(
+        self,
+        data: TrainingData,
+        measure: Metric,
+        validation: TrainingData | None,
+        runner: JobRunner,
+    ) -> Self:
         """Fit on the rows of positive weight; raise ``ValueError`` for wrong parameters or rows."""
         self._check_params()
         n_rows, rows = len(data.values), data.weighted_rows()
         if len(rows) < 2:
-            raise ValueError(f"n_samples = {n_rows}, with positive weight {len(rows)}; give at least 2")
+            raise ValueError(
+                f"n_samples = {n_rows}, with positive weight {len(rows)}; give at least 2"
+            )
         try:
             with runner:
                 self._fit_rows(data.only(rows), measure, validation, runner)
@@ -147,7 +157,11 @@ class GrowingCascade(FittedCascade):
         return self
 
     def _fit_rows(
-        self, data: TrainingData, measure: Metric, validation: TrainingData | None, runner: JobRunner
+        self,
+        data: TrainingData,
+        measure: Metric,
+        validation: TrainingData | None,
+        runner: JobRunner,
     ) -> None:
         """Select features if asked to, then grow the layers."""
         learners = make_learners(self._requested_learners(data))
@@ -183,7 +197,11 @@ class GrowingCascade(FittedCascade):
         params = selector.get_params(deep=False)
         for name, (default, value) in known.items():
             # The types are compared first: an array does not compare to a string as one value.
-            if name in params and isinstance(params[name], type(default)) and params[name] == default:
+            if (
+                name in params
+                and isinstance(params[name], type(default))
+                and params[name] == default
+            ):
                 selector.set_params(**{name: value})
         return selector
 
@@ -198,7 +216,9 @@ class GrowingCascade(FittedCascade):
         seed: int,
     ) -> None:
         """Add layers until growth stops, then drop those after the best one."""
-        growth = Growth(measure, patience=self.patience, tolerance=self.tolerance, max_layers=self.max_layers)
+        growth = Growth(
+            measure, patience=self.patience, tolerance=self.tolerance, max_layers=self.max_layers
+        )
         validation_pass = None if validation is None else ValidationPass(self, validation)
         self.estimators_, self.layers_ = [], []
         grows = True
@@ -214,7 +234,9 @@ class GrowingCascade(FittedCascade):
             if validation_pass is not None:
                 scored = validation_pass.data
                 output = validation_pass.through(fit.layer)
-            grows = growth.add_score(measure(scored.task.target, self._scaled(output), scored.score_weight))
+            grows = growth.add_score(
+                measure(scored.task.target, self._scaled(output), scored.score_weight)
+            )
             # Screening may leave too few rows for the folds of another layer.
             if grows and len(state.rows) < 2 * self.folds:
                 growth.stop(f"{len(state.rows)} rows are too few for another layer")
@@ -224,7 +246,9 @@ class GrowingCascade(FittedCascade):
             validation_scores = {}
             if validation_pass is not None:
                 validation_scores = self._scores(scored, self._scaled(output), measure)
-            self._add_record(plan, fit, state, growth, validation_scores, time.perf_counter() - began)
+            self._add_record(
+                plan, fit, state, growth, validation_scores, time.perf_counter() - began
+            )
             record = self.layers_[-1]
             if self.verbose:
                 print(f"Layer {plan.number}, {record.seconds:.1f} s: {record.reason}.", flush=True)
@@ -233,7 +257,9 @@ class GrowingCascade(FittedCascade):
                 features.add(self._added(fit.vectors, state.output), rows=state.rows)
         self.estimators_ = self.estimators_[: growth.best]
 
-    def _plan(self, number: int, learners: tuple[Learner, ...], state: GrowthState, seed: int) -> LayerPlan:
+    def _plan(
+        self, number: int, learners: tuple[Learner, ...], state: GrowthState, seed: int
+    ) -> LayerPlan:
         """Return what layer ``number`` is fitted with."""
         return LayerPlan(
             number,
@@ -248,7 +274,9 @@ class GrowingCascade(FittedCascade):
     def _features_to_learn(self, values: Array, n_jobs: int) -> Features:
         """Return the features of the training rows, with room for the vectors of a layer."""
         room = self._n_added()
-        return Features(values, self.categorical_, augment=self.augment, room=room, learning=True, n_jobs=n_jobs)
+        return Features(
+            values, self.categorical_, augment=self.augment, room=room, learning=True, n_jobs=n_jobs
+        )
 
     def _runner(
         self,
@@ -264,7 +292,13 @@ class GrowingCascade(FittedCascade):
             checkpoint = FolderCheckpointer(checkpoint)
         # An executor has no public way to ask how many jobs it runs at the same time.
         n_jobs = getattr(executor, "_max_workers", None) or effective_n_jobs(self.n_jobs)
-        return JobRunner(n_jobs, executor=executor, checkpointer=checkpoint, listener=listener, cancelled=cancelled)
+        return JobRunner(
+            n_jobs,
+            executor=executor,
+            checkpointer=checkpoint,
+            listener=listener,
+            cancelled=cancelled,
+        )
 
     def _seed(self, features: Features, runner: JobRunner) -> int:
         """Return the seed of the fit.
@@ -294,7 +328,11 @@ class GrowingCascade(FittedCascade):
     # --- scores and records ---
 
     def _scores(
-        self, data: TrainingData | GrowthState, output: Array, measure: Metric, rows: Array | slice = slice(None)
+        self,
+        data: TrainingData | GrowthState,
+        output: Array,
+        measure: Metric,
+        rows: Array | slice = slice(None),
     ) -> dict[str, float | None]:
         """Return the scores of an output by name: ``measure`` and the usual metrics."""
         usual = list(REGRESSION_METRICS.values())
@@ -302,7 +340,10 @@ class GrowingCascade(FittedCascade):
             usual = [METRICS["accuracy"], METRICS["log_loss"]]
         weights = None if data.score_weight is None else data.score_weight[rows]
         measures = {each.name: each for each in (measure, *usual)}
-        return {name: each(data.task.target[rows], output[rows], weights) for name, each in measures.items()}
+        return {
+            name: each(data.task.target[rows], output[rows], weights)
+            for name, each in measures.items()
+        }
 
     def _add_record(
         self,
@@ -316,7 +357,9 @@ class GrowingCascade(FittedCascade):
         """Add the record of a layer, and update those before it: a decision may have changed."""
         decisions = growth.decisions()
         for number, record in enumerate(self.layers_):
-            self.layers_[number] = replace(record, kept=decisions[number].kept, reason=decisions[number].reason)
+            self.layers_[number] = replace(
+                record, kept=decisions[number].kept, reason=decisions[number].reason
+            )
         output = self._scaled(state.output)
         gone = np.setdiff1d(plan.rows, state.rows, assume_unique=True)
         margin = self._margins(state, output)

@@ -38,7 +38,9 @@ class Growth:
     It also stops at ``max_layers``. The layers up to the best one are kept.
     """
 
-    def __init__(self, measure: Metric, *, patience: int, tolerance: float, max_layers: int) -> None:
+    def __init__(
+        self, measure: Metric, *, patience: int, tolerance: float, max_layers: int
+    ) -> None:
         self.measure = measure
         self.patience = patience
         self.tolerance = tolerance
@@ -68,7 +70,9 @@ class Growth:
             self.best = number
         if number - self.best >= self.patience:
             layers = "layer" if self.patience == 1 else f"{self.patience} layers in a row"
-            self.stop_reason = f"growth stopped: the last {layers} brought no gain above {self.tolerance:g}"
+            self.stop_reason = (
+                f"growth stopped: the last {layers} brought no gain above {self.tolerance:g}"
+            )
         elif number == self.max_layers:
             self.stop_reason = f"growth stopped: {number} layers are the most allowed"
         return not self.stop_reason

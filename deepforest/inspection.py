@@ -36,7 +36,9 @@ def scatter_ratio(points: Array, codes: Array) -> float | None:
     classes, codes, counts = np.unique(codes, return_inverse=True, return_counts=True)
     if len(classes) < 2:
         return None
-    centres = np.stack([np.bincount(codes, column) for column in points.T], axis=1) / counts[:, None]
+    centres = (
+        np.stack([np.bincount(codes, column) for column in points.T], axis=1) / counts[:, None]
+    )
     # S_A and S_E as sums: the number of rows cancels in their ratio.
     within = float(((points - centres[codes]) ** 2).sum())
     between = float((counts[:, None] * (centres - points.mean(axis=0)) ** 2).sum())
@@ -60,7 +62,9 @@ def agreements(vectors: Array) -> Array:
     return counts
 
 
-def learner_scores(vectors: Array, truth: Array, measures: Sequence[Metric] = USUAL) -> list[dict[str, float | None]]:
+def learner_scores(
+    vectors: Array, truth: Array, measures: Sequence[Metric] = USUAL
+) -> list[dict[str, float | None]]:
     """Return the scores of each learner's vectors (learners × rows × classes).
 
     Rows with a negative class do not count.
@@ -97,9 +101,15 @@ def screening_flow(outputs: Array, truth: Array, share: float) -> list[Flow]:
         right = output.argmax(axis=1)[rows] == truth[known][rows]
         last = layer == len(outputs)
         # After the last layer all rows leave, whatever their confidence.
-        threshold = None if last or not len(rows) else confidence_threshold(confidence, right, share)
+        threshold = (
+            None if last or not len(rows) else confidence_threshold(confidence, right, share)
+        )
         leaves = np.full(len(rows), last) if threshold is None else confidence > threshold
-        flows.append(Flow(layer, len(rows), int(leaves.sum()), _error(right), _error(right[leaves]), threshold))
+        flows.append(
+            Flow(
+                layer, len(rows), int(leaves.sum()), _error(right), _error(right[leaves]), threshold
+            )
+        )
         rows = rows[~leaves]
     return flows
 
@@ -126,7 +136,9 @@ class Importance(NamedTuple):
     learners: list[float]
 
 
-def name_importances(importances: Array, coefficients: Array, names: Sequence[str], most: int) -> list[Importance]:
+def name_importances(
+    importances: Array, coefficients: Array, names: Sequence[str], most: int
+) -> list[Importance]:
     """Return the ``most`` most important features of a layer, the most important first.
 
     ``importances`` are learners × columns; columns of the same name count as one feature. Learners
@@ -134,7 +146,9 @@ def name_importances(importances: Array, coefficients: Array, names: Sequence[st
     importances.
     """
     features, feature_of_column = np.unique(np.asarray(names, dtype=object), return_inverse=True)
-    by_learner = np.stack([np.bincount(feature_of_column, row, len(features)) for row in importances])
+    by_learner = np.stack(
+        [np.bincount(feature_of_column, row, len(features)) for row in importances]
+    )
     total = np.abs(coefficients) @ by_learner
     if not total.sum() > 0:
         return []

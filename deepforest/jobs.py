@@ -210,7 +210,10 @@ class JobRunner:
         self.notify(Event(job.key, state, seconds, result, job.place))
 
     def _start_ready(
-        self, waiting: dict[str, Job], results: dict[str, Any], running: dict[Future[Any], tuple[Job, float]]
+        self,
+        waiting: dict[str, Job],
+        results: dict[str, Any],
+        running: dict[Future[Any], tuple[Job, float]],
     ) -> BaseException | None:
         """Start the jobs that are ready while a worker is free, or load their saved results.
 
@@ -248,7 +251,9 @@ class JobRunner:
         self._report(job, "kept", result=results[job.key])
         return True
 
-    def _finish(self, job: Job, future: Future[Any], seconds: float, results: dict[str, Any]) -> BaseException | None:
+    def _finish(
+        self, job: Job, future: Future[Any], seconds: float, results: dict[str, Any]
+    ) -> BaseException | None:
         """Save and store the result of a job that has ended; return its error, if it failed."""
         error = future.exception() or self._save(job, future.result())
         if error is not None:

@@ -132,7 +132,13 @@ def fit_layer(plan: LayerPlan, features: Features, task: Task, runner: JobRunner
 def layer_jobs(plan: LayerPlan, features: Features, task: Task, runner: JobRunner) -> list[Job]:
     """Return the layer as a graph of jobs; each fit gets its share of the threads."""
     # Bound with ``partial``, not with lambdas: an executor may send the work to another process.
-    jobs = [Job(_folds_key(plan), partial(draw_folds, plan.rows, task, plan.folds, plan.seed), light=True)]
+    jobs = [
+        Job(
+            _folds_key(plan),
+            partial(draw_folds, plan.rows, task, plan.folds, plan.seed),
+            light=True,
+        )
+    ]
     threads = max(1, runner.n_jobs // n_fits(plan.learners, plan.out_of_bag, plan.folds))
     names = numbered([learner.title for learner in plan.learners])
     for number, learner in enumerate(plan.learners):
@@ -152,9 +158,15 @@ def layer_jobs(plan: LayerPlan, features: Features, task: Task, runner: JobRunne
                 runner.interrupt,
             )
             n_rows = len(plan.rows) if out_of_bag else len(plan.rows[fold :: plan.folds])
-            unpack = partial(unpack_fit, n_rows=n_rows, n_features=features.n_features, n_classes=task.n_classes)
+            unpack = partial(
+                unpack_fit, n_rows=n_rows, n_features=features.n_features, n_classes=task.n_classes
+            )
             pack = _pack_fit if _can_pack(learner) else None
-            place = (f"Layer {plan.number}", names[number], "Out of bag" if out_of_bag else f"Fold {fold + 1}")
+            place = (
+                f"Layer {plan.number}",
+                names[number],
+                "Out of bag" if out_of_bag else f"Fold {fold + 1}",
+            )
             jobs.append(Job(key, work, (_folds_key(plan),), pack, unpack, place=place))
         gather = partial(gather_vectors, plan.rows, task, out_of_bag)
         jobs.append(Job(_vectors_key(plan, number), gather, (_folds_key(plan), *keys), light=True))
@@ -204,13 +216,17 @@ def fit_part(
     rows, held_out = all_rows, None
     if rows is None:
         held_out = folds[fold]
-        rows = np.sort(np.concatenate([part for number, part in enumerate(folds) if number != fold]))
+        rows = np.sort(
+            np.concatenate([part for number, part in enumerate(folds) if number != fold])
+        )
     start = time.perf_counter()
     fit = learner.fit(features, task, Part(rows, held_out, weights, seed, n_jobs, interrupt))
     return FitResult(fit.model, fit.vectors, time.perf_counter() - start)
 
 
-def gather_vectors(rows: Array, task: Task, out_of_bag: bool, folds: list[Array], *fits: FitResult) -> Array:
+def gather_vectors(
+    rows: Array, task: Task, out_of_bag: bool, folds: list[Array], *fits: FitResult
+) -> Array:
     """Return a learner's vectors of all rows, from the fits that held each row out."""
     vectors = np.zeros((len(task.target), task.n_outputs), np.float32)
     for predict_rows, fit in zip([rows] if out_of_bag else folds, fits, strict=True):
@@ -277,7 +293,11 @@ def unpack_fit(pack: Pack, n_rows: int, n_features: int, n_classes: int) -> FitR
     """
     model = FITTED[pack.about["kind"]].unpack(pack, n_features, n_classes)
     vectors, seconds = pack.arrays["vectors"], pack.about["seconds"]
-    if vectors.dtype != np.float32 or vectors.shape != (n_rows, max(n_classes, 1)) or not isinstance(seconds, float):
+    if (
+        vectors.dtype != np.float32
+        or vectors.shape != (n_rows, max(n_classes, 1))
+        or not isinstance(seconds, float)
+    ):
         raise ValueError("the vectors are not those of the rows")
     # NaN is allowed: a row that every tree had in its bag. Float32 sums may exceed 1 slightly.
     if n_classes and not (np.isnan(vectors) | ((vectors >= 0) & (vectors <= 1 + 1e-5))).all():

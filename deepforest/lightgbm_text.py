@@ -32,11 +32,27 @@ WHOLE = re.compile(r"-?\d{1,18}(?: -?\d{1,18})*")
 FLOAT = r"(?:-?\d+(?:\.\d*)?(?:e[-+]?\d{1,3})?|-?inf|-?nan)"
 FLOATS = re.compile(rf"{FLOAT}(?: {FLOAT})*")
 HEADER = {
-    *("version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx", "objective"),
+    *(
+        "version",
+        "num_class",
+        "num_tree_per_iteration",
+        "label_index",
+        "max_feature_idx",
+        "objective",
+    ),
     *("feature_names", "feature_infos", "tree_sizes"),
 }
 TREE = {
-    *("num_leaves", "num_cat", "split_feature", "decision_type", "left_child", "right_child", "is_linear", "shrinkage"),
+    *(
+        "num_leaves",
+        "num_cat",
+        "split_feature",
+        "decision_type",
+        "left_child",
+        "right_child",
+        "is_linear",
+        "shrinkage",
+    ),
     *(*PER_LEAF, *PER_NODE, "cat_boundaries", "cat_threshold"),
 }
 
@@ -62,7 +78,12 @@ def _check(text: str, regression: bool) -> None:
     header = _lines(text[:start].removeprefix("tree\n").removesuffix("\n"), HEADER)
     sizes, columns = _whole(header["tree_sizes"]), len(header["feature_names"].split(" "))
     per_round = _trees_per_round(header, regression)
-    if _one(header["max_feature_idx"]) + 1 != columns or not len(sizes) or len(sizes) % per_round or sizes.min() < 1:
+    if (
+        _one(header["max_feature_idx"]) + 1 != columns
+        or not len(sizes)
+        or len(sizes) % per_round
+        or sizes.min() < 1
+    ):
         raise ValueError("the header of LightGBM's text contradicts itself")
     for number, size in enumerate(sizes.tolist()):
         head, stop = f"Tree={number}\n", start + size
@@ -134,7 +155,9 @@ def _are_children(child: np.ndarray, node: np.ndarray, leaves: int) -> bool:
     return bool(((child < leaves - 1) & (child >= -leaves) & ((child > node) | (child < 0))).all())
 
 
-def _has_its_sets(tree: Mapping[str, str], threshold: np.ndarray, is_categorical: np.ndarray) -> bool:
+def _has_its_sets(
+    tree: Mapping[str, str], threshold: np.ndarray, is_categorical: np.ndarray
+) -> bool:
     """Return whether every categorical node points to a set of levels that the text contains."""
     import numpy as np
 

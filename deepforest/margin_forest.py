@@ -96,7 +96,9 @@ class MarginForestClassifier(CascadeClassifier):
         if self.depth_step is not None:
             check_whole("depth_step", self.depth_step, 1)
 
-    def _learners_of(self, number: int, learners: tuple[Learner, ...], state: GrowthState) -> tuple[Learner, ...]:
+    def _learners_of(
+        self, number: int, learners: tuple[Learner, ...], state: GrowthState
+    ) -> tuple[Learner, ...]:
         """Return learners whose random forests may grow deeper in each layer.
 
         Completely-random trees need their full depth from the first layer on.
@@ -104,7 +106,9 @@ class MarginForestClassifier(CascadeClassifier):
         if self.depth_step is None:
             return learners
         depth = self.depth_step * (number + 1)
-        return tuple(each.with_depth(depth) if isinstance(each, RandomForest) else each for each in learners)
+        return tuple(
+            each.with_depth(depth) if isinstance(each, RandomForest) else each for each in learners
+        )
 
     def _combine_layer(self, fit: LayerFit, state: GrowthState) -> None:
         """Add the layer with the best weights α; weight the rows by the cost of their margins."""
@@ -170,4 +174,9 @@ class MarginForestClassifier(CascadeClassifier):
         alphas = self.estimators_[len(of_layers) - 1].alphas
         assert alphas is not None
         weights = np.abs(alphas) / (np.abs(alphas).sum() or 1.0)
-        return np.asarray(sum(weight * layer.mean(axis=0) for weight, layer in zip(weights, of_layers, strict=True)))
+        return np.asarray(
+            sum(
+                weight * layer.mean(axis=0)
+                for weight, layer in zip(weights, of_layers, strict=True)
+            )
+        )

@@ -46,7 +46,9 @@ class Metric:
     greater_is_better: bool
     measure: Measure
 
-    def __call__(self, truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
+    def __call__(
+        self, truth: Codes, probabilities: Floats, sample_weight: Floats | None = None
+    ) -> float | None:
         """Return the value, or ``None`` if the metric has no value for these rows."""
         return self.measure(truth, probabilities, sample_weight)
 
@@ -149,7 +151,9 @@ def title_among(evaluations: Iterable[Mapping[str, Any]], metric: str) -> str:
     F1 is at a threshold for two classes, and a mean over the classes for more.
     """
     if metric == "f1":
-        has_threshold = {each.get("threshold") is not None for each in evaluations if each.get("f1") is not None}
+        has_threshold = {
+            each.get("threshold") is not None for each in evaluations if each.get("f1") is not None
+        }
         if len(has_threshold) == 1:
             return "F1 at threshold" if has_threshold.pop() else "Mean F1"
     return metric_title(metric)
@@ -172,14 +176,18 @@ class Curve(NamedTuple):
     threshold: Floats
 
 
-def accuracy(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
+def accuracy(
+    truth: Codes, probabilities: Floats, sample_weight: Floats | None = None
+) -> float | None:
     """Return the share of rows whose most probable class is the true one."""
     truth, probabilities, weight = _checked(truth, probabilities, sample_weight)
     total = weight.sum()
     return float(weight[probabilities.argmax(axis=1) == truth].sum() / total) if total > 0 else None
 
 
-def balanced_accuracy(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
+def balanced_accuracy(
+    truth: Codes, probabilities: Floats, sample_weight: Floats | None = None
+) -> float | None:
     """Return the mean recall over the classes that occur in the truth."""
     matrix = confusion_matrix(truth, probabilities, sample_weight)
     rows = matrix.sum(axis=1)
@@ -203,7 +211,9 @@ def ks(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None)
     return _per_class(_ks, truth, probabilities, sample_weight)
 
 
-def average_precision(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
+def average_precision(
+    truth: Codes, probabilities: Floats, sample_weight: Floats | None = None
+) -> float | None:
     """Return the area under the stepwise precision-recall curve."""
     return _per_class(_average_precision, truth, probabilities, sample_weight)
 
@@ -223,7 +233,11 @@ def recall_at_rate(
 
 
 def f1(
-    truth: Codes, probabilities: Floats, sample_weight: Floats | None = None, *, threshold: float | None = None
+    truth: Codes,
+    probabilities: Floats,
+    sample_weight: Floats | None = None,
+    *,
+    threshold: float | None = None,
 ) -> float | None:
     """Return the harmonic mean of precision and recall.
 
@@ -242,7 +256,9 @@ def f1(
     return float(_f1_per_class(matrix)[occurs].mean()) if occurs.any() else None
 
 
-def best_f1(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> tuple[float, float] | None:
+def best_f1(
+    truth: Codes, probabilities: Floats, sample_weight: Floats | None = None
+) -> tuple[float, float] | None:
     """Return the highest F1 of the second of two classes, and the threshold that gives it.
 
     Of several thresholds it is the highest. Return None without rows of that class.
@@ -257,7 +273,9 @@ def best_f1(truth: Codes, probabilities: Floats, sample_weight: Floats | None = 
     return float(scores[best]), float(sweep.threshold[best])
 
 
-def log_loss(truth: Codes, probabilities: Floats, sample_weight: Floats | None = None) -> float | None:
+def log_loss(
+    truth: Codes, probabilities: Floats, sample_weight: Floats | None = None
+) -> float | None:
     """Return the mean of -log of the true class's probability.
 
     A probability counts as at least the smallest step above zero, so that the mean is finite.
@@ -297,7 +315,11 @@ def confusion_matrix(
 
 
 def roc_curve(
-    positive: npt.NDArray[np.bool_], score: Floats, sample_weight: Floats | None = None, *, points: int = CURVE_POINTS
+    positive: npt.NDArray[np.bool_],
+    score: Floats,
+    sample_weight: Floats | None = None,
+    *,
+    points: int = CURVE_POINTS,
 ) -> Curve | None:
     """Return the false-positive rate (x) and true-positive rate (y), from (0, 0) to (1, 1).
 
@@ -307,12 +329,19 @@ def roc_curve(
     if sweep.positives == 0 or sweep.negatives == 0:
         return None
     rates = (sweep.fp / sweep.negatives, sweep.tp / sweep.positives, sweep.threshold)
-    x, y, threshold = (np.concatenate(([start], rate)) for start, rate in zip((0.0, 0.0, np.inf), rates, strict=True))
+    x, y, threshold = (
+        np.concatenate(([start], rate))
+        for start, rate in zip((0.0, 0.0, np.inf), rates, strict=True)
+    )
     return _thinned(Curve(x, y, threshold), points, keep=int((y - x).argmax()))
 
 
 def precision_recall_curve(
-    positive: npt.NDArray[np.bool_], score: Floats, sample_weight: Floats | None = None, *, points: int = CURVE_POINTS
+    positive: npt.NDArray[np.bool_],
+    score: Floats,
+    sample_weight: Floats | None = None,
+    *,
+    points: int = CURVE_POINTS,
 ) -> Curve | None:
     """Return recall (x) and precision (y), None without positive rows.
 
@@ -366,7 +395,9 @@ METRICS: dict[str, Metric] = {
 
 def r2(truth: Floats, predicted: Floats, sample_weight: Floats | None = None) -> float | None:
     """Return the share of the variance of numbers that is explained; None if they do not vary."""
-    spread = float(np.average((truth - np.average(truth, weights=sample_weight)) ** 2, weights=sample_weight))
+    spread = float(
+        np.average((truth - np.average(truth, weights=sample_weight)) ** 2, weights=sample_weight)
+    )
     return 1 - _squared_error(truth, predicted, sample_weight) / spread if spread > 0 else None
 
 
@@ -387,7 +418,11 @@ def _squared_error(truth: Floats, predicted: Floats, sample_weight: Floats | Non
 
 REGRESSION_METRICS: dict[str, Metric] = {
     entry.name: entry
-    for entry in (Metric("r2", "R²", True, r2), Metric("rmse", "RMSE", False, rmse), Metric("mae", "MAE", False, mae))
+    for entry in (
+        Metric("r2", "R²", True, r2),
+        Metric("rmse", "RMSE", False, rmse),
+        Metric("mae", "MAE", False, mae),
+    )
 }
 
 
@@ -415,7 +450,11 @@ def _sweep(positive: npt.NDArray[np.bool_], score: Floats, weight: Floats | None
     score, positive = score[order], positive[order]
     weight = np.ones(len(score)) if weight is None else np.asarray(weight, np.float64)[order]
     # Rows of equal score cannot be separated: only the last of each group is a threshold.
-    last = np.append(np.flatnonzero(np.diff(score)), len(score) - 1) if len(score) else np.zeros(0, np.intp)
+    last = (
+        np.append(np.flatnonzero(np.diff(score)), len(score) - 1)
+        if len(score)
+        else np.zeros(0, np.intp)
+    )
     tp, fp = np.cumsum(weight * positive)[last], np.cumsum(weight * ~positive)[last]
     return _Sweep(score[last], tp, fp, len(score))
 
@@ -425,7 +464,9 @@ def _auc(sweep: _Sweep) -> float | None:
         return None
     # Trapezoids: the sum of both sides, divided by two below.
     heights = sweep.tp + np.concatenate(([0.0], sweep.tp[:-1]))
-    return float((np.diff(sweep.fp, prepend=0.0) * heights).sum() / 2 / sweep.positives / sweep.negatives)
+    return float(
+        (np.diff(sweep.fp, prepend=0.0) * heights).sum() / 2 / sweep.positives / sweep.negatives
+    )
 
 
 def _ks(sweep: _Sweep) -> float | None:
@@ -453,12 +494,19 @@ def _recall_at_rate(sweep: _Sweep, rate: float) -> float | None:
 
 
 def _per_class(
-    of: Callable[[_Sweep], float | None], truth: Codes, probabilities: Floats, sample_weight: Floats | None
+    of: Callable[[_Sweep], float | None],
+    truth: Codes,
+    probabilities: Floats,
+    sample_weight: Floats | None,
 ) -> float | None:
     """Return the value of the second of two classes, else the mean over all that have a value."""
     truth, probabilities, weight = _checked(truth, probabilities, sample_weight)
     classes = [1] if probabilities.shape[1] == 2 else range(probabilities.shape[1])
-    values = [of(_sweep(truth == code, probabilities[:, code], weight)) for code in classes if (truth == code).any()]
+    values = [
+        of(_sweep(truth == code, probabilities[:, code], weight))
+        for code in classes
+        if (truth == code).any()
+    ]
     defined = [value for value in values if value is not None]
     return float(np.mean(defined)) if defined else None
 
@@ -466,16 +514,22 @@ def _per_class(
 def _f1_per_class(matrix: Floats) -> Floats:
     """Return 2·TP / (2·TP + FP + FN) of each class, 0 for a class that does not occur."""
     total = matrix.sum(axis=0) + matrix.sum(axis=1)
-    scores: Floats = np.divide(2 * matrix.diagonal(), total, out=np.zeros(len(matrix)), where=total > 0)
+    scores: Floats = np.divide(
+        2 * matrix.diagonal(), total, out=np.zeros(len(matrix)), where=total > 0
+    )
     return scores
 
 
-def _checked(truth: Codes, probabilities: Floats, weight: Floats | None) -> tuple[Codes, Floats, Floats]:
+def _checked(
+    truth: Codes, probabilities: Floats, weight: Floats | None
+) -> tuple[Codes, Floats, Floats]:
     """Return the arguments of a metric as arrays; raise ``ValueError`` if they do not fit."""
     truth, probabilities = np.asarray(truth), np.asarray(probabilities)
     weight = np.ones(len(truth)) if weight is None else np.asarray(weight, np.float64)
     if probabilities.ndim != 2 or probabilities.shape[1] < 2:
-        raise ValueError(f"probabilities have shape {probabilities.shape}; give rows × two or more classes")
+        raise ValueError(
+            f"probabilities have shape {probabilities.shape}; give rows × two or more classes"
+        )
     if truth.shape != probabilities.shape[:1] or weight.shape != truth.shape:
         raise ValueError(
             f"there are {len(truth)} true classes, {len(probabilities)} predictions and "

@@ -53,7 +53,11 @@ class MarginRecord:
         # Rounding may put a margin slightly outside of the bins.
         counts, _ = np.histogram(np.clip(margin, -1, 1), MARGIN_BINS)
         return cls(
-            float(margin.mean()), float(margin.std()), margin_ratio(margin), MARGIN_BINS.tolist(), counts.tolist()
+            float(margin.mean()),
+            float(margin.std()),
+            margin_ratio(margin),
+            MARGIN_BINS.tolist(),
+            counts.tolist(),
         )
 
 
@@ -102,7 +106,9 @@ class LayerRecord:
 
     def without_times(self) -> Self:
         """Return the record without times, which is the same on every machine."""
-        return replace(self, seconds=0.0, learners=[replace(learner, seconds=0.0) for learner in self.learners])
+        return replace(
+            self, seconds=0.0, learners=[replace(learner, seconds=0.0) for learner in self.learners]
+        )
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -72,10 +72,15 @@ class SavedCascade(TabularEstimator):
         names = getattr(self, "feature_names_in_", None)
         return {
             "class": type(self).__name__,
-            "params": {name: self._saved_param(name, value) for name, value in self.get_params(deep=False).items()},
+            "params": {
+                name: self._saved_param(name, value)
+                for name, value in self.get_params(deep=False).items()
+            },
             "n_features": self.n_features_in_,
             "feature_names": None if names is None else [str(name) for name in names],
-            "table": None if self.table_ is None else {"names": self.table_.names, "levels": self.table_.levels},
+            "table": None
+            if self.table_ is None
+            else {"names": self.table_.names, "levels": self.table_.levels},
             "n_learners": self.n_learners_,
             "n_outputs": self.n_outputs_,
             "n_layers": len(self.estimators_),
@@ -103,7 +108,9 @@ class SavedCascade(TabularEstimator):
         description, packs = read_model(folder)
         if description.get("class") != cls.__name__:
             held = description.get("class")
-            raise BrokenModel(f"{folder} holds a {held}, not a {cls.__name__}; load it with {held}.load")
+            raise BrokenModel(
+                f"{folder} holds a {held}, not a {cls.__name__}; load it with {held}.load"
+            )
         try:
             model = cls(**read_params(description["params"]))
             model._restore(description, packs)
@@ -119,7 +126,10 @@ class SavedCascade(TabularEstimator):
             self.feature_names_in_ = np.array(description["feature_names"], dtype=object)
         table = description["table"]
         self.table_ = None if table is None else TableReader(table["names"], table["levels"])
-        self.n_learners_, self.n_outputs_ = int(description["n_learners"]), int(description["n_outputs"])
+        self.n_learners_, self.n_outputs_ = (
+            int(description["n_learners"]),
+            int(description["n_outputs"]),
+        )
         self.layers_ = [LayerRecord.from_dict(record) for record in description["layers"]]
         arrays = packs["input"].arrays
         self.categorical_, self.selected_ = arrays["categorical"], arrays.get("selected")
@@ -135,32 +145,52 @@ class SavedCascade(TabularEstimator):
         """
         n_raw = self.n_features_in_
         if self.selected_ is not None:
-            _require(self.selected_.ndim == 1 and self.selected_.dtype.kind in "iu", "what was selected")
+            _require(
+                self.selected_.ndim == 1 and self.selected_.dtype.kind in "iu", "what was selected"
+            )
             _require(((self.selected_ >= 0) & (self.selected_ < n_raw)).all(), "what was selected")
             n_raw = len(self.selected_)
         _require(
-            self.categorical_.shape == (n_raw,) and self.categorical_.dtype == bool, "which columns are categories"
+            self.categorical_.shape == (n_raw,) and self.categorical_.dtype == bool,
+            "which columns are categories",
         )
         _require(self.binner_ is None or self.binner_.n_features == n_raw, "the bins")
         if self.table_ is not None:
-            _require(len(self.table_.names) == len(self.table_.levels) == self.n_features_in_, "the columns")
+            _require(
+                len(self.table_.names) == len(self.table_.levels) == self.n_features_in_,
+                "the columns",
+            )
         _require(self.n_outputs_ == getattr(self, "n_classes_", 1), "the number of outputs")
         _require(len(self.estimators_) > 0, "the number of layers")
         width, n_added = n_raw, self._n_added()
         for number, layer in enumerate(self.estimators_, 1):
             _require(layer.n_features == width, f"the number of features of layer {number}")
-            _check_layer(layer, number, self.n_learners_, 0 if number == 1 or self.augment == "none" else n_added)
+            _check_layer(
+                layer,
+                number,
+                self.n_learners_,
+                0 if number == 1 or self.augment == "none" else n_added,
+            )
             # What the next layer must have seen.
             width = {"concat": n_raw + n_added, "stack": n_added, "none": n_raw}[self.augment]
 
 
 def _check_layer(layer: Layer, number: int, n_learners: int, n_added: int) -> None:
     """Raise ``ValueError`` unless a layer has the right number of models, weights and bins."""
-    _require(len(layer.models) == n_learners and all(layer.models), f"the learners of layer {number}")
+    _require(
+        len(layer.models) == n_learners and all(layer.models), f"the learners of layer {number}"
+    )
     _require(_are_weights(layer.coefficients, n_learners), f"the coefficients of layer {number}")
-    _require(layer.alphas is None or _are_weights(layer.alphas, number), f"the alphas of layer {number}")
-    _require(layer.threshold is None or isinstance(layer.threshold, float), f"the threshold of layer {number}")
-    _require(layer.binner is None or layer.binner.n_features == n_added, f"the bins of layer {number}")
+    _require(
+        layer.alphas is None or _are_weights(layer.alphas, number), f"the alphas of layer {number}"
+    )
+    _require(
+        layer.threshold is None or isinstance(layer.threshold, float),
+        f"the threshold of layer {number}",
+    )
+    _require(
+        layer.binner is None or layer.binner.n_features == n_added, f"the bins of layer {number}"
+    )
 
 
 def _are_weights(values: Array, n: int) -> bool:

@@ -76,12 +76,18 @@ class ScreenedForestClassifier(CascadeClassifier):
 
     def _check_params(self) -> None:
         super()._check_params()
-        if self.error_share != "auto" and not (isinstance(self.error_share, Real) and 0 < float(self.error_share) < 1):
-            raise ValueError(f"error_share is {self.error_share!r}; give 'auto' or a share between 0 and 1")
+        if self.error_share != "auto" and not (
+            isinstance(self.error_share, Real) and 0 < float(self.error_share) < 1
+        ):
+            raise ValueError(
+                f"error_share is {self.error_share!r}; give 'auto' or a share between 0 and 1"
+            )
         if not self.tree_growth >= 0:
             raise ValueError(f"tree_growth is {self.tree_growth}; give a number from 0")
 
-    def _learners_of(self, number: int, learners: tuple[Learner, ...], state: GrowthState) -> tuple[Learner, ...]:
+    def _learners_of(
+        self, number: int, learners: tuple[Learner, ...], state: GrowthState
+    ) -> tuple[Learner, ...]:
         """Return learners with more trees, by the share of rows that have left."""
         gone = 1 - len(state.rows) / len(state.output)
         return tuple(learner.with_trees(1 + self.tree_growth * gone) for learner in learners)

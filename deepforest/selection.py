@@ -75,7 +75,9 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
         features = Features(values, self._categorical(values.shape[1]), learning=True)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         rows = np.arange(len(values)) if weights is None else np.flatnonzero(weights)
-        mart = Mart(trees=self.trees, learning_rate=self.learning_rate, leaves=self.leaves, row_share=1.0)
+        mart = Mart(
+            trees=self.trees, learning_rate=self.learning_rate, leaves=self.leaves, row_share=1.0
+        )
         # A fit needs rows to predict; one is enough, as only the gains are used.
         fit = mart.fit(features, self._task(y), Part(rows, rows[:1], weights, seed))
         assert isinstance(fit.model, FittedMart)
@@ -86,7 +88,9 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
         """Return the target as classes or numbers."""
         if self.target not in ("auto", "classes", "numbers"):
             raise ValueError(f"target is {self.target!r}; give 'auto', 'classes' or 'numbers'")
-        if self.target == "numbers" or (self.target == "auto" and type_of_target(y).startswith("continuous")):
+        if self.target == "numbers" or (
+            self.target == "auto" and type_of_target(y).startswith("continuous")
+        ):
             return Task(np.asarray(y, float), 0)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:

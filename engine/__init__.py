@@ -25,7 +25,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.errors import BadInput, InvalidPipeline, Problem, SylvaError
-    from engine.node_types import Column, NodeCatalog, NodeContext, NodeParams, NodeType, Port, form_hint, load_catalog
+    from engine.node_types import (
+        Column,
+        NodeCatalog,
+        NodeContext,
+        NodeParams,
+        NodeType,
+        Port,
+        form_hint,
+        load_catalog,
+    )
     from engine.pipeline import Edge, Node, Pipeline
     from engine.pipeline_file import dumps, parse, read, write
     from engine.testing import check_node

@@ -36,7 +36,9 @@ def set_label(pipeline: Pipeline, node_id: str, label: str) -> Pipeline:
     return _with_node(pipeline, node_id, label=label)
 
 
-def set_params(pipeline: Pipeline, catalog: NodeTypes, node_id: str, params: Mapping[str, JsonValue]) -> Pipeline:
+def set_params(
+    pipeline: Pipeline, catalog: NodeTypes, node_id: str, params: Mapping[str, JsonValue]
+) -> Pipeline:
     """Replace all parameters of a node; those that equal the default are left out."""
     node_type = catalog.get(_existing(pipeline, node_id).type)
     return _with_node(pipeline, node_id, params=without_defaults(node_type, params))
@@ -63,12 +65,16 @@ def set_sweep(pipeline: Pipeline, node_id: str, sweep: Sweep | None) -> Pipeline
     return _with_node(pipeline, node_id, sweep=sweep)
 
 
-def revise_sweep(pipeline: Pipeline, node_id: str, revise: Callable[[Sweep | None], Sweep | None]) -> Pipeline:
+def revise_sweep(
+    pipeline: Pipeline, node_id: str, revise: Callable[[Sweep | None], Sweep | None]
+) -> Pipeline:
     """Change the sweep that a node has now."""
     return set_sweep(pipeline, node_id, revise(_existing(pipeline, node_id).sweep))
 
 
-def apply_branch(pipeline: Pipeline, catalog: NodeTypes, values: Mapping[str, Mapping[str, JsonValue]]) -> Pipeline:
+def apply_branch(
+    pipeline: Pipeline, catalog: NodeTypes, values: Mapping[str, Mapping[str, JsonValue]]
+) -> Pipeline:
     """Give nodes the values of one branch of their sweeps, and end these sweeps."""
     for name, node_values in values.items():
         try:
@@ -80,7 +86,9 @@ def apply_branch(pipeline: Pipeline, catalog: NodeTypes, values: Mapping[str, Ma
     return pipeline
 
 
-def without_defaults(node_type: NodeType | None, params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def without_defaults(
+    node_type: NodeType | None, params: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
     """Return the parameters that differ from the default, in the order of the node type.
 
     All of them are returned if the type is not known.
@@ -90,7 +98,9 @@ def without_defaults(node_type: NodeType | None, params: Mapping[str, JsonValue]
     fields = node_type.params.model_fields
     ordered = {name: params[name] for name in (*fields, *params) if name in params}
     return {
-        name: value for name, value in ordered.items() if name not in fields or not _is_default(fields[name], value)
+        name: value
+        for name, value in ordered.items()
+        if name not in fields or not _is_default(fields[name], value)
     }
 
 

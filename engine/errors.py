@@ -54,7 +54,9 @@ class CorruptObject(SylvaError):
     """A stored output no longer has the bytes that were written."""
 
     def __init__(self, digest: str, reason: str) -> None:
-        super().__init__(f"Stored output {digest[:12]} is damaged: {reason}. It will be computed again.")
+        super().__init__(
+            f"Stored output {digest[:12]} is damaged: {reason}. It will be computed again."
+        )
         self.digest = digest
 
 

@@ -325,7 +325,9 @@ class EventLog:
     def _check_version(self) -> None:
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version > VERSION:
-            raise SylvaError(f"The run log {self.workspace.database} was made by a newer Sylva; update this one.")
+            raise SylvaError(
+                f"The run log {self.workspace.database} was made by a newer Sylva; update this one."
+            )
         if version < VERSION:
             self._db.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -404,7 +406,9 @@ class EventLog:
     def _write_rows(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self._write(lambda: self._db.executemany(statement, rows))
 
-    def _write(self, change: Callable[[], Written], patience: float = FULL_DISK_PATIENCE) -> Written:
+    def _write(
+        self, change: Callable[[], Written], patience: float = FULL_DISK_PATIENCE
+    ) -> Written:
         """Make all of a change or nothing.
 
         A node that has filled the disk frees space when it fails, so wait ``patience`` seconds.
@@ -445,7 +449,9 @@ class EventLog:
 
     # Reading.
 
-    def events(self, run: str, after: int = 0, *, without: Sequence[str] = (), nodes: bool = True) -> list[LogEntry]:
+    def events(
+        self, run: str, after: int = 0, *, without: Sequence[str] = (), nodes: bool = True
+    ) -> list[LogEntry]:
         """Return the run's events with a number above ``after``.
 
         Leave out the kinds in ``without`` and, unless ``nodes``, all events of nodes.
@@ -481,13 +487,17 @@ class EventLog:
         """
         found = self.runs(1) if wanted == "last" else []
         found = found or self._rows("WHERE id = ?", wanted)
-        found = found or self._rows("WHERE substr(id, 1, ?) = ? ORDER BY rowid DESC", len(wanted), wanted)
+        found = found or self._rows(
+            "WHERE substr(id, 1, ?) = ? ORDER BY rowid DESC", len(wanted), wanted
+        )
         if len(found) == 1:
             return found[0]
         if found:
             ids = ", ".join(row.id for row in found[:5])
             raise UnknownRun(f"'{wanted}' fits {len(found)} runs: {ids} …")
-        raise UnknownRun(f"There is no run '{wanted}' in {self.workspace.root}; `sylva runs` lists them.")
+        raise UnknownRun(
+            f"There is no run '{wanted}' in {self.workspace.root}; `sylva runs` lists them."
+        )
 
     def last_run_of(self, pipeline: str) -> RunRow | None:
         """Return the newest run of a pipeline of the workspace."""
@@ -500,7 +510,9 @@ class EventLog:
         return {name for (name,) in rows if isinstance(name, str)}
 
     def _rows(self, which: str, *values: str | int) -> list[RunRow]:
-        rows = self._select(f"SELECT id, name, document, request, created FROM runs {which}", *values)
+        rows = self._select(
+            f"SELECT id, name, document, request, created FROM runs {which}", *values
+        )
         return [
             RunRow(str(run), str(name), document, _object(request), created)
             for run, name, document, request, created in rows
@@ -522,7 +534,9 @@ class EventLog:
             "summaries.seq, facts FROM runs LEFT JOIN summaries ON summaries.run = id "
         )
         if run is None:
-            rows = self._select(f"{query} ORDER BY runs.rowid DESC LIMIT ?", -1 if limit is None else limit)
+            rows = self._select(
+                f"{query} ORDER BY runs.rowid DESC LIMIT ?", -1 if limit is None else limit
+            )
         else:
             rows = self._select(f"{query} WHERE id = ?", run)
         for found, name, created, request, last, seq, facts in rows:

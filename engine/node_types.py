@@ -105,7 +105,10 @@ Choose = Literal["column", "columns", "file", "model", "class"]
 
 
 def form_hint(
-    *, choose: Choose | None = None, when: Mapping[str, str | tuple[str, ...]] | None = None, folded: bool = False
+    *,
+    choose: Choose | None = None,
+    when: Mapping[str, str | tuple[str, ...]] | None = None,
+    folded: bool = False,
 ) -> dict[str, Any]:
     """Return how a form offers a parameter, as ``json_schema_extra`` of its field.
 
@@ -124,7 +127,8 @@ def form_hint(
     hint: dict[str, Any] = {"choose": choose} if choose else {}
     if when:
         hint["when"] = {
-            name: [patterns] if isinstance(patterns, str) else list(patterns) for name, patterns in when.items()
+            name: [patterns] if isinstance(patterns, str) else list(patterns)
+            for name, patterns in when.items()
         }
     if folded:
         hint["folded"] = True
@@ -164,7 +168,9 @@ class NodeContext:
     """For each ``evaluation`` input, the branches it reads from, in the order of ``sources``."""
     on_progress: Callable[[float, str], None] = lambda fraction, text: None
     on_log: Callable[[str], None] = lambda text: None
-    on_subtask: Callable[[tuple[str, ...], SubtaskState, float | None], None] = lambda path, state, seconds: None
+    on_subtask: Callable[[tuple[str, ...], SubtaskState, float | None], None] = (
+        lambda path, state, seconds: None
+    )
     on_publish: Callable[[str, dict[str, Any]], None] = lambda name, data: None
     on_reading: Callable[[str, str | None], None] = lambda subject, field: None
     cancelled: threading.Event = field(default_factory=threading.Event)
@@ -183,7 +189,9 @@ class NodeContext:
         """Add a line to the node's log."""
         self.on_log(text)
 
-    def subtask(self, path: tuple[str, ...], state: SubtaskState, seconds: float | None = None) -> None:
+    def subtask(
+        self, path: tuple[str, ...], state: SubtaskState, seconds: float | None = None
+    ) -> None:
         """Report the state of a subtask.
 
         ``path`` identifies it, for example layer, learner and fold.
@@ -294,7 +302,9 @@ OWN_DISTRIBUTION = "sylva-studio"
 class NodeCatalog(Mapping[str, NodeType]):
     """Node types by name; ``failures`` has one sentence for each that could not be added."""
 
-    def __init__(self, node_types: Iterable[NodeType] = (), *, source: str = "this program") -> None:
+    def __init__(
+        self, node_types: Iterable[NodeType] = (), *, source: str = "this program"
+    ) -> None:
         self._types: dict[str, NodeType] = {}
         self._sources: dict[str, str] = {}
         self.failures: list[str] = []

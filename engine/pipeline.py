@@ -12,7 +12,16 @@ import math
 import re
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AllowInfNan, BaseModel, ConfigDict, Discriminator, Field, JsonValue, Strict, Tag
+from pydantic import (
+    AllowInfNan,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    Strict,
+    Tag,
+)
 from pydantic.functional_serializers import PlainSerializer
 from pydantic.functional_validators import AfterValidator, PlainValidator
 from pydantic.json_schema import WithJsonSchema
@@ -104,7 +113,9 @@ def _storable(values: dict[str, Any]) -> dict[str, Any]:
 class _Model(BaseModel):
     """Base of all models: frozen, strict, and without unknown fields."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, validate_by_name=True, validate_by_alias=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, validate_by_name=True, validate_by_alias=True
+    )
 
 
 _LINE = r"^[^\x00-\x1f\x7f-\x9f]*$"
@@ -125,11 +136,15 @@ Params = Annotated[dict[str, JsonValue], Field(max_length=MAX_PARAMS), AfterVali
 class NodeSettings(_Model):
     """How the engine runs a node; no setting changes the node's result."""
 
-    retries: int = Field(default=0, ge=0, le=10, description="How often to try again after a failure.")
+    retries: int = Field(
+        default=0, ge=0, le=10, description="How often to try again after a failure."
+    )
     timeout: Finite | None = Field(
         default=None, gt=0, le=10_000_000, description="Seconds after which the node is stopped."
     )
-    memory_limit: int | None = Field(default=None, ge=1, le=100_000_000, description="Megabytes the node may use.")
+    memory_limit: int | None = Field(
+        default=None, ge=1, le=100_000_000, description="Megabytes the node may use."
+    )
 
 
 class Range(_Model):
@@ -145,7 +160,10 @@ def _values_or_range(value: object) -> str:
 
 
 Values = list[JsonValue]
-Drawn = Annotated[Annotated[Values, Tag("values")] | Annotated[Range, Tag("range")], Discriminator(_values_or_range)]
+Drawn = Annotated[
+    Annotated[Values, Tag("values")] | Annotated[Range, Tag("range")],
+    Discriminator(_values_or_range),
+]
 
 
 class Sweep(_Model):
@@ -156,9 +174,15 @@ class Sweep(_Model):
     """
 
     grid: Annotated[dict[str, Values], Field(max_length=MAX_PARAMS), AfterValidator(_storable)] = {}
-    random: Annotated[dict[str, Drawn], Field(max_length=MAX_PARAMS), AfterValidator(_storable)] = {}
-    trials: int = Field(default=10, ge=1, le=MAX_BRANCHES, description="How many combinations to draw.")
-    seed: int = Field(default=0, ge=0, le=2**32 - 1, description="Another seed draws other combinations.")
+    random: Annotated[
+        dict[str, Drawn], Field(max_length=MAX_PARAMS), AfterValidator(_storable)
+    ] = {}
+    trials: int = Field(
+        default=10, ge=1, le=MAX_BRANCHES, description="How many combinations to draw."
+    )
+    seed: int = Field(
+        default=0, ge=0, le=2**32 - 1, description="Another seed draws other combinations."
+    )
 
 
 class Node(_Model):
@@ -166,9 +190,13 @@ class Node(_Model):
 
     type: str = Field(min_length=1, max_length=200, description="Name of the node type.")
     params: Params = {}
-    label: Label = Field(default="", description="Title on the canvas; by default the title of the type.")
+    label: Label = Field(
+        default="", description="Title on the canvas; by default the title of the type."
+    )
     settings: NodeSettings = NodeSettings()
-    sweep: Sweep | None = Field(default=None, description="Values to try, each combination in a branch of its own.")
+    sweep: Sweep | None = Field(
+        default=None, description="Values to try, each combination in a branch of its own."
+    )
 
 
 class Edge(_Model):

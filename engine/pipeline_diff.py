@@ -53,10 +53,16 @@ def _differences(
     nodes = {key: pipeline.nodes[name] for key, pipeline in having.items()}
     settings = {key: _settings(name, pipeline, catalog) for key, pipeline in having.items()}
     for setting in dict.fromkeys(each for values in settings.values() for each in values):
-        values = {key: _value_or_default(setting, settings[key], nodes[key], catalog) for key in having}
+        values = {
+            key: _value_or_default(setting, settings[key], nodes[key], catalog) for key in having
+        }
         if len(set(values.values())) > 1:
             words = _setting_title(setting, nodes.values(), catalog)
-            yield {"Node": title, "Setting": words, **{key: values.get(key, ABSENT) for key in pipelines}}
+            yield {
+                "Node": title,
+                "Setting": words,
+                **{key: values.get(key, ABSENT) for key in pipelines},
+            }
 
 
 def _title(name: str, node: Node, catalog: NodeTypes) -> str:
@@ -99,13 +105,18 @@ def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
 
 def _text(value: object) -> str:
     """Return a value as a table shows it."""
-    return readable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), LONGEST_VALUE)
+    return readable(
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), LONGEST_VALUE
+    )
 
 
 def _sweep_text(sweep: Sweep, node_type: NodeType | None) -> str:
     """Return a sweep in a line: ``γ: 0.5, 0.9; μ: 1 to 4; 10 drawn``."""
     choices = {**sweep.grid, **sweep.random}
-    parts = [f"{param_label(name, node_type)}: {_choice_text(choice)}" for name, choice in choices.items()]
+    parts = [
+        f"{param_label(name, node_type)}: {_choice_text(choice)}"
+        for name, choice in choices.items()
+    ]
     if sweep.random:
         parts.append(f"{sweep.trials} drawn")
     return readable("; ".join(parts), LONGEST_VALUE)
@@ -127,7 +138,9 @@ def _value_or_default(setting: str, settings: Settings, node: Node, catalog: Nod
     if setting in settings:
         return settings[setting]
     field = _field(setting, node, catalog)
-    default = UNSET if field is None else field.get_default(call_default_factory=True, validated_data={})
+    default = (
+        UNSET if field is None else field.get_default(call_default_factory=True, validated_data={})
+    )
     if default is PydanticUndefined or not isinstance(default, str | int | float | bool):
         return UNSET
     return _text(default)

@@ -172,7 +172,10 @@ def _current(raw: Any, problems: list[Problem]) -> dict[str, Any]:
         raise InvalidPipeline([*problems, BadStructure(message)])
     header = list(_header_problems(raw))
     problems += header
-    if any(isinstance(problem, NewerVersion) for problem in header) or raw.get("format", FORMAT) != FORMAT:
+    if (
+        any(isinstance(problem, NewerVersion) for problem in header)
+        or raw.get("format", FORMAT) != FORMAT
+    ):
         raise InvalidPipeline(problems)
     if not header:
         raw = _migrated(raw)
@@ -186,13 +189,17 @@ def _header_problems(raw: dict[str, Any]) -> Iterator[Problem]:
     if "format" not in raw:
         yield WrongFormat(f"it is missing; {begins_with}", field="format")
     elif raw["format"] != FORMAT:
-        yield WrongFormat(f"{shown(raw['format'])} is not a pipeline; {begins_with}", field="format")
+        yield WrongFormat(
+            f"{shown(raw['format'])} is not a pipeline; {begins_with}", field="format"
+        )
         return
     version = raw.get("version")
     if "version" not in raw:
         yield BadStructure(f'it is missing; add "version": {VERSION}', field="version")
     elif not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        yield BadStructure(f"{shown(version)} is not a version; give a whole number from 1", field="version")
+        yield BadStructure(
+            f"{shown(version)} is not a version; give a whole number from 1", field="version"
+        )
     elif version > VERSION:
         message = f"version {shown(version)} is newer than version {VERSION}, the last that this program reads"
         yield NewerVersion(f"{message}; update Sylva", field="version")
@@ -221,7 +228,10 @@ def value_problems(value: Any, start: JsonPath = ()) -> Iterator[tuple[JsonPath,
     """
     for count, (path, inner) in enumerate(_walk(value, start), start=1):
         if count > MAX_VALUES:
-            yield path, TooLarge(f"the document has more than {MAX_VALUES:,} values; make it smaller")
+            yield (
+                path,
+                TooLarge(f"the document has more than {MAX_VALUES:,} values; make it smaller"),
+            )
             return
         if len(path) + isinstance(inner, dict | list) > MAX_DEPTH:
             yield path, _too_deep()
@@ -229,9 +239,19 @@ def value_problems(value: Any, start: JsonPath = ()) -> Iterator[tuple[JsonPath,
         if isinstance(inner, dict):
             yield from _key_problems(inner, path)
         elif isinstance(inner, str) and not is_utf8(inner):
-            yield path, _problem_at(path, BadText, "the text has half a character (a lone surrogate); remove it")
+            yield (
+                path,
+                _problem_at(
+                    path, BadText, "the text has half a character (a lone surrogate); remove it"
+                ),
+            )
         elif isinstance(inner, int | float) and not is_finite(inner):
-            yield path, _problem_at(path, NotFinite, "the number is not finite or is too large; give another number")
+            yield (
+                path,
+                _problem_at(
+                    path, NotFinite, "the number is not finite or is too large; give another number"
+                ),
+            )
 
 
 def _walk(value: Any, path: JsonPath) -> Iterator[tuple[JsonPath, Any]]:
@@ -252,7 +272,9 @@ def _walk(value: Any, path: JsonPath) -> Iterator[tuple[JsonPath, Any]]:
 
 
 def _children(path: JsonPath, value: dict[str, Any] | list[Any]) -> Iterator[tuple[JsonPath, Any]]:
-    items: Iterable[tuple[str | int, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
+    items: Iterable[tuple[str | int, Any]] = (
+        value.items() if isinstance(value, dict) else enumerate(value)
+    )
     return (((*path, key), inner) for key, inner in items)
 
 
@@ -261,7 +283,10 @@ def _key_problems(value: dict[str, Any], path: JsonPath) -> Iterator[tuple[JsonP
     if isinstance(value, RepeatedKeys):
         for key in value.repeated:
             # With the path of the object, not of the value: the value may be wrong besides.
-            yield path, _problem_at((*path, key), DuplicateKey, "it occurs more than once; keep one")
+            yield (
+                path,
+                _problem_at((*path, key), DuplicateKey, "it occurs more than once; keep one"),
+            )
     for key in value:
         if not is_utf8(key):
             message = "the name has half a character (a lone surrogate); remove it"
@@ -269,7 +294,9 @@ def _key_problems(value: dict[str, Any], path: JsonPath) -> Iterator[tuple[JsonP
 
 
 def _too_deep() -> Problem:
-    return TooDeep(f"lists and objects are nested more than {MAX_DEPTH} deep; make the document flatter")
+    return TooDeep(
+        f"lists and objects are nested more than {MAX_DEPTH} deep; make the document flatter"
+    )
 
 
 # Problems of models
@@ -311,14 +338,18 @@ def _model_problem(path: JsonPath, details: ErrorDetails) -> Problem:
         case ("nodes", _, "[key]"):
             return BadName(f"this name cannot be used; {NAME_RULE}", node=str(details["input"]))
         case ("layout", _, *_):
-            return _problem_at(path, BadStructure, "this is not a position; give two numbers, such as [0, 0]")
+            return _problem_at(
+                path, BadStructure, "this is not a position; give two numbers, such as [0, 0]"
+            )
     if details["type"] == "extra_forbidden":
         near = suggest(str(path[-1]), _fields_at(path), "remove it")
         return _problem_at(path, BadStructure, f"this field does not exist; {near}")
     return _problem_at(path, BadStructure, _TEXTS.get(details["type"]) or explain([details]))
 
 
-_NOT_JSON = "this cannot be written as JSON; use text, numbers, true, false, null, lists and objects"
+_NOT_JSON = (
+    "this cannot be written as JSON; use text, numbers, true, false, null, lists and objects"
+)
 _TEXTS = {
     "port": "this is not a port; write it as 'node.port'",
     "invalid-json-value": _NOT_JSON,
@@ -382,7 +413,11 @@ def dumps(pipeline: Pipeline) -> str:
 
 def to_json(pipeline: Pipeline) -> dict[str, Any]:
     """Return the pipeline as plain JSON data, in the order in which ``dumps`` writes it."""
-    data: dict[str, Any] = {"format": pipeline.format, "version": pipeline.version, "name": pipeline.name}
+    data: dict[str, Any] = {
+        "format": pipeline.format,
+        "version": pipeline.version,
+        "name": pipeline.name,
+    }
     if pipeline.description:
         data["description"] = pipeline.description
     data["nodes"] = {name: _without_defaults(node) for name, node in pipeline.nodes.items()}
@@ -410,7 +445,9 @@ def write(path: Path, pipeline: Pipeline) -> None:
             temporary.write_text(dumps(pipeline), encoding="utf-8", newline="\n")
     except OSError as error:
         reason = error.strerror or error
-        raise SylvaError(f"The pipeline could not be saved to {shown(str(path))}: {reason}.") from None
+        raise SylvaError(
+            f"The pipeline could not be saved to {shown(str(path))}: {reason}."
+        ) from None
 
 
 def _without_defaults(model: BaseModel) -> dict[str, Any]:
@@ -428,7 +465,10 @@ def _plain(value: Any) -> Any:
         case BaseModel():
             return _without_defaults(value)
         case dict():
-            return {name: _plain(one) if isinstance(one, BaseModel) else one for name, one in value.items()}
+            return {
+                name: _plain(one) if isinstance(one, BaseModel) else one
+                for name, one in value.items()
+            }
     return _number(value)
 
 
@@ -447,7 +487,8 @@ def _formatted(value: Any, indent: str, *, open_up: bool = False) -> str:
     match value:
         case dict():
             parts = [
-                f"{json.dumps(key, ensure_ascii=False)}: {_formatted(item, deeper)}" for key, item in value.items()
+                f"{json.dumps(key, ensure_ascii=False)}: {_formatted(item, deeper)}"
+                for key, item in value.items()
             ]
             inner, opening, closing = list(value.values()), "{", "}"
         case list():
@@ -482,12 +523,16 @@ def json_schema(catalog: NodeTypes) -> dict[str, Any]:
         (node_type.params, "validation") for node_type in catalog.values()
     ]
     params, definitions = models_json_schema(models, ref_template="#/$defs/params.{model}")
-    schema["$defs"] |= {f"params.{name}": model for name, model in definitions.get("$defs", {}).items()}
+    schema["$defs"] |= {
+        f"params.{name}": model for name, model in definitions.get("$defs", {}).items()
+    }
     schema["properties"]["nodes"]["additionalProperties"] = False
     node = schema["$defs"]["Node"]
     node["properties"]["type"]["enum"] = sorted(catalog)
     if catalog:  # a schema may not have an empty allOf
-        node["allOf"] = [_params_rule(each, params[each.params, "validation"]) for each in catalog.values()]
+        node["allOf"] = [
+            _params_rule(each, params[each.params, "validation"]) for each in catalog.values()
+        ]
     return schema
 
 
@@ -495,4 +540,7 @@ def _params_rule(node_type: NodeType, params: Mapping[str, Any]) -> dict[str, An
     rule: dict[str, Any] = {"properties": {"params": params}}
     if any(field.is_required() for field in node_type.params.model_fields.values()):
         rule["required"] = ["params"]
-    return {"if": {"properties": {"type": {"const": node_type.name}}, "required": ["type"]}, "then": rule}
+    return {
+        "if": {"properties": {"type": {"const": node_type.name}}, "required": ["type"]},
+        "then": rule,
+    }

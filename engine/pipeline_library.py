@@ -90,9 +90,13 @@ class Library:
         version = _version(path)
         if version is None:
             if os.path.lexists(path):
-                problem = Unreadable(f"{shown(str(path))} is not a regular file; remove it, or replace it by a file")
+                problem = Unreadable(
+                    f"{shown(str(path))} is not a regular file; remove it, or replace it by a file"
+                )
                 raise InvalidPipeline([problem])
-            raise UnknownPipeline(f"{self.folder} has no pipeline '{pipeline_id}'; it may have been deleted.")
+            raise UnknownPipeline(
+                f"{self.folder} has no pipeline '{pipeline_id}'; it may have been deleted."
+            )
         return Opened(read(path), version)
 
     def save(self, pipeline_id: str, pipeline: Pipeline, over: FileVersion) -> FileVersion:
@@ -103,7 +107,9 @@ class Library:
         path = self._path(pipeline_id)
         with self._changing():
             if _version(path) != over:
-                raise Outdated(f"The pipeline '{pipeline_id}' was changed or deleted elsewhere since it was opened.")
+                raise Outdated(
+                    f"The pipeline '{pipeline_id}' was changed or deleted elsewhere since it was opened."
+                )
             self._refuse_outside(path)
             write(path, pipeline)
             version = _version(path)
@@ -131,7 +137,9 @@ class Library:
 
     def _path(self, pipeline_id: str) -> Path:
         if not ID.fullmatch(pipeline_id):
-            raise UnknownPipeline(f"{shown(pipeline_id)} is not the id of a pipeline; open one from the list.")
+            raise UnknownPipeline(
+                f"{shown(pipeline_id)} is not the id of a pipeline; open one from the list."
+            )
         return self.folder / f"{pipeline_id}.json"
 
     def _free_id(self, name: str) -> str:
@@ -173,7 +181,9 @@ class Library:
             with lock(self.folder / ".lock"):
                 yield
         except OSError as error:
-            raise SylvaError(f"The folder {self.folder} cannot be written: {error.strerror}.") from error
+            raise SylvaError(
+                f"The folder {self.folder} cannot be written: {error.strerror}."
+            ) from error
 
 
 def _version(path: Path) -> FileVersion | None:

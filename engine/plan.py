@@ -56,7 +56,9 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         if self.executor is not None and not re.fullmatch(r"(tcp|tls)://\S+:\d+", self.executor):
-            raise BadInput(f"--executor {self.executor}: write the address of a Dask scheduler as tcp://HOST:PORT.")
+            raise BadInput(
+                f"--executor {self.executor}: write the address of a Dask scheduler as tcp://HOST:PORT."
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return them as plain JSON."""
@@ -136,7 +138,9 @@ def make_plan(document: Pipeline, catalogue: NodeTypes, request: RunOptions) -> 
     inputs = _inputs(document)
     position = {node: index for index, node in enumerate(document.nodes)}
     steps = {}
-    for node in nx.lexicographical_topological_sort(graph.subgraph(wanted), key=position.__getitem__):
+    for node in nx.lexicographical_topological_sort(
+        graph.subgraph(wanted), key=position.__getitem__
+    ):
         node_type = catalogue[document.nodes[node].type]
         steps[node] = PlannedNode(
             node,
@@ -199,7 +203,9 @@ def check_requested_nodes(document: Pipeline, catalogue: NodeTypes, request: Run
         _select(expand(document, catalogue), request)
 
 
-def _select(expanded: ExpandedPipeline, request: RunOptions) -> tuple[nx.DiGraph[str], set[str], set[str]]:
+def _select(
+    expanded: ExpandedPipeline, request: RunOptions
+) -> tuple[nx.DiGraph[str], set[str], set[str]]:
     """Return the graph of all nodes, the nodes to run, and those of them to run whatever is stored."""
     to, start = expanded.up_to(request.to), expanded.copies_of(request.force_from)
     nodes = PipelineGraph(expanded.pipeline)
@@ -208,14 +214,18 @@ def _select(expanded: ExpandedPipeline, request: RunOptions) -> tuple[nx.DiGraph
     force = nodes.downstream(start)
     wanted = nodes.upstream(to or force or nodes.graph)
     if unreached := set(start) - wanted:
-        raise BadInput(f"--from {', '.join(sorted(unreached))}: --to {', '.join(request.to)} does not depend on it.")
+        raise BadInput(
+            f"--from {', '.join(sorted(unreached))}: --to {', '.join(request.to)} does not depend on it."
+        )
     return nodes.graph, wanted, force
 
 
 def _must_exist(graph: nx.DiGraph[str], nodes: Collection[str], option: str) -> None:
     for node in nodes:
         if node not in graph:
-            raise BadInput(f"{option}: there is no node '{node}'; the pipeline has {', '.join(graph)}.")
+            raise BadInput(
+                f"{option}: there is no node '{node}'; the pipeline has {', '.join(graph)}."
+            )
 
 
 def _inputs(document: Pipeline) -> dict[str, dict[str, list[PortRef]]]:

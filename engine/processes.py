@@ -121,7 +121,10 @@ def exit_text(code: int) -> str:
 def usable_memory() -> int:
     """Return the megabytes one node may use; the limit of a container counts if there is one."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    for limit in (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")):
+    for limit in (
+        Path("/sys/fs/cgroup/memory.max"),
+        Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+    ):
         if limit.is_file() and (text := limit.read_text().strip()).isdigit():
             total = min(total, int(text))
     return int(total * MEMORY_SHARE / 1_000_000)

@@ -204,7 +204,9 @@ def _apply_to_node(node: NodeState, event: RunEvent, moment: float) -> NodeState
         case NodeFailed():
             seconds = moment - node.started if node.started else None
             error = event.error.to_dict()
-            return replace(node, state="failed", fraction=0.0, seconds=seconds, error=error, text="")
+            return replace(
+                node, state="failed", fraction=0.0, seconds=seconds, error=error, text=""
+            )
         case NodeRetrying():
             error = event.error.to_dict()
             return replace(node, state="queued", fraction=0.0, text=event.why, error=error)
@@ -236,7 +238,8 @@ def _with_result(node: NodeState, event: NodeFinished | NodeCached) -> NodeState
 def _reported(event: SubtaskUpdate, attempt: int) -> dict[SubtaskPath, Subtask]:
     """Return the subtasks that an event reports, in the words of this version."""
     return {
-        path: Subtask(OLD_SUBTASK_STATES.get(state, state), seconds, attempt) for path, state, seconds in event.subtasks
+        path: Subtask(OLD_SUBTASK_STATES.get(state, state), seconds, attempt)
+        for path, state, seconds in event.subtasks
     }
 
 

@@ -460,4 +460,7 @@ class RunWatcher:
         if self.state.live:
             now = time.time()
             return [span if span.end else replace(span, end=now) for span in self._spans]
-        return [span if span.end else replace(span, end=self._last_time, state="interrupted") for span in self._spans]
+        return [
+            span if span.end else replace(span, end=self._last_time, state="interrupted")
+            for span in self._spans
+        ]

@@ -139,7 +139,10 @@ class Scheduler:
                 why = "made earlier in this run"
             outputs = _as_stored(result)
             self._complete(
-                NodeCached(node=name, key=result.key, seconds=result.seconds, outputs=outputs, why=why), result
+                NodeCached(
+                    node=name, key=result.key, seconds=result.seconds, outputs=outputs, why=why
+                ),
+                result,
             )
 
     def _key(self, node: PlannedNode) -> str:

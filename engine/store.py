@@ -104,7 +104,9 @@ class Store:
     workspace: Workspace
     scratch: str = "shared"
 
-    def put(self, port_type: str, value: Savable, *, node: str = "", bytes_left: int | None = None) -> Artifact:
+    def put(
+        self, port_type: str, value: Savable, *, node: str = "", bytes_left: int | None = None
+    ) -> Artifact:
         """Store ``value`` durably; equal content is stored once.
 
         Raise ``SylvaError`` if it needs more than ``bytes_left``.
@@ -140,9 +142,14 @@ class Store:
         A damaged record counts as missing, so that the node simply runs again.
         """
         try:
-            result = CacheEntry.from_dict(json.loads(self._record_path(key).read_text(encoding="utf-8")))
+            result = CacheEntry.from_dict(
+                json.loads(self._record_path(key).read_text(encoding="utf-8"))
+            )
             outputs = result.outputs.values()
-            whole = all(_digest_of(artifact.files) == artifact.digest and self.intact(artifact) for artifact in outputs)
+            whole = all(
+                _digest_of(artifact.files) == artifact.digest and self.intact(artifact)
+                for artifact in outputs
+            )
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
         return result if whole else None
@@ -160,7 +167,9 @@ class Store:
             if damage := self._damage(artifact):
                 raise CorruptObject(artifact.digest, damage)
             return VALUES[artifact.type].load(self._folder(artifact))
-        except FileNotFoundError as error:  # discarded at this moment by a run that found it damaged
+        except (
+            FileNotFoundError
+        ) as error:  # discarded at this moment by a run that found it damaged
             raise CorruptObject(artifact.digest, "a file of it is gone") from error
 
     def is_whole(self, artifact: Artifact) -> bool:

@@ -28,7 +28,14 @@ from engine.executors.local import LocalExecutor
 from engine.node_types import load_catalog
 from engine.pipeline_file import parse
 from engine.plan import Plan, RunOptions, make_plan
-from engine.processes import ProcessId, end_leftover, identify, name_process, usable_memory, wait_passively
+from engine.processes import (
+    ProcessId,
+    end_leftover,
+    identify,
+    name_process,
+    usable_memory,
+    wait_passively,
+)
 from engine.run_state import RunState, apply_events, last_subtasks, updates_left_behind
 from engine.run_summaries import RunPipelines, save_summary
 from engine.scheduler import Scheduler
@@ -137,7 +144,9 @@ def _executor(workspace: Workspace, options: RunOptions) -> Executor:
     return DaskExecutor(options.executor, options.workers)
 
 
-def run_plan(log: EventLog, row: RunRow, plan: Plan, options: RunOptions, executor: Executor) -> str:
+def run_plan(
+    log: EventLog, row: RunRow, plan: Plan, options: RunOptions, executor: Executor
+) -> str:
     """Run what earlier attempts have left of a plan; return the state it ended in."""
     store = Store(log.workspace, row.id)
     events = log.events(row.id)

@@ -36,7 +36,17 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from engine.errors import BadSweep, InvalidPipeline, Problem
 from engine.graph import PipelineGraph
 from engine.node_types import MAX_LABEL, Branch, NodeType, NodeTypes
-from engine.pipeline import MAX_BRANCHES, MAX_EDGES, MAX_NODES, Edge, Node, Pipeline, PortRef, Range, Sweep
+from engine.pipeline import (
+    MAX_BRANCHES,
+    MAX_EDGES,
+    MAX_NODES,
+    Edge,
+    Node,
+    Pipeline,
+    PortRef,
+    Range,
+    Sweep,
+)
 from engine.pipeline_file import with_values
 from engine.text import shown
 from engine.validation import node_problems, path_of, type_problem
@@ -204,7 +214,9 @@ class _Expander:
         swept = [name for name, node in pipeline.nodes.items() if node.sweep]
         self.values = {name: combinations(name, pipeline.nodes[name], catalog) for name in swept}
         types = {name: catalog[pipeline.nodes[name].type] for name in swept}
-        self.labels = {name: _different_labels(values, types[name]) for name, values in self.values.items()}
+        self.labels = {
+            name: _different_labels(values, types[name]) for name, values in self.values.items()
+        }
         self.columns = _columns(self.values)
         self.titles = _column_titles(self.columns, types)
         self.ids = self._ids_of_copies()
@@ -219,7 +231,9 @@ class _Expander:
                 if point:
                     values[copy] = self._values_at(name, point)
                     branches[copy] = self._branch(name, point)
-        pipeline = with_values(self.pipeline, nodes=nodes, edges=list(self._edges()), layout={}, notes=())
+        pipeline = with_values(
+            self.pipeline, nodes=nodes, edges=list(self._edges()), layout={}, notes=()
+        )
         copies = {name: tuple(ids.values()) for name, ids in self.ids.items()}
         return ExpandedPipeline(pipeline, copies, values, branches, leaderboard)
 
@@ -250,11 +264,16 @@ class _Expander:
 
     def _values_at(self, name: str, point: Point) -> dict[str, Values]:
         """Return the values of each axis of a node at a point."""
-        return {axis: self.values[axis][index] for axis, index in zip(self.axes[name], point, strict=True)}
+        return {
+            axis: self.values[axis][index]
+            for axis, index in zip(self.axes[name], point, strict=True)
+        }
 
     def _label(self, name: str, point: Point) -> str:
         """Return the values of a branch in a few words: ``γ=0.6 seed=1``."""
-        return " ".join(self.labels[axis][index] for axis, index in zip(self.axes[name], point, strict=True))
+        return " ".join(
+            self.labels[axis][index] for axis, index in zip(self.axes[name], point, strict=True)
+        )
 
     def _branch(self, name: str, point: Point) -> Branch:
         cells: Values = {}
@@ -327,7 +346,9 @@ def without_choices(sweep: Sweep | None, param: str) -> Sweep | None:
         return None
     part, inside = "random" if sweep.random else "grid", f"{param}."
     choices = choices_of(sweep).items()
-    rest = {name: choice for name, choice in choices if name != param and not name.startswith(inside)}
+    rest = {
+        name: choice for name, choice in choices if name != param and not name.startswith(inside)
+    }
     return with_values(sweep, **{part: rest}) if rest else None
 
 
@@ -370,7 +391,11 @@ def _put(container: Any, steps: Sequence[str], value: JsonValue) -> JsonValue:
     match container:
         case list() if re.fullmatch("[0-9]{1,4}", step) and int(step) < len(container):
             index = int(step)
-            return [*container[:index], _put(container[index], rest, value), *container[index + 1 :]]
+            return [
+                *container[:index],
+                _put(container[index], rest, value),
+                *container[index + 1 :],
+            ]
         case dict() if step in container or not rest:
             return {**container, step: _put(container.get(step), rest, value)}
     raise LookupError(step)
@@ -396,7 +421,9 @@ def _drawn(node: Node, node_type: NodeType) -> list[Values]:
     drawn: dict[str, Values] = {}
     # A narrow range of integers may hold fewer values than asked for, so the number of draws is limited.
     for _ in range(50 * trials):
-        values = {name: _draw(choice, rng, integer=name in integers) for name, choice in choices.items()}
+        values = {
+            name: _draw(choice, rng, integer=name in integers) for name, choice in choices.items()
+        }
         drawn.setdefault(json.dumps(values), values)
         if len(drawn) == trials:
             break
@@ -437,7 +464,9 @@ def _is_integer(node: Node, node_type: NodeType, name: str) -> bool:
     try:
         node_type.params.model_validate_json(json.dumps(params))
     except ValidationError as error:
-        refused = [each for each in error.errors(include_url=False) if each["type"] in NOT_AN_INTEGER]
+        refused = [
+            each for each in error.errors(include_url=False) if each["type"] in NOT_AN_INTEGER
+        ]
         return any(".".join(map(str, path_of(each, params))) == name for each in refused)
     except Exception:  # a validator is the code of another package
         return False
@@ -488,7 +517,10 @@ def _size_problems(pipeline: Pipeline, axes: Axes, sizes: Mapping[str, int]) -> 
 
     for name, own in axes.items():
         if copies(own) > MAX_BRANCHES:
-            names, size = " and ".join(f"'{axis}'" for axis in own), _product_text(sizes[axis] for axis in own)
+            names, size = (
+                " and ".join(f"'{axis}'" for axis in own),
+                _product_text(sizes[axis] for axis in own),
+            )
             message = f"the sweeps of {names} meet here in {size} branches; at most {MAX_BRANCHES} are possible"
             yield BadSweep(f"{message}. Give fewer values", node=name)
             return  # all nodes below would have the same problem
@@ -511,7 +543,9 @@ def node_sweep_problems(name: str, node: Node, catalog: NodeTypes) -> Iterator[P
         return
     problems: dict[tuple[str | None, str], Problem] = {}
     for values in branches:
-        branch = with_values(node, ("nodes", name), params=with_param_values(node.params, values), sweep=None)
+        branch = with_values(
+            node, ("nodes", name), params=with_param_values(node.params, values), sweep=None
+        )
         for problem in node_problems(name, branch, catalog):
             problem.field = _field_in_sweep(node, problem.field)
             problems.setdefault((problem.field, problem.message), problem)
@@ -539,16 +573,25 @@ def _shape_problems(name: str, node: Node, catalog: NodeTypes) -> Iterator[Probl
     if unknown or sweep is None:
         return
     if sweep.grid and sweep.random:
-        yield BadSweep("it has both a grid and random values; keep one of the two", node=name, field="sweep")
+        yield BadSweep(
+            "it has both a grid and random values; keep one of the two", node=name, field="sweep"
+        )
         return
     choices = choices_of(sweep)
     if not choices:
-        yield BadSweep("it does not name a parameter; name one with its values, or remove it", node=name, field="sweep")
+        yield BadSweep(
+            "it does not name a parameter; name one with its values, or remove it",
+            node=name,
+            field="sweep",
+        )
         return
     problems = []
     for param, choice in choices.items():
         field = _field(sweep, param)
-        problems += [BadSweep(message, node=name, field=field) for message in _choice_problems(node, param, choice)]
+        problems += [
+            BadSweep(message, node=name, field=field)
+            for message in _choice_problems(node, param, choice)
+        ]
     yield from problems
     if not problems and branch_count(sweep) > MAX_BRANCHES:
         yield BadSweep(
@@ -620,7 +663,9 @@ def _different_labels(branches: Sequence[Values], node_type: NodeType) -> list[s
 
 def branch_label(values: Mapping[str, JsonValue], node_type: NodeType | None = None) -> str:
     """Return a branch in a few words: ``γ=0.6 μ=0.1``."""
-    return " ".join(f"{param_label(name, node_type)}={value_label(value)}" for name, value in values.items())
+    return " ".join(
+        f"{param_label(name, node_type)}={value_label(value)}" for name, value in values.items()
+    )
 
 
 def param_label(param: str, node_type: NodeType | None) -> str:
@@ -684,10 +729,14 @@ def _columns(values: Mapping[str, Sequence[Values]]) -> dict[tuple[str, str], st
     """Name the column of each swept parameter: its name, with that of the node where two have it."""
     pairs = [(axis, param) for axis, points in values.items() for param in points[0]]
     count = Counter(param for _, param in pairs)
-    return {(axis, param): param if count[param] == 1 else f"{axis}.{param}" for axis, param in pairs}
+    return {
+        (axis, param): param if count[param] == 1 else f"{axis}.{param}" for axis, param in pairs
+    }
 
 
-def _column_titles(columns: Mapping[tuple[str, str], str], types: Mapping[str, NodeType]) -> dict[str, str]:
+def _column_titles(
+    columns: Mapping[tuple[str, str], str], types: Mapping[str, NodeType]
+) -> dict[str, str]:
     """Return the titles of the columns: those of the form, with the node where two have the same."""
     titles = {(axis, param): param_title(param, types[axis]) for axis, param in columns}
     count = Counter(titles.values())

@@ -24,7 +24,10 @@ PORT_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def check_node(
-    node_type: NodeType, folder: Path, inputs: Mapping[str, Any] | None = None, params: NodeParams | None = None
+    node_type: NodeType,
+    folder: Path,
+    inputs: Mapping[str, Any] | None = None,
+    params: NodeParams | None = None,
 ) -> None:
     """Raise ``AssertionError`` with everything that is wrong with a node type.
 
@@ -80,7 +83,9 @@ def _param_problems(params: type[NodeParams]) -> Iterator[str]:
             yield "its default parameters change when they are written to JSON and read back"
 
 
-def _run_problems(node_type: NodeType, folder: Path, inputs: Mapping[str, Any], params: NodeParams) -> Iterator[str]:
+def _run_problems(
+    node_type: NodeType, folder: Path, inputs: Mapping[str, Any], params: NodeParams
+) -> Iterator[str]:
     """Yield what is wrong with the outputs of two runs with the same inputs.
 
     The cache relies on this: results of a node are used again for the same inputs and parameters.
@@ -98,7 +103,10 @@ def _run_problems(node_type: NodeType, folder: Path, inputs: Mapping[str, Any], 
         known = {port.name: _columns(inputs.get(port.name)) for port in node_type.inputs}
         columns = node_type.columns(known, params)
         for port in promised & set(columns):
-            if isinstance(values[port], Table) and columns[port] not in (None, values[port].columns):
+            if isinstance(values[port], Table) and columns[port] not in (
+                None,
+                values[port].columns,
+            ):
                 yield f"the columns it promises for '{port}' are not those it gave"
 
 
@@ -120,9 +128,15 @@ def _run(
         if isinstance(value, list):
             sources[port] = [f"{port}{index}" for index in range(len(value))]
     context = NodeContext(
-        node=node_type.name, key="0" * 64, files=Files(folder), checkpoint=checkpoint, sources=sources
+        node=node_type.name,
+        key="0" * 64,
+        files=Files(folder),
+        checkpoint=checkpoint,
+        sources=sources,
     )
-    values = node_type.run(context, {port.name: inputs.get(port.name) for port in node_type.inputs}, params)
+    values = node_type.run(
+        context, {port.name: inputs.get(port.name) for port in node_type.inputs}, params
+    )
     store = Store(workspace)
     stored = {}
     for output_port in node_type.outputs:

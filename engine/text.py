@@ -149,7 +149,10 @@ _EXPLANATIONS: Mapping[str, tuple[str, str]] = {
     "string_unicode": ("the text has half a character", "remove it"),
     "string_too_long": ("the text is too long", "give at most {max_length} characters"),
     "string_too_short": ("the text is too short", "give {min_length} or more characters"),
-    "string_pattern_mismatch": ("{value} does not have the right form", "give text that matches {pattern}"),
+    "string_pattern_mismatch": (
+        "{value} does not have the right form",
+        "give text that matches {pattern}",
+    ),
     "int_type": _WHOLE_NUMBER,
     "int_from_float": _WHOLE_NUMBER,
     "int_parsing": _WHOLE_NUMBER,
@@ -174,7 +177,10 @@ _EXPLANATIONS: Mapping[str, tuple[str, str]] = {
     "too_short": ("there are too few entries", "give {min_length} or more"),
     "literal_error": _CHOICE,
     "enum": _CHOICE,
-    "union_tag_invalid": ("its {discriminator} '{tag}' is not known", "give one of {expected_tags}"),
+    "union_tag_invalid": (
+        "its {discriminator} '{tag}' is not known",
+        "give one of {expected_tags}",
+    ),
     "union_tag_not_found": ("{value} does not say its {discriminator}", "add it"),
 }
 
@@ -187,7 +193,9 @@ def explain(errors: Sequence[ErrorDetails]) -> str:
     reasons = list(dict.fromkeys(_what_and_how(error) for error in errors))
     if len(reasons) == 1:
         return "; ".join(part for part in reasons[0] if part)
-    return f"{shown(errors[0]['input'])} does not fit; " + ", or ".join(how or what for what, how in reasons)
+    return f"{shown(errors[0]['input'])} does not fit; " + ", or ".join(
+        how or what for what, how in reasons
+    )
 
 
 def _what_and_how(error: ErrorDetails) -> tuple[str, str]:
@@ -199,7 +207,9 @@ def _what_and_how(error: ErrorDetails) -> tuple[str, str]:
         return what.format(value=value, **numbers), how.format(**numbers)
     if error["type"] in ("value_error", "assertion_error"):
         return str(context["error"]), ""
-    return f"{value} does not fit", error["msg"].replace("Input should be", "give").removesuffix(".")
+    return f"{value} does not fit", error["msg"].replace("Input should be", "give").removesuffix(
+        "."
+    )
 
 
 def _plain(number: object) -> object:

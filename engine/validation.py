@@ -115,7 +115,11 @@ def load_params(name: str, node: Node, catalog: NodeTypes) -> NodeParams:
     except BadInput as error:
         problems = [BadParam(error.message, node=name, field=error.field)]
     except Exception as error:  # the validators are code of the package that has the node type
-        problems = [BadParam(f"its fields could not be checked ({type(error).__name__}: {error})", node=name)]
+        problems = [
+            BadParam(
+                f"its fields could not be checked ({type(error).__name__}: {error})", node=name
+            )
+        ]
     raise InvalidPipeline(problems)
 
 
@@ -138,16 +142,22 @@ def type_problem(name: str, node: Node, catalog: NodeTypes) -> UnknownType | Non
     if node.type in catalog:
         return None
     near = suggest(node.type, catalog, "`sylva nodes` lists those that are installed")
-    return UnknownType(f"the node type {shown(node.type)} is not installed; {near}", node=name, field="type")
+    return UnknownType(
+        f"the node type {shown(node.type)} is not installed; {near}", node=name, field="type"
+    )
 
 
 def unknown_node(name: str, pipeline: Pipeline, edge: tuple[str, str] | None = None) -> UnknownNode:
     """Return the problem of naming a node that does not exist."""
     near = suggest(name, pipeline.nodes, "add it, or name a node that exists")
-    return UnknownNode(f"the node {shown(name)} does not exist; {near}", node=name if edge else None, edge=edge)
+    return UnknownNode(
+        f"the node {shown(name)} does not exist; {near}", node=name if edge else None, edge=edge
+    )
 
 
-def _params_problems(name: str, node: Node, node_type: NodeType, errors: list[ErrorDetails]) -> list[Problem]:
+def _params_problems(
+    name: str, node: Node, node_type: NodeType, errors: list[ErrorDetails]
+) -> list[Problem]:
     """Return one problem for each path in the parameters.
 
     A union gives several errors for the same path.
@@ -174,7 +184,9 @@ def path_of(error: ErrorDetails, params: Any) -> tuple[str | int, ...]:
     return (*path, error["loc"][-1]) if error["type"] == "missing" else tuple(path)
 
 
-def _param_problem(name: str, node_type: NodeType, path: tuple[str | int, ...], errors: list[ErrorDetails]) -> Problem:
+def _param_problem(
+    name: str, node_type: NodeType, path: tuple[str | int, ...], errors: list[ErrorDetails]
+) -> Problem:
     field = ".".join(map(str, path)) or None
     match errors[0]["type"]:
         case "missing":
@@ -183,7 +195,9 @@ def _param_problem(name: str, node_type: NodeType, path: tuple[str | int, ...], 
             known = list(node_type.params.model_fields) if len(path) == 1 else []
             otherwise = f"its fields are {listed(known, MAX_LISTED)}" if known else "remove it"
             near = suggest(str(path[-1]), known, otherwise)
-            return UnknownParam(f"'{node_type.name}' has no such field; {near}", node=name, field=field)
+            return UnknownParam(
+                f"'{node_type.name}' has no such field; {near}", node=name, field=field
+            )
     return BadParam(explain(errors), node=name, field=field)
 
 
@@ -205,10 +219,14 @@ def find_source_problems(
     columns = ColumnPropagation(pipeline, catalog, files, skip, every_branch=True)
     problems = [*_source_problems(pipeline, catalog, files, skip), *columns.problems]
     # Branches of a sweep often have the same problem.
-    return list({(problem.node, problem.field, problem.message): problem for problem in problems}.values())
+    return list(
+        {(problem.node, problem.field, problem.message): problem for problem in problems}.values()
+    )
 
 
-def _source_problems(pipeline: Pipeline, catalog: NodeTypes, files: Files, skip: Skip) -> Iterator[Problem]:
+def _source_problems(
+    pipeline: Pipeline, catalog: NodeTypes, files: Files, skip: Skip
+) -> Iterator[Problem]:
     for name, node in pipeline.nodes.items():
         node_type = catalog.get(node.type)
         if node_type is None or node_type.check is None:
@@ -226,8 +244,13 @@ def _params_of_branches(name: str, node: Node, catalog: NodeTypes) -> list[NodeP
     try:
         if node.sweep is None:
             return [load_params(name, node, catalog)]
-        params = [with_param_values(node.params, values) for values in combinations(name, node, catalog)]
-        return [load_params(name, with_values(node, params=each, sweep=None), catalog) for each in params]
+        params = [
+            with_param_values(node.params, values) for values in combinations(name, node, catalog)
+        ]
+        return [
+            load_params(name, with_values(node, params=each, sweep=None), catalog)
+            for each in params
+        ]
     except InvalidPipeline:
         return []
 
@@ -314,12 +337,16 @@ class EdgeChecker:
 
     def problems_of(self, edge: Edge) -> Iterator[Problem]:
         """Yield what is wrong with the edge, next to those added so far."""
-        unknown = [end.node for end in (edge.source, edge.target) if end.node not in self.pipeline.nodes]
+        unknown = [
+            end.node for end in (edge.source, edge.target) if end.node not in self.pipeline.nodes
+        ]
         if unknown:
             for name in dict.fromkeys(unknown):
                 yield unknown_node(name, self.pipeline, edge.names)
         elif edge.source.node == edge.target.node:
-            message = f"it leads from node '{edge.source.node}' to itself; connect two different nodes"
+            message = (
+                f"it leads from node '{edge.source.node}' to itself; connect two different nodes"
+            )
             yield SelfEdge(message, node=edge.source.node, edge=edge.names)
         else:
             yield from self._port_problems(edge)
@@ -330,7 +357,9 @@ class EdgeChecker:
         output = source_type.output(edge.source.port) if source_type else None
         entry = target_type.input(edge.target.port) if target_type else None
         if source_type and not output:
-            yield _unknown_port(edge, edge.source, "output", source_type.outputs, source_type.inputs)
+            yield _unknown_port(
+                edge, edge.source, "output", source_type.outputs, source_type.inputs
+            )
         if target_type and not entry:
             yield _unknown_port(edge, edge.target, "input", target_type.inputs, target_type.outputs)
         if target_type and output and entry and not entry.takes(output.type):
@@ -349,22 +378,32 @@ class EdgeChecker:
             yield PortTaken(message, node=node, field=port, edge=edge.names)
 
 
-def _unknown_port(edge: Edge, end: PortRef, side: str, ports: Iterable[Port], others: Iterable[Port]) -> Problem:
+def _unknown_port(
+    edge: Edge, end: PortRef, side: str, ports: Iterable[Port], others: Iterable[Port]
+) -> Problem:
     """Return the problem of a port that the node does not have, or only on the other side."""
     names = [port.name for port in ports]
     choice = f"its {side}s are {listed(names, MAX_LISTED)}" if names else f"it has no {side}s"
     if end.port in (port.name for port in others):
         other = "input" if side == "output" else "output"
-        message = f"'{end.port}' is an {other} of '{end.node}', but an {side} is needed here; {choice}"
+        message = (
+            f"'{end.port}' is an {other} of '{end.node}', but an {side} is needed here; {choice}"
+        )
     else:
-        message = f"node '{end.node}' has no {side} '{end.port}'; {suggest(end.port, names, choice)}"
+        message = (
+            f"node '{end.node}' has no {side} '{end.port}'; {suggest(end.port, names, choice)}"
+        )
     return UnknownPort(message, node=end.node, field=end.port, edge=edge.names)
 
 
 def _mismatch(edge: Edge, output: Port, entry: Port, target_type: NodeType) -> Problem:
     """Return the problem of an input that does not take the type of the output."""
     fitting = [port.name for port in target_type.inputs if port.takes(output.type)]
-    hint = f"use its input {' or '.join(fitting)}" if fitting else f"connect an output of type {_types_of(entry)}"
+    hint = (
+        f"use its input {' or '.join(fitting)}"
+        if fitting
+        else f"connect an output of type {_types_of(entry)}"
+    )
     message = f"{edge.source} is of type {output.type}, but {edge.target} takes {_types_of(entry)}; {hint}"
     return TypeMismatch(message, node=edge.target.node, field=edge.target.port, edge=edge.names)
 
@@ -420,7 +459,9 @@ def columns_at(
     return ColumnPropagation(pipeline, catalog, files).columns
 
 
-def columns_for(pipeline: Pipeline, catalog: NodeTypes, node_id: str, files: Files) -> Columns | None:
+def columns_for(
+    pipeline: Pipeline, catalog: NodeTypes, node_id: str, files: Files
+) -> Columns | None:
     """Return the columns that the form of a node offers, ``None`` if they are not known.
 
     These are the columns of its source, for a node that reads from outside, or of its first table
@@ -440,7 +481,9 @@ def columns_for(pipeline: Pipeline, catalog: NodeTypes, node_id: str, files: Fil
     return columns_at(pipeline, catalog, files).get(source.node, {}).get(source.port)
 
 
-def _columns_of_source(node_type: NodeType, params: Mapping[str, Any], files: Files) -> Columns | None:
+def _columns_of_source(
+    node_type: NodeType, params: Mapping[str, Any], files: Files
+) -> Columns | None:
     """Return the columns of a source.
 
     Wrong parameters take their defaults, since columns help to fix them.
@@ -481,7 +524,9 @@ class ColumnPropagation:
         for edge in pipeline.edges:
             self.sources.setdefault(edge.target, []).append(edge.source)
         self.problems: list[Problem] = []
-        self.columns = {name: _unknown_columns(catalog.get(node.type)) for name, node in pipeline.nodes.items()}
+        self.columns = {
+            name: _unknown_columns(catalog.get(node.type)) for name, node in pipeline.nodes.items()
+        }
         for name in PipelineGraph(pipeline).order():
             node_type = catalog.get(pipeline.nodes[name].type)
             if node_type and node_type.columns:
@@ -490,7 +535,9 @@ class ColumnPropagation:
     def _output_columns(self, name: str, node_type: NodeType) -> dict[str, Columns | None]:
         """Return the columns of a node's outputs, if they are the same in all branches."""
         inputs = {port.name: self._input_columns(name, port) for port in node_type.inputs}
-        by_branch = [self._apply_rule(name, node_type, inputs, params) for params in self._params(name)]
+        by_branch = [
+            self._apply_rule(name, node_type, inputs, params) for params in self._params(name)
+        ]
         if by_branch and all(columns == by_branch[0] for columns in by_branch):
             return by_branch[0]
         return _unknown_columns(node_type)
@@ -510,7 +557,11 @@ class ColumnPropagation:
             return []
 
     def _apply_rule(
-        self, name: str, node_type: NodeType, inputs: Mapping[str, Columns | None], params: NodeParams
+        self,
+        name: str,
+        node_type: NodeType,
+        inputs: Mapping[str, Columns | None],
+        params: NodeParams,
     ) -> dict[str, Columns | None]:
         assert node_type.columns is not None
         try:

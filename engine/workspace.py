@@ -56,8 +56,13 @@ class Workspace:
         try:
             chosen.encode()
             return cls(Path(chosen).expanduser().absolute())
-        except (RuntimeError, UnicodeEncodeError) as error:  # no home folder, or bytes that are not text
-            raise SylvaError(f"A workspace cannot be at {chosen!a}; choose another path with --workspace.") from error
+        except (
+            RuntimeError,
+            UnicodeEncodeError,
+        ) as error:  # no home folder, or bytes that are not text
+            raise SylvaError(
+                f"A workspace cannot be at {chosen!a}; choose another path with --workspace."
+            ) from error
 
     @property
     def data(self) -> Path:
@@ -118,7 +123,14 @@ class Workspace:
 
     def create(self) -> Workspace:
         """Create the folders that are missing."""
-        folders = (self.data, self.pipelines, self.objects, self.results, self.temporary, self.checkpoints)
+        folders = (
+            self.data,
+            self.pipelines,
+            self.objects,
+            self.results,
+            self.temporary,
+            self.checkpoints,
+        )
         try:
             # Readable by the user only: the data may be confidential.
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -138,7 +150,9 @@ class Workspace:
         seconds to wait for a cleaning that has begun.
         """
         message = "The store is being cleaned; try again shortly."
-        with lock(self.root / "in-use.lock", shared=True, busy=message, patience=patience) as handle:
+        with lock(
+            self.root / "in-use.lock", shared=True, busy=message, patience=patience
+        ) as handle:
             yield handle
 
     @contextmanager
@@ -200,16 +214,27 @@ class Files:
         if "\0" in path:
             raise BadInput("the path has a NUL character; remove it", field=field)
         try:
-            file = self._absolute(Path(path), field) if Path(path).is_absolute() else self._inside(path, field)
+            file = (
+                self._absolute(Path(path), field)
+                if Path(path).is_absolute()
+                else self._inside(path, field)
+            )
             if file.is_dir():
                 raise BadInput(f"'{path}' is a folder; name a file", field=field)
             if file.is_file():
                 return file
-        except (OSError, RuntimeError) as error:  # a link to itself, a long name, a folder without permission
-            raise BadInput(f"'{path[:200]}' cannot be opened: {error.args[-1]}", field=field) from error
+        except (
+            OSError,
+            RuntimeError,
+        ) as error:  # a link to itself, a long name, a folder without permission
+            raise BadInput(
+                f"'{path[:200]}' cannot be opened: {error.args[-1]}", field=field
+            ) from error
         message = f"the file '{path}' does not exist"
         if not Path(path).is_absolute():
-            message += f" in {self.data}; copy it there, or give an absolute path on the command line"
+            message += (
+                f" in {self.data}; copy it there, or give an absolute path on the command line"
+            )
         raise BadInput(message, field=field)
 
     def _absolute(self, path: Path, field: str) -> Path:
@@ -224,5 +249,7 @@ class Files:
     def _inside(self, path: str, field: str) -> Path:
         file = (self.data / path).resolve()
         if not file.is_relative_to(self.data.resolve()):
-            raise BadInput(f"'{path}' is outside of the workspace; use a file in {self.data}", field=field)
+            raise BadInput(
+                f"'{path}' is outside of the workspace; use a file in {self.data}", field=field
+            )
         return file

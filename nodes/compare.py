@@ -86,7 +86,9 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
     }
     if titles:
         data["titles"] = titles
-    data["curves"] = [{"name": names[index], "curves": reports[index].data.get("curves", [])} for index in order]
+    data["curves"] = [
+        {"name": names[index], "curves": reports[index].data.get("curves", [])} for index in order
+    ]
     rows = _leaderboard([(names[index], columns[index], reports[index]) for index in order])
     return {"report": Report("comparison", "Comparison", headline, rows=rows, data=data)}
 
@@ -143,7 +145,9 @@ def _unique_names(titles: list[str], sources: list[str]) -> list[str]:
     return names
 
 
-def _further_columns(ctx: NodeContext, details: list[str], count: int) -> tuple[list[dict[str, Any]], dict[str, str]]:
+def _further_columns(
+    ctx: NodeContext, details: list[str], count: int
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return the values of further columns for each evaluation, and the titles of the columns.
 
     The values come from the branches of a sweep and from the details given by hand. All evaluations
@@ -160,7 +164,9 @@ def _further_columns(ctx: NodeContext, details: list[str], count: int) -> tuple[
         if branch is not None:
             row |= branch.values
             titles = {**branch.titles, **titles}
-    names = [name for name in dict.fromkeys(chain.from_iterable(rows)) if name not in ("rank", "name")]
+    names = [
+        name for name in dict.fromkeys(chain.from_iterable(rows)) if name not in ("rank", "name")
+    ]
     aligned = []
     for row in rows:
         aligned.append({name: row.get(name) for name in names})
@@ -188,7 +194,9 @@ def _value(text: str) -> str | int | float | bool | None:
 
 def _leaderboard(ranked: list[tuple[str, dict[str, Any], Report]]) -> list[dict[str, Any]]:
     """Return one row for each report; all rows have the measures that any report has."""
-    measures = list(dict.fromkeys(measure for _, _, report in ranked for measure in report.headline))
+    measures = list(
+        dict.fromkeys(measure for _, _, report in ranked for measure in report.headline)
+    )
     leaderboard = []
     for rank, (name, details, report) in enumerate(ranked, start=1):
         values = {measure: report.headline.get(measure) for measure in measures}
@@ -204,7 +212,9 @@ def python(params: Params, names: Variables) -> Snippet:
     values = {node: branch.values for node, branch in branches.items() if branch}
     if values:
         arguments["values"] = values
-        arguments["titles"] = dict(ChainMap(*(dict(branch.titles) for branch in branches.values() if branch)))
+        arguments["titles"] = dict(
+            ChainMap(*(dict(branch.titles) for branch in branches.values() if branch))
+        )
     return Snippet(
         [
             *statement(report, "steps.compare", names.gathered["reports"], **arguments),

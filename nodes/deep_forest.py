@@ -48,9 +48,15 @@ Preset = Literal[
 class _Learner(NodeParams):
     """Hold the parameters that all learners of a layer share."""
 
-    count: int = Field(1, ge=1, le=50, title="Count", description="How many of these learners each layer has.")
-    trees: int = Field(100, ge=1, le=10_000, title="Trees", description="Number of trees in each learner.")
-    max_depth: Depth | None = Field(None, title="Depth", description="Maximum depth of a tree; empty: no limit.")
+    count: int = Field(
+        1, ge=1, le=50, title="Count", description="How many of these learners each layer has."
+    )
+    trees: int = Field(
+        100, ge=1, le=10_000, title="Trees", description="Number of trees in each learner."
+    )
+    max_depth: Depth | None = Field(
+        None, title="Depth", description="Maximum depth of a tree; empty: no limit."
+    )
 
 
 class ForestLearnerParams(_Learner):
@@ -62,9 +68,16 @@ class ForestLearnerParams(_Learner):
         "column, or at the best of several random thresholds.",
     )
     max_features: Literal["sqrt", "log2", "all"] | Share = Field(
-        "sqrt", title="Columns per split", description="How many columns each split chooses from: a rule, or a share."
+        "sqrt",
+        title="Columns per split",
+        description="How many columns each split chooses from: a rule, or a share.",
     )
-    min_rows: int = Field(1, ge=1, title="Min. rows per leaf", description="Minimum number of training rows in a leaf.")
+    min_rows: int = Field(
+        1,
+        ge=1,
+        title="Min. rows per leaf",
+        description="Minimum number of training rows in a leaf.",
+    )
 
 
 class MartLearnerParams(_Learner):
@@ -73,12 +86,21 @@ class MartLearnerParams(_Learner):
     kind: Literal["mart"] = Field(title="Kind", description="Gradient-boosted trees by LightGBM.")
     trees: int = Field(50, ge=1, le=10_000, title="Trees", description="Rounds of boosting.")
     learning_rate: Share = Field(0.1, title="Learning rate", description="Step size of each tree.")
-    leaves: int = Field(31, ge=2, le=4096, title="Leaves", description="Maximum number of leaves of a tree.")
-    min_rows: int = Field(
-        20, ge=1, title="Min. rows per leaf", description="Minimum number of training rows in a leaf."
+    leaves: int = Field(
+        31, ge=2, le=4096, title="Leaves", description="Maximum number of leaves of a tree."
     )
-    row_share: Share = Field(0.8, title="Share of rows", description="Share of the rows each tree sees.")
-    column_share: Share = Field(0.8, title="Share of columns", description="Share of the columns each tree sees.")
+    min_rows: int = Field(
+        20,
+        ge=1,
+        title="Min. rows per leaf",
+        description="Minimum number of training rows in a leaf.",
+    )
+    row_share: Share = Field(
+        0.8, title="Share of rows", description="Share of the rows each tree sees."
+    )
+    column_share: Share = Field(
+        0.8, title="Share of columns", description="Share of the columns each tree sees."
+    )
 
 
 LearnerParams = Annotated[ForestLearnerParams | MartLearnerParams, Field(discriminator="kind")]
@@ -117,7 +139,16 @@ class Params(NodeParams):
         json_schema_extra=form_hint(when={"class_vectors": "!oob"}),
     )
     metric: (
-        Literal["accuracy", "balanced_accuracy", "auc", "f1", "ks", "log_loss", "average_precision", "recall_at_rate"]
+        Literal[
+            "accuracy",
+            "balanced_accuracy",
+            "auc",
+            "f1",
+            "ks",
+            "log_loss",
+            "average_precision",
+            "recall_at_rate",
+        ]
         | None
     ) = Field(
         None,
@@ -125,7 +156,9 @@ class Params(NodeParams):
         description="The metric on held-out rows that decides whether a layer is added.",
     )
     patience: Annotated[int, Field(ge=1, le=100)] | None = Field(
-        None, title="Patience", description="Growth stops after this many layers in a row without a gain."
+        None,
+        title="Patience",
+        description="Growth stops after this many layers in a row without a gain.",
     )
     tolerance: Annotated[float, Field(ge=0)] | None = Field(
         None, title="Tolerance", description="The smallest gain that counts."
@@ -183,10 +216,15 @@ class Params(NodeParams):
     @model_validator(mode="after")
     def _settings_of_the_preset(self) -> Self:
         """Refuse a setting that the preset does not have, because it would have no effect."""
-        for names, owner, title in ((MARGIN, "mddf", "mdDF"), (SCREENING, "gcforest_cs", "confidence screening")):
+        for names, owner, title in (
+            (MARGIN, "mddf", "mdDF"),
+            (SCREENING, "gcforest_cs", "confidence screening"),
+        ):
             others = [name for name in names if getattr(self, name) is not None]
             if others and not self.preset.startswith(owner):
-                raise ValueError(f"{others[0]} is a setting of {title}; choose a preset of {title}, or leave it empty")
+                raise ValueError(
+                    f"{others[0]} is a setting of {title}; choose a preset of {title}, or leave it empty"
+                )
         return self
 
 
@@ -313,7 +351,11 @@ def python(params: Params, names: Variables) -> Snippet:
 
     def lines(rows: Expression, cascade: Expression) -> list[str]:
         """Return the lines that create and fit the cascade."""
-        others = {"categorical_features": Expression(f"{rows}.categorical"), "random_state": params.seed, "n_jobs": -1}
+        others = {
+            "categorical_features": Expression(f"{rows}.categorical"),
+            "random_state": params.seed,
+            "n_jobs": -1,
+        }
         return [
             *statement(cascade, "preset", params.preset, **values, **others),
             *fit_statement(cascade, rows),

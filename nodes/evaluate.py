@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
     from deepforest.metrics import Curve
 
-RATES = {"recall_at_1_in_10000": 1 / 10_000, "recall_at_1_in_1000": 1 / 1_000, "recall_at_1_in_100": 1 / 100}
+RATES = {
+    "recall_at_1_in_10000": 1 / 10_000,
+    "recall_at_1_in_1000": 1 / 1_000,
+    "recall_at_1_in_100": 1 / 100,
+}
 MAX_CURVES = 12
 
 
@@ -91,7 +95,9 @@ def columns(inputs: Mapping[str, Columns | None], params: Params) -> dict[str, C
     """Raise ``BadInput`` if it is known that the scored rows will have no target."""
     scored = inputs.get("predictions")
     if scored is not None and not any(column.role == "target" for column in scored):
-        raise BadInput(f"the scored table has no target to compare the predictions with; {HOW_TO_TARGET}")
+        raise BadInput(
+            f"the scored table has no target to compare the predictions with; {HOW_TO_TARGET}"
+        )
     return {}
 
 
@@ -106,7 +112,9 @@ def _rows_with_truth(predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
     codes = class_codes(pa.chunked_array([predictions.truth]), predictions.classes)
     known = codes != MISSING
     if not known.any():
-        raise BadInput("the target is missing in all rows, so nothing can be evaluated; use rows with known classes")
+        raise BadInput(
+            "the target is missing in all rows, so nothing can be evaluated; use rows with known classes"
+        )
     return codes[known], predictions.probabilities[known]
 
 
@@ -141,12 +149,18 @@ def _of_one_class(
             "positive": classes[positive],
             "threshold_rule": "best F1" if params.threshold is None else "given",
             "curves": [_curves(classes[positive], *against_rest)],
-            "confusion": {"labels": labels, "counts": matrix.astype(int).tolist(), "threshold": params.threshold},
+            "confusion": {
+                "labels": labels,
+                "counts": matrix.astype(int).tolist(),
+                "threshold": params.threshold,
+            },
         },
     )
 
 
-def _of_many_classes(name: str, truth: np.ndarray, probabilities: np.ndarray, classes: list[str]) -> Report:
+def _of_many_classes(
+    name: str, truth: np.ndarray, probabilities: np.ndarray, classes: list[str]
+) -> Report:
     """Return the evaluation of more than two classes, each with its own curves.
 
     Only the ``MAX_CURVES`` most frequent classes have curves, in the order of the classes.
@@ -167,14 +181,23 @@ def _of_many_classes(name: str, truth: np.ndarray, probabilities: np.ndarray, cl
             "classes": classes,
             "positive": None,
             "threshold_rule": "most probable class",
-            "curves": [_curves(classes[code], *_against_rest(truth, probabilities, code)) for code in drawn],
-            "confusion": {"labels": classes, "counts": matrix.astype(int).tolist(), "threshold": None},
+            "curves": [
+                _curves(classes[code], *_against_rest(truth, probabilities, code)) for code in drawn
+            ],
+            "confusion": {
+                "labels": classes,
+                "counts": matrix.astype(int).tolist(),
+                "threshold": None,
+            },
         },
     )
 
 
 def _headline(
-    truth: np.ndarray, probabilities: np.ndarray, ranked: tuple[np.ndarray, np.ndarray], positive: str | None = None
+    truth: np.ndarray,
+    probabilities: np.ndarray,
+    ranked: tuple[np.ndarray, np.ndarray],
+    positive: str | None = None,
 ) -> dict[str, float | int | str | None]:
     """Return the main figures of the report.
 
@@ -194,7 +217,10 @@ def _headline(
         "ks": metrics.ks(*ranked),
         "average_precision": metrics.average_precision(*ranked),
         # Recall among the top-scored rows has a meaning only for one class that is to be found.
-        **{name: metrics.recall_at_rate(*ranked, rate=rate) if positive else None for name, rate in RATES.items()},
+        **{
+            name: metrics.recall_at_rate(*ranked, rate=rate) if positive else None
+            for name, rate in RATES.items()
+        },
         "rows": len(truth),
     }
 
@@ -209,7 +235,9 @@ def _accuracies(matrix: np.ndarray) -> dict[str, float | int | str | None]:
     }
 
 
-def _against_rest(truth: np.ndarray, probabilities: np.ndarray, positive: int) -> tuple[np.ndarray, np.ndarray]:
+def _against_rest(
+    truth: np.ndarray, probabilities: np.ndarray, positive: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the same rows with two classes: 0 for the rest, 1 for the positive class."""
     import numpy as np
 
@@ -238,7 +266,10 @@ def _curves(label: str, truth: np.ndarray, probabilities: np.ndarray) -> dict[st
     from deepforest import metrics
 
     positive, score = truth == 1, probabilities[:, 1]
-    roc, precision_recall = metrics.roc_curve(positive, score), metrics.precision_recall_curve(positive, score)
+    roc, precision_recall = (
+        metrics.roc_curve(positive, score),
+        metrics.precision_recall_curve(positive, score),
+    )
     return {
         "class": label,
         "share": float(positive.mean()),

@@ -35,7 +35,11 @@ class Params(NodeParams):
         json_schema_extra=form_hint(when={"columns": ""}),
     )
     trees: int = Field(
-        100, ge=1, le=10_000, title="Trees", description="Rounds of boosting from which the importances are computed."
+        100,
+        ge=1,
+        le=10_000,
+        title="Trees",
+        description="Rounds of boosting from which the importances are computed.",
     )
     seed: Seed = 0
 
@@ -61,8 +65,12 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
         random_state=params.seed,
     )
     # Half the memory where 32 bits lose nothing.
-    selector.fit(encoder.transform(known.data, "float32" if encoder.fits_float32 else "float64"), codes)
-    kept = {name for name, stays in zip(encoder.names, selector.get_support(), strict=True) if stays}
+    selector.fit(
+        encoder.transform(known.data, "float32" if encoder.fits_float32 else "float64"), codes
+    )
+    kept = {
+        name for name, stays in zip(encoder.names, selector.get_support(), strict=True) if stays
+    }
     ctx.log(f"{len(kept):,} of {len(table.features):,} features kept")
     return {
         "table": without(table, set(table.features) - kept),
@@ -72,7 +80,9 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
 
 def without(table: Table, features: set[str]) -> Table:
     """Return the table without these columns; other columns keep their order."""
-    return table.with_data(table.data.select([name for name in table.data.column_names if name not in features]))
+    return table.with_data(
+        table.data.select([name for name in table.data.column_names if name not in features])
+    )
 
 
 def report(names: list[str], gains: list[float], kept: set[str]) -> Report:
@@ -83,7 +93,10 @@ def report(names: list[str], gains: list[float], kept: set[str]) -> Report:
     # Without any split, all importances are zero.
     total = sum(gains) or 1.0
     order = sorted(range(len(names)), key=lambda index: -gains[index])
-    rows = [{"column": names[i], "importance": gains[i] / total, "kept": names[i] in kept} for i in order]
+    rows = [
+        {"column": names[i], "importance": gains[i] / total, "kept": names[i] in kept}
+        for i in order
+    ]
     covered = sum(gains[i] for i in order if names[i] in kept) / total
     headline = {"features": len(names), "kept": len(kept), "importance kept": covered}
     return Report("feature-selection", "Feature selection", headline, rows=rows)
@@ -106,7 +119,11 @@ def python(params: Params, names: Variables) -> Snippet:
             f"{selector}.fit({rows}.matrix, {rows}.codes)",
             *statement(names.outputs["table"], "steps.keep_features", table, rows, support),
             *statement(
-                names.outputs["report"], "steps.importances", rows, Expression(f"{selector}.importances_"), support
+                names.outputs["report"],
+                "steps.importances",
+                rows,
+                Expression(f"{selector}.importances_"),
+                support,
             ),
         ],
         ["from deepforest import MartSelector", "from nodes import steps"],

@@ -61,7 +61,11 @@ class Params(NodeParams):
         "groups, a high value the overall structure.",
     )
     seed: int = Field(
-        0, ge=0, lt=2**31, title="Seed", description="The same seed gives the same rows and the same maps."
+        0,
+        ge=0,
+        lt=2**31,
+        title="Seed",
+        description="The same seed gives the same rows and the same maps.",
     )
 
 
@@ -74,7 +78,9 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
     table: Table = inputs["table"]
     model = _deep_forest(inputs["model"].path)
     truth = _truth(table, model)
-    rows = choose_rows(truth, _sample_size(ctx, model, params), _followed(params, len(truth)), params.seed)
+    rows = choose_rows(
+        truth, _sample_size(ctx, model, params), _followed(params, len(truth)), params.seed
+    )
     ctx.log(f"{len(rows):,} of {len(truth):,} rows are inspected one by one.")
     metric_name, metric = _growth_metric(model)
     statistics = compute_statistics(ctx, model, table, truth, rows, metric, PASS_SHARE)
@@ -91,7 +97,10 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
         learners=[learner.name for learner in cascade.layers_[0].learners],
         records=[record.as_dict() for record in cascade.layers_],
         table_rows=len(truth),
-        stages=[_stage(layer, statistics, panels[layer], cascade, names[layer], metric) for layer in range(len(names))],
+        stages=[
+            _stage(layer, statistics, panels[layer], cascade, names[layer], metric)
+            for layer in range(len(names))
+        ],
         rows=rows,
         left_at=statistics.left_at[rows],
         truth=truth[rows],
@@ -99,7 +108,10 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
         vectors=statistics.vectors,
         outputs=statistics.outputs,
         # One dictionary for all chunks, and no metadata: the same rows give the same bytes.
-        sample=table.data.take(rows).unify_dictionaries().combine_chunks().replace_schema_metadata(None),
+        sample=table.data.take(rows)
+        .unify_dictionaries()
+        .combine_chunks()
+        .replace_schema_metadata(None),
     )
     return {"layers": layers}
 
@@ -139,7 +151,9 @@ def _sample_size(ctx: NodeContext, model: FittedModel, params: Params) -> int:
     cascade = model.estimator
     most: int = MAX_VECTORS // (len(cascade.estimators_) * cascade.n_learners_ * len(model.classes))
     if most < params.rows:
-        ctx.log(f"Only {most:,} rows are inspected: the class vectors of more rows would be too large to store.")
+        ctx.log(
+            f"Only {most:,} rows are inspected: the class vectors of more rows would be too large to store."
+        )
     return max(1, min(params.rows, most))
 
 
@@ -187,13 +201,19 @@ def _panels(ctx: NodeContext, statistics: LayerStatistics, params: Params) -> np
         # The default binds the layer of this turn of the loop.
         def progress(fraction: float, layer: int = layer) -> None:
             ctx.progress(
-                PASS_SHARE + (1 - PASS_SHARE) * (layer + fraction) / depth, f"t-SNE of layer {layer + 1} of {depth}"
+                PASS_SHARE + (1 - PASS_SHARE) * (layer + fraction) / depth,
+                f"t-SNE of layer {layer + 1} of {depth}",
             )
 
         progress(0.0)
         before = panels[layer - 1] if layer else None
         panels[layer] = embed(
-            _representation(statistics, layer), before, perplexity, params.seed, ctx.threads, progress
+            _representation(statistics, layer),
+            before,
+            perplexity,
+            params.seed,
+            ctx.threads,
+            progress,
         )
     return panels
 
@@ -212,12 +232,21 @@ def _representation(statistics: LayerStatistics, layer: int) -> np.ndarray:
 
 
 def _stage(
-    layer: int, statistics: LayerStatistics, panel: np.ndarray, cascade: Any, names: list[str], metric: Metric | None
+    layer: int,
+    statistics: LayerStatistics,
+    panel: np.ndarray,
+    cascade: Any,
+    names: list[str],
+    metric: Metric | None,
 ) -> dict[str, Any]:
     """Return the figures of one layer as plain data, as ``Layers.stages`` describes them."""
     from deepforest.inspection import name_importances, scatter_ratio
 
-    sums, fitted, truth = statistics.layer_sums[layer], cascade.estimators_[layer], statistics.truth[statistics.rows]
+    sums, fitted, truth = (
+        statistics.layer_sums[layer],
+        cascade.estimators_[layer],
+        statistics.truth[statistics.rows],
+    )
     scores = _scores(layer, statistics, metric)
     last = layer + 1 == len(statistics.layer_sums)
     named = name_importances(fitted.importances(), fitted.coefficients, names, MAX_FEATURES)
@@ -235,7 +264,9 @@ def _stage(
     }
 
 
-def _scores(layer: int, statistics: LayerStatistics, metric: Metric | None) -> list[dict[str, float | None]]:
+def _scores(
+    layer: int, statistics: LayerStatistics, metric: Metric | None
+) -> list[dict[str, float | None]]:
     """Return the scores of the cascade after a layer, then of each learner on the rows that reached
     it.
 
@@ -267,7 +298,11 @@ def _ranked(layer: int, statistics: LayerStatistics, metric: Metric) -> Iterator
     own, learners = statistics.own_scores, statistics.learner_scores
     yield None if own is None else metric(statistics.truth[known], own[layer, known])
     for learner in range(statistics.vectors.shape[1]):
-        yield None if learners is None else metric(statistics.truth[through], learners[layer, learner, through])
+        yield (
+            None
+            if learners is None
+            else metric(statistics.truth[through], learners[layer, learner, through])
+        )
 
 
 def _flow(layer: int, statistics: LayerStatistics) -> Mapping[str, Any]:

@@ -15,7 +15,17 @@ from pydantic import Field, field_validator
 from engine.atomic import FileVersion
 from engine.errors import BadInput
 from engine.export_python import step_call
-from engine.node_types import SOURCE_COLUMNS, Column, Columns, Kind, NodeContext, NodeParams, NodeType, Port, form_hint
+from engine.node_types import (
+    SOURCE_COLUMNS,
+    Column,
+    Columns,
+    Kind,
+    NodeContext,
+    NodeParams,
+    NodeType,
+    Port,
+    form_hint,
+)
 from engine.values import Table
 from engine.workspace import Files
 from nodes.data import formats
@@ -26,7 +36,10 @@ from nodes.data.tables import check_columns, chosen_types, load, preview, target
 IMPORTS = formats.IMPORTS
 """Slow modules that reading a file needs."""
 
-MAYBE_TEXT = ("!sample:*", *(f"!*{ending}" for ending, kind in formats.SUFFIXES.items() if kind not in ("csv", "tsv")))
+MAYBE_TEXT = (
+    "!sample:*",
+    *(f"!*{ending}" for ending, kind in formats.SUFFIXES.items() if kind not in ("csv", "tsv")),
+)
 """Patterns of sources that may be CSV or TSV: not samples, and not named like other formats."""
 
 
@@ -88,19 +101,25 @@ class LoadDataParams(NodeParams):
         "auto",
         title="Delimiter",
         description="What separates the values of a CSV file; auto finds it from the first lines.",
-        json_schema_extra=form_hint(when={"format": ("auto", "csv", "tsv"), "source": MAYBE_TEXT}, folded=True),
+        json_schema_extra=form_hint(
+            when={"format": ("auto", "csv", "tsv"), "source": MAYBE_TEXT}, folded=True
+        ),
     )
     encoding: str = Field(
         "utf-8",
         title="Encoding",
         description="Character encoding of a CSV file: utf-8, or for older files latin-1, cp1252 or utf-16.",
-        json_schema_extra=form_hint(when={"format": ("auto", "csv", "tsv"), "source": MAYBE_TEXT}, folded=True),
+        json_schema_extra=form_hint(
+            when={"format": ("auto", "csv", "tsv"), "source": MAYBE_TEXT}, folded=True
+        ),
     )
     header: bool = Field(
         True,
         title="First row is the header",
         description="Whether a CSV file begins with the names of its columns; without a header, they are f1, f2 …",
-        json_schema_extra=form_hint(when={"format": ("auto", "csv", "tsv"), "source": MAYBE_TEXT}, folded=True),
+        json_schema_extra=form_hint(
+            when={"format": ("auto", "csv", "tsv"), "source": MAYBE_TEXT}, folded=True
+        ),
     )
     missing: list[str] = Field(
         default=["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"],
@@ -153,29 +172,42 @@ class LoadDataParams(NodeParams):
     @property
     def file_format(self) -> FileFormat:
         """Return the settings that say how the file is written."""
-        return FileFormat(self.format, self.delimiter, self.encoding, self.header, frozenset(self.missing))
+        return FileFormat(
+            self.format, self.delimiter, self.encoding, self.header, frozenset(self.missing)
+        )
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: LoadDataParams) -> dict[str, Any]:
     """Load the table and log its size."""
     with ctx.reading(params.source, "source"):
         table = load(params, ctx.files, ctx.progress)
-    ctx.log(f"{table.data.num_rows:,} rows, {table.data.num_columns:,} columns from {params.source}")
+    ctx.log(
+        f"{table.data.num_rows:,} rows, {table.data.num_columns:,} columns from {params.source}"
+    )
     return {"table": table}
 
 
-def preview_params(source: str, file_format: FileFormat, target: str | None = None) -> LoadDataParams:
+def preview_params(
+    source: str, file_format: FileFormat, target: str | None = None
+) -> LoadDataParams:
     """Return the settings for a preview of a file.
 
     Rows without a target and columns without values do not stop a preview, as they would stop a
     run. Raise ``BadInput`` if ``source`` cannot be the name of a file.
     """
     # A preview is there to choose these settings, so it must not fail because of them.
-    settings = {"source": source, "target": target, "missing_target": "drop", "empty_columns": "drop"}
+    settings = {
+        "source": source,
+        "target": target,
+        "missing_target": "drop",
+        "empty_columns": "drop",
+    }
     try:
         return LoadDataParams.model_validate({**settings, **file_format.settings})
     except ValueError:
-        raise BadInput("this is not a valid file name; choose another one", field="source") from None
+        raise BadInput(
+            "this is not a valid file name; choose another one", field="source"
+        ) from None
 
 
 def check(params: LoadDataParams, files: Files) -> Iterable[BadInput]:
@@ -218,7 +250,9 @@ def file_columns(params: LoadDataParams, files: Files) -> Columns | None:
     return Table(seen.data, None, roles).columns if seen.complete else None
 
 
-def columns(inputs: Mapping[str, Columns | None], params: LoadDataParams) -> Mapping[str, Columns | None]:
+def columns(
+    inputs: Mapping[str, Columns | None], params: LoadDataParams
+) -> Mapping[str, Columns | None]:
     """Return the columns of the table: known for samples, and for a file that was read before."""
     own = inputs.get(SOURCE_COLUMNS)
     try:
@@ -266,7 +300,9 @@ def fingerprint(params: LoadDataParams, files: Files) -> str:
     # Size and times are enough: hashing a large file would delay every check of the pipeline.
     version = FileVersion.of(path)
     if version is None:
-        raise BadInput(f"'{params.source}' was deleted a moment ago; choose another file", field="source")
+        raise BadInput(
+            f"'{params.source}' was deleted a moment ago; choose another file", field="source"
+        )
     return f"{path}:{version.size}:{version.modified}:{version.changed}:{version.inode}"
 
 

@@ -87,7 +87,8 @@ def fingerprint(params: Params, files: Files) -> str:
     with read_lock(folder):
         if not is_regular_file(folder / FILE):
             raise BadInput(
-                f"'{params.name}' does not hold a model: {FILE} is missing; save the model again", field="name"
+                f"'{params.name}' does not hold a model: {FILE} is missing; save the model again",
+                field="name",
             )
         return sha256((folder / FILE).read_bytes()).hexdigest()
 

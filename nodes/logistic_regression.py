@@ -10,7 +10,14 @@ from pydantic import Field
 from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from nodes.data.columns import check_learnable
-from nodes.models.training import ClassWeights, TrainingRows, fit_statement, one_blas_thread, train, training_script
+from nodes.models.training import (
+    ClassWeights,
+    TrainingRows,
+    fit_statement,
+    one_blas_thread,
+    train,
+    training_script,
+)
 
 
 class Params(NodeParams):
@@ -23,7 +30,9 @@ class Params(NodeParams):
         title="C",
         description="Inverse strength of the penalty; a smaller C keeps the weights closer to zero.",
     )
-    max_iter: int = Field(500, ge=1, le=100_000, title="Steps", description="Maximum number of solver steps.")
+    max_iter: int = Field(
+        500, ge=1, le=100_000, title="Steps", description="Maximum number of solver steps."
+    )
     class_weights: ClassWeights = "none"
 
 
@@ -41,7 +50,9 @@ def fit(ctx: NodeContext, rows: TrainingRows, regression: Any) -> None:
         warnings.simplefilter("always", ConvergenceWarning)
         regression.fit(rows.matrix, rows.codes, sample_weight=rows.weights)
     if any(issubclass(warning.category, ConvergenceWarning) for warning in caught):
-        ctx.log(f"The solver did not converge in {regression.max_iter} steps; more steps or a smaller C may help.")
+        ctx.log(
+            f"The solver did not converge in {regression.max_iter} steps; more steps or a smaller C may help."
+        )
     ctx.progress(1.0, f"{int(regression.n_iter_.max())} steps")
 
 
@@ -59,7 +70,10 @@ def python(params: Params, names: Variables) -> Snippet:
             *(f"    {line}" for line in fit_statement(regression, rows)),
         ]
 
-    imports = ["from sklearn.linear_model import LogisticRegression", "from threadpoolctl import threadpool_limits"]
+    imports = [
+        "from sklearn.linear_model import LogisticRegression",
+        "from threadpoolctl import threadpool_limits",
+    ]
     return training_script(params, names, "regression", lines, imports, form="onehot")
 
 

@@ -23,9 +23,15 @@ class Params(NodeParams):
         description="Rounds of boosting; each adds one tree per class (one for two classes).",
     )
     learning_rate: float = Field(
-        0.1, gt=0, le=1, title="Learning rate", description="Step size of each tree; a smaller one needs more trees."
+        0.1,
+        gt=0,
+        le=1,
+        title="Learning rate",
+        description="Step size of each tree; a smaller one needs more trees.",
     )
-    leaves: int = Field(31, ge=2, le=4096, title="Leaves", description="Maximum number of leaves of a tree.")
+    leaves: int = Field(
+        31, ge=2, le=4096, title="Leaves", description="Maximum number of leaves of a tree."
+    )
     min_rows: int = Field(
         20,
         ge=1,
@@ -68,7 +74,13 @@ def fit(ctx: NodeContext, rows: TrainingRows, mart: Any) -> None:
 
     # The run decides about threads. They do not change the trees.
     mart.set_params(n_jobs=ctx.threads)
-    mart.fit(rows.matrix, rows.codes, rows.weights, categorical_feature=rows.categorical, callbacks=[report_round])
+    mart.fit(
+        rows.matrix,
+        rows.codes,
+        rows.weights,
+        categorical_feature=rows.categorical,
+        callbacks=[report_round],
+    )
 
 
 def python(params: Params, names: Variables) -> Snippet:

@@ -9,7 +9,14 @@ from pydantic import Field
 from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from nodes.data.columns import check_learnable
-from nodes.models.training import ClassWeights, Seed, TrainingRows, one_blas_thread, train, training_script
+from nodes.models.training import (
+    ClassWeights,
+    Seed,
+    TrainingRows,
+    one_blas_thread,
+    train,
+    training_script,
+)
 
 PATIENCE, TOLERANCE = 10, 1e-4
 """Training ends after this many epochs in which the loss fell by less than the tolerance."""
@@ -25,8 +32,12 @@ class Params(NodeParams):
         title="Layers",
         description="Units of each hidden layer, from input to output.",
     )
-    alpha: float = Field(1e-4, ge=0, title="Penalty", description="Strength of the penalty on large weights.")
-    learning_rate: float = Field(1e-3, gt=0, le=1, title="Learning rate", description="Initial learning rate of Adam.")
+    alpha: float = Field(
+        1e-4, ge=0, title="Penalty", description="Strength of the penalty on large weights."
+    )
+    learning_rate: float = Field(
+        1e-3, gt=0, le=1, title="Learning rate", description="Initial learning rate of Adam."
+    )
     epochs: int = Field(
         50,
         ge=1,
@@ -53,7 +64,9 @@ def fit(ctx: NodeContext, rows: TrainingRows, network: Any) -> None:
     with one_blas_thread():
         for epoch in range(network.max_iter):
             ctx.progress(epoch / network.max_iter, f"epoch {epoch + 1} of {network.max_iter}")
-            network.partial_fit(rows.matrix, rows.codes, rows.weights, classes=range(len(rows.classes)))
+            network.partial_fit(
+                rows.matrix, rows.codes, rows.weights, classes=range(len(rows.classes))
+            )
             losses.append(float(network.loss_))
             if _has_settled(losses):
                 break
@@ -88,7 +101,13 @@ def python(params: Params, names: Variables) -> Snippet:
             classes=classes,
         )
         return [
-            *statement(network, "MLPClassifier", **shape, learning_rate_init=params.learning_rate, random_state=chance),
+            *statement(
+                network,
+                "MLPClassifier",
+                **shape,
+                learning_rate_init=params.learning_rate,
+                random_state=chance,
+            ),
             f"{losses} = []",
             'with threadpool_limits(1, user_api="blas"):',
             f"    for _ in range({params.epochs}):",
@@ -104,7 +123,9 @@ def python(params: Params, names: Variables) -> Snippet:
         "from sklearn.neural_network import MLPClassifier",
         "from threadpoolctl import threadpool_limits",
     ]
-    return training_script(params, names, "network", lines, imports, form="onehot", precision="float32")
+    return training_script(
+        params, names, "network", lines, imports, form="onehot", precision="float32"
+    )
 
 
 NODE = NodeType(

@@ -35,7 +35,9 @@ class Params(NodeParams):
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Compute class probabilities of every row, with the truth and the columns to keep."""
     model = load_model(inputs["model"].path)
-    return {"predictions": scored(model, inputs["table"], ctx.threads, ctx.progress, keep=params.keep)}
+    return {
+        "predictions": scored(model, inputs["table"], ctx.threads, ctx.progress, keep=params.keep)
+    }
 
 
 def scored(
@@ -77,7 +79,9 @@ def _truth(table: Table, classes: list[str]) -> pa.Array:
     import pyarrow as pa
 
     codes = class_codes(table.labels(), classes)
-    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes == MISSING), pa.array(classes, pa.string()))
+    return pa.DictionaryArray.from_arrays(
+        pa.array(codes, mask=codes == MISSING), pa.array(classes, pa.string())
+    )
 
 
 def _carried(table: Table, keep: Sequence[str]) -> pa.Table | None:

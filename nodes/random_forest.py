@@ -92,7 +92,9 @@ def forest_script(params: ForestParams, names: Variables, **settings: Any) -> Sn
             *fit_statement(forest, rows),
         ]  # fmt: skip
 
-    return training_script(params, names, "forest", lines, ["from deepforest import HistForestClassifier"])
+    return training_script(
+        params, names, "forest", lines, ["from deepforest import HistForestClassifier"]
+    )
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: ForestParams) -> dict[str, Any]:

@@ -64,12 +64,15 @@ def _count(rows: int, params: SampleParams) -> int:
         return min(max(round(rows * params.share), 1), rows)
     if params.rows > rows:
         raise BadInput(
-            f"rows is {params.rows:,}, but the table has {rows:,} rows; give a number up to {rows:,}", field="rows"
+            f"rows is {params.rows:,}, but the table has {rows:,} rows; give a number up to {rows:,}",
+            field="rows",
         )
     return params.rows
 
 
-def columns(inputs: Mapping[str, Columns | None], params: SampleParams) -> Mapping[str, Columns | None]:
+def columns(
+    inputs: Mapping[str, Columns | None], params: SampleParams
+) -> Mapping[str, Columns | None]:
     """Return the columns of the table."""
     return {"table": inputs.get("table")}
 

@@ -35,7 +35,9 @@ class Params(NodeParams):
         "dashes and underscores.",
     )
     if_exists: Literal["replace", "error"] = Field(
-        "replace", title="If it exists", description="Replace a model of that name, or stop with an error."
+        "replace",
+        title="If it exists",
+        description="Replace a model of that name, or stop with an error.",
     )
 
 
@@ -56,7 +58,9 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
                 field="name",
             )
         _put(source, folder, temporary, _card(ctx))
-        sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.name != CARD}
+        sizes = {
+            path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.name != CARD
+        }
     headline = {
         "name": params.name,
         "folder": f"models/{params.name}",
@@ -66,7 +70,9 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
     }
     data = {key: model[key] for key in ("title", "classes", "features", "train_rows", "params")}
     rows = [{"file": name, "bytes": size} for name, size in sizes.items()]
-    return {"report": Report("saved-model", f"Saved '{params.name}'", headline, rows=rows, data=data)}
+    return {
+        "report": Report("saved-model", f"Saved '{params.name}'", headline, rows=rows, data=data)
+    }
 
 
 def _card(ctx: NodeContext) -> str | None:

@@ -13,7 +13,16 @@ from pydantic import Field
 
 from engine.errors import BadInput
 from engine.export_python import step_call
-from engine.node_types import Column, Columns, Kind, NodeContext, NodeParams, NodeType, Port, form_hint
+from engine.node_types import (
+    Column,
+    Columns,
+    Kind,
+    NodeContext,
+    NodeParams,
+    NodeType,
+    Port,
+    form_hint,
+)
 from engine.values import Table
 from nodes.data.columns import require_column
 
@@ -59,7 +68,9 @@ def selected(columns: Columns, params: SelectColumnsParams) -> Columns:
     kept = [column for column in columns if _is_kept(column, named, params)]
     if not any(column.role == "feature" for column in kept):
         effect = "keep none" if params.mode == "keep" else "drop all"
-        raise BadInput(f"these settings {effect} of the features; choose other columns", field="columns")
+        raise BadInput(
+            f"these settings {effect} of the features; choose other columns", field="columns"
+        )
     return tuple(kept)
 
 
@@ -99,11 +110,15 @@ def _matching(pattern: str, names: list[str]) -> list[str]:
     expression = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
     matching = [name for name in names if expression.fullmatch(name)]
     if not matching:
-        raise BadInput(f"no column matches '{pattern}'; the first column is '{names[0]}'", field="columns")
+        raise BadInput(
+            f"no column matches '{pattern}'; the first column is '{names[0]}'", field="columns"
+        )
     return matching
 
 
-def columns(inputs: Mapping[str, Columns | None], params: SelectColumnsParams) -> Mapping[str, Columns | None]:
+def columns(
+    inputs: Mapping[str, Columns | None], params: SelectColumnsParams
+) -> Mapping[str, Columns | None]:
     """Return the columns that are kept; None if those of the table are not known."""
     known = inputs.get("table")
     return {"table": None if known is None else selected(known, params)}

@@ -69,7 +69,9 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: SplitParams) -> dict[s
         is_test = _latest(table, params.time_column, count)
     else:
         field = "test_share" if params.test_rows is None else "test_rows"
-        is_test = pick(table, count, params.seed, stratified=params.stratified, spare=1, field=field)
+        is_test = pick(
+            table, count, params.seed, stratified=params.stratified, spare=1, field=field
+        )
     ctx.log(f"{len(is_test) - count:,} training rows, {count:,} test rows")
     return {"train": _part(table, ~is_test), "test": _part(table, is_test)}
 
@@ -77,7 +79,9 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: SplitParams) -> dict[s
 def _test_rows(rows: int, params: SplitParams) -> int:
     """Return the number of test rows; raise ``BadInput`` if a part would be empty."""
     if rows < 2:
-        raise BadInput(f"a split needs at least two rows, and the table has {rows}; use a larger table")
+        raise BadInput(
+            f"a split needs at least two rows, and the table has {rows}; use a larger table"
+        )
     if params.test_rows is None:
         # Neither part may be empty, however small the share.
         return min(max(round(rows * params.test_share), 1), rows - 1)
@@ -100,7 +104,9 @@ def _latest(table: Table, column: str, count: int) -> np.ndarray:
     times = table.data.column(column)
     kind = kind_of(times.type)
     if kind not in ("time", "number"):
-        raise BadInput(f"'{column}' is a {kind} column; choose one with times or numbers", field="time_column")
+        raise BadInput(
+            f"'{column}' is a {kind} column; choose one with times or numbers", field="time_column"
+        )
     if times.null_count:
         raise BadInput(
             f"'{column}' is missing in {times.null_count:,} rows, so the rows cannot be ordered by "
@@ -120,7 +126,9 @@ def _part(table: Table, mask: np.ndarray) -> Table:
     return table.with_data(table.data.filter(pa.array(mask)))
 
 
-def columns(inputs: Mapping[str, Columns | None], params: SplitParams) -> Mapping[str, Columns | None]:
+def columns(
+    inputs: Mapping[str, Columns | None], params: SplitParams
+) -> Mapping[str, Columns | None]:
     """Return the columns of both parts, which are those of the table.
 
     Raise ``BadInput`` if the time column is not one of them.
@@ -143,7 +151,9 @@ def python(params: SplitParams, names: Variables) -> Snippet:
         shown.pop("test_share", None)
     if params.time_column is not None:
         shown.pop("seed", None)
-    return Snippet(statement(both, "steps.split", names.inputs["table"], **shown), ["from nodes import steps"])
+    return Snippet(
+        statement(both, "steps.split", names.inputs["table"], **shown), ["from nodes import steps"]
+    )
 
 
 NODE = NodeType(

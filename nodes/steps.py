@@ -223,7 +223,9 @@ def importances(rows: TrainingRows, gains: np.ndarray, kept: Sequence[bool] | np
     from nodes.feature_selection import report
 
     names = rows.encoder.names
-    return report(names, gains.tolist(), {name for name, stays in zip(names, kept, strict=True) if stays})
+    return report(
+        names, gains.tolist(), {name for name, stays in zip(names, kept, strict=True) if stays}
+    )
 
 
 def tell(name: str, report: Report) -> None:

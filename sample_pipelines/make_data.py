@@ -18,8 +18,23 @@ CELL = (
     *("compactness", "concavity", "concave points", "symmetry", "fractal dimension"),
 )
 WINE = (
-    *("alcohol", "malic_acid", "ash", "alcalinity_of_ash", "magnesium", "total_phenols", "flavanoids"),
-    *("nonflavanoid_phenols", "proanthocyanins", "color_intensity", "hue", "od280/od315", "proline"),
+    *(
+        "alcohol",
+        "malic_acid",
+        "ash",
+        "alcalinity_of_ash",
+        "magnesium",
+        "total_phenols",
+        "flavanoids",
+    ),
+    *(
+        "nonflavanoid_phenols",
+        "proanthocyanins",
+        "color_intensity",
+        "hue",
+        "od280/od315",
+        "proline",
+    ),
 )
 GROWERS = ("grower 1", "grower 2", "grower 3")
 
@@ -34,7 +49,11 @@ def table(name: str) -> pa.Table:
             features = [f"pixel_{row}_{column}" for row in range(8) for column in range(8)]
         case "breast-cancer":
             data, target, classes = load_breast_cancer(), "diagnosis", ("malignant", "benign")
-            features = [f"{prefix} {measure}" for prefix in ("mean", "error of", "worst") for measure in CELL]
+            features = [
+                f"{prefix} {measure}"
+                for prefix in ("mean", "error of", "worst")
+                for measure in CELL
+            ]
         case "wine":
             data, target, classes, features = load_wine(), "grower", GROWERS, list(WINE)
         case _:
@@ -50,4 +69,6 @@ def _compact(values: np.ndarray) -> np.ndarray:
 
 if __name__ == "__main__":
     for sample in ("digits", "breast-cancer", "wine", "iris"):
-        pa_csv.write_csv(table(sample), DATA / f"{sample}.csv", pa_csv.WriteOptions(quoting_style="needed"))
+        pa_csv.write_csv(
+            table(sample), DATA / f"{sample}.csv", pa_csv.WriteOptions(quoting_style="needed")
+        )

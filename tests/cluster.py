@@ -41,9 +41,21 @@ class Cluster:
         self._started: list[subprocess.Popen[bytes]] = []
         about = self.folder / "scheduler.json"
         self.scheduler = self._start(
-            [*self.within, DASK, "scheduler", "--host", self.host, "--port", "0", "--scheduler-file", str(about)]
+            [
+                *self.within,
+                DASK,
+                "scheduler",
+                "--host",
+                self.host,
+                "--port",
+                "0",
+                "--scheduler-file",
+                str(about),
+            ]
         )
-        self.address: str = wait_until(lambda: self._address(about), START_SECONDS, "for a Dask scheduler")
+        self.address: str = wait_until(
+            lambda: self._address(about), START_SECONDS, "for a Dask scheduler"
+        )
 
     def __enter__(self) -> Cluster:
         return self
@@ -54,16 +66,28 @@ class Cluster:
         for process in self._started:
             process.wait()
 
-    def start_worker(self, *, host: str | None = None, within: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    def start_worker(
+        self, *, host: str | None = None, within: Sequence[str] = ()
+    ) -> subprocess.Popen[bytes]:
         """A worker with one thread, which a nanny starts anew when it dies. Runs wait for it by themselves."""
         words = [DASK, "worker", self.address, "--host", host or self.host, "--nthreads", "1"]
-        nanny = self._start([*within, *words, "--local-directory", str(self.folder / uuid4().hex[:8])])
+        nanny = self._start(
+            [*within, *words, "--local-directory", str(self.folder / uuid4().hex[:8])]
+        )
         self.nannies.append(nanny)
         return nanny
 
     def run(self, document: dict[str, Any], *words: str) -> subprocess.Popen[str]:
         """Start a run on this cluster."""
-        command = [COMMAND, "run", self.lab.write(document), "--json", "--executor", self.address, *words]
+        command = [
+            COMMAND,
+            "run",
+            self.lab.write(document),
+            "--json",
+            "--executor",
+            self.address,
+            *words,
+        ]
         return subprocess.Popen(
             [*self.within, *command],
             env=self.lab.environment,
@@ -89,7 +113,11 @@ class Cluster:
 
     def nodes(self) -> list[int]:
         """The processes in which nodes run."""
-        parents = {pid: parent(pid) for pid, line in self.lab.processes().items() if "engine.executors.dask" in line}
+        parents = {
+            pid: parent(pid)
+            for pid, line in self.lab.processes().items()
+            if "engine.executors.dask" in line
+        }
         return [pid for pid, fork_server in parents.items() if parents.get(fork_server) in parents]
 
     def worker_of(self, node: int) -> int:
@@ -106,7 +134,9 @@ class Cluster:
 
     def _workers(self) -> set[int]:
         children = [each for nanny in self.nannies for each in psutil.Process(nanny.pid).children()]
-        found = {each.pid for each in children if any("spawn_main" in word for word in each.cmdline())}
+        found = {
+            each.pid for each in children if any("spawn_main" in word for word in each.cmdline())
+        }
         return found if len(found) == len(self.nannies) else set()
 
     def _start(self, words: Sequence[str]) -> subprocess.Popen[bytes]:

@@ -47,7 +47,11 @@ class Sylva:
     def __call__(self, *arguments: object, code: int = 0) -> str:
         """Call the command in this process; what it printed. ``errors`` is what it printed to stderr."""
         out, err = io.StringIO(), io.StringIO()
-        with self._as_in_a_process(arguments), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with (
+            self._as_in_a_process(arguments),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
             ended = _exit_code()
         self.errors = err.getvalue()
         assert ended == code, out.getvalue() + self.errors
@@ -59,7 +63,11 @@ class Sylva:
 
     def process(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
         """Start the installed command."""
-        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.environment} | options
+        options = {
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "env": self.environment,
+        } | options
         return subprocess.Popen([COMMAND, *map(str, arguments)], encoding="utf-8", **options)
 
     @contextlib.contextmanager

@@ -43,7 +43,9 @@ def refused(
     assert not missing, f"the message does not name {missing}: {caught.value}"
 
 
-def problems(found: Iterable[Problem], *expected: tuple[type[Problem], str | None, str | None]) -> None:
+def problems(
+    found: Iterable[Problem], *expected: tuple[type[Problem], str | None, str | None]
+) -> None:
     """Assert that ``found`` are exactly the problems ``expected``: (class, node, field), in order."""
     found = list(found)
     places = [(type(each), each.node, each.field) for each in found]

@@ -28,7 +28,17 @@ SCRIPTS = (
     "ui/rest/page.html",
 )
 
-SHOWN_KEYWORDS = {"title", "description", "help", "label", "placeholder", "summary", "category", "text", "caption"}
+SHOWN_KEYWORDS = {
+    "title",
+    "description",
+    "help",
+    "label",
+    "placeholder",
+    "summary",
+    "category",
+    "text",
+    "caption",
+}
 SHOWN_CALLS = {
     "button", "caption", "checkbox", "code", "download_button", "error", "expander",
     "file_uploader", "form_submit_button", "header", "info", "link_button", "markdown",
@@ -38,7 +48,16 @@ SHOWN_CALLS = {
 }  # fmt: skip
 """Functions of Streamlit whose first argument is shown."""
 
-NOT_SHOWN_CALLS = {"TypeVar", "compile", "execute", "executescript", "findall", "fullmatch", "search", "sub"}
+NOT_SHOWN_CALLS = {
+    "TypeVar",
+    "compile",
+    "execute",
+    "executescript",
+    "findall",
+    "fullmatch",
+    "search",
+    "sub",
+}
 """Functions whose arguments are names, patterns or SQL."""
 
 TWO_WORDS = re.compile(r"[^\W\d_]{2,}[^\w\s]*\s+\S*\w")
@@ -69,7 +88,9 @@ def catalogue(root: Path) -> str:
 
 def _sources(root: Path) -> Iterator[Path]:
     for package in PACKAGES:
-        yield from (path for path in (root / package).rglob("*.py") if "node_modules" not in path.parts)
+        yield from (
+            path for path in (root / package).rglob("*.py") if "node_modules" not in path.parts
+        )
     for pattern in SCRIPTS:
         yield from root.glob(pattern)
 
@@ -100,7 +121,9 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Assign(self, node: ast.Assign) -> None:
         """Pass over ``__all__`` and its like: they name classes."""
-        if not any(isinstance(each, ast.Name) and each.id.startswith("__") for each in node.targets):
+        if not any(
+            isinstance(each, ast.Name) and each.id.startswith("__") for each in node.targets
+        ):
             self.generic_visit(node)
 
     def visit_Assert(self, node: ast.Assert) -> None:
@@ -108,7 +131,9 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         """Take what is shown for sure, whatever it is; leave out what never is."""
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        name = (
+            node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        )
         if name in NOT_SHOWN_CALLS:
             return
         self.visit(node.func)
@@ -147,18 +172,28 @@ class _Reader(ast.NodeVisitor):
 def _is_command(function: ast.FunctionDef) -> bool:
     """Is the function one that Typer makes a command of?"""
     decorators = " ".join(map(ast.unparse, function.decorator_list))
-    return "command(" in decorators or ".callback(" in decorators or "typer.Option" in ast.unparse(function.args)
+    return (
+        "command(" in decorators
+        or ".callback(" in decorators
+        or "typer.Option" in ast.unparse(function.args)
+    )
 
 
 def _text(argument: ast.expr) -> str:
     if isinstance(argument, ast.JoinedStr):
         return _words(argument)
-    return argument.value if isinstance(argument, ast.Constant) and isinstance(argument.value, str) else ""
+    return (
+        argument.value
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+        else ""
+    )
 
 
 def _words(string: ast.JoinedStr) -> str:
     """Return an f-string with every value as one neutral word."""
-    return "".join(str(part.value) if isinstance(part, ast.Constant) else "0" for part in string.values)
+    return "".join(
+        str(part.value) if isinstance(part, ast.Constant) else "0" for part in string.values
+    )
 
 
 def _with_placeholders(string: ast.expr) -> str:

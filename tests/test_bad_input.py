@@ -21,7 +21,10 @@ FIRST = {
         "split": {"type": "split"},
         "mart": {"type": "mart"},
     },
-    "edges": [{"from": "load.table", "to": "split.table"}, {"from": "split.train", "to": "mart.table"}],
+    "edges": [
+        {"from": "load.table", "to": "split.table"},
+        {"from": "split.train", "to": "mart.table"},
+    ],
 }
 GOOD_CSV = "x,y\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(30))
 
@@ -38,7 +41,11 @@ def sylva(tmp_path: Path) -> Sylva:
 
 
 def everything(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
+    return {
+        str(path): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_symlink()
+    }
 
 
 def problems_of(sylva: Sylva, text: str | bytes, command: str = "validate") -> list[dict[str, Any]]:
@@ -64,7 +71,9 @@ def not_named(problems: list[dict[str, Any]], values: list[str]) -> list[str]:
 
 
 def with_share(number: str) -> str:
-    return json.dumps(FIRST).replace('{"type": "split"}', f'{{"type": "split", "params": {{"test_share": {number}}}}}')
+    return json.dumps(FIRST).replace(
+        '{"type": "split"}', f'{{"type": "split", "params": {{"test_share": {number}}}}}'
+    )
 
 
 def changed(*changes: Change) -> str:
@@ -118,24 +127,52 @@ def without_last_edge(document: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "expected", "naming"),
     [
-        (with_type("split", "splitt"), [("unknown-type", "split", "type")], ["'splitt'", "'split'?"]),
-        (with_params("split", test_shar=0.5), [("unknown-param", "split", "test_shar")], ["'test_share'"]),
+        (
+            with_type("split", "splitt"),
+            [("unknown-type", "split", "type")],
+            ["'splitt'", "'split'?"],
+        ),
+        (
+            with_params("split", test_shar=0.5),
+            [("unknown-param", "split", "test_shar")],
+            ["'test_share'"],
+        ),
         (with_params("split", test_share=1.4), [("bad-param", "split", "test_share")], ["1.4"]),
-        (with_params("split", test_share="half"), [("bad-param", "split", "test_share")], ["'half'"]),
+        (
+            with_params("split", test_share="half"),
+            [("bad-param", "split", "test_share")],
+            ["'half'"],
+        ),
         (with_params("split", seed=1.5), [("bad-param", "split", "seed")], ["1.5"]),
         (
             with_edge("split.rest", "mart.table"),
             [("unknown-port", "split", "rest"), ("port-taken", "mart", "table")],
             ["split.rest → mart.table", "split.train"],
         ),
-        (with_edge("load.table", "mart.rows"), [("unknown-port", "mart", "rows")], ["load.table → mart.rows"]),
+        (
+            with_edge("load.table", "mart.rows"),
+            [("unknown-port", "mart", "rows")],
+            ["load.table → mart.rows"],
+        ),
         (with_edge("ghost.table", "mart.table"), [("unknown-node", "ghost", None)], ["'ghost'"]),
-        (with_edge("mart.model", "mart.table"), [("self-edge", "mart", None)], ["mart.model → mart.table"]),
-        (with_edge("load.table", "split.table"), [("duplicate-edge", "split", "table")], ["load.table → split.table"]),
+        (
+            with_edge("mart.model", "mart.table"),
+            [("self-edge", "mart", None)],
+            ["mart.model → mart.table"],
+        ),
+        (
+            with_edge("load.table", "split.table"),
+            [("duplicate-edge", "split", "table")],
+            ["load.table → split.table"],
+        ),
         (with_edge("split.test", "mart.table"), [("port-taken", "mart", "table")], ["split.train"]),
         (
             with_edge("mart.model", "split.table"),
-            [("type-mismatch", "split", "table"), ("port-taken", "split", "table"), ("cycle", "split", None)],
+            [
+                ("type-mismatch", "split", "table"),
+                ("port-taken", "split", "table"),
+                ("cycle", "split", None),
+            ],
             ["mart.model", "split → mart → split"],
         ),
         (without_last_edge, [("missing-input", "mart", "table")], ["Node 'mart', input 'table'"]),
@@ -199,11 +236,18 @@ def data(sylva: Sylva) -> Path:
     ],
 )  # fmt: skip
 def test_data_that_cannot_be_used_is_refused_before_anything_runs(
-    sylva: Sylva, data: Path, content: bytes | None, params: dict[str, Any], field: str, naming: list[str]
+    sylva: Sylva,
+    data: Path,
+    content: bytes | None,
+    params: dict[str, Any],
+    field: str,
+    naming: list[str],
 ) -> None:
     if content is not None:
         (data / "data.csv").write_bytes(content)
-    problems = problems_of(sylva, changed(lambda document: document["nodes"]["load"]["params"].update(params)))
+    problems = problems_of(
+        sylva, changed(lambda document: document["nodes"]["load"]["params"].update(params))
+    )
     assert places(problems) == [("bad-source", "load", field)]
     assert not_named(problems, [value.replace("DATA", str(data)) for value in naming]) == []
 
@@ -245,7 +289,9 @@ def test_a_sample_needs_no_target(sylva: Sylva, tmp_path: Path) -> None:
     assert sylva.json("validate", file)["problems"] == []
 
 
-@pytest.mark.parametrize("text", ["not json", with_share("7"), json.dumps(FIRST)], ids=["text", "setting", "data"])
+@pytest.mark.parametrize(
+    "text", ["not json", with_share("7"), json.dumps(FIRST)], ids=["text", "setting", "data"]
+)
 def test_a_run_is_refused_for_the_same_problems_as_a_validation(sylva: Sylva, text: str) -> None:
     assert problems_of(sylva, text, "run") == problems_of(sylva, text, "validate") != []
 
@@ -257,7 +303,10 @@ def test_a_run_is_refused_for_the_same_problems_as_a_validation(sylva: Sylva, te
         (["run", "PIPELINE", "--from", "nobody"], ["--from", "'nobody'"]),
         (["run", "PIPELINE", "--set", "split"], ["--set split", "NODE.PARAM=VALUE"]),
         (["run", "PIPELINE", "--set", "ghost.x=1"], ["--set ghost.x=1", "'ghost'"]),
-        (["run", "PIPELINE", "--set", "split.test_share=2"], ["Node 'split', field 'test_share'", "2"]),
+        (
+            ["run", "PIPELINE", "--set", "split.test_share=2"],
+            ["Node 'split', field 'test_share'", "2"],
+        ),
         (["run", "PIPELINE", "--set", "split.nothing=2"], ["Node 'split', field 'nothing'"]),
         (["run", "PIPELINE", "--workers", "0"], ["--workers"]),
         (["run", "nowhere.json"], ["'nowhere.json'"]),

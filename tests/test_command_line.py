@@ -23,7 +23,10 @@ FIRST = ROOT / "sample_pipelines" / "first_pipeline.json"
 SMALL: dict[str, dict[str, Any]] = {
     "first_pipeline": {"mart.trees": 5},
     "deep_forest": {
-        "forest.learners": [{"kind": "random_forest", "trees": 5}, {"kind": "extra_trees", "trees": 5}],
+        "forest.learners": [
+            {"kind": "random_forest", "trees": 5},
+            {"kind": "extra_trees", "trees": 5},
+        ],
         "forest.max_layers": 1,
         "mart.trees": 3,
     },
@@ -45,14 +48,22 @@ def sylva(tmp_path_factory: pytest.TempPathFactory) -> Sylva:
 
 def assert_models_are_evaluated(outcome: dict[str, Any]) -> None:
     assert outcome["state"] == "done"
-    (report,) = (report for report in outcome["reports"].values() if report["kind"] != "saved-model")
+    (report,) = (
+        report for report in outcome["reports"].values() if report["kind"] != "saved-model"
+    )
     assert report["headline"].get("accuracy", report["headline"].get("value")) > 0.3
 
 
 @pytest.mark.parametrize("sample", SMALL)
 def test_the_main_samples_run_in_small_form(sylva: Sylva, sample: str) -> None:
-    settings = [word for name, value in SMALL[sample].items() for word in ("--set", f"{name}={json.dumps(value)}")]
-    assert_models_are_evaluated(sylva.json("run", ROOT / "sample_pipelines" / f"{sample}.json", *settings))
+    settings = [
+        word
+        for name, value in SMALL[sample].items()
+        for word in ("--set", f"{name}={json.dumps(value)}")
+    ]
+    assert_models_are_evaluated(
+        sylva.json("run", ROOT / "sample_pipelines" / f"{sample}.json", *settings)
+    )
 
 
 @pytest.mark.slow
@@ -62,7 +73,9 @@ def test_every_sample_runs_in_full(sylva: Sylva, sample: Path) -> None:
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
-def test_every_sample_is_described_valid_and_written_as_the_studio_would_write_it(sylva: Sylva, sample: Path) -> None:
+def test_every_sample_is_described_valid_and_written_as_the_studio_would_write_it(
+    sylva: Sylva, sample: Path
+) -> None:
     document = read(sample)
     assert document.description
     assert dumps(document) == sample.read_text()
@@ -80,7 +93,12 @@ def test_a_replay_gives_the_same_report_from_the_store(sylva: Sylva, tmp_path: P
 def test_a_fresh_run_gives_the_same_bytes(sylva: Sylva, tmp_path: Path) -> None:
     """Nothing in the outputs depends on the workspace, the time or the order in which nodes ran."""
     words = ["run", ROOT / "sample_pipelines" / "model_comparison.json"]
-    for name, value in {"mart.trees": 3, "random_forest.trees": 5, "extra_trees.trees": 5, "mlp.epochs": 3}.items():
+    for name, value in {
+        "mart.trees": 3,
+        "random_forest.trees": 5,
+        "extra_trees.trees": 5,
+        "mlp.epochs": 3,
+    }.items():
         words += ["--set", f"{name}={value}"]
     first, second = sylva.json(*words), Sylva(tmp_path).json(*words, "--workers", 1)
     assert {name: node["outputs"] for name, node in first["nodes"].items()} == {
@@ -91,10 +109,16 @@ def test_a_fresh_run_gives_the_same_bytes(sylva: Sylva, tmp_path: Path) -> None:
 # What a run says
 
 
-def test_a_failed_run_is_retried_without_running_the_rest_again(sylva: Sylva, tmp_path: Path) -> None:
-    pipeline = pipeline_of_probes(tmp_path, a={"value": 41}, b={"action": "fail-times", "amount": 1, "value": 1}, c={})
+def test_a_failed_run_is_retried_without_running_the_rest_again(
+    sylva: Sylva, tmp_path: Path
+) -> None:
+    pipeline = pipeline_of_probes(
+        tmp_path, a={"value": 41}, b={"action": "fail-times", "amount": 1, "value": 1}, c={}
+    )
     sylva("run", pipeline, code=1)
-    assert all(part in sylva.errors for part in ("'b'", "RuntimeError: failing, time 1", "sylva retry"))
+    assert all(
+        part in sylva.errors for part in ("'b'", "RuntimeError: failing, time 1", "sylva retry")
+    )
     assert "Traceback" not in sylva.errors
     outcome = sylva.json("retry", "last")
     assert [outcome["nodes"][name]["executions"] for name in "abc"] == [1, 2, 1]
@@ -128,10 +152,14 @@ def test_progress_and_log_of_a_node_can_be_read(sylva: Sylva, tmp_path: Path) ->
     assert details["outputs"]["report"]["report"]["headline"] == {"value": 5}
 
 
-def test_a_set_parameter_changes_this_run_only_and_is_listed_with_it(sylva: Sylva, tmp_path: Path) -> None:
+def test_a_set_parameter_changes_this_run_only_and_is_listed_with_it(
+    sylva: Sylva, tmp_path: Path
+) -> None:
     pipeline = pipeline_of_probes(tmp_path, a={"value": 80})
     before = pipeline.read_text()
-    assert sylva.json("run", pipeline, "--set", "a.value=81")["reports"]["a"]["headline"] == {"value": 81}
+    assert sylva.json("run", pipeline, "--set", "a.value=81")["reports"]["a"]["headline"] == {
+        "value": 81
+    }
     assert pipeline.read_text() == before
     row = sylva.json("runs", "--limit", 1)[0]
     assert (row["state"], row["pipeline"]) == ("done", "probes")
@@ -146,14 +174,28 @@ def test_to_and_from_choose_what_runs_and_is_reported(sylva: Sylva, tmp_path: Pa
     assert [node["state"] for node in outcome["nodes"].values()] == ["cached", "done", "done"]
 
 
-def test_a_changed_file_is_read_again_a_touched_one_changes_nothing_below(sylva: Sylva, tmp_path: Path) -> None:
+def test_a_changed_file_is_read_again_a_touched_one_changes_nothing_below(
+    sylva: Sylva, tmp_path: Path
+) -> None:
     """The file is given by an absolute path, which only the command line may do."""
     table = tmp_path / "table.csv"
     table.write_text("x,y\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(40)))
-    arguments = ["run", FIRST, "--to", "split", "--set", f"load.source={table}", "--set", "load.target=y"]
+    arguments = [
+        "run",
+        FIRST,
+        "--to",
+        "split",
+        "--set",
+        f"load.source={table}",
+        "--set",
+        "load.target=y",
+    ]
     sylva(*arguments)
     os.utime(table, (1, 1))
-    assert [node["state"] for node in sylva.json(*arguments)["nodes"].values()] == ["done", "cached"]
+    assert [node["state"] for node in sylva.json(*arguments)["nodes"].values()] == [
+        "done",
+        "cached",
+    ]
     table.write_text(table.read_text() + "99,a\n")
     assert [node["state"] for node in sylva.json(*arguments)["nodes"].values()] == ["done", "done"]
 
@@ -168,20 +210,28 @@ def test_a_detached_run_goes_on_by_itself(sylva: Sylva, tmp_path: Path) -> None:
 
 def test_garbage_collection_keeps_the_newest_runs(tmp_path: Path) -> None:
     sylva = Sylva(tmp_path / "workspace")
-    old, new = (sylva.json("run", pipeline_of_probes(tmp_path, a={"value": value}))["run"] for value in (1, 2))
+    old, new = (
+        sylva.json("run", pipeline_of_probes(tmp_path, a={"value": value}))["run"]
+        for value in (1, 2)
+    )
     freed = sylva.json("gc", "--keep", 1)
     assert freed["forgotten_runs"] == 1
     assert freed["freed_bytes"] > 0
     assert [row["run"] for row in sylva.json("runs")] == [new]
     sylva("show", old, code=2)
-    assert sylva.json("run", pipeline_of_probes(tmp_path, a={"value": 2}))["nodes"]["a"]["state"] == "cached"
+    assert (
+        sylva.json("run", pipeline_of_probes(tmp_path, a={"value": 2}))["nodes"]["a"]["state"]
+        == "cached"
+    )
 
 
 # What there is
 
 
 def test_nodes_and_schema_are_printed_as_json(sylva: Sylva) -> None:
-    assert {"load-data", "split", "mart", "evaluate", "probe"} <= {each["name"] for each in sylva.json("nodes")}
+    assert {"load-data", "split", "mart", "evaluate", "probe"} <= {
+        each["name"] for each in sylva.json("nodes")
+    }
     assert sylva.json("nodes", "mart")["params"]["properties"]
     assert sylva.json("schema")["$schema"]
     sylva("nodes", "nothing", code=2)
@@ -190,7 +240,9 @@ def test_nodes_and_schema_are_printed_as_json(sylva: Sylva) -> None:
 
 def test_the_reference_page_is_the_one_the_node_types_give() -> None:
     page = markdown_page(NODE_TYPES)
-    assert (ROOT / "docs" / "nodes.md").read_text() == page, "renew it: sylva nodes --markdown > docs/nodes.md"
+    assert (ROOT / "docs" / "nodes.md").read_text() == page, (
+        "renew it: sylva nodes --markdown > docs/nodes.md"
+    )
 
 
 # In a process of its own, as a shell starts it
@@ -202,16 +254,24 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def test_the_installed_command_runs_and_loads_no_modules_of_the_current_folder(tmp_path: Path) -> None:
+def test_the_installed_command_runs_and_loads_no_modules_of_the_current_folder(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "networkx.py").write_text("raise SystemExit('a stranger was loaded')")
     pipeline = pipeline_of_probes(tmp_path, a={"value": 1})
-    code, out, err = ended(Sylva(tmp_path / "workspace").process("run", pipeline, "--json", cwd=tmp_path))
+    code, out, err = ended(
+        Sylva(tmp_path / "workspace").process("run", pipeline, "--json", cwd=tmp_path)
+    )
     assert (code, json.loads(out)["reports"]["a"]["headline"]) == (0, {"value": 1}), err
 
 
 @pytest.mark.parametrize(("action", "code"), [("raise", 1), ("bad-input", 2)])
-def test_the_exit_code_of_a_process_tells_a_failure_from_bad_input(tmp_path: Path, action: str, code: int) -> None:
-    process = Sylva(tmp_path / "workspace").process("run", pipeline_of_probes(tmp_path, a={"action": action}))
+def test_the_exit_code_of_a_process_tells_a_failure_from_bad_input(
+    tmp_path: Path, action: str, code: int
+) -> None:
+    process = Sylva(tmp_path / "workspace").process(
+        "run", pipeline_of_probes(tmp_path, a={"action": action})
+    )
     assert ended(process)[0] == code
 
 
@@ -236,7 +296,9 @@ def test_ctrl_c_cancels_a_run(tmp_path: Path) -> None:
     sylva = Sylva(tmp_path / "workspace")
     pipeline = pipeline_of_probes(tmp_path, a={"action": "sleep", "amount": 600})
     # A test run in the background of a shell would pass on that it ignores Ctrl-C.
-    process = sylva.process("run", pipeline, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    process = sylva.process(
+        "run", pipeline, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    )
     assert process.stderr is not None and "a: started" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     code, _, err = ended(process)
@@ -253,5 +315,7 @@ def test_ctrl_c_cancels_a_run(tmp_path: Path) -> None:
 )
 def test_help_and_catalogue_load_nothing_slow(imported: str, slow: list[str]) -> None:
     code = f"import sys, {imported}; print([name for name in {slow} if name in sys.modules])"
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert printed.strip() == "[]"

@@ -79,7 +79,10 @@ def test_the_node_and_the_executor_run_a_pipeline(page: Path) -> None:
     runs = Runs(workspace)
     state = runs.state(run_id)
     assert state.state == "done"
-    assert {name: node.state for name, node in state.nodes.items()} == {"load": "done", "complete": "done"}
+    assert {name: node.state for name, node in state.nodes.items()} == {
+        "load": "done",
+        "complete": "done",
+    }
     output = Artifact.from_dict(state.nodes["complete"].outputs["table"])
     assert runs.store.open(output).data.column("age").to_pylist() == [30, 41]
 
@@ -87,7 +90,10 @@ def test_the_node_and_the_executor_run_a_pipeline(page: Path) -> None:
 def test_the_estimator_is_a_learner(page: Path) -> None:
     model = runpy.run_path(str(page / "learner_example.py"))["model"]
     wine, classes = load_wine(return_X_y=True)
-    assert [learner.settings["kind"] for learner in model.layers_[0].learners] == ["random_forest", "scikit"]
+    assert [learner.settings["kind"] for learner in model.layers_[0].learners] == [
+        "random_forest",
+        "scikit",
+    ]
     assert model.score(wine, classes) > 0.9
 
 
@@ -106,7 +112,9 @@ def test_the_new_kind_trains_and_is_saved(page: Path, monkeypatch: pytest.Monkey
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\(([^)#:]+)\)")
-PATH = re.compile(r"`((?:deepforest|engine|nodes|ui|tests|benchmarks|sample_pipelines|docs)/[\w./]+)`")
+PATH = re.compile(
+    r"`((?:deepforest|engine|nodes|ui|tests|benchmarks|sample_pipelines|docs)/[\w./]+)`"
+)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -23,7 +23,10 @@ def workspace(tmp_path: Path) -> Path:
     (tmp_path / "data" / NAME).write_bytes(killer())
     document = Pipeline(
         name="Bad file",
-        nodes={"load": Node(type="load-data", params={"source": NAME}), "split": Node(type="split")},
+        nodes={
+            "load": Node(type="load-data", params={"source": NAME}),
+            "split": Node(type="split"),
+        },
         edges=(Edge.between("load.table", "split.table"),),
     )
     (tmp_path / "pipeline.json").write_text(dumps(document))
@@ -33,15 +36,23 @@ def workspace(tmp_path: Path) -> Path:
 def sylva(workspace: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-c", "from ui.cli import main; main()", *map(str, arguments)]
     return subprocess.run(
-        [*command, "--workspace", str(workspace), "--json"], capture_output=True, text=True, timeout=300
+        [*command, "--workspace", str(workspace), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
 
 
 def test_the_file_ends_a_process_that_reads_it_by_itself(workspace: Path):
     """Otherwise the tests below would prove nothing: then find another file."""
     path = str(workspace / "data" / NAME)
-    program = f"import pyarrow.parquet as pq; pq.ParquetFile({path!r}).metadata.row_group(0).column(0)"
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == -signal.SIGABRT
+    program = (
+        f"import pyarrow.parquet as pq; pq.ParquetFile({path!r}).metadata.row_group(0).column(0)"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", program], capture_output=True).returncode
+        == -signal.SIGABRT
+    )
 
 
 @pytest.mark.parametrize("command", ["validate", "run"])

@@ -28,7 +28,9 @@ def test_the_expected_error_passes(expected: dict[str, Any]) -> None:
     assert caught.value is EMPTY
 
 
-@pytest.mark.parametrize("expected", [{"field": "target"}, {"field": None}, {"naming": ["sales.csv", 1]}])
+@pytest.mark.parametrize(
+    "expected", [{"field": "target"}, {"field": None}, {"naming": ["sales.csv", 1]}]
+)
 def test_another_field_or_a_value_that_is_not_named_fails(expected: dict[str, Any]) -> None:
     with pytest.raises(AssertionError), refused(**expected):
         raise EMPTY
@@ -44,7 +46,10 @@ def test_a_block_that_raises_nothing_fails() -> None:
         pass
 
 
-FOUND = [BadParam("too small", node="split", field="seed"), MissingInput("not connected", node="mart", field="table")]
+FOUND = [
+    BadParam("too small", node="split", field="seed"),
+    MissingInput("not connected", node="mart", field="table"),
+]
 
 
 def test_problems_are_compared_by_class_node_and_field() -> None:

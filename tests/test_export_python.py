@@ -54,13 +54,21 @@ TINY_LEARNERS: Learners = {
     "extra-trees": {"trees": 3, "class_weights": {"yes": 5.0}},
     "logistic-regression": {"max_iter": 10},
     "mlp": {"layers": [4], "epochs": 2},
-    "deep-forest": {"learners": [{"kind": "random_forest", "trees": 3}], "folds": 2, "max_layers": 1},
+    "deep-forest": {
+        "learners": [{"kind": "random_forest", "trees": 3}],
+        "folds": 2,
+        "max_layers": 1,
+    },
 }
 DIGIT_LEARNERS: Learners = {
     "mart": {"trees": 3},
     "logistic-regression": {"max_iter": 30},
     "mlp": {"layers": [10], "epochs": 5},
-    "deep-forest": {"preset": "mddf", "learners": [{"kind": "random_forest", "trees": 5, "count": 2}], "max_layers": 2},
+    "deep-forest": {
+        "preset": "mddf",
+        "learners": [{"kind": "random_forest", "trees": 5, "count": 2}],
+        "max_layers": 2,
+    },
 }
 Parts = tuple[dict[str, Node], list[str]]
 
@@ -68,15 +76,24 @@ Parts = tuple[dict[str, Node], list[str]]
 def payments(rows: int, learners: Learners) -> Parts:
     """Nodes and edges on payments, which have two classes; a table and a model are saved."""
     nodes = {
-        "load": Node(type="load-data", params={"source": "sample:fraud", "rows": rows, "fraud_share": 0.1}),
+        "load": Node(
+            type="load-data", params={"source": "sample:fraud", "rows": rows, "fraud_share": 0.1}
+        ),
         "some": Node(type="sample", params={"share": 0.8, "seed": 3}),
         "fewer": Node(type="select-columns", params={"columns": ["items"], "kinds": ["bool"]}),
-        "split": Node(type="split", params={"test_rows": rows // 4, "seed": 5}, label="Hold out # 1 in 3"),
+        "split": Node(
+            type="split", params={"test_rows": rows // 4, "seed": 5}, label="Hold out # 1 in 3"
+        ),
         "best": Node(type="feature-selection", params={"columns": 15, "trees": 10}),
         "table": Node(type="save-table", params={"name": "scores", "format": "parquet"}),
         "keep": Node(type="save-model", params={"name": "kept"}),
     }
-    edges = ["load.table some.table", "some.table fewer.table", "fewer.table split.table", "split.train best.table"]
+    edges = [
+        "load.table some.table",
+        "some.table fewer.table",
+        "fewer.table split.table",
+        "split.train best.table",
+    ]
     edges += ["pay-mart-p.predictions table.table", "pay-mlp.model keep.model"]
     compared_nodes, compared_edges = compared("pay", learners, "best.table", "split.test")
     compared_nodes["pay-mart-p"] = Node(type="predict", params={"keep": ["amount"]})
@@ -91,7 +108,9 @@ def digits() -> Parts:
         "halves": Node(type="split", params={"test_share": 0.5}),
     }
     edges = ["digits.table part.table", "part.table halves.table"]
-    compared_nodes, compared_edges = compared("digit", DIGIT_LEARNERS, "halves.train", "halves.test")
+    compared_nodes, compared_edges = compared(
+        "digit", DIGIT_LEARNERS, "halves.train", "halves.test"
+    )
     return nodes | compared_nodes, edges + compared_edges
 
 
@@ -105,8 +124,15 @@ def compared(stem: str, learners: Learners, rows: str, held_out: str) -> Parts:
             f"{name}-p": Node(type="predict"),
             f"{name}-e": Node(type="evaluate"),
         }
-        edges += [f"{rows} {name}.table", f"{name}.model {name}-p.model", f"{held_out} {name}-p.table"]
-        edges += [f"{name}-p.predictions {name}-e.predictions", f"{name}-e.report {stem}-compare.reports"]
+        edges += [
+            f"{rows} {name}.table",
+            f"{name}.model {name}-p.model",
+            f"{held_out} {name}-p.table",
+        ]
+        edges += [
+            f"{name}-p.predictions {name}-e.predictions",
+            f"{name}-e.report {stem}-compare.reports",
+        ]
     return nodes, edges
 
 
@@ -116,15 +142,21 @@ def every_node_type(*parts: Parts, inspected: str, rows: str) -> Pipeline:
     edges = [f"{inspected}.model layers.model", f"{rows} layers.table"]
     for more_nodes, more_edges in parts:
         nodes, edges = nodes | more_nodes, edges + more_edges
-    return Pipeline(name="All", nodes=nodes, edges=tuple(Edge.between(*edge.split()) for edge in edges))
+    return Pipeline(
+        name="All", nodes=nodes, edges=tuple(Edge.between(*edge.split()) for edge in edges)
+    )
 
 
 def tiny() -> Pipeline:
-    return every_node_type(payments(1000, TINY_LEARNERS), inspected="pay-deep-forest", rows="split.test")
+    return every_node_type(
+        payments(1000, TINY_LEARNERS), inspected="pay-deep-forest", rows="split.test"
+    )
 
 
 def full() -> Pipeline:
-    return every_node_type(payments(3000, LEARNERS), digits(), inspected="digit-deep-forest", rows="halves.test")
+    return every_node_type(
+        payments(3000, LEARNERS), digits(), inspected="digit-deep-forest", rows="halves.test"
+    )
 
 
 def with_saved_model() -> Pipeline:
@@ -135,17 +167,32 @@ def with_saved_model() -> Pipeline:
         "class": Node(type="predict"),
         "print": Node(type="evaluate", params={"positive": "no"}),
     }
-    edges = ["load.table class.table", "model.model class.model", "class.predictions print.predictions"]
-    return Pipeline(name="New", nodes=nodes, edges=tuple(Edge.between(*edge.split()) for edge in edges))
+    edges = [
+        "load.table class.table",
+        "model.model class.model",
+        "class.predictions print.predictions",
+    ]
+    return Pipeline(
+        name="New", nodes=nodes, edges=tuple(Edge.between(*edge.split()) for edge in edges)
+    )
 
 
 def run_script(text: str, workspace: Path, folder: Path) -> str:
     path = folder / "script.py"
     path.write_text(text, encoding="utf-8")
     # One thread: on a busy machine several threads mostly wait for one another.
-    environment = os.environ | {"SYLVA_WORKSPACE": str(workspace), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {
+        "SYLVA_WORKSPACE": str(workspace),
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+    }
     done = subprocess.run(
-        [sys.executable, str(path)], capture_output=True, text=True, cwd=folder, env=environment, timeout=240
+        [sys.executable, str(path)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -177,13 +224,20 @@ def reports_of_last_run(workspace: Path) -> dict[str, Report]:
 
 
 def assert_same_figures(printed: dict[str, dict[str, str]], reports: dict[str, Report]) -> None:
-    judged = {name: report for name, report in reports.items() if report.kind in ("evaluation", "comparison")}
+    judged = {
+        name: report
+        for name, report in reports.items()
+        if report.kind in ("evaluation", "comparison")
+    }
     assert {name.replace("-", "_") for name in judged} <= set(printed) | {"print"}
     for name, report in judged.items():
         figures = printed.get(name.replace("-", "_")) or printed[f"{name}_2"]
         for measure, value in report.headline.items():
             if isinstance(value, float):
-                assert math.isclose(float(figures[measure]), value, rel_tol=1e-9, abs_tol=1e-12), (name, measure)
+                assert math.isclose(float(figures[measure]), value, rel_tol=1e-9, abs_tol=1e-12), (
+                    name,
+                    measure,
+                )
             elif value is not None:
                 assert figures[measure] == str(value), (name, measure)
 
@@ -203,21 +257,36 @@ def exported(sylva: Sylva, document: Pipeline, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("make", [tiny, pytest.param(full, marks=pytest.mark.slow)])
-def test_a_script_of_every_node_type_finds_the_figures_of_the_run(make: Callable[[], Pipeline], tmp_path: Path) -> None:
+def test_a_script_of_every_node_type_finds_the_figures_of_the_run(
+    make: Callable[[], Pipeline], tmp_path: Path
+) -> None:
     sylva, document = Sylva(tmp_path / "workspace"), make()
-    assert {node.type for node in document.nodes.values()} | {"load-model"} == {each.name for each in NODE_TYPES}
+    assert {node.type for node in document.nodes.values()} | {"load-model"} == {
+        each.name for each in NODE_TYPES
+    }
     script = exported(sylva, document, tmp_path)
     elsewhere = tmp_path / "elsewhere"
-    assert_same_figures(told(run_script(script, elsewhere, tmp_path)), reports_of_last_run(sylva.workspace))
-    scores, same_scores = (read_table(at / "exports/scores.parquet") for at in (elsewhere, sylva.workspace))
-    assert "amount" in scores.column_names and scores.select(["amount"]) == same_scores.select(["amount"])
+    assert_same_figures(
+        told(run_script(script, elsewhere, tmp_path)), reports_of_last_run(sylva.workspace)
+    )
+    scores, same_scores = (
+        read_table(at / "exports/scores.parquet") for at in (elsewhere, sylva.workspace)
+    )
+    assert "amount" in scores.column_names and scores.select(["amount"]) == same_scores.select(
+        ["amount"]
+    )
     assert scores.column_names == same_scores.column_names
-    mine, theirs = (json.loads((at / "models/kept/model.json").read_text()) for at in (elsewhere, sylva.workspace))
+    mine, theirs = (
+        json.loads((at / "models/kept/model.json").read_text())
+        for at in (elsewhere, sylva.workspace)
+    )
     assert mine["files"] == theirs["files"], "the very same network is saved"
     assert "engine" not in {name.split(".")[0] for name in imported(script)}
 
     script = exported(sylva, with_saved_model(), tmp_path)
-    assert_same_figures(told(run_script(script, sylva.workspace, tmp_path)), reports_of_last_run(sylva.workspace))
+    assert_same_figures(
+        told(run_script(script, sylva.workspace, tmp_path)), reports_of_last_run(sylva.workspace)
+    )
 
 
 def imported(script: str) -> set[str]:
@@ -259,12 +328,16 @@ def test_the_blocks_stand_in_the_order_of_the_work_each_with_its_name() -> None:
     ]
     assert 'load = steps.load("sample:fraud", rows=1000, seed=9)' in script
     assert "class_2 = steps.predict(model, load)" in script, "a word of Python is no variable"
-    assert 'print_2 = steps.evaluate(class_2, positive="no")' in script, "nor is a function that is in use"
+    assert 'print_2 = steps.evaluate(class_2, positive="no")' in script, (
+        "nor is a function that is in use"
+    )
 
 
 def test_names_that_would_be_the_same_stay_apart() -> None:
     ids = ["a-b", "a_b", "steps", "lightgbm", "a_b_rows"]
-    nodes = {name: Node(type="mart", params={"trees": 2}) for name in ids} | {"data": Node(type="load-data")}
+    nodes = {name: Node(type="mart", params={"trees": 2}) for name in ids} | {
+        "data": Node(type="load-data")
+    }
     edges = tuple(Edge.between("data.table", f"{name}.table") for name in ids)
     script = export_python(Pipeline(name="x", nodes=nodes, edges=edges), load_catalog())
     assigned = [
@@ -287,7 +360,10 @@ def test_a_sweep_is_written_out_branch_by_branch() -> None:
 
 
 def test_a_type_that_does_not_say_how_is_named() -> None:
-    types = [replace(each, python=None) if each.name == "mart" else each for each in load_catalog().values()]
+    types = [
+        replace(each, python=None) if each.name == "mart" else each
+        for each in load_catalog().values()
+    ]
     document = read(ROOT / "sample_pipelines" / "first_pipeline.json")
     with refused(BadInput, naming=["'mart' (mart)"]):
         export_python(document, NodeCatalog(types))
@@ -296,7 +372,9 @@ def test_a_type_that_does_not_say_how_is_named() -> None:
 def test_the_command_asks_for_a_form_and_says_what_is_wrong(sylva: Sylva, tmp_path: Path) -> None:
     sylva("export", SAMPLES[0], code=2)
     assert "--python" in sylva.errors
-    (tmp_path / "bad.json").write_text('{"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": {"a": {}}}')
+    (tmp_path / "bad.json").write_text(
+        '{"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": {"a": {}}}'
+    )
     sylva("export", tmp_path / "bad.json", "--python", code=2)
     compile(sylva("export", SAMPLES[0], "--python"), "script", "exec")
     sylva("export", SAMPLES[0], "--python", "-o", tmp_path / "no" / "such" / "folder.py", code=1)
@@ -323,16 +401,24 @@ def test_texts_become_literals_and_comments_only(text: str) -> None:
     assert ast.literal_eval(literal(text)) == text
     assert ast.literal_eval(literal({text: [text, (text,)]})) == {text: [text, (text,)]}
     assert ast.parse(comment(text)).body == []
-    (call,) = ast.parse("\n".join(statement("x", "f", Expression("y"), name=text, others={text: text}))).body
+    (call,) = ast.parse(
+        "\n".join(statement("x", "f", Expression("y"), name=text, others={text: text}))
+    ).body
     assert isinstance(call, ast.Assign)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_document_gives_the_statements_of_a_harmless_one(text: str) -> None:
     def script(word: str) -> list[str]:
-        line = "".join(each for each in word if each.isprintable())  # all that a name or label may hold
+        line = "".join(
+            each for each in word if each.isprintable()
+        )  # all that a name or label may hold
         nodes = {
-            "load": Node(type="load-data", params={"source": word, "target": word, "roles": {word: "id"}}, label=line),
+            "load": Node(
+                type="load-data",
+                params={"source": word, "target": word, "roles": {word: "id"}},
+                label=line,
+            ),
             "fewer": Node(type="select-columns", params={"columns": [word]}, label=line),
             "mart": Node(type="mart", params={"class_weights": {word: 2.0}}),
             "predict": Node(type="predict"),
@@ -340,7 +426,11 @@ def test_a_hostile_document_gives_the_statements_of_a_harmless_one(text: str) ->
             "all": Node(type="compare"),
         }
         edges = ["load.table fewer.table", "fewer.table mart.table", "mart.model predict.model"]
-        edges += ["load.table predict.table", "predict.predictions judge.predictions", "judge.report all.reports"]
+        edges += [
+            "load.table predict.table",
+            "predict.predictions judge.predictions",
+            "judge.report all.reports",
+        ]
         document = Pipeline(
             name=line or "x",
             description=word.replace("\x00", ""),
@@ -369,7 +459,9 @@ def test_what_is_no_plain_value_is_refused() -> None:
 
 
 def test_long_calls_are_broken_at_their_brackets() -> None:
-    lines = statement("x", "f", Expression("y"), settings={"name": "a" * 60, "others": list(range(30))}, z=1)
+    lines = statement(
+        "x", "f", Expression("y"), settings={"name": "a" * 60, "others": list(range(30))}, z=1
+    )
     assert max(map(len, lines)) <= 104
     (call,) = ast.parse("\n".join(lines)).body
     assert isinstance(call, ast.Assign) and isinstance(call.value, ast.Call)

@@ -20,8 +20,12 @@ def test_the_file_of_messages_is_up_to_date(request: pytest.FixtureRequest) -> N
     if request.config.getoption("--update-messages"):
         MESSAGES.write_text(found, encoding="utf-8")
     kept = MESSAGES.read_text(encoding="utf-8") if MESSAGES.exists() else ""
-    lines = difflib.unified_diff(kept.splitlines(), found.splitlines(), "messages.txt", "source", lineterm="", n=1)
-    assert kept == found, "\n".join(["renew it: pytest tests/test_messages.py --update-messages", *lines])
+    lines = difflib.unified_diff(
+        kept.splitlines(), found.splitlines(), "messages.txt", "source", lineterm="", n=1
+    )
+    assert kept == found, "\n".join(
+        ["renew it: pytest tests/test_messages.py --update-messages", *lines]
+    )
 
 
 PYTHON = '''
@@ -77,4 +81,9 @@ return <p className="wide grey" aria-label="close">Drag a step here<b>{title}</b
 
 
 def test_messages_of_scripts_are_literals_and_texts_of_elements() -> None:
-    assert script_messages(SCRIPT) == ["Done", "This leads from {from} to itself.", "close", "Drag a step here"]
+    assert script_messages(SCRIPT) == [
+        "Done",
+        "This leads from {from} to itself.",
+        "close",
+        "Drag a step here",
+    ]

@@ -97,5 +97,8 @@ def test_words_are_modern(most: int) -> None:
     found = []
     for path in [*SOURCES, *sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            found += [f"{path.relative_to(ROOT)}:{number}: {match.group()}" for match in OLD_FASHIONED.finditer(line)]
+            found += [
+                f"{path.relative_to(ROOT)}:{number}: {match.group()}"
+                for match in OLD_FASHIONED.finditer(line)
+            ]
     assert len(found) < most, f"{len(found)} phrases:\n" + "\n".join(found[:200])

@@ -31,8 +31,12 @@ def overlooked(root: Path) -> list[str]:
         text=True,
         timeout=120,
     )
-    assert done.returncode == 5, done.stdout + done.stderr  # pytest's code for "no tests": no file was opened
-    collected = {line.removeprefix(MARK) for line in done.stdout.splitlines() if line.startswith(MARK)}
+    assert done.returncode == 5, (
+        done.stdout + done.stderr
+    )  # pytest's code for "no tests": no file was opened
+    collected = {
+        line.removeprefix(MARK) for line in done.stdout.splitlines() if line.startswith(MARK)
+    }
     found = sorted((root / "tests").rglob("test_*.py"))
     return [str(path.relative_to(root)) for path in found if str(path) not in collected]
 

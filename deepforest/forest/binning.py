@@ -44,7 +44,11 @@ def _quantile_edges(values: Array, max_bins: int, edges: Array) -> int:
         same = end - position
         wanted = (n - position + in_bin) / (max_bins - n_edges)
         # a value that would fill more than half of a bin beyond its size starts a new one
-        if in_bin > 0 and n_edges < max_bins - 1 and (in_bin >= wanted or in_bin + same - wanted > wanted - in_bin):
+        if (
+            in_bin > 0
+            and n_edges < max_bins - 1
+            and (in_bin >= wanted or in_bin + same - wanted > wanted - in_bin)
+        ):
             low, high = values[position - 1], values[position]
             middle = low + (high - low) / 2
             edges[n_edges] = middle if low <= middle < high else low
@@ -99,7 +103,9 @@ class BinnedMatrix:
     ``append`` adds features, ``truncate`` drops the last ones again: the first ones are never touched.
     """
 
-    def __init__(self, n_rows: int, capacity: int, *, by_column: bool = True, by_row: bool = True) -> None:
+    def __init__(
+        self, n_rows: int, capacity: int, *, by_column: bool = True, by_row: bool = True
+    ) -> None:
         self.n_rows = n_rows
         self.capacity = capacity
         self.n_features = 0
@@ -144,7 +150,9 @@ class Binner:
             raise ValueError(f"max_bins is {max_bins}; give a number from 2 to {MAX_BINS}")
         self.max_bins = max_bins
 
-    def fit(self, values: Array, categorical: Sequence[bool] | Array | None = None, n_jobs: int = 1) -> Binner:
+    def fit(
+        self, values: Array, categorical: Sequence[bool] | Array | None = None, n_jobs: int = 1
+    ) -> Binner:
         """Learn the bins of each column of ``values`` (rows × columns, float32 or float64)."""
         n_features = values.shape[1]
         flags = np.zeros(n_features, bool) if categorical is None else np.asarray(categorical, bool)
@@ -167,7 +175,9 @@ class Binner:
         for row, column_edges in zip(self._table, edges, strict=True):
             row[: len(column_edges)] = column_edges
         shared = (self.other_bin >= 0) & (self.other_bin < MISSING)
-        self.n_bins = np.where(self.other_bin < 0, lengths + 1, np.maximum(lengths + shared, 1)).astype(np.int32)
+        self.n_bins = np.where(
+            self.other_bin < 0, lengths + 1, np.maximum(lengths + shared, 1)
+        ).astype(np.int32)
         self.n_features = len(edges)
         return self
 
@@ -187,11 +197,21 @@ class Binner:
             raise ValueError("the stored bins are not of the types that bins have")
         if edges.ndim != 1 or n_edges.ndim != 1 or other.ndim != 1:
             raise ValueError("the stored bins contradict themselves")
-        if len(other) != len(n_edges) or n_edges.min(initial=0) < 0 or n_edges.max(initial=0) > MAX_BINS:
+        if (
+            len(other) != len(n_edges)
+            or n_edges.min(initial=0) < 0
+            or n_edges.max(initial=0) > MAX_BINS
+        ):
             raise ValueError("the stored bins contradict themselves")
-        if n_edges.sum() != len(edges) or other.min(initial=0) < -1 or other.max(initial=0) > MISSING:
+        if (
+            n_edges.sum() != len(edges)
+            or other.min(initial=0) < -1
+            or other.max(initial=0) > MISSING
+        ):
             raise ValueError("the stored bins contradict themselves")
-        return cls().restore(np.split(edges, np.cumsum(n_edges)[:-1]) if len(n_edges) else [], other)
+        return cls().restore(
+            np.split(edges, np.cumsum(n_edges)[:-1]) if len(n_edges) else [], other
+        )
 
     @property
     def categorical(self) -> Array:
@@ -246,9 +266,15 @@ def _flat(values: Array) -> tuple[Array, int, int]:
     if values.flags.f_contiguous:
         flat, row_stride, column_stride = values.T.reshape(-1), 1, values.shape[0]
     else:
-        flat, row_stride, column_stride = np.ascontiguousarray(values).reshape(-1), values.shape[1], 1
+        flat, row_stride, column_stride = (
+            np.ascontiguousarray(values).reshape(-1),
+            values.shape[1],
+            1,
+        )
     flat = flat.view()
-    flat.flags.writeable = False  # always: the kernel is compiled once for arrays that may be written and for others
+    flat.flags.writeable = (
+        False  # always: the kernel is compiled once for arrays that may be written and for others
+    )
     return flat, row_stride, column_stride
 
 

@@ -22,10 +22,14 @@ CLASSES = 3
 
 def main() -> None:
     """Compile the parts that are named on the command line, by default all."""
-    parser = argparse.ArgumentParser(prog="compile_kernels", description="Compile the forest kernels.")
+    parser = argparse.ArgumentParser(
+        prog="compile_kernels", description="Compile the forest kernels."
+    )
     parser.add_argument("parts", nargs="*", help=f"some of: {', '.join(PARTS)}; by default all")
     parser.add_argument("--background", action="store_true", help="let other processes go first")
-    parser.add_argument("--parent", type=int, metavar="PID", help="end when this process, which started it, ends")
+    parser.add_argument(
+        "--parent", type=int, metavar="PID", help="end when this process, which started it, ends"
+    )
     chosen = parser.parse_args()
     unknown = sorted(set(chosen.parts) - set(PARTS))
     if unknown:
@@ -90,7 +94,9 @@ def use_kernels(part: str) -> None:
         binned = Binner().fit(matrix).bin(matrix)
     labels = (values[:, 0] > 0) + (values[:, 1] > 0).astype(np.int64)
     ones = None if part == COUNTS else np.ones(ROWS)
-    grown = grow_forest(binned, labels, settings, n_classes=CLASSES, out_of_bag=True, sample_weight=ones)
+    grown = grow_forest(
+        binned, labels, settings, n_classes=CLASSES, out_of_bag=True, sample_weight=ones
+    )
     forests = [grown.forest]
     if part != COUNTS:  # a number as the target is summed like a weight
         forests.append(grow_forest(binned, values[:, 0], settings, out_of_bag=True).forest)
@@ -100,7 +106,9 @@ def use_kernels(part: str) -> None:
     if part == COUNTS:
         for dtype in (np.float32, np.float64):
             for n_outputs in (1, CLASSES):
-                scores = row_products(values.astype(dtype), np.ones((4, n_outputs), dtype), np.zeros(n_outputs, dtype))
+                scores = row_products(
+                    values.astype(dtype), np.ones((4, n_outputs), dtype), np.zeros(n_outputs, dtype)
+                )
         class_probabilities(scores)
 
 

@@ -72,10 +72,14 @@ class _HistForest(TabularEstimator):
     ) -> GrownForest:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         n_jobs = effective_n_jobs(self.n_jobs)
-        learned = matrix_input  # rows that weigh nothing must not leave a trace, not even in the bins
+        learned = (
+            matrix_input  # rows that weigh nothing must not leave a trace, not even in the bins
+        )
         if sample_weight is not None and not sample_weight.all():
             learned = matrix_input[sample_weight > 0]
-        self.binner_ = Binner(self.max_bins).fit(learned, self._categorical(matrix_input.shape[1]), n_jobs)
+        self.binner_ = Binner(self.max_bins).fit(
+            learned, self._categorical(matrix_input.shape[1]), n_jobs
+        )
         grown = grow_forest(
             self.binner_.bin(matrix_input, n_jobs=n_jobs),
             target,
@@ -97,9 +101,13 @@ class _HistForest(TabularEstimator):
         if self.max_depth is not None:
             check_whole("max_depth", self.max_depth, 1)
         if not 0.0 <= self.min_weight_fraction_leaf <= 0.5:
-            raise ValueError(f"min_weight_fraction_leaf is {self.min_weight_fraction_leaf}; give a share from 0 to 0.5")
+            raise ValueError(
+                f"min_weight_fraction_leaf is {self.min_weight_fraction_leaf}; give a share from 0 to 0.5"
+            )
         if self.oob_score and not self.bootstrap:
-            raise ValueError("oob_score needs bootstrap=True: without it every tree learns from all rows")
+            raise ValueError(
+                "oob_score needs bootstrap=True: without it every tree learns from all rows"
+            )
         return ForestSettings(
             n_trees=int(self.n_estimators),
             splitter=self.splitter,
@@ -126,7 +134,9 @@ class _HistForest(TabularEstimator):
         return self._by_block(values, out, self.forest_.leaves)
 
     def _by_block(self, values: Array, out: Array, compute: Callable[[Array], Array]) -> Array:
-        return fill_by_block(out, lambda block: compute(self.binner_.bin_rows(values[block])), self.n_jobs)
+        return fill_by_block(
+            out, lambda block: compute(self.binner_.bin_rows(values[block])), self.n_jobs
+        )
 
     @property
     def feature_importances_(self) -> Array:
@@ -143,14 +153,20 @@ class _HistForest(TabularEstimator):
         for name in self._fitted_arrays():
             if hasattr(self, name):
                 arrays[name] = getattr(self, name)
-        params = {name: json_param(name, value) for name, value in self.get_params(deep=False).items()}
+        params = {
+            name: json_param(name, value) for name, value in self.get_params(deep=False).items()
+        }
         description = {
             "class": type(self).__name__,
             "params": params,
             "n_features": self.n_features_in_,
             "n_classes": self.forest_.n_classes,
-            "feature_names": [str(n) for n in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None,
-            "table": None if self.table_ is None else {"names": self.table_.names, "levels": self.table_.levels},
+            "feature_names": [str(n) for n in self.feature_names_in_]
+            if hasattr(self, "feature_names_in_")
+            else None,
+            "table": None
+            if self.table_ is None
+            else {"names": self.table_.names, "levels": self.table_.levels},
             "oob_score": getattr(self, "oob_score_", None),
             **self._describe(),
         }
@@ -165,7 +181,9 @@ class _HistForest(TabularEstimator):
         description, packs = read_model(folder)
         held = description.get("class")
         if held != cls.__name__:
-            raise BrokenModel(f"{folder} holds a {held}, not a {cls.__name__}; load it with {held}.load")
+            raise BrokenModel(
+                f"{folder} holds a {held}, not a {cls.__name__}; load it with {held}.load"
+            )
         try:
             model = cls(**read_params(description["params"]))
             model._restore(description, dict(packs["forest"].arrays))

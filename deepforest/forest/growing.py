@@ -32,7 +32,9 @@ SPLITTERS = {
     "random": kernels.RANDOM,
     "completely_random": kernels.COMPLETELY_RANDOM,
 }
-BLOCK_BYTES = 2**20  # of bins and sums of the rows that go down a tree together: they stay in the cache
+BLOCK_BYTES = (
+    2**20
+)  # of bins and sums of the rows that go down a tree together: they stay in the cache
 BY_ROW_SHARE = 32  # nodes with less than this share of the rows read the matrix by row
 
 
@@ -60,10 +62,14 @@ class ForestSettings:
     def limits(self, n_features: int, weight: float) -> kernels.Limits:
         """The settings as the kernel takes them."""
         if self.splitter not in SPLITTERS:
-            raise ValueError(f"splitter is {self.splitter!r}; give one of {', '.join(map(repr, SPLITTERS))}")
+            raise ValueError(
+                f"splitter is {self.splitter!r}; give one of {', '.join(map(repr, SPLITTERS))}"
+            )
         return kernels.Limits(
             splitter=SPLITTERS[self.splitter],
-            n_candidates=1 if self.splitter == "completely_random" else n_candidates(self.max_features, n_features),
+            n_candidates=1
+            if self.splitter == "completely_random"
+            else n_candidates(self.max_features, n_features),
             max_depth=2**31 - 1 if self.max_depth is None else self.max_depth,
             min_split=self.min_samples_split,
             min_leaf=self.min_samples_leaf,
@@ -81,10 +87,14 @@ def n_candidates(max_features: int | float | str | None, n_features: int) -> int
     if max_features == "log2":
         return max(1, int(math.log2(n_features)))
     if isinstance(max_features, str):
-        raise ValueError(f"max_features is {max_features!r}; give a number, a share, 'sqrt', 'log2' or None")
+        raise ValueError(
+            f"max_features is {max_features!r}; give a number, a share, 'sqrt', 'log2' or None"
+        )
     if isinstance(max_features, int | np.integer):
         if max_features < 1:
-            raise ValueError(f"max_features is {max_features}; give a number from 1, or a share such as 0.3")
+            raise ValueError(
+                f"max_features is {max_features}; give a number from 1, or a share such as 0.3"
+            )
         return min(int(max_features), n_features)
     if not 0.0 < max_features <= 1.0:
         raise ValueError(f"max_features is {max_features}; a share has to be above 0 and at most 1")
@@ -114,7 +124,15 @@ class Forest:
     are at ``leaf_start[i]:leaf_start[i + 1]``; in regression the number of a value.
     """
 
-    ARRAYS: ClassVar = ("nodes", "roots", "leaf_start", "leaf_class", "leaf_share", "leaf_value", "importances")
+    ARRAYS: ClassVar = (
+        "nodes",
+        "roots",
+        "leaf_start",
+        "leaf_class",
+        "leaf_share",
+        "leaf_value",
+        "importances",
+    )
 
     n_features: int
     n_classes: int  # 0: regression
@@ -189,13 +207,17 @@ def check_forest(forest: Forest) -> None:
     _check_types(forest)
     _check_distributions(forest)
     _require(
-        _covers(forest.roots, len(forest.nodes)) and bool((np.diff(forest.roots) > 0).all()) and forest.n_trees > 0,
+        _covers(forest.roots, len(forest.nodes))
+        and bool((np.diff(forest.roots) > 0).all())
+        and forest.n_trees > 0,
         "the roots do not divide the nodes into trees",
     )
     features = forest.nodes >> np.uint64(41)
     values = (forest.nodes & np.uint64(0xFFFFFFFF)).astype(np.int64)
     is_leaf = features == kernels.LEAF
-    _require(((features < forest.n_features) | is_leaf).all(), "a node cuts a feature that is not there")
+    _require(
+        ((features < forest.n_features) | is_leaf).all(), "a node cuts a feature that is not there"
+    )
     inner = np.flatnonzero(~is_leaf)
     _check_children(forest, inner, values[inner])
     _check_leaves(forest, values[np.flatnonzero(is_leaf)])
@@ -208,7 +230,12 @@ def _require(holds: Any, otherwise: str) -> None:
 
 def _covers(starts: Array, length: int) -> bool:
     """Whether ``starts`` ascend from 0 to ``length``."""
-    return bool(len(starts) > 0 and starts[0] == 0 and starts[-1] == length and (starts[1:] >= starts[:-1]).all())
+    return bool(
+        len(starts) > 0
+        and starts[0] == 0
+        and starts[-1] == length
+        and (starts[1:] >= starts[:-1]).all()
+    )
 
 
 def _check_types(forest: Forest) -> None:
@@ -222,11 +249,16 @@ def _check_types(forest: Forest) -> None:
         "importances": np.float64,
     }
     for name, array in forest.arrays().items():
-        _require(array.dtype == wanted[name] and array.ndim == 1, f"{name} is not a list of {wanted[name].__name__}")
+        _require(
+            array.dtype == wanted[name] and array.ndim == 1,
+            f"{name} is not a list of {wanted[name].__name__}",
+        )
     _require(0 <= forest.n_features < kernels.LEAF, f"{forest.n_features} features")
     _require(0 <= forest.n_classes < kernels.SHARED, f"{forest.n_classes} classes")
     _require(len(forest.importances) == forest.n_features, "importances do not match the features")
-    _require(_all_within(forest.importances, 0.0, np.inf), "importances are not finite numbers from 0")
+    _require(
+        _all_within(forest.importances, 0.0, np.inf), "importances are not finite numbers from 0"
+    )
 
 
 def _all_within(values: Array, low: float, high: float) -> bool:
@@ -236,8 +268,13 @@ def _all_within(values: Array, low: float, high: float) -> bool:
 def _check_distributions(forest: Forest) -> None:
     n = len(forest.leaf_class)
     _require(len(forest.leaf_share) == n, "leaf_class and leaf_share differ in length")
-    _require(_covers(forest.leaf_start, n), "leaf_start does not divide leaf_class into distributions")
-    _require(((forest.leaf_class >= 0) & (forest.leaf_class < forest.n_classes)).all(), "a leaf has an unknown class")
+    _require(
+        _covers(forest.leaf_start, n), "leaf_start does not divide leaf_class into distributions"
+    )
+    _require(
+        ((forest.leaf_class >= 0) & (forest.leaf_class < forest.n_classes)).all(),
+        "a leaf has an unknown class",
+    )
     _require(_all_within(forest.leaf_share, 0.0, 1.0), "the share of a class is not in [0, 1]")
     _require(np.isfinite(forest.leaf_value).all(), "the value of a leaf is not finite")
     _require(
@@ -252,7 +289,9 @@ def _check_children(forest: Forest, inner: Array, values: Array) -> None:
     n_inner = np.diff(np.searchsorted(inner, forest.roots))
     left = values + np.repeat(forest.roots[:-1], n_inner)
     _require((left > inner).all(), "a child comes before its parent")
-    _require((left + 1 < np.repeat(forest.roots[1:], n_inner)).all(), "a child is outside of its tree")
+    _require(
+        (left + 1 < np.repeat(forest.roots[1:], n_inner)).all(), "a child is outside of its tree"
+    )
     left_of = np.bincount(left, minlength=n_nodes)  # how many nodes each is the left child of
     n_parents = left_of + np.concatenate([[0], left_of[:-1]])
     n_parents[forest.roots[:-1]] += 1
@@ -262,7 +301,10 @@ def _check_children(forest: Forest, inner: Array, values: Array) -> None:
 def _check_leaves(forest: Forest, values: Array) -> None:
     is_class = values < kernels.SHARED
     if forest.n_classes == 0:
-        _require(not is_class.any() and (values < kernels.SHARED + len(forest.leaf_value)).all(), "a leaf has no value")
+        _require(
+            not is_class.any() and (values < kernels.SHARED + len(forest.leaf_value)).all(),
+            "a leaf has no value",
+        )
         return
     _require(((values < forest.n_classes) | ~is_class).all(), "a leaf has an unknown class")
     n_shared = len(forest.leaf_start) - 1
@@ -316,9 +358,12 @@ def grow_forest(
     ``executor`` runs the trees (its workers must be threads); by default ``n_jobs`` threads of its own.
     ``interrupt`` is called before each tree, by the thread that grows it; what it raises ends the growth.
     """
-    plan = _Plan.make(matrix, target, settings, n_classes, rows, held_out, out_of_bag, sample_weight, seed)
+    plan = _Plan.make(
+        matrix, target, settings, n_classes, rows, held_out, out_of_bag, sample_weight, seed
+    )
     vectors = np.zeros(
-        (matrix.n_rows if plan.wants_vectors else 0, max(n_classes, 1)), np.float32 if n_classes else float
+        (matrix.n_rows if plan.wants_vectors else 0, max(n_classes, 1)),
+        np.float32 if n_classes else float,
     )
     votes = np.zeros(len(vectors), np.int32)
     trees = []
@@ -386,7 +431,9 @@ class _Plan:
             if sample_weight is None:
                 sample_weight = np.ones(n)
             center = float(np.average(target[all_rows], weights=sample_weight[all_rows]))
-        weight = float(len(all_rows)) if sample_weight is None else float(sample_weight[all_rows].sum())
+        weight = (
+            float(len(all_rows)) if sample_weight is None else float(sample_weight[all_rows].sum())
+        )
         by_row = matrix.rows.reshape(-1)
         data = kernels.Data(
             by_column=matrix.columns.reshape(-1),
@@ -427,7 +474,9 @@ class _Workspace:
         self.bag = np.empty(n_rows, np.uint32)
         self.passengers = np.empty(n_rows + len(plan.held_out), np.uint32)
         room = max(n_rows, len(self.passengers))
-        self.scratch = kernels.make_scratch(room, n_features, n_classes, plan.sample_weight is not None)
+        self.scratch = kernels.make_scratch(
+            room, n_features, n_classes, plan.sample_weight is not None
+        )
         self.output = kernels.make_output(n_rows, n_features, n_classes)
 
     def grow(self, plan: _Plan, number: int) -> Tree:
@@ -443,14 +492,23 @@ class _Workspace:
         self.passengers[n_out:n_passengers] = plan.held_out
         passengers = self.passengers[:n_passengers]
         kernels.grow_tree(
-            plan.data, plan.limits, weights, self.bag[:n_bag], passengers, seed, self.scratch, self.output
+            plan.data,
+            plan.limits,
+            weights,
+            self.bag[:n_bag],
+            passengers,
+            seed,
+            self.scratch,
+            self.output,
         )
         return self._tree(passengers)
 
     def _draw(self, plan: _Plan, seed: int) -> Array:
         if plan.bootstrap:
             self.counts.fill(0)
-            kernels.draw_bag(plan.rows, len(plan.rows), seed ^ 0x5DEECE66D, self.scratch.state, self.counts)
+            kernels.draw_bag(
+                plan.rows, len(plan.rows), seed ^ 0x5DEECE66D, self.scratch.state, self.counts
+            )
         return self._weigh(plan, plain=not plan.bootstrap)
 
     def _weigh(self, plan: _Plan, plain: bool) -> Array:
@@ -465,7 +523,9 @@ class _Workspace:
         n_nodes, n_shared, n_entries, n_held = (int(n) for n in out.made)
         return Tree(
             nodes=out.nodes[:n_nodes].copy(),
-            leaf_start=out.leaf_start[: n_shared + 1].copy() if len(out.leaf_class) else out.leaf_start[:1].copy(),
+            leaf_start=out.leaf_start[: n_shared + 1].copy()
+            if len(out.leaf_class)
+            else out.leaf_start[:1].copy(),
             leaf_class=out.leaf_class[:n_entries].copy(),
             leaf_share=out.leaf_share[:n_entries].copy(),
             leaf_value=out.leaf_value[:n_shared].copy(),
@@ -477,7 +537,11 @@ class _Workspace:
 
 
 def _grow_all(
-    plan: _Plan, n_trees: int, n_jobs: int, executor: Executor | None, interrupt: Callable[[], None] | None
+    plan: _Plan,
+    n_trees: int,
+    n_jobs: int,
+    executor: Executor | None,
+    interrupt: Callable[[], None] | None,
 ) -> Iterator[Tree]:
     """The trees in order, grown by as many threads as there are jobs."""
     free: queue.SimpleQueue[_Workspace] = queue.SimpleQueue()
@@ -509,7 +573,9 @@ def _in_order(executor: Executor, grow: Callable[[int], Tree], n_trees: int) -> 
     failed: list[int] = []
 
     def grow_unless_failed(number: int) -> Tree:
-        if failed and number > min(failed):  # those before go on, so that the first of them to fail is no cancelled one
+        if failed and number > min(
+            failed
+        ):  # those before go on, so that the first of them to fail is no cancelled one
             raise CancelledError
         try:
             return grow(number)

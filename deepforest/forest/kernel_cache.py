@@ -35,7 +35,9 @@ PARTS = (COUNTS, WEIGHTS)
 """Trees whose rows count in whole numbers (all the same, or drawn), and trees with row weights."""
 
 COMPILING = "Compiling the forest kernels for this machine (once, about 30 s)"
-WAITING = "Waiting: another process is compiling the forest kernels for this machine (once, about 30 s)"
+WAITING = (
+    "Waiting: another process is compiling the forest kernels for this machine (once, about 30 s)"
+)
 UNSAVED = "Compiling the forest kernels (about 30 s); they cannot be saved: {reason}"
 
 SOURCES = ("_compile.py", "binning.py", "kernels.py", "prediction.py", "../arithmetic.py")
@@ -98,7 +100,9 @@ def _fingerprint() -> str:
     parts = [(here / name).read_bytes() for name in SOURCES]
     versions = (platform.python_version(), version("numba"), version("llvmlite"), version("numpy"))
     parts += [part.encode() for part in (*versions, platform.machine(), *_processor())]
-    return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
+    return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[
+        :16
+    ]
 
 
 def _processor() -> list[str]:
@@ -107,7 +111,11 @@ def _processor() -> list[str]:
         lines = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0].splitlines()
     except OSError:
         return [platform.processor()]
-    return sorted(line for line in lines if line.startswith(("vendor_id", "model", "flags", "Features", "CPU ")))
+    return sorted(
+        line
+        for line in lines
+        if line.startswith(("vendor_id", "model", "flags", "Features", "CPU "))
+    )
 
 
 def is_ready(part: str) -> bool:

@@ -61,7 +61,9 @@ class Output(NamedTuple):
     leaf_share: Array
     leaf_value: Array  # regression: one number a leaf
     importances: Array  # decrease of impurity by feature, not normalised
-    passenger_leaf: Array  # leaf nodes that hold passengers, in the order of the list of passengers …
+    passenger_leaf: (
+        Array  # leaf nodes that hold passengers, in the order of the list of passengers …
+    )
     passenger_end: Array  # … and where in that list theirs end
     made: Array  # how much of the above is used, by the numbers below
 
@@ -158,7 +160,11 @@ def _desk_dtype(pair: Any) -> np.dtype[Any]:
             ("min_leaf", np.int64),
             ("min_weight", np.float64),
             # one entry a bin, 0 between uses
-            ("pair_sums", pair, GROUP * 256),  # of a group of features; the others are used one feature at a time
+            (
+                "pair_sums",
+                pair,
+                GROUP * 256,
+            ),  # of a group of features; the others are used one feature at a time
             ("row_counts", np.uint32, 256),
             ("noted", np.uint64, 4),  # a bit a bin: whether it holds rows
             # one entry a bin that holds rows, ascending; also a cut, after that bin
@@ -478,7 +484,9 @@ def _largest_score(desk: Any, first: Int, last: Int) -> tuple[float, Int]:
     """
     bits = desk.score.view(np.int64)
     best = np.int64(-1)
-    for q in range(np.uint64(first), np.uint64(last)):  # no sign: no test for an index that counts from the end
+    for q in range(
+        np.uint64(first), np.uint64(last)
+    ):  # no sign: no test for an index that counts from the end
         best = max(best, (bits[q] & ~np.int64(255)) | np.int64(q))
     if best < 0:
         return NO_CUT, -1
@@ -492,7 +500,10 @@ def _allowed_cuts(desk: Any, n_cuts: Int, rows_before: Int) -> tuple[Int, Int]:
     if desk.min_leaf > 1:
         while first < last and rows_before + np.int64(desk.rows_upto[first]) < desk.min_leaf:
             first += 1
-        while last > first and desk.n_rows - rows_before - np.int64(desk.rows_upto[last - 1]) < desk.min_leaf:
+        while (
+            last > first
+            and desk.n_rows - rows_before - np.int64(desk.rows_upto[last - 1]) < desk.min_leaf
+        ):
             last -= 1
     return first, last
 
@@ -539,7 +550,9 @@ def _list_filled_bins(content: Array, nothing: Any, n_bins: Int, order: Array) -
 def _count_rows_upto(column: Column, rows: Array, desk: Any, n: Int) -> None:
     """How many rows are in each listed bin and those before."""
     for i in range(rows.shape[0]):
-        desk.row_counts[column.matrix[column.offset + np.uint64(rows[i]) * column.stride]] += np.uint32(1)
+        desk.row_counts[column.matrix[column.offset + np.uint64(rows[i]) * column.stride]] += (
+            np.uint32(1)
+        )
     upto = np.uint32(0)
     for q in range(n):
         b = desk.order[q]
@@ -571,7 +584,9 @@ def _best_of_sums(desk: Any, n: Int, missing: Any) -> tuple[float, Int, Int]:
     """The best cut after one of ``n`` running sums, with what is missing tried on both sides."""
     nothing = missing - missing
     some_missing = missing != nothing
-    total = desk.sums[n - 1] + missing  # rounded like the sums: a cut with no row on its right leaves exactly nothing
+    total = (
+        desk.sums[n - 1] + missing
+    )  # rounded like the sums: a cut with no row on its right leaves exactly nothing
     best = (NO_CUT, -1, 0 if some_missing else -1)
     for shift in range(2 if some_missing else 1):
         n_cuts = n if some_missing and shift == 0 else n - 1
@@ -604,7 +619,9 @@ def _list_running_sums(desk: Any, nothing: Any) -> Int:
 
 
 @inlined
-def _cut_by_listed_sums(column: Column, rows: Array, pairs: Array, desk: Any) -> tuple[float, Int, Int]:
+def _cut_by_listed_sums(
+    column: Column, rows: Array, pairs: Array, desk: Any
+) -> tuple[float, Int, Int]:
     """Few rows: only the bins that hold some are looked at."""
     nothing = desk.total - desk.total
     sums = desk.pair_sums
@@ -630,7 +647,14 @@ def _cut_by_listed_sums(column: Column, rows: Array, pairs: Array, desk: Any) ->
 
 @part
 def _sum_pairs_of_group(
-    matrix: Array, offsets: Any, stride: Any, rows: Array, pairs: Array, sums: Array, nothing: Any, n_group: Int
+    matrix: Array,
+    offsets: Any,
+    stride: Any,
+    rows: Array,
+    pairs: Array,
+    sums: Array,
+    nothing: Any,
+    n_group: Int,
 ) -> None:
     """Sum up the pairs by bin of ``n_group`` features.
 
@@ -657,7 +681,9 @@ def _sum_pairs_of_group(
 
 
 @part
-def _cut_by_all_sums(column: Column, rows: Array, n_bins: Int, number: Int, desk: Any) -> tuple[float, Int, Int]:
+def _cut_by_all_sums(
+    column: Column, rows: Array, n_bins: Int, number: Int, desk: Any
+) -> tuple[float, Int, Int]:
     """Many rows: every bin of a feature, ``number`` of its group, is looked at.
 
     A cut after an empty bin is one more with the same rows on its left.
@@ -819,12 +845,22 @@ def _cut_by_sorting(
     best = (NO_CUT, -1, 0 if missing else -1)
     for shift in range(2 if missing else 1):
         _squares_of_sorted(
-            codes, node_weights, sorted_rows, totals, left, progress, n_rows, n_valid if shift else 0, desk.n_local
+            codes,
+            node_weights,
+            sorted_rows,
+            totals,
+            left,
+            progress,
+            n_rows,
+            n_valid if shift else 0,
+            desk.n_local,
         )
         n_cuts = n if missing and shift == 0 else n - 1
         for q in range(n_cuts):
             p = (desk.rows_upto[q] - np.uint32(1)) * np.uint32(3)
-            _score_squares(desk, q, progress[p], progress[p + np.uint32(1)], progress[p + np.uint32(2)])
+            _score_squares(
+                desk, q, progress[p], progress[p + np.uint32(1)], progress[p + np.uint32(2)]
+            )
         gain, q = _best_of_squares(desk, n_cuts, n_rows - n_valid if shift else 0)
         if gain > best[0]:
             best = (gain, _midway(desk, q, n), shift if missing else -1)
@@ -873,7 +909,9 @@ def _sum_classes_of_group(
 
 
 @inlined_sums
-def _squares_of_dense(dense: Array, totals: Array, left: Array, desk: Any, first_bin: Int, n_bins: Int) -> Int:
+def _squares_of_dense(
+    dense: Array, totals: Array, left: Array, desk: Any, first_bin: Int, n_bins: Int
+) -> Int:
     """List the bins that hold rows and score the cut after each; how many there are.
 
     ``first_bin`` -1: the missing values are on the left from the start.
@@ -902,7 +940,14 @@ def _squares_of_dense(dense: Array, totals: Array, left: Array, desk: Any, first
 
 @part
 def _cut_by_dense(
-    column: Column, rows: Array, n_bins: Int, number: Int, totals: Array, left: Array, all_dense: Array, desk: Any
+    column: Column,
+    rows: Array,
+    n_bins: Int,
+    number: Int,
+    totals: Array,
+    left: Array,
+    all_dense: Array,
+    desk: Any,
 ) -> tuple[float, Int, Int]:
     """The best cut of feature ``number`` of a group."""
     stay_apart()
@@ -970,9 +1015,13 @@ def _sum_group(
     )
     if way == BY_PAIRS:
         nothing = desk.total - desk.total
-        _sum_pairs_of_group(matrix, offsets, stride, rows, s.pairs, desk.pair_sums, nothing, n_group)
+        _sum_pairs_of_group(
+            matrix, offsets, stride, rows, s.pairs, desk.pair_sums, nothing, n_group
+        )
     else:
-        _sum_classes_of_group(matrix, offsets, stride, rows, s.codes, s.node_weights, s.dense, desk.n_local, n_group)
+        _sum_classes_of_group(
+            matrix, offsets, stride, rows, s.codes, s.node_weights, s.dense, desk.n_local, n_group
+        )
 
 
 @inlined
@@ -1005,10 +1054,14 @@ def _best_cut(
 
 
 @inlined
-def _random_cut(column: Column, rows: Array, row_bins: Array, state: Array) -> tuple[float, Int, Int]:
+def _random_cut(
+    column: Column, rows: Array, row_bins: Array, state: Array
+) -> tuple[float, Int, Int]:
     """A cut drawn evenly between the lowest and the highest bin; one more sets the missing values apart."""
     n_rows = np.uint64(rows.shape[0])
-    for i in range(n_rows):  # on its own: the less there is to do a row, the more rows are on their way from memory
+    for i in range(
+        n_rows
+    ):  # on its own: the less there is to do a row, the more rows are on their way from memory
         row_bins[i] = column.matrix[column.offset + np.uint64(rows[i]) * column.stride]
     low, top, above = np.uint8(MISSING), np.uint8(0), np.uint8(0)
     for i in range(n_rows):
@@ -1072,21 +1125,31 @@ def _gain_of_classes(
         cross += left * totals[c]
         left_weight += left
     right_square = desk.square - cross - cross + left_square
-    gain = left_square / left_weight + right_square / (desk.weight - left_weight) - desk.square / desk.weight
+    gain = (
+        left_square / left_weight
+        + right_square / (desk.weight - left_weight)
+        - desk.square / desk.weight
+    )
     return max(gain, 0.0) if _is_allowed(rows_left, left_weight, desk.weight, desk) else NO_CUT
 
 
 @inlined
 def _is_allowed(rows_left: Int, left_weight: float, weight: float, desk: Any) -> bool:
     least = min(left_weight, weight - left_weight)
-    return min(rows_left, desk.n_rows - rows_left) >= desk.min_leaf and least > 0.0 and least >= desk.min_weight
+    return (
+        min(rows_left, desk.n_rows - rows_left) >= desk.min_leaf
+        and least > 0.0
+        and least >= desk.min_weight
+    )
 
 
 @inlined
 def _gain_of_cut(cut: Int, shift: Int, s: Scratch, desk: Any) -> float:
     if desk.n_local <= 2:
         return _gain_of_pairs(cut, shift, s.row_bins, s.pairs, desk)
-    return _gain_of_classes(cut, shift, s.row_bins, s.codes, s.node_weights, s.totals, s.dense, desk)
+    return _gain_of_classes(
+        cut, shift, s.row_bins, s.codes, s.node_weights, s.totals, s.dense, desk
+    )
 
 
 # --- growing ----------------------------------------------------------------------------------------------------------
@@ -1111,7 +1174,9 @@ def _partition(column: Column, rows: Array, threshold: Int, shift: Int, spill: A
 
 
 @inlined
-def _partition_by_bins(row_bins: Array, rows: Array, threshold: Int, shift: Int, spill: Array) -> Int:
+def _partition_by_bins(
+    row_bins: Array, rows: Array, threshold: Int, shift: Int, spill: Array
+) -> Int:
     """The same where the bins of the rows in the column are known."""
     top, add = np.uint8(threshold), np.uint8(shift)
     n_left = n_right = np.uint64(0)
@@ -1128,7 +1193,9 @@ def _partition_by_bins(row_bins: Array, rows: Array, threshold: Int, shift: Int,
 
 
 @inlined
-def _look_at_node(rows: Array, data: Data, weights: Array, blind: Any, s: Scratch, desk: Any) -> bool:
+def _look_at_node(
+    rows: Array, data: Data, weights: Array, blind: Any, s: Scratch, desk: Any
+) -> bool:
     """Put on the desk what is in a node; whether it is pure.
 
     A blind search needs no more than that: then the number of classes is 0 and nothing is summed unless it is pure.
@@ -1147,7 +1214,16 @@ def _look_at_node(rows: Array, data: Data, weights: Array, blind: Any, s: Scratc
         _total_two_classes(s.totals, s.class_of, desk)
     else:
         _count_classes(
-            rows, data.classes, weights, s.codes, s.node_weights, s.totals, s.class_of, s.local, s.dense, desk
+            rows,
+            data.classes,
+            weights,
+            s.codes,
+            s.node_weights,
+            s.totals,
+            s.class_of,
+            s.local,
+            s.dense,
+            desk,
         )
         if desk.n_local == 2:
             _pair_two_labels(s.codes, s.node_weights, s.pairs, desk)
@@ -1160,7 +1236,9 @@ def _swap(values: Array, i: Int, j: Int) -> None:
 
 
 @inlined
-def _draw_feature(s: Scratch, n_known: Int, n_drawn: Int, n_found: Int, high: Int, blind: bool) -> Int:
+def _draw_feature(
+    s: Scratch, n_known: Int, n_drawn: Int, n_found: Int, high: Int, blind: bool
+) -> Int:
     """Where in ``features`` the next candidate is; below ``n_known``: a feature known to be constant here.
 
     ``features`` holds the known constants first, then those found constant in this node, then the features not drawn
@@ -1215,7 +1293,11 @@ def _choose_split(
     n_drawn = n_found = n_visited = np.int64(0)
     high = n_bins.shape[0]
     done = False
-    while not done and high > n_known + n_found and (n_visited < limits.n_candidates or n_visited <= n_found + n_drawn):
+    while (
+        not done
+        and high > n_known + n_found
+        and (n_visited < limits.n_candidates or n_visited <= n_found + n_drawn)
+    ):
         end = high
         wanted = min(size, max(limits.n_candidates - n_visited, 1))
         n_draws, n_drawn, high = _draw_group(s, wanted, n_known, n_drawn, n_found, high, by_chance)
@@ -1230,8 +1312,12 @@ def _choose_split(
                 if size == 1:
                     way = _way(rows.shape[0], np.int64(n_bins[f]), desk)
                     if way != BY_ROW:
-                        _sum_group(way, matrix, feature_stride, stride, rows, at, np.int64(1), s, desk)
-                gain, b, side = _best_cut(way, column, rows, np.int64(n_bins[f]), at - first, s, desk)
+                        _sum_group(
+                            way, matrix, feature_stride, stride, rows, at, np.int64(1), s, desk
+                        )
+                gain, b, side = _best_cut(
+                    way, column, rows, np.int64(n_bins[f]), at - first, s, desk
+                )
             else:
                 gain, b, side = _random_cut(column, rows, s.row_bins, s.state)
                 if gain != CONSTANT and not blind:
@@ -1278,7 +1364,15 @@ def _write_leaf(node: Int, n_classes: Int, s: Scratch, desk: Any, out: Output) -
 
 @inlined
 def _push(
-    stack: Array, top: Int, node: Int, start: Int, end: Int, p_start: Int, p_end: Int, depth: Int, n_known: Int
+    stack: Array,
+    top: Int,
+    node: Int,
+    start: Int,
+    end: Int,
+    p_start: Int,
+    p_end: Int,
+    depth: Int,
+    n_known: Int,
 ) -> None:
     stack[top, 0] = node
     stack[top, 1] = start
@@ -1291,7 +1385,14 @@ def _push(
 
 @kernel
 def grow_tree(
-    data: Data, limits: Limits, weights: Array, bag: Array, passengers: Array, seed: Int, s: Scratch, out: Output
+    data: Data,
+    limits: Limits,
+    weights: Array,
+    bag: Array,
+    passengers: Array,
+    seed: Int,
+    s: Scratch,
+    out: Output,
 ) -> None:
     """Grow one tree on the rows ``bag`` into ``out``; both lists of rows are reordered by leaf."""
     desk = s.desk[0]
@@ -1312,7 +1413,11 @@ def grow_tree(
     _push(s.stack, zero, zero, zero, bag.shape[0], zero, passengers.shape[0], zero, zero)
     while n_stack > 0:
         n_stack -= 1
-        node, start, end = np.int64(s.stack[n_stack, 0]), np.int64(s.stack[n_stack, 1]), np.int64(s.stack[n_stack, 2])
+        node, start, end = (
+            np.int64(s.stack[n_stack, 0]),
+            np.int64(s.stack[n_stack, 1]),
+            np.int64(s.stack[n_stack, 2]),
+        )
         p_start, p_end = np.int64(s.stack[n_stack, 3]), np.int64(s.stack[n_stack, 4])
         depth, n_known = np.int64(s.stack[n_stack, 5]), np.int64(s.stack[n_stack, 6])
         rows = bag[start:end]
@@ -1328,7 +1433,17 @@ def grow_tree(
         feature, gain, cut, shift = -1, 0.0, 0, -1
         if grows and not pure:
             feature, gain, cut, shift, n_known = _choose_split(
-                matrix, feature_stride, stride, rows, n_known, data.n_bins, most_bins, blind, limits, s, desk
+                matrix,
+                feature_stride,
+                stride,
+                rows,
+                n_known,
+                data.n_bins,
+                most_bins,
+                blind,
+                limits,
+                s,
+                desk,
             )
         if feature < 0:
             if blind and not pure:  # all rows alike, yet of several classes
@@ -1342,11 +1457,15 @@ def grow_tree(
 
         column = Column(matrix, np.uint64(feature) * feature_stride, stride)
         if by_chance:  # the last column looked at is the one that is cut
-            n_left = _partition_by_bins(s.row_bins, rows, cut + max(shift, 0), max(shift, 0), s.spill)
+            n_left = _partition_by_bins(
+                s.row_bins, rows, cut + max(shift, 0), max(shift, 0), s.spill
+            )
         else:
             n_left = _partition(column, rows, cut + max(shift, 0), max(shift, 0), s.spill)
         if shift < 0:
-            shift = 1 if n_left * 2 > n else 0  # missing values turn up later: they follow the larger part
+            shift = (
+                1 if n_left * 2 > n else 0
+            )  # missing values turn up later: they follow the larger part
         p_left = _partition(column, passengers[p_start:p_end], cut + shift, shift, s.spill)
         out.nodes[node] = pack_node(feature, (cut + shift) & 255, shift, n_nodes)
         out.importances[feature] += 2.0 * gain if desk.n_local == 2 else gain

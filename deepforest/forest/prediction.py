@@ -32,7 +32,9 @@ def _is_leaf(node: Any) -> Any:
 @inlined
 def _goes_right(node: Any, row_start: Any, rows: Array) -> Any:
     """1 where the row whose bins begin at ``row_start`` goes right at ``node``, else 0."""
-    shifted = np.uint8(rows[row_start + (node >> np.uint64(41))] + np.uint8((node >> np.uint64(40)) & np.uint64(1)))
+    shifted = np.uint8(
+        rows[row_start + (node >> np.uint64(41))] + np.uint8((node >> np.uint64(40)) & np.uint64(1))
+    )
     return np.uint64(shifted > np.uint8((node >> np.uint64(32)) & np.uint64(255)))
 
 
@@ -67,7 +69,14 @@ def _divide(rows: Array, row_stride: Any, node: Any, part: Array, spill: Array) 
 
 @inlined
 def _find_leaves(
-    rows: Array, row_stride: Any, nodes: Array, root: Any, order: Array, spill: Array, stack: Array, leaves: Array
+    rows: Array,
+    row_stride: Any,
+    nodes: Array,
+    root: Any,
+    order: Array,
+    spill: Array,
+    stack: Array,
+    leaves: Array,
 ) -> None:
     """The leaf of each row in ``leaves``, counted from the root."""
     for i in range(order.shape[0]):

@@ -22,7 +22,9 @@ from .mart import FittedMart, Mart
 from .scikit import FittedScikit, Scikit
 
 LEARNERS: dict[str, type[Learner]] = {learner.kind: learner for learner in (*FORESTS, Mart, Scikit)}
-FITTED: dict[str, type[Fitted]] = {fitted.kind: fitted for fitted in (FittedForest, FittedMart, FittedScikit)}
+FITTED: dict[str, type[Fitted]] = {
+    fitted.kind: fitted for fitted in (FittedForest, FittedMart, FittedScikit)
+}
 
 __all__ = [
     "FITTED",
@@ -77,7 +79,9 @@ def make_learner(specification: Any) -> Learner:
         allowed = [field.name for field in fields(kind)]
         unknown = [name for name in settings if name not in allowed]
         if unknown:
-            raise ValueError(f"a {kind.kind} has no setting {unknown[0]!r}; it has {', '.join(allowed)}")
+            raise ValueError(
+                f"a {kind.kind} has no setting {unknown[0]!r}; it has {', '.join(allowed)}"
+            )
         return kind(**settings)
     if isinstance(specification, type):
         name = specification.__name__

@@ -43,7 +43,9 @@ class FittedForest(Fitted):
         if missing:
             raise ValueError(f"this is not a forest: the array {missing[0]!r} is missing")
         forest = Forest(
-            n_features=n_features, n_classes=n_classes, **{name: pack.arrays[name] for name in Forest.ARRAYS}
+            n_features=n_features,
+            n_classes=n_classes,
+            **{name: pack.arrays[name] for name in Forest.ARRAYS},
         )
         check_forest(forest)
         return cls(forest)
@@ -94,7 +96,10 @@ class ForestLearner(Learner):
             n_jobs=part.n_jobs,
             interrupt=part.interrupt,
         )
-        return Fit(FittedForest(grown.forest), known(grown.vectors[part.predict_rows], grown.votes[part.predict_rows]))
+        return Fit(
+            FittedForest(grown.forest),
+            known(grown.vectors[part.predict_rows], grown.votes[part.predict_rows]),
+        )
 
     def _settings(self, out_of_bag: bool) -> ForestSettings:
         """Return the settings of the forest; without bags no row would be out of one."""

@@ -38,7 +38,9 @@ class FittedMart(Fitted):
         values = np.ascontiguousarray(values)
         # LightGBM's own probabilities use the exponential of the C library, whose bits differ
         # between processors.
-        scores = np.asarray(self.booster.predict(values, num_threads=1, raw_score=True)).reshape(len(values), -1)
+        scores = np.asarray(self.booster.predict(values, num_threads=1, raw_score=True)).reshape(
+            len(values), -1
+        )
         return class_probabilities(scores) if self.n_classes else scores
 
     def importances(self, n_features: int) -> Array:
@@ -64,7 +66,9 @@ class FittedMart(Fitted):
             booster = lightgbm.Booster(model_str=pack.text)
         except lightgbm.basic.LightGBMError as error:
             raise ValueError(f"LightGBM cannot read the model: {error}") from None
-        if booster.num_feature() != n_features or booster.num_model_per_iteration() != _per_round(n_classes):
+        if booster.num_feature() != n_features or booster.num_model_per_iteration() != _per_round(
+            n_classes
+        ):
             raise ValueError("LightGBM's text is of other features or classes")
         return cls(booster, n_classes)
 

@@ -84,7 +84,9 @@ class Scikit(Learner):
         estimator = clone(self.estimator)
         self._check_suits(estimator, task)
         # Also those of estimators inside, such as ``estimator__random_state``.
-        seeds = [name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"]
+        seeds = [
+            name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"
+        ]
         estimator.set_params(**dict.fromkeys(seeds, part.seed % 2**31))
         weights = {}
         if part.weights is not None:
@@ -99,11 +101,17 @@ class Scikit(Learner):
         """Raise ``ValueError`` unless the estimator predicts what the cascade learns."""
         if task.n_classes == 0:
             if is_classifier(estimator):
-                raise ValueError(f"{self.title} learns classes, but the cascade learns numbers; give a regressor")
+                raise ValueError(
+                    f"{self.title} learns classes, but the cascade learns numbers; give a regressor"
+                )
         elif is_regressor(estimator):
-            raise ValueError(f"{self.title} learns numbers, but the cascade learns classes; give a classifier")
+            raise ValueError(
+                f"{self.title} learns numbers, but the cascade learns classes; give a classifier"
+            )
         elif not hasattr(estimator, "predict_proba"):
-            raise ValueError(f"{self.title} has no predict_proba; wrap it in CalibratedClassifierCV")
+            raise ValueError(
+                f"{self.title} has no predict_proba; wrap it in CalibratedClassifierCV"
+            )
 
     @property
     def title(self) -> str:
@@ -116,4 +124,8 @@ class Scikit(Learner):
         Checkpoints are named by it, so scikit-learn must not shorten the text.
         """
         whole = {"N_CHAR_MAX": 10**6} if isinstance(self.estimator, BaseEstimator) else {}
-        return {"kind": self.kind, "count": self.count, "estimator": self.estimator.__repr__(**whole)}
+        return {
+            "kind": self.kind,
+            "count": self.count,
+            "estimator": self.estimator.__repr__(**whole),
+        }

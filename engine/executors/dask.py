@@ -235,7 +235,9 @@ class DaskExecutor:
 
 def _connect(address: str) -> Any:
     try:
-        return _distributed().Client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="sylva")
+        return _distributed().Client(
+            address, timeout=CONNECT_SECONDS, set_as_default=False, name="sylva"
+        )
     except (OSError, ValueError) as error:
         raise SylvaError(
             f"No Dask scheduler answers at {address}. Start one as docs/cluster.md says, or give another --executor."
@@ -246,7 +248,9 @@ def _distributed() -> Any:
     try:
         return importlib.import_module("distributed")
     except ImportError as error:
-        raise SylvaError("Running on a cluster needs one more package: install sylva-studio[cluster].") from error
+        raise SylvaError(
+            "Running on a cluster needs one more package: install sylva-studio[cluster]."
+        ) from error
 
 
 # In a Dask worker.

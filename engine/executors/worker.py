@@ -75,7 +75,9 @@ def execute(task: NodeTask, send: Send, on_reading: OnReading) -> None:
         send(NodeFinished(node=task.node, key=task.key))
 
 
-def _run(task: NodeTask, store: Store, folder: Path, send: Send, on_reading: OnReading) -> CacheEntry:
+def _run(
+    task: NodeTask, store: Store, folder: Path, send: Send, on_reading: OnReading
+) -> CacheEntry:
     """Load the inputs, run the node, store its outputs and return the result to record.
 
     Raise whatever the node raises, or ``SylvaError`` if its outputs are not those it declares.
@@ -128,14 +130,20 @@ def _work_folder(folder: Path, node: str, send: Send) -> Iterator[Path]:
     """
 
     def send_waiting() -> None:
-        send(NodeProgress(node=node, fraction=0.0, text="waiting: another run is doing the same work"))
+        send(
+            NodeProgress(
+                node=node, fraction=0.0, text="waiting: another run is doing the same work"
+            )
+        )
 
     # The folder may disappear: the process that finishes the work removes it.
     with lock(folder / LOCK, on_wait=send_waiting, create_folder=True):
         yield folder
 
 
-def _context(task: NodeTask, store: Store, folder: Path, send: Send, on_reading: OnReading) -> NodeContext:
+def _context(
+    task: NodeTask, store: Store, folder: Path, send: Send, on_reading: OnReading
+) -> NodeContext:
     """Return the context for the node's ``run``; from now on SIGTERM asks the node to stop.
 
     Text of the node's log goes to standard output, which is the log file of the node.
@@ -158,8 +166,12 @@ def _context(task: NodeTask, store: Store, folder: Path, send: Send, on_reading:
         branches=task.branches,
         on_progress=_Throttle(send_progress, PROGRESS_SECONDS),
         on_log=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True),
-        on_subtask=lambda path, state, seconds: send(SubtaskUpdate(node=node, subtasks=((path, state, seconds),))),
-        on_publish=lambda name, data: _publish(PartialResult(node=node, name=name, data=data), send),
+        on_subtask=lambda path, state, seconds: send(
+            SubtaskUpdate(node=node, subtasks=((path, state, seconds),))
+        ),
+        on_publish=lambda name, data: _publish(
+            PartialResult(node=node, name=name, data=data), send
+        ),
         on_reading=on_reading,
         cancelled=cancelled,
         run=task.run,

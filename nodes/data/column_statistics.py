@@ -108,7 +108,9 @@ def table_statistics(table: Table) -> list[ColumnStatistics]:
         )
 
 
-def column_statistics(name: str, column: pa.ChunkedArray, role: Role = "feature") -> ColumnStatistics:
+def column_statistics(
+    name: str, column: pa.ChunkedArray, role: Role = "feature"
+) -> ColumnStatistics:
     """Return the statistics of one column; of lists, only the missing values are counted."""
     import pyarrow as pa
 
@@ -139,7 +141,9 @@ def column_bars(column: pa.ChunkedArray) -> Bars:
         return Bars("values", [])
 
 
-def bars_by_class(column: pa.ChunkedArray, classes: pa.ChunkedArray) -> tuple[Bars, dict[str, list[int]]]:
+def bars_by_class(
+    column: pa.ChunkedArray, classes: pa.ChunkedArray
+) -> tuple[Bars, dict[str, list[int]]]:
     """Return the bars of a column, and their counts for each class of another column.
 
     The classes come in order of frequency; the rarer ones are one entry together, the last. Rows
@@ -206,11 +210,15 @@ def _of_numbers(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> C
     if len(finite):
         ends = pc.min_max(finite)
         quartiles = pc.quantile(sample, [0.25, 0.5, 0.75]).to_pylist()
-        statistics |= dict(zip(("lower_quartile", "median", "upper_quartile"), quartiles, strict=True))
+        statistics |= dict(
+            zip(("lower_quartile", "median", "upper_quartile"), quartiles, strict=True)
+        )
         minimum, maximum = ends["min"].as_py(), ends["max"].as_py()
         statistics |= {"minimum": minimum, "maximum": maximum}
         statistics |= {"mean": pc.mean(finite).as_py(), "std": pc.stddev(finite).as_py()}
-        statistics["bars"] = _bars_of_numbers(sample, _scale(column.type), sampled, (minimum, maximum))
+        statistics["bars"] = _bars_of_numbers(
+            sample, _scale(column.type), sampled, (minimum, maximum)
+        )
     return ColumnStatistics(name, kind, role, len(column), sampled=sampled, **statistics)
 
 
@@ -261,7 +269,9 @@ def _seconds_per_unit(kind: pa.DataType) -> float:
 
     if types.is_date32(kind):
         return 86_400.0
-    return {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}["ms" if types.is_date64(kind) else kind.unit]
+    return {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[
+        "ms" if types.is_date64(kind) else kind.unit
+    ]
 
 
 def _finite(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -331,7 +341,12 @@ def _bars_of_numbers(
         return Bars(scale, [], sampled=sampled)
     array = _to_numpy(values)
     if array.dtype.kind in "iu" and (few := _few_values(array)) is not None:
-        return Bars("values", few[1].tolist(), labels=[str(value) for value in few[0].tolist()], sampled=sampled)
+        return Bars(
+            "values",
+            few[1].tolist(),
+            labels=[str(value) for value in few[0].tolist()],
+            sampled=sampled,
+        )
     low, high = (float(end) for end in (ends or (array.min(), array.max())))
     # The difference of the two ends overflows, so intervals are not possible.
     if not np.isfinite(high - low):
@@ -395,7 +410,9 @@ def _bar_of_rows(column: pa.ChunkedArray, bars: Bars) -> np.ndarray:
         code, names = _codes(column)
         bar_of = {label: index for index, label in enumerate(bars.labels)}
         return _look_up([-1 if name is None else bar_of.get(name, -1) for name in names], code)
-    values = _to_numpy(pc.fill_null(_as_numbers(column).cast(pa.float64(), safe=False), float("nan")))
+    values = _to_numpy(
+        pc.fill_null(_as_numbers(column).cast(pa.float64(), safe=False), float("nan"))
+    )
     if not bars.edges:
         return np.full(len(values), -1)
     bar = np.searchsorted(bars.edges, values, side="right") - 1
@@ -414,7 +431,9 @@ def _class_codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
         frequent = [*frequent[:MOST_CLASSES], f"{counted.distinct - MOST_CLASSES} others"]
     number = {name: index for index, name in enumerate(frequent)}
     last = len(frequent) - 1
-    return _look_up([-1 if name is None else number.get(name, last) for name in names], code), frequent
+    return _look_up(
+        [-1 if name is None else number.get(name, last) for name in names], code
+    ), frequent
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str | None]]:
@@ -430,7 +449,9 @@ def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str | None]]:
     encoded = encoded.unify_dictionaries()
     indices = pa.chunked_array([chunk.indices for chunk in encoded.chunks]).cast(pa.int64())
     names = encoded.chunk(0).dictionary.to_pylist()
-    return pc.fill_null(indices, -1).to_numpy(), [None if name is None else as_text(name) for name in names]
+    return pc.fill_null(indices, -1).to_numpy(), [
+        None if name is None else as_text(name) for name in names
+    ]
 
 
 def _look_up(table: Iterable[int], code: np.ndarray) -> np.ndarray:

@@ -40,7 +40,11 @@ BOOLS = {
     **dict.fromkeys(("true", "yes", "t", "y", "1"), True),
     **dict.fromkeys(("false", "no", "f", "n", "0"), False),
 }
-EXAMPLES = {"number": "3 or 2.5", "bool": "true or false", "time": "2024-01-31 or 2024-01-31 12:30:00"}
+EXAMPLES = {
+    "number": "3 or 2.5",
+    "bool": "true or false",
+    "time": "2024-01-31 or 2024-01-31 12:30:00",
+}
 
 
 def infer_type(column: pa.ChunkedArray, name: str, missing: Collection[str]) -> pa.ChunkedArray:
@@ -72,7 +76,9 @@ def infer_type(column: pa.ChunkedArray, name: str, missing: Collection[str]) -> 
     )
 
 
-def cast_column(column: pa.ChunkedArray, kind: Kind, name: str, missing: Collection[str]) -> pa.ChunkedArray:
+def cast_column(
+    column: pa.ChunkedArray, kind: Kind, name: str, missing: Collection[str]
+) -> pa.ChunkedArray:
     """Return the column as ``kind``.
 
     Raise ``BadInput`` that names the first value which cannot be read as this kind.
@@ -80,7 +86,9 @@ def cast_column(column: pa.ChunkedArray, kind: Kind, name: str, missing: Collect
     import pyarrow as pa
 
     # Texts are used as written; other values are first brought into the type of their kind.
-    plain = _as_strings(column, name) if _is_text(column.type) else infer_type(column, name, missing)
+    plain = (
+        _as_strings(column, name) if _is_text(column.type) else infer_type(column, name, missing)
+    )
     if kind == "category":
         return pa.chunked_array([to_category(plain, missing)])
     if kind == "text":
@@ -104,9 +112,15 @@ def to_category(column: pa.ChunkedArray, missing: Collection[str] = ()) -> pa.Di
     texts = _tidy(encoded.dictionary.cast(pa.string()).to_pylist(), missing)
     values = natural_order({text for text in texts if text is not None})
     position = {text: index for index, text in enumerate(values)}
-    code_of_text = np.array([-1 if text is None else position[text] for text in [*texts, None]], dtype=np.int32)
-    codes = code_of_text[encoded.indices.cast(pa.int64()).fill_null(len(texts)).to_numpy(zero_copy_only=False)]
-    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(values, pa.string()))
+    code_of_text = np.array(
+        [-1 if text is None else position[text] for text in [*texts, None]], dtype=np.int32
+    )
+    codes = code_of_text[
+        encoded.indices.cast(pa.int64()).fill_null(len(texts)).to_numpy(zero_copy_only=False)
+    ]
+    return pa.DictionaryArray.from_arrays(
+        pa.array(codes, mask=codes < 0), pa.array(values, pa.string())
+    )
 
 
 def _as_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
@@ -199,7 +213,8 @@ def _as_strings(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
         raise BadInput(
-            f"column '{name}' holds bytes that are not text; remove it from the file", field="source"
+            f"column '{name}' holds bytes that are not text; remove it from the file",
+            field="source",
         ) from None
 
 
@@ -252,7 +267,9 @@ def _to_time(column: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow.types as types
 
     if types.is_timestamp(column.type) or types.is_date(column.type):
-        return column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False).cast(pa.timestamp("us"))
+        return column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False).cast(
+            pa.timestamp("us")
+        )
     per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[column.type.unit]
     whole = column.cast(pa.int32() if types.is_time32(column.type) else pa.int64())
     return pa.compute.divide(whole.cast(pa.float64()), float(per_second))
@@ -293,7 +310,9 @@ def parse_texts(texts: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
         return _to_number(texts.cast(pa.float64()))
 
 
-def first_unparsed(texts: pa.ChunkedArray, parse: Callable[[pa.ChunkedArray], object]) -> int | None:
+def first_unparsed(
+    texts: pa.ChunkedArray, parse: Callable[[pa.ChunkedArray], object]
+) -> int | None:
     """Return the position of the first text that ``parse`` refuses; None if it accepts all.
 
     It searches by halves, because ``parse`` says only whether it accepts a whole column.

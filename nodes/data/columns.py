@@ -79,7 +79,9 @@ def check_classes(labels: pa.ChunkedArray, target: str) -> None:
     """
     rows, classes = len(labels), labels.combine_chunks().dictionary.to_pylist()
     if rows == 0:
-        raise BadInput(f"the target '{target}' has no value in any row; choose another column", field="target")
+        raise BadInput(
+            f"the target '{target}' has no value in any row; choose another column", field="target"
+        )
     if len(classes) == 1:
         raise BadInput(
             f"the target '{target}' has a single class, '{classes[0]}'; a classifier needs at "
@@ -103,16 +105,24 @@ def check_roles(data: pa.Table, roles: Mapping[str, Role]) -> None:
     weights = [name for name, role in roles.items() if role == "weight"]
     if len(weights) > 1:
         raise BadInput(
-            f"there are several weight columns: {listed(weights)}; give only one the role weight", field="roles"
+            f"there are several weight columns: {listed(weights)}; give only one the role weight",
+            field="roles",
         )
     for name, role in roles.items():
         column = data.column(name)
         kind = kind_of(column.type)
         if role == "time" and kind not in ("time", "number"):
-            raise BadInput(f"'{name}' has the role time but is a {kind}; set its type to time or number", field="roles")
+            raise BadInput(
+                f"'{name}' has the role time but is a {kind}; set its type to time or number",
+                field="roles",
+            )
         if role == "weight" and kind != "number":
-            raise BadInput(f"'{name}' has the role weight but is a {kind}; set its type to number", field="roles")
+            raise BadInput(
+                f"'{name}' has the role weight but is a {kind}; set its type to number",
+                field="roles",
+            )
         if role == "weight" and (column.null_count or pc.min(column).as_py() < 0):
             raise BadInput(
-                f"some weights in '{name}' are missing or below zero; correct them in the file", field="roles"
+                f"some weights in '{name}' are missing or below zero; correct them in the file",
+                field="roles",
             )

@@ -78,7 +78,8 @@ class TextFile:
             return bytes(stream.read(count))
         except OSError:
             raise BadInput(
-                f"'{self.name}' cannot be decompressed; it is damaged or has the wrong ending", field="source"
+                f"'{self.name}' cannot be decompressed; it is damaged or has the wrong ending",
+                field="source",
             ) from None
 
 
@@ -148,7 +149,9 @@ class CsvFile:
 
         names = self.names
         # A quote that is never closed shows in the last column, so that one is always read.
-        positions = sorted({len(names) - 1, *(index for index, name in enumerate(names) if name in columns)})
+        positions = sorted(
+            {len(names) - 1, *(index for index, name in enumerate(names) if name in columns)}
+        )
         raw_names = [self.raw_names[position] for position in positions]
         options = self._convert_options(raw_names)
         options.include_columns = raw_names
@@ -162,7 +165,9 @@ class CsvFile:
                     convert_options=options,
                 ) as reader:
                     for batch in reader:
-                        table = pa.Table.from_batches([batch]).rename_columns([names[p] for p in positions])
+                        table = pa.Table.from_batches([batch]).rename_columns(
+                            [names[p] for p in positions]
+                        )
                         yield table.select([name for name in table.column_names if name in columns])
             except (pa.ArrowInvalid, OSError) as error:
                 raise _explain(self, text, error) from None
@@ -175,7 +180,8 @@ class CsvFile:
         import pyarrow.csv as pa_csv
 
         return pa_csv.ReadOptions(
-            autogenerate_column_names=not self.file_format.header, **{"block_size": BLOCK, **options}
+            autogenerate_column_names=not self.file_format.header,
+            **{"block_size": BLOCK, **options},
         )
 
     def parse_options(self, **options: Any) -> Any:
@@ -353,7 +359,8 @@ def _explain(file: CsvFile, text: TextFile, error: Exception) -> BadInput:
     bad_row = _first_bad_row(file, text)
     if bad_row is None:
         return BadInput(
-            f"'{file.text.name}' cannot be read as CSV: {error}; check the file and its delimiter", field="source"
+            f"'{file.text.name}' cannot be read as CSV: {error}; check the file and its delimiter",
+            field="source",
         )
     return _wrong_length(file, bad_row)
 
@@ -441,20 +448,27 @@ def _long_row(file: CsvFile) -> BadInput:
 def _no_rows(file: CsvFile) -> BadInput:
     """Return the message for a file with a header only."""
     return BadInput(
-        f"'{file.text.name}' has a header but no rows; add rows, or turn off 'First row is the header'", field="source"
+        f"'{file.text.name}' has a header but no rows; add rows, or turn off 'First row is the header'",
+        field="source",
     )
 
 
 def _not_text(text: TextFile) -> BadInput:
     """Return the message for a file that holds NUL bytes."""
     return BadInput(
-        f"'{text.name}' is not text, because it holds NUL bytes; save it as CSV, or choose its format", field="source"
+        f"'{text.name}' is not text, because it holds NUL bytes; save it as CSV, or choose its format",
+        field="source",
     )
 
 
-def _bad_encoding(text: TextFile, file_format: FileFormat, error: UnicodeError | None = None) -> BadInput:
+def _bad_encoding(
+    text: TextFile, file_format: FileFormat, error: UnicodeError | None = None
+) -> BadInput:
     """Return the message for bytes that the encoding does not have, with a suggestion."""
-    line, byte = _first_undecodable(text, file_format.encoding) or (1, str(error or "the end of the file"))
+    line, byte = _first_undecodable(text, file_format.encoding) or (
+        1,
+        str(error or "the end of the file"),
+    )
     is_utf16 = text.start(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     return BadInput(
         f"'{text.name}' is not encoded in {file_format.encoding}: {byte} in line {line:,} cannot "

@@ -153,7 +153,9 @@ def _shapes(versions: Sequence[tuple[Path, FileVersion]]) -> dict[tuple[Path, Fi
         return {version: _known_shapes[version] for version in versions if version in _known_shapes}
 
 
-def _measure(versions: Sequence[tuple[Path, FileVersion]], seconds: float) -> tuple[list[Shape], float]:
+def _measure(
+    versions: Sequence[tuple[Path, FileVersion]], seconds: float
+) -> tuple[list[Shape], float]:
     """Return the shapes of as many files as can be measured in this time, and the seconds it took.
 
     If a file ends the child process, its shape is unknown, and it is the last one of the result.
@@ -161,7 +163,9 @@ def _measure(versions: Sequence[tuple[Path, FileVersion]], seconds: float) -> tu
     paths = [path for path, _ in versions]
     arguments = {"paths": [str(path) for path in paths], "counted_bytes": COUNTED_BYTES}
     imports = {module for path in paths for module in formats.imports_for(path, FileFormat())}
-    call = sandbox.Call("nodes.data.files:measure_files", "data", arguments, sorted(imports), seconds=FILE_SECONDS)
+    call = sandbox.Call(
+        "nodes.data.files:measure_files", "data", arguments, sorted(imports), seconds=FILE_SECONDS
+    )
     shapes: list[Shape] = []
     began = time.monotonic()
     try:
@@ -213,7 +217,12 @@ def clean_name(name: str) -> str:
     long.
     """
     name = re.split(r"[/\\]", unicodedata.normalize("NFC", name))[-1]
-    name = _CONTROLS.sub("", name.encode("utf-8", "ignore").decode()).removeprefix(PREFIX).strip().lstrip(". ")
+    name = (
+        _CONTROLS.sub("", name.encode("utf-8", "ignore").decode())
+        .removeprefix(PREFIX)
+        .strip()
+        .lstrip(". ")
+    )
     stem, ending = _split_ending(name)
     return (_shorten(stem, MAX_NAME_BYTES - len(ending.encode())) or "table") + ending
 

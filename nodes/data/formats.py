@@ -153,7 +153,9 @@ def _suffix(path: Path) -> str:
 # A whole table
 
 
-def read(path: Path, file_format: FileFormat, as_text: Collection[str], max_columns: int) -> pa.Table:
+def read(
+    path: Path, file_format: FileFormat, as_text: Collection[str], max_columns: int
+) -> pa.Table:
     """Return the whole table of a file.
 
     Columns of ``as_text`` are left as written in a CSV file. Raise ``BadInput`` that says how to
@@ -213,7 +215,9 @@ def read_start(
     return Start(data, complete, data.num_rows if complete else None)
 
 
-def _start_of_text(path: Path, file_format: FileFormat, max_bytes: int, start_bytes: int) -> tuple[TextFile, bool]:
+def _start_of_text(
+    path: Path, file_format: FileFormat, max_bytes: int, start_bytes: int
+) -> tuple[TextFile, bool]:
     """Return the text if it is small enough, or else its first whole rows; and whether it is all of
     it.
     """
@@ -255,10 +259,15 @@ def _own_bytes(table: pa.Table) -> int:
     import pyarrow.types as types
 
     chunks = [chunk for column in table.columns for chunk in column.chunks]
-    return sum(chunk.indices.nbytes if types.is_dictionary(chunk.type) else chunk.nbytes for chunk in chunks)
+    return sum(
+        chunk.indices.nbytes if types.is_dictionary(chunk.type) else chunk.nbytes
+        for chunk in chunks
+    )
 
 
-def _read_csv(text: TextFile, file_format: FileFormat, as_text: Collection[str], max_columns: int) -> pa.Table:
+def _read_csv(
+    text: TextFile, file_format: FileFormat, as_text: Collection[str], max_columns: int
+) -> pa.Table:
     """Return the table of a CSV text; raise ``BadInput`` if its columns cannot be used."""
     file = CsvFile.open(text, file_format)
     _check_names(text.path, file.names, max_columns)
@@ -270,7 +279,11 @@ def _read_binary(path: Path, file_format: str) -> pa.Table:
     import pyarrow as pa
 
     try:
-        data = _parquet_file(path).read() if file_format == "parquet" else _arrow_reader(path).read_all()
+        data = (
+            _parquet_file(path).read()
+            if file_format == "parquet"
+            else _arrow_reader(path).read_all()
+        )
         # A wrong offset would crash the code that uses the table.
         data.validate(full=True)
     except (pa.ArrowException, OSError) as error:
@@ -284,7 +297,8 @@ def _check_names(path: Path, names: list[str], max_columns: int) -> None:
         raise _too_many_columns(path.name, len(names), max_columns)
     if "" in names:
         raise BadInput(
-            f"column {names.index('') + 1:,} of '{path.name}' has no name; give it one in the file", field="source"
+            f"column {names.index('') + 1:,} of '{path.name}' has no name; give it one in the file",
+            field="source",
         )
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
@@ -341,7 +355,9 @@ class BlockFile:
         return regroup(self.read(columns, rows), rows)
 
 
-def open_blocks(path: Path, file_format: FileFormat | None = None, max_columns: int = MAX_COLUMNS) -> BlockFile:
+def open_blocks(
+    path: Path, file_format: FileFormat | None = None, max_columns: int = MAX_COLUMNS
+) -> BlockFile:
     """Open a file to read it block by block.
 
     All values of a CSV file come as written, also those that may mean a missing one. Raise
@@ -412,7 +428,9 @@ def _open_parquet(path: Path) -> BlockFile:
         batches = file.iter_batches(batch_size=rows, columns=list(columns))
         yield from _checked_tables(path, "Parquet", batches, columns)
 
-    return BlockFile(path, _schema_names(path, "Parquet", file.schema_arrow), file.metadata.num_rows, read)
+    return BlockFile(
+        path, _schema_names(path, "Parquet", file.schema_arrow), file.metadata.num_rows, read
+    )
 
 
 def _open_arrow(path: Path) -> BlockFile:
@@ -442,7 +460,9 @@ def _schema_names(path: Path, title: str, schema: pa.Schema) -> list[str]:
         raise _damaged(path, title, error) from None
 
 
-def _checked_tables(path: Path, title: str, batches: Iterator[Any], columns: Sequence[str]) -> Iterator[pa.Table]:
+def _checked_tables(
+    path: Path, title: str, batches: Iterator[Any], columns: Sequence[str]
+) -> Iterator[pa.Table]:
     """Yield a table of these columns for each batch; raise ``BadInput`` if the file is damaged."""
     import pyarrow as pa
 
@@ -523,7 +543,8 @@ class LibsvmLines(io.RawIOBase):
             matrix, _ = load_svmlight_file(self, zero_based=False)
         except OSError:
             raise BadInput(
-                f"'{self._text.name}' cannot be decompressed; it is damaged or has the wrong ending", field="source"
+                f"'{self._text.name}' cannot be decompressed; it is damaged or has the wrong ending",
+                field="source",
             ) from None
         except (ValueError, OverflowError):
             line = self._line.decode("utf-8", "replace").strip()

@@ -44,7 +44,13 @@ COLUMNS = (
     Column("abroad", "bool"),
     Column(TARGET, "category", "target"),
 )
-MISSING = {"balance": 0.05, "customer_age": 0.08, "device": 0.06, "merchant_risk": 0.1, "session_seconds": 0.12}
+MISSING = {
+    "balance": 0.05,
+    "customer_age": 0.08,
+    "device": 0.06,
+    "merchant_risk": 0.1,
+    "session_seconds": 0.12,
+}
 """Share of values that are missing, by column."""
 
 CHANNELS = (["online", "chip", "contactless", "stripe"], [0.35, 0.33, 0.25, 0.07])
@@ -86,8 +92,13 @@ def payments(rows: int, share: float, seed: int) -> pa.Table:
     _commit(rng, values, np.flatnonzero(is_fraud))
     times = values.pop("day") * 86_400 + values["hour"] * 3_600 + values.pop("second")
     order = np.argsort(times, kind="stable")
-    columns = {name: pa.array(column[order], mask=_gaps(rng, name, rows)) for name, column in values.items()}
-    columns["time"] = pa.array(np.datetime64("2024-01-01", "us") + times[order].astype("timedelta64[s]"))
+    columns = {
+        name: pa.array(column[order], mask=_gaps(rng, name, rows))
+        for name, column in values.items()
+    }
+    columns["time"] = pa.array(
+        np.datetime64("2024-01-01", "us") + times[order].astype("timedelta64[s]")
+    )
     columns["payment_id"] = pa.array([f"P{number:07d}" for number in range(1, rows + 1)])
     columns[TARGET] = pa.array(np.where(is_fraud[order], "yes", "no"))
     return pa.table({column.name: columns[column.name] for column in COLUMNS})
@@ -153,11 +164,15 @@ def _commit(rng: np.random.Generator, values: dict[str, np.ndarray], frauds: np.
     spends its whole credit before it disappears.
     """
     pattern = rng.choice(5, len(frauds), p=[0.28, 0.24, 0.2, 0.18, 0.1])
-    stolen_login, card_testing, copied_card, bust_out = (frauds[pattern == number] for number in range(4))
+    stolen_login, card_testing, copied_card, bust_out = (
+        frauds[pattern == number] for number in range(4)
+    )
 
     def times_usual(rows: np.ndarray, low: float, high: float) -> np.ndarray:
         """Return amounts of ``low`` to ``high`` times what the customer usually pays."""
-        amount: np.ndarray = (values["usual_amount"][rows] * rng.uniform(low, high, len(rows))).round(2)
+        amount: np.ndarray = (
+            values["usual_amount"][rows] * rng.uniform(low, high, len(rows))
+        ).round(2)
         return amount
 
     values["channel"][stolen_login] = "online"
@@ -176,6 +191,10 @@ def _commit(rng: np.random.Generator, values: dict[str, np.ndarray], frauds: np.
     values["kilometres_from_last"][copied_card] = rng.lognormal(5, 1, len(copied_card)).round(1)
 
     values["account_age_days"][bust_out] = rng.integers(20, 300, len(bust_out))
-    values["merchant_type"][bust_out] = rng.choice(["electronics", "gift cards", "games"], len(bust_out))
-    values["balance"][bust_out] = (values["credit_limit"][bust_out] * rng.uniform(0.6, 1, len(bust_out))).round(2)
+    values["merchant_type"][bust_out] = rng.choice(
+        ["electronics", "gift cards", "games"], len(bust_out)
+    )
+    values["balance"][bust_out] = (
+        values["credit_limit"][bust_out] * rng.uniform(0.6, 1, len(bust_out))
+    ).round(2)
     values["amount"][bust_out] = times_usual(bust_out, 1.5, 5)

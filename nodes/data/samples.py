@@ -35,7 +35,10 @@ def sample_name(source: str) -> str | None:
         return None
     name = source.removeprefix(PREFIX)
     if name not in TITLES:
-        raise BadInput(f"the sample '{name}' does not exist; the samples are {listed(TITLES, most=9)}", field="source")
+        raise BadInput(
+            f"the sample '{name}' does not exist; the samples are {listed(TITLES, most=9)}",
+            field="source",
+        )
     return name
 
 
@@ -54,4 +57,7 @@ def sample_columns(name: str) -> Columns:
         return fraud_sample.COLUMNS
     with sample_path(name).open(newline="", encoding="utf-8") as file:
         *features, target = next(csv.reader(file))
-    return (*(Column(feature, "number") for feature in features), Column(target, "category", "target"))
+    return (
+        *(Column(feature, "number") for feature in features),
+        Column(target, "category", "target"),
+    )

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from engine.values import Table
 
 
-def pick(table: Table, count: int, seed: int, *, stratified: bool, spare: int, field: str) -> np.ndarray:
+def pick(
+    table: Table, count: int, seed: int, *, stratified: bool, spare: int, field: str
+) -> np.ndarray:
     """Return a mask of exactly ``count`` rows, chosen at random.
 
     If stratified, each class gives its share of them and keeps at least ``spare`` rows that are not
@@ -39,7 +41,9 @@ def _class_codes(table: Table) -> np.ndarray:
 
     labels = table.labels().combine_chunks().dictionary_encode().indices
     # Numbers without gaps, because bincount needs them.
-    codes: np.ndarray = np.unique(labels.fill_null(-1).to_numpy(zero_copy_only=False), return_inverse=True)[1]
+    codes: np.ndarray = np.unique(
+        labels.fill_null(-1).to_numpy(zero_copy_only=False), return_inverse=True
+    )[1]
     return codes
 
 

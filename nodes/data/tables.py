@@ -48,7 +48,9 @@ REMEMBERED_BYTES = 256 << 20
 Progress = Callable[[float, str], None]
 
 
-def load(params: LoadDataParams, files: Files, progress: Progress = lambda fraction, text: None) -> Table:
+def load(
+    params: LoadDataParams, files: Files, progress: Progress = lambda fraction, text: None
+) -> Table:
     """Return the table that the settings describe.
 
     ``progress`` gets the share done and a text. Raise ``BadInput`` that names the setting to change
@@ -101,7 +103,9 @@ def target_and_roles(params: LoadDataParams) -> tuple[str | None, dict[str, Role
     target = params.target or next((column.name for column in own if column.role == "target"), None)
     roles: dict[str, Role] = {column.name: column.role for column in own if column.role != "target"}
     roles.update(params.roles)
-    return target, {name: role for name, role in roles.items() if role != "feature" and name != target}
+    return target, {
+        name: role for name, role in roles.items() if role != "feature" and name != target
+    }
 
 
 def chosen_types(params: LoadDataParams, target: str | None) -> dict[str, Kind]:
@@ -122,7 +126,9 @@ def _with_types(data: pa.Table, params: LoadDataParams) -> pa.Table:
     target, roles = target_and_roles(params)
     # An id that was read as written stays text: as a category, 1.0 and +1 would become 1.
     types: dict[str, Kind] = dict.fromkeys(_ids(params), "text")
-    types = {name: kind for name, kind in types.items() if _is_text(data, name)} | chosen_types(params, target)
+    types = {name: kind for name, kind in types.items() if _is_text(data, name)} | chosen_types(
+        params, target
+    )
     missing = frozenset(params.missing)
     columns = {}
     for name in data.column_names:
@@ -133,7 +139,9 @@ def _with_types(data: pa.Table, params: LoadDataParams) -> pa.Table:
     return pa.table(columns).combine_chunks()
 
 
-def _typed(column: pa.ChunkedArray, name: str, kind: Kind | None, missing: Collection[str]) -> pa.ChunkedArray:
+def _typed(
+    column: pa.ChunkedArray, name: str, kind: Kind | None, missing: Collection[str]
+) -> pa.ChunkedArray:
     """Return a column in its type: the chosen one, or else the one it looks like."""
     if kind is None:
         return infer_type(column, name, missing)
@@ -165,7 +173,10 @@ def check_columns(params: LoadDataParams, names: Iterable[str]) -> None:
             field="roles",
         )
     if params.types.get(target or "", "category") != "category":
-        raise BadInput(f"'{target}' is the target, which is always a category; remove it from types", field="types")
+        raise BadInput(
+            f"'{target}' is the target, which is always a category; remove it from types",
+            field="types",
+        )
 
 
 def make_table(data: pa.Table, names: Collection[str], params: LoadDataParams) -> Table:
@@ -184,7 +195,9 @@ def make_table(data: pa.Table, names: Collection[str], params: LoadDataParams) -
             field="empty_columns",
         )
     if not data.num_columns:
-        raise BadInput(f"no column of '{params.source}' holds a value; use another file", field="source")
+        raise BadInput(
+            f"no column of '{params.source}' holds a value; use another file", field="source"
+        )
     if target is not None:
         data = drop_missing_target(data, target, params.missing_target)
         check_classes(data.column(target), target)
@@ -204,7 +217,9 @@ def count_classes(table: Table) -> list[tuple[str, int]]:
     import pyarrow.compute as pc
 
     labels = table.labels().combine_chunks()
-    counts = {each["values"]: each["counts"] for each in pc.value_counts(labels.indices).to_pylist()}
+    counts = {
+        each["values"]: each["counts"] for each in pc.value_counts(labels.indices).to_pylist()
+    }
     return [(name, counts.get(code, 0)) for code, name in enumerate(labels.dictionary.to_pylist())]
 
 
@@ -258,7 +273,10 @@ def preview(params: LoadDataParams, files: Files) -> Preview:
             seen = _remembered(reading.model_copy(update={"target": None}), files)
         except BadInput:
             return _remembered(reading, files)
-        if target in seen.data.column_names and kind_of(seen.data.schema.field(target).type) == "category":
+        if (
+            target in seen.data.column_names
+            and kind_of(seen.data.schema.field(target).type) == "category"
+        ):
             return seen
     return _remembered(reading, files)
 
@@ -271,7 +289,9 @@ def move_preview(old: Path, new: Path) -> None:
 def _settings_of_reading(params: LoadDataParams) -> LoadDataParams:
     """Return the settings without those that ``make_table`` applies later."""
     roles = {name: role for name, role in params.roles.items() if role in ("id", "ignore")}
-    return params.model_copy(update={"roles": roles, "missing_target": "drop", "empty_columns": "drop"})
+    return params.model_copy(
+        update={"roles": roles, "missing_target": "drop", "empty_columns": "drop"}
+    )
 
 
 def _remembered(params: LoadDataParams, files: Files) -> Preview:

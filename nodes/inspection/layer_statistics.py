@@ -91,7 +91,9 @@ class MarginSummary:
         if not len(margin):
             return cls()
         counts, _ = np.histogram(np.clip(margin, -1, 1), MARGIN_BINS)
-        return cls(len(margin), float(margin.mean()), float(((margin - margin.mean()) ** 2).sum()), counts)
+        return cls(
+            len(margin), float(margin.mean()), float(((margin - margin.mean()) ** 2).sum()), counts
+        )
 
     def add(self, other: MarginSummary) -> None:
         """Add the summary of other rows.
@@ -115,7 +117,9 @@ class MarginSummary:
             return None
         std = (self.squares / self.n) ** 0.5
         ratio = std / self.mean if self.mean > 0 else None
-        return asdict(MarginRecord(self.mean, std, ratio, MARGIN_BINS.tolist(), self.counts.tolist()))
+        return asdict(
+            MarginRecord(self.mean, std, ratio, MARGIN_BINS.tolist(), self.counts.tolist())
+        )
 
 
 @dataclass
@@ -184,14 +188,24 @@ def compute_statistics(
     """
     work = _Pass(model, table, truth, rows, metric)
     result = work.result
-    for owner, scores in (("the cascade", result.own_scores), ("each learner", result.learner_scores)):
+    for owner, scores in (
+        ("the cascade", result.own_scores),
+        ("each learner", result.learner_scores),
+    ):
         if work.ranking is not None and scores is None:
-            ctx.log(f"{work.ranking.title} of {owner} is left out: the scores of so many rows need too much memory.")
+            ctx.log(
+                f"{work.ranking.title} of {owner} is left out: the scores of so many rows need too much memory."
+            )
     ctx.progress(0.0, f"{len(truth):,} rows through {work.depth} layers")
     # Sums are added in the order of the blocks: in another order they would round differently.
-    for start, block_sums in zip(work.starts, ctx.executor.map(work.process_block, work.starts), strict=True):
+    for start, block_sums in zip(
+        work.starts, ctx.executor.map(work.process_block, work.starts), strict=True
+    ):
         done = min(start + work.step, len(truth))
-        ctx.progress(share * done / len(truth), f"{done:,} of {len(truth):,} rows through {work.depth} layers")
+        ctx.progress(
+            share * done / len(truth),
+            f"{done:,} of {len(truth):,} rows through {work.depth} layers",
+        )
         for total, sums in zip(result.layer_sums, block_sums, strict=True):
             total.add(sums)
     return result
@@ -201,7 +215,12 @@ class _Pass:
     """Process blocks of a table; each fills its own rows, so several can be processed at once."""
 
     def __init__(
-        self, model: FittedModel, table: Table, truth: np.ndarray, rows: np.ndarray, metric: Metric | None
+        self,
+        model: FittedModel,
+        table: Table,
+        truth: np.ndarray,
+        rows: np.ndarray,
+        metric: Metric | None,
     ) -> None:
         """Allocate the result and choose the size of a block so that memory stays bounded."""
         import numpy as np
@@ -212,7 +231,11 @@ class _Pass:
         self.cascade = model.estimator
         # Blocks are processed in parallel already.
         self.cascade.n_jobs = 1
-        self.depth, learners, classes = len(self.cascade.estimators_), self.cascade.n_learners_, len(model.classes)
+        self.depth, learners, classes = (
+            len(self.cascade.estimators_),
+            self.cascade.n_learners_,
+            len(model.classes),
+        )
         # A block holds its rows once as matrix and once as class vectors.
         widest = max(model.encoder.width, self.depth * learners * classes)
         self.step = max(1, min(ROWS_AT_ONCE, CELLS_AT_ONCE // widest))
@@ -220,13 +243,17 @@ class _Pass:
         # The usual metrics are means over rows, so sums of blocks are enough for them.
         self.ranking = None if metric in USUAL or not (truth >= 0).any() else metric
         empty = LayerSums(
-            np.zeros((learners, learners), int), np.zeros((len(USUAL), 1 + learners)), np.zeros(1 + learners)
+            np.zeros((learners, learners), int),
+            np.zeros((len(USUAL), 1 + learners)),
+            np.zeros(1 + learners),
         )
         n, all_rows = len(rows), len(truth)
         self.result = LayerStatistics(
             rows=rows,
             truth=truth,
-            layer_sums=[LayerSums(empty.agreements, empty.sums, empty.n_scored) for _ in range(self.depth)],
+            layer_sums=[
+                LayerSums(empty.agreements, empty.sums, empty.n_scored) for _ in range(self.depth)
+            ],
             left_at=np.zeros(all_rows, np.int64),
             wrong=np.zeros(all_rows, bool),
             vectors=np.full((self.depth, learners, n, classes), np.nan, np.float32),
@@ -240,15 +267,24 @@ class _Pass:
         import numpy as np
 
         size = np.prod(shape, dtype=float) * np.dtype(kind).itemsize
-        return np.full(shape, np.nan, kind) if self.ranking is not None and size <= BYTES_OF_SCORES else None
+        return (
+            np.full(shape, np.nan, kind)
+            if self.ranking is not None and size <= BYTES_OF_SCORES
+            else None
+        )
 
     def process_block(self, start: int) -> list[LayerSums]:
         """Pass the block of rows from ``start`` on through all layers; return its sums by layer."""
         import numpy as np
 
-        block = self.model.encoder.transform(self.table.data.slice(start, self.step), self.model.precision)
+        block = self.model.encoder.transform(
+            self.table.data.slice(start, self.step), self.model.precision
+        )
         stages, here = self.cascade.stages(block), slice(start, start + len(block))
-        no_rows = np.empty(0, int), np.empty((self.cascade.n_learners_, 0, len(self.model.classes)), np.float32)
+        no_rows = (
+            np.empty(0, int),
+            np.empty((self.cascade.n_learners_, 0, len(self.model.classes)), np.float32),
+        )
         sums, outputs = [], np.empty(0)
         for layer in range(self.depth):
             # With screening, all rows of a block may leave before the last layer.
@@ -260,7 +296,9 @@ class _Pass:
         self.result.wrong[here] = outputs.argmax(axis=1) != self.truth[here]
         return sums
 
-    def _store_rows(self, layer: int, here: slice, rows: np.ndarray, vectors: np.ndarray, outputs: np.ndarray) -> None:
+    def _store_rows(
+        self, layer: int, here: slice, rows: np.ndarray, vectors: np.ndarray, outputs: np.ndarray
+    ) -> None:
         """Store the predictions for single rows of a block.
 
         ``rows`` are those that reached the layer, counted from the start of the block ``here``.
@@ -273,7 +311,9 @@ class _Pass:
             result.own_scores[layer, here] = outputs
         if result.learner_scores is not None:
             result.learner_scores[layer][:, here.start + rows] = vectors
-        _, in_sample, in_block = np.intersect1d(result.rows, here.start + rows, assume_unique=True, return_indices=True)
+        _, in_sample, in_block = np.intersect1d(
+            result.rows, here.start + rows, assume_unique=True, return_indices=True
+        )
         result.vectors[layer][:, in_sample] = vectors[:, in_block]
         result.outputs[layer][in_sample] = outputs[rows[in_block]]
 

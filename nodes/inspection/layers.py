@@ -30,7 +30,17 @@ FILE, SAMPLE = "layers.json", "sample.arrow"
 UNKNOWN = -1
 """Class number of a row whose class is not known."""
 
-SMALL = ("title", "kind", "metric", "classes", "features", "learners", "records", "table_rows", "stages")
+SMALL = (
+    "title",
+    "kind",
+    "metric",
+    "classes",
+    "features",
+    "learners",
+    "records",
+    "table_rows",
+    "stages",
+)
 ARRAYS: Mapping[str, tuple[str, str]] = {
     "rows": ("int64", "n"),
     "left_at": ("int64", "n"),
@@ -118,14 +128,23 @@ class Layers:
         import pyarrow as pa
 
         for name, (kind, _) in ARRAYS.items():
-            np.save(folder / f"{name}.npy", np.ascontiguousarray(getattr(self, name), kind), allow_pickle=False)
-        with pa.OSFile(str(folder / SAMPLE), "wb") as sink, pa.ipc.new_file(sink, self.sample.schema) as writer:
+            np.save(
+                folder / f"{name}.npy",
+                np.ascontiguousarray(getattr(self, name), kind),
+                allow_pickle=False,
+            )
+        with (
+            pa.OSFile(str(folder / SAMPLE), "wb") as sink,
+            pa.ipc.new_file(sink, self.sample.schema) as writer,
+        ):
             writer.write_table(self.sample)
         data = {
             "format": FORMAT,
             "version": VERSION,
             **{name: getattr(self, name) for name in SMALL},
-            "files": {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != FILE},
+            "files": {
+                path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != FILE
+            },
         }
         text = json.dumps(data, ensure_ascii=False, allow_nan=False)
         (folder / FILE).write_text(text + "\n", encoding="utf-8", newline="\n")
@@ -154,7 +173,9 @@ def _describe(folder: Path) -> dict[str, Any]:
     """Return what ``layers.json`` says; raise ``BadInput`` if it does not describe layers."""
     path = folder / FILE
     if not path.is_file():
-        raise BadInput(f"'{folder.name}' does not hold layers: {FILE} is missing; run the inspection again")
+        raise BadInput(
+            f"'{folder.name}' does not hold layers: {FILE} is missing; run the inspection again"
+        )
     with reading_folder(folder, "layers", "run the inspection again"):
         # Python reads NaN, which the page could not send to a browser.
         data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
@@ -196,7 +217,14 @@ def _load_sample(folder: Path) -> pa.Table:
 
 def _check(layers: Layers) -> None:
     """Raise ``ValueError`` unless the parts have sizes and values that fit together."""
-    texts = [layers.title, layers.kind, layers.metric, *layers.classes, *layers.features, *layers.learners]
+    texts = [
+        layers.title,
+        layers.kind,
+        layers.metric,
+        *layers.classes,
+        *layers.features,
+        *layers.learners,
+    ]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("its names are not texts")
     depth, n, n_classes = len(layers.stages), len(layers.rows), len(layers.classes)

@@ -258,7 +258,9 @@ class TableEncoder:
     columns: tuple[EncodedColumn, ...]
 
     @classmethod
-    def fit(cls, table: Table, form: Form, log: Callable[[str], None] = lambda text: None) -> TableEncoder:
+    def fit(
+        cls, table: Table, form: Form, log: Callable[[str], None] = lambda text: None
+    ) -> TableEncoder:
         """Learn categories, medians and scales of the feature columns.
 
         ``log`` gets a line for each column that is left out, with the reason. Raise ``BadInput`` if
@@ -272,7 +274,9 @@ class TableEncoder:
             else:
                 columns.append(column)
         if not columns:
-            raise BadInput("the table has no feature that can be used; add a column of numbers or categories")
+            raise BadInput(
+                "the table has no feature that can be used; add a column of numbers or categories"
+            )
         return cls(form, tuple(columns))
 
     @property
@@ -290,14 +294,20 @@ class TableEncoder:
         """Return the matrix columns that hold category numbers; none in the form ``onehot``."""
         if self.form == "onehot":
             return []
-        return [index for index, column in enumerate(self.columns) if isinstance(column, CategoryColumn)]
+        return [
+            index for index, column in enumerate(self.columns) if isinstance(column, CategoryColumn)
+        ]
 
     @property
     def fits_float32(self) -> bool:
         """Return whether the training matrix of ``codes`` loses nothing as 32-bit floats."""
-        return all(column.fits_float32 for column in self.columns if isinstance(column, NumberColumn))
+        return all(
+            column.fits_float32 for column in self.columns if isinstance(column, NumberColumn)
+        )
 
-    def transform(self, data: pa.Table, precision: Precision = "float64", order: Literal["C", "F"] = "C") -> np.ndarray:
+    def transform(
+        self, data: pa.Table, precision: Precision = "float64", order: Literal["C", "F"] = "C"
+    ) -> np.ndarray:
         """Return the matrix of a table, rows × width.
 
         ``order`` is how numpy stores it: ``C`` by rows, ``F`` by columns. Raise ``BadInput`` if a
@@ -327,13 +337,23 @@ class TableEncoder:
                 f"the table lacks {listed(name for name in self.names if name in missing)}, "
                 "which the model was trained with; add the missing columns"
             )
-        wrong = [text for column in self.columns if (text := _mismatch(column, data.schema.field(column.name).type))]
+        wrong = [
+            text
+            for column in self.columns
+            if (text := _mismatch(column, data.schema.field(column.name).type))
+        ]
         if wrong:
-            raise BadInput(f"some columns are of another kind than in training: {'; '.join(wrong[:5])}")
+            raise BadInput(
+                f"some columns are of another kind than in training: {'; '.join(wrong[:5])}"
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain JSON."""
-        return {"version": VERSION, "form": self.form, "columns": [_column_to_json(each) for each in self.columns]}
+        return {
+            "version": VERSION,
+            "form": self.form,
+            "columns": [_column_to_json(each) for each in self.columns],
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TableEncoder:
@@ -368,7 +388,10 @@ def _column_from_json(data: Mapping[str, Any]) -> EncodedColumn:
             raise ValueError("a level is not a text")
         return CategoryColumn(data["name"], data["kind"], categories)
     column = NumberColumn(**data)
-    if not all(isfinite(number) for number in (column.median, column.mean, column.scale)) or column.scale <= 0:
+    if (
+        not all(isfinite(number) for number in (column.median, column.mean, column.scale))
+        or column.scale <= 0
+    ):
         raise ValueError(f"column '{column.name}' cannot be scaled")
     return column
 
@@ -468,7 +491,10 @@ def _learn_numbers(name: str, kind: Kind, values: np.ndarray) -> NumberColumn | 
     filled = np.where(missing, median, values)
     # Divided by the largest value first: the squares of large numbers would overflow.
     largest = float(np.abs(filled).max()) or 1.0
-    mean, spread = float((filled / largest).mean()) * largest, float((filled / largest).std()) * largest
+    mean, spread = (
+        float((filled / largest).mean()) * largest,
+        float((filled / largest).std()) * largest,
+    )
     # A spread that is only the rounding of a constant would magnify every other value.
     scale = spread if spread > 1e-12 * largest else largest
     return NumberColumn(name, kind, median, mean, scale, bool(missing.any()), fits)
@@ -490,7 +516,9 @@ def _learn_categories(name: str, kind: Kind, column: pa.ChunkedArray) -> Categor
         different, values = pc.count_distinct(column).as_py(), len(column) - column.null_count
         # Texts that hardly repeat are names or comments: a model would only memorise them.
         if different > TEXT_CATEGORIES or 2 * different > values:
-            return f"its {different:,} different texts in {values:,} rows are too many for categories"
+            return (
+                f"its {different:,} different texts in {values:,} rows are too many for categories"
+            )
     counts = category_counts(column)
     if not counts:
         return "it has no values"
@@ -550,7 +578,11 @@ def _chunk_codes(chunk: pa.Array, known: pa.Array) -> Any:
     import pyarrow.compute as pc
 
     if not pa.types.is_dictionary(chunk.type):
-        return pc.index_in(as_text(chunk), known, skip_nulls=True).fill_null(MISSING).to_numpy(zero_copy_only=False)
+        return (
+            pc.index_in(as_text(chunk), known, skip_nulls=True)
+            .fill_null(MISSING)
+            .to_numpy(zero_copy_only=False)
+        )
     of_entry = pc.index_in(as_text(chunk.dictionary), known, skip_nulls=True)
     return of_entry.take(chunk.indices).fill_null(MISSING).to_numpy(zero_copy_only=False)
 
@@ -574,7 +606,11 @@ def class_names(target: pa.ChunkedArray, name: str) -> list[str]:
     if kind == "time":
         raise BadInput(f"the target '{name}' is a time; choose a column with classes as the target")
     names = natural_order(category_counts(target))
-    if kind == "number" and len(names) > MAX_NUMERIC_CLASSES and not all(float(each).is_integer() for each in names):
+    if (
+        kind == "number"
+        and len(names) > MAX_NUMERIC_CLASSES
+        and not all(float(each).is_integer() for each in names)
+    ):
         raise BadInput(
             f"the target '{name}' holds {len(names):,} different numbers, so it is a quantity and "
             "not a class; choose another target, or group its values into classes first"

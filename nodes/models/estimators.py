@@ -56,7 +56,9 @@ class RowwiseMLPClassifier(_MostProbable, MLPClassifier):  # type: ignore[misc]
     def predict_proba(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
         """Return class probabilities, rows × classes."""
         values, last = X, len(self.coefs_) - 1
-        for layer, (weights, intercepts) in enumerate(zip(self.coefs_, self.intercepts_, strict=True)):
+        for layer, (weights, intercepts) in enumerate(
+            zip(self.coefs_, self.intercepts_, strict=True)
+        ):
             # A sum that overflows counts as the largest number, so that probabilities stay finite.
             values = np.nan_to_num(row_products(values, weights, intercepts), copy=False)
             if layer < last:
@@ -110,9 +112,15 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
 
         settings = self._settings(int(y.max()) + 1)
         data = lightgbm.Dataset(
-            X, y, weight=sample_weight, categorical_feature=list(categorical_feature), params=settings
+            X,
+            y,
+            weight=sample_weight,
+            categorical_feature=list(categorical_feature),
+            params=settings,
         )
-        trained = lightgbm.train(settings, data, num_boost_round=self.n_estimators, callbacks=list(callbacks))
+        trained = lightgbm.train(
+            settings, data, num_boost_round=self.n_estimators, callbacks=list(callbacks)
+        )
         return self.read_text(trained.model_to_string())
 
     def read_text(self, text: str) -> Self:
@@ -187,7 +195,9 @@ class StoredForest(_MostProbable, BaseEstimator):  # type: ignore[misc]
         arrays = self.arrays
         sizes, is_inner = arrays["nodes_per_tree"].astype(np.int64), arrays["left"] != LEAF
         ends = np.cumsum(sizes)
-        per_node = (arrays[name] for name in ("left", "right", "feature", "threshold", "missing_left"))
+        per_node = (
+            arrays[name] for name in ("left", "right", "feature", "threshold", "missing_left")
+        )
         if not len(sizes) or sizes.min() < 1 or any(len(array) != ends[-1] for array in per_node):
             raise ValueError("nodes of a tree are missing")
         parent, feature = np.flatnonzero(is_inner), arrays["feature"][is_inner]
@@ -234,7 +244,9 @@ class StoredForest(_MostProbable, BaseEstimator):  # type: ignore[misc]
             at = node[rows]
             value = values[rows, self.arrays["feature"][at]]
             goes_left = np.where(
-                np.isnan(value), self.arrays["missing_left"][at], value <= self.arrays["threshold"][at]
+                np.isnan(value),
+                self.arrays["missing_left"][at],
+                value <= self.arrays["threshold"][at],
             )
             node[rows] = np.where(goes_left, self.left_[at], self.right_[at])
         return node

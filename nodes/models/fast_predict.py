@@ -88,9 +88,18 @@ class FastBooster:
         self._result = np.zeros(booster.num_model_per_iteration())
         self._length = ctypes.c_int64(0)
         self._config = ctypes.c_void_p()
-        arguments = (ctypes.c_int(RAW_SCORE), ctypes.c_int(0), ctypes.c_int(-1), ctypes.c_int(FLOAT64))
+        arguments = (
+            ctypes.c_int(RAW_SCORE),
+            ctypes.c_int(0),
+            ctypes.c_int(-1),
+            ctypes.c_int(FLOAT64),
+        )
         failed = library.LGBM_BoosterPredictForMatSingleRowFastInit(
-            booster._handle, *arguments, ctypes.c_int32(len(self._row)), b"num_threads=1", ctypes.byref(self._config)
+            booster._handle,
+            *arguments,
+            ctypes.c_int32(len(self._row)),
+            b"num_threads=1",
+            ctypes.byref(self._config),
         )
         if failed:
             raise OSError("LightGBM cannot prepare a call")
@@ -115,13 +124,17 @@ class FastBooster:
         except (ImportError, AttributeError, KeyError, OSError):
             return booster
 
-    def predict(self, data: np.ndarray, num_threads: int = 1, raw_score: bool = False) -> np.ndarray:
+    def predict(
+        self, data: np.ndarray, num_threads: int = 1, raw_score: bool = False
+    ) -> np.ndarray:
         """Predict like LightGBM's ``predict``; only raw scores of a few rows are faster."""
         import numpy as np
 
         # Many rows are faster in one call that uses several threads.
         if not (raw_score and 0 < len(data) <= FEW and data.shape[1] == len(self._row)):
-            return np.asarray(self._booster.predict(data, num_threads=num_threads, raw_score=raw_score))
+            return np.asarray(
+                self._booster.predict(data, num_threads=num_threads, raw_score=raw_score)
+            )
         # All calls share the prepared buffers.
         with self._lock:
             return np.array([self._call(row) for row in data])

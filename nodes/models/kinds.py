@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     import numpy as np
     from sklearn.base import BaseEstimator
 
-    from nodes.models.estimators import BoostedTrees, RowwiseLogisticRegression, RowwiseMLPClassifier, StoredForest
+    from nodes.models.estimators import (
+        BoostedTrees,
+        RowwiseLogisticRegression,
+        RowwiseMLPClassifier,
+        StoredForest,
+    )
 
 TREES_FILE = "mart.txt"
 
@@ -305,7 +310,9 @@ def _build_mlp(params: Any) -> RowwiseMLPClassifier:
 
 def _save_mlp(network: Any, folder: Path) -> dict[str, Any]:
     """Write two arrays for each layer of the network, and return the number of layers."""
-    for layer, (weights, intercepts) in enumerate(zip(network.coefs_, network.intercepts_, strict=True)):
+    for layer, (weights, intercepts) in enumerate(
+        zip(network.coefs_, network.intercepts_, strict=True)
+    ):
         save_array(folder, f"layer{layer}-weights", weights)
         save_array(folder, f"layer{layer}-intercepts", intercepts)
     return {"layers": len(network.coefs_)}
@@ -324,7 +331,9 @@ def _load_mlp(folder: Path, data: Mapping[str, Any]) -> RowwiseMLPClassifier:
     outputs = len(network.intercepts_[-1])
     # The outputs of a layer are the inputs of the next one.
     next_sizes = [*(len(weights) for weights in network.coefs_[1:]), outputs]
-    for weights, intercepts, size in zip(network.coefs_, network.intercepts_, next_sizes, strict=True):
+    for weights, intercepts, size in zip(
+        network.coefs_, network.intercepts_, next_sizes, strict=True
+    ):
         if not weights.shape[1] == len(intercepts) == size:
             raise ValueError("the layers of the network do not fit each other")
     network.n_features_in_ = len(network.coefs_[0])

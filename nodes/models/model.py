@@ -82,7 +82,10 @@ class FittedModel:
         return max(1, min(ROWS_AT_ONCE, CELLS_AT_ONCE // self.encoder.width))
 
     def predict_proba(
-        self, table: Table, threads: int = 1, progress: Callable[[float, str], None] = lambda fraction, text: None
+        self,
+        table: Table,
+        threads: int = 1,
+        progress: Callable[[float, str], None] = lambda fraction, text: None,
     ) -> np.ndarray:
         """Return class probabilities, rows × classes.
 
@@ -128,7 +131,9 @@ class FittedModel:
             "params": dict(self.params),
             "encoder": self.encoder.to_json(),
             "learner": learned,
-            "files": {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != FILE},
+            "files": {
+                path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != FILE
+            },
         }
         # Sorted keys and a fixed layout: the same model must give the same bytes.
         text = json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
@@ -267,7 +272,9 @@ def reading_folder(folder: Path, kind: str, hint: str) -> Iterator[None]:
         # The text of a KeyError is only the key.
         if isinstance(error, KeyError):
             reason = f"'{error.args[0]}' is missing"
-        raise BadInput(f"'{folder.name}' does not hold {kind} that can be read: {reason}; {hint}") from error
+        raise BadInput(
+            f"'{folder.name}' does not hold {kind} that can be read: {reason}; {hint}"
+        ) from error
 
 
 def sha256_of(path: Path) -> str:

@@ -161,9 +161,18 @@ def _source(data: object) -> Source | None:
 def _evaluation(data: object) -> EvaluationSummary | None:
     """Return an evaluation from a saved card; None if it has other fields."""
     match data:
-        case {"node": str() as node, "title": str() as title, "table": str() as table, "metrics": dict() as metrics}:
+        case {
+            "node": str() as node,
+            "title": str() as title,
+            "table": str() as table,
+            "metrics": dict() as metrics,
+        }:
             # The file may come from elsewhere: only values that a page can show are used.
-            plain = {name: value for name, value in metrics.items() if isinstance(value, int | float | str | None)}
+            plain = {
+                name: value
+                for name, value in metrics.items()
+                if isinstance(value, int | float | str | None)
+            }
             return EvaluationSummary(node, title, table, plain)
     return None
 
@@ -186,7 +195,9 @@ def _save_card(folder: Path, data: dict[str, Any], card: Card) -> None:
 # Cards made from a run
 
 
-def _card_of_run(workspace: Workspace, folder: Path, data: dict[str, Any], known: Card, *, is_complete: bool) -> Card:
+def _card_of_run(
+    workspace: Workspace, folder: Path, data: dict[str, Any], known: Card, *, is_complete: bool
+) -> Card:
     """Return the card with what the log of the run says; ``known`` is what is saved beside the
     model.
 
@@ -225,7 +236,9 @@ def _card_of_run(workspace: Workspace, folder: Path, data: dict[str, Any], known
     return card
 
 
-def _sources(workspace: Workspace, pipeline: Pipeline, state: RunState, node: str) -> Iterator[Source]:
+def _sources(
+    workspace: Workspace, pipeline: Pipeline, state: RunState, node: str
+) -> Iterator[Source]:
     """Yield the tables that the pipeline loaded on the way to the model."""
     import networkx as nx
 
@@ -250,7 +263,9 @@ def _stored_rows(workspace: Workspace, state: RunState, node: str) -> int | None
     return None
 
 
-def _evaluations(workspace: Workspace, pipeline: Pipeline, state: RunState, node: str) -> Iterator[EvaluationSummary]:
+def _evaluations(
+    workspace: Workspace, pipeline: Pipeline, state: RunState, node: str
+) -> Iterator[EvaluationSummary]:
     """Yield the evaluations of this model's predictions.
 
     Those on other rows than the training rows come first: they say how good the model is.
@@ -263,14 +278,19 @@ def _evaluations(workspace: Workspace, pipeline: Pipeline, state: RunState, node
     on_other_rows: list[EvaluationSummary] = []
     on_training_rows: list[EvaluationSummary] = []
     for predict in _targets_of(pipeline, model):
-        table = next((e.source for e in pipeline.edges if e.target.node == predict and e.source != model), None)
+        table = next(
+            (e.source for e in pipeline.edges if e.target.node == predict and e.source != model),
+            None,
+        )
         reached = on_training_rows if table in training else on_other_rows
         for edge in pipeline.edges:
             if edge.source.node != predict:
                 continue
             report = _report_of(workspace, state, edge.target.node)
             if report is not None and report.kind == "evaluation":
-                summary = EvaluationSummary(edge.target.node, report.title, str(table), dict(report.headline))
+                summary = EvaluationSummary(
+                    edge.target.node, report.title, str(table), dict(report.headline)
+                )
                 reached.append(summary)
     yield from on_other_rows
     yield from on_training_rows
@@ -336,7 +356,11 @@ def layers_node(pipeline: Pipeline, save_node: str) -> str | None:
     This is a node that inspects the model, or else the deep forest itself; None for other models.
     """
     model = _model_saved_by(pipeline, save_node)
-    if model is None or model.node not in pipeline.nodes or pipeline.nodes[model.node].type != FOREST:
+    if (
+        model is None
+        or model.node not in pipeline.nodes
+        or pipeline.nodes[model.node].type != FOREST
+    ):
         return None
     for name in _targets_of(pipeline, model):
         if name in pipeline.nodes and pipeline.nodes[name].type == INSPECTION:

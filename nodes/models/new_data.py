@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import BadInput
 from engine.text import listed
 from engine.values import kind_of
-from nodes.data.column_types import EXAMPLES, NUMBER, clean_texts, first_unparsed, infer_type, parse_texts
+from nodes.data.column_types import (
+    EXAMPLES,
+    NUMBER,
+    clean_texts,
+    first_unparsed,
+    infer_type,
+    parse_texts,
+)
 from nodes.data.formats import MISSING_TEXTS
 from nodes.models.encoder import CategoryColumn, EncodedColumn, TableEncoder, as_text
 
@@ -69,7 +76,9 @@ class InputChecker:
             raise BadInput(describe(missing_columns, problems))
         return pa.table(columns)
 
-    def _converted(self, column: EncodedColumn, values: pa.ChunkedArray, first_row: int) -> pa.ChunkedArray:
+    def _converted(
+        self, column: EncodedColumn, values: pa.ChunkedArray, first_row: int
+    ) -> pa.ChunkedArray:
         """Return a column in the type of its kind; raise ``ColumnMismatch`` if it does not fit."""
         if isinstance(column, CategoryColumn):
             return _to_categories(column, values, self.missing, check=first_row == 0)
@@ -95,11 +104,17 @@ def describe(missing_columns: Sequence[str], problems: Sequence[str]) -> str:
 # Numbers and times
 
 
-def _to_numbers(name: str, values: pa.ChunkedArray, missing: Collection[str], first_row: int) -> pa.ChunkedArray:
+def _to_numbers(
+    name: str, values: pa.ChunkedArray, missing: Collection[str], first_row: int
+) -> pa.ChunkedArray:
     """Return numbers as they are, and texts as numbers, bools or times of day."""
     import pyarrow.types as types
 
-    if types.is_integer(values.type) or types.is_floating(values.type) or types.is_boolean(values.type):
+    if (
+        types.is_integer(values.type)
+        or types.is_floating(values.type)
+        or types.is_boolean(values.type)
+    ):
         return values
     values = _plain(name, values)
     kind = kind_of(values.type)
@@ -112,7 +127,9 @@ def _to_numbers(name: str, values: pa.ChunkedArray, missing: Collection[str], fi
     return values
 
 
-def _to_times(name: str, values: pa.ChunkedArray, missing: Collection[str], first_row: int) -> pa.ChunkedArray:
+def _to_times(
+    name: str, values: pa.ChunkedArray, missing: Collection[str], first_row: int
+) -> pa.ChunkedArray:
     """Return times as they are, and texts as times."""
     import pyarrow as pa
 
@@ -122,7 +139,13 @@ def _to_times(name: str, values: pa.ChunkedArray, missing: Collection[str], firs
     if pa.types.is_null(values.type) or values.null_count == len(values):
         return pa.chunked_array([pa.nulls(len(values), pa.timestamp("us"))])
     if kind == "text":
-        return _parsed(name, clean_texts(values, missing), (partial(parse_texts, kind="time"),), "time", first_row)
+        return _parsed(
+            name,
+            clean_texts(values, missing),
+            (partial(parse_texts, kind="time"),),
+            "time",
+            first_row,
+        )
     if kind != "time":
         raise ColumnMismatch(f"'{name}' is a {kind}, but was a time in training")
     return values
@@ -158,13 +181,19 @@ def _parse_time_of_day(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 
     if not pc.all(pc.match_substring(texts, ":")).as_py():
         raise pa.ArrowInvalid("not a time of day")
-    return pc.binary_join_element_wise("1970-01-01", texts, " ").cast(pa.timestamp("s")).cast(pa.int64())
+    return (
+        pc.binary_join_element_wise("1970-01-01", texts, " ")
+        .cast(pa.timestamp("s"))
+        .cast(pa.int64())
+    )
 
 
 Parse = Callable[[Any], Any]
 
 
-def _parsed(name: str, texts: pa.ChunkedArray, parsers: Iterable[Parse], kind: str, first_row: int) -> pa.ChunkedArray:
+def _parsed(
+    name: str, texts: pa.ChunkedArray, parsers: Iterable[Parse], kind: str, first_row: int
+) -> pa.ChunkedArray:
     """Return the texts as read by the first parser that accepts all of them.
 
     Raise ``ColumnMismatch`` with the text at which the best parser stopped.
@@ -202,13 +231,19 @@ def _to_categories(
     chunks = _as_dictionary(column, values).chunks
     entries = as_text(chunks[0].dictionary).to_pylist()
     categories = [column.find(text) for text in entries]
-    if check and not column.are_numbers and not any(category is not None for category in categories):
+    if (
+        check
+        and not column.are_numbers
+        and not any(category is not None for category in categories)
+    ):
         # Unknown categories alone are accepted: new data may have new ones.
         present = {text.strip() for text in entries if text is not None} - {"", *missing}
         if present and all(NUMBER.fullmatch(text) for text in present):
             raise _was_category(column, "number")
     names = pa.array(categories, pa.string())
-    return pa.chunked_array([pa.DictionaryArray.from_arrays(chunk.indices, names) for chunk in chunks])
+    return pa.chunked_array(
+        [pa.DictionaryArray.from_arrays(chunk.indices, names) for chunk in chunks]
+    )
 
 
 def _as_dictionary(column: CategoryColumn, values: pa.ChunkedArray) -> pa.ChunkedArray:

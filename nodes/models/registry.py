@@ -23,7 +23,14 @@ from engine.errors import BadInput, SylvaError
 from engine.processes import usable_memory
 from engine.text import listed, size, suggest
 from engine.workspace import Workspace
-from nodes.models.model import FILE, FittedModel, describe_model, is_regular_file, load_model, model_files
+from nodes.models.model import (
+    FILE,
+    FittedModel,
+    describe_model,
+    is_regular_file,
+    load_model,
+    model_files,
+)
 from nodes.models.model_card import Card, read_card, saved_at
 from nodes.save_model import NAME
 
@@ -68,7 +75,11 @@ class Registry:
         """Return all names, sorted; no file is read."""
         if not self.folder.is_dir():
             return []
-        return sorted(path.name for path in self.folder.iterdir() if re.match(NAME, path.name) and path.is_dir())
+        return sorted(
+            path.name
+            for path in self.folder.iterdir()
+            if re.match(NAME, path.name) and path.is_dir()
+        )
 
     def entries(self) -> list[ModelEntry]:
         """Return all models, the newest first; a damaged one has a ``problem``."""
@@ -85,7 +96,9 @@ class Registry:
         with read_lock(folder):
             total, saved = 0, saved_at(folder)
             if folder.is_dir():
-                total = sum(path.stat().st_size for path in folder.iterdir() if is_regular_file(path))
+                total = sum(
+                    path.stat().st_size for path in folder.iterdir() if is_regular_file(path)
+                )
             try:
                 description = describe_model(folder)
             except BadInput as problem:

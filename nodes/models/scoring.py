@@ -46,7 +46,13 @@ BLOCK_SECONDS = 600.0
 """A file is considered damaged if one block takes longer than this."""
 IMPORTS = ("numpy", "pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet", "lightgbm")
 """Slow modules that scoring needs."""
-FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow"}
+FORMATS = {
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+}
 """Format of the target, by the ending of its name."""
 CANCELLED = "Scoring cancelled. No file was written."
 TITLES = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
@@ -92,7 +98,9 @@ def score_file(
     Raise ``BadInput`` if the columns do not fit, before anything is written, and ``Cancelled``
     after a cancel. The probabilities have the same bits as those of ``FittedModel.predict_proba``.
     """
-    with closing(score_blocks(model, source, target, keep=keep, threads=threads, file_format=file_format)) as steps:
+    with closing(
+        score_blocks(model, source, target, keep=keep, threads=threads, file_format=file_format)
+    ) as steps:
         for done in steps:
             if isinstance(done, Scored):
                 return done
@@ -126,7 +134,9 @@ def score_blocks(
         raise BadInput(f"'{target}' is a folder; give the name of a file")
     # The source is still being read when the target replaces it.
     if target.exists() and target.samefile(source):
-        raise BadInput(f"'{target.name}' is the file to score and would be overwritten; choose another name")
+        raise BadInput(
+            f"'{target.name}' is the file to score and would be overwritten; choose another name"
+        )
     kept = _kept_names(file, keep)
     checker = InputChecker(model.encoder, (file_format or FileFormat()).missing)
     check_names(file, checker)
@@ -185,14 +195,24 @@ def score_guarded(
 
 
 def score_in_child(
-    model: str, source: str, target: str, keep: Keep, threads: int | None, file_format: dict[str, Any] | None
+    model: str,
+    source: str,
+    target: str,
+    keep: Keep,
+    threads: int | None,
+    file_format: dict[str, Any] | None,
 ) -> Generator[dict[str, Any], None, None]:
     """Score a file in the child process of ``score_guarded``; yield each step as plain JSON."""
     from nodes.models.registry import open_model
 
     source_format = None if file_format is None else FileFormat.from_json(file_format)
     steps = score_blocks(
-        open_model(Path(model)), Path(source), Path(target), keep=keep, threads=threads, file_format=source_format
+        open_model(Path(model)),
+        Path(source),
+        Path(target),
+        keep=keep,
+        threads=threads,
+        file_format=source_format,
     )
     with closing(steps):
         for step in steps:
@@ -243,14 +263,20 @@ def check_names(file: BlockFile, checker: InputChecker) -> None:
     """
     names = checker.encoder.names
     if file.names is None:
-        missing = [name for name in names if name != LIBSVM_TARGET and not LIBSVM_COLUMN.fullmatch(name)]
+        missing = [
+            name for name in names if name != LIBSVM_TARGET and not LIBSVM_COLUMN.fullmatch(name)
+        ]
         if missing:
             raise BadInput(describe(missing, []))
     elif not set(names) & set(file.names):
-        raise BadInput(f"{describe(checker.missing_columns(file.names), [])}; it has {listed(file.names)}")
+        raise BadInput(
+            f"{describe(checker.missing_columns(file.names), [])}; it has {listed(file.names)}"
+        )
 
 
-def _encoded(file: BlockFile, checker: InputChecker, model: FittedModel, kept: list[str]) -> Iterator[_Block]:
+def _encoded(
+    file: BlockFile, checker: InputChecker, model: FittedModel, kept: list[str]
+) -> Iterator[_Block]:
     """Yield the file as blocks of encoded rows; raise ``BadInput`` if it has no rows."""
     used = checker.encoder.names
     known = set(used if file.names is None else file.names)
@@ -376,7 +402,9 @@ def _check_kept(kept: pa.Table, file_format: str) -> None:
             refused.append(f"'{field.name}' ({field.type})")
     if refused:
         instead = "" if file_format == "parquet" else ", or write Parquet"
-        raise BadInput(f"{TITLES[file_format]} cannot store {', '.join(refused)}; do not keep these columns{instead}")
+        raise BadInput(
+            f"{TITLES[file_format]} cannot store {', '.join(refused)}; do not keep these columns{instead}"
+        )
 
 
 def _clear_old(target: Path) -> None:
@@ -422,7 +450,9 @@ class _Writer:
 
     def _write(self, probabilities: np.ndarray, kept: pa.Table | None) -> None:
         """Write a block; the first one opens the file, because its columns are known only then."""
-        table = Predictions(probabilities, self._model.classes, self._model.title, carried=kept).to_arrow()
+        table = Predictions(
+            probabilities, self._model.classes, self._model.title, carried=kept
+        ).to_arrow()
         if self._sink is None:
             self._sink = _open_sink(str(self._path), self._format, table.schema)
         self._sink.write_table(table)

@@ -52,14 +52,18 @@ Seed = Annotated[
 ]
 
 
-def train(ctx: NodeContext, table: Table, kind_name: str, params: NodeParams, fit: Fit) -> FittedModel:
+def train(
+    ctx: NodeContext, table: Table, kind_name: str, params: NodeParams, fit: Fit
+) -> FittedModel:
     """Build the estimator that ``params`` describe and fit it to the table's target with ``fit``.
 
     ``kind_name`` is a key of ``KINDS``. Raise ``BadInput`` if the table cannot be learned: no rows,
     a single class, no usable feature or wrong weights.
     """
     kind = KINDS[kind_name]
-    rows = prepare(table, kind.encoding, class_weights=getattr(params, "class_weights", "none"), log=ctx.log)
+    rows = prepare(
+        table, kind.encoding, class_weights=getattr(params, "class_weights", "none"), log=ctx.log
+    )
     estimator = kind.build(params)
     fit(ctx, rows, estimator)
     return rows.model(kind_name, estimator, params.model_dump(mode="json"))
@@ -120,7 +124,9 @@ def prepare(
     encoder = TableEncoder.fit(table, encoding.form, log)
     of_class, weights = _weights(table, codes, classes, class_weights)
     # 32 bits halve the memory. Trees see the same values, and networks ask for them.
-    is_exact = encoding.precision == "float32" or (encoding.form == "codes" and encoder.fits_float32)
+    is_exact = encoding.precision == "float32" or (
+        encoding.form == "codes" and encoder.fits_float32
+    )
     matrix = encoder.transform(table.data, "float32" if is_exact else "float64", encoding.order)
     return TrainingRows(matrix, codes, classes, weights, of_class, encoder)
 
@@ -148,7 +154,9 @@ def one_blas_thread() -> Iterator[None]:
 
 def fit_statement(estimator: Expression, rows: Expression) -> list[str]:
     """Return the line of a script that fits an estimator to training rows."""
-    matrix, codes, weights = (Expression(f"{rows}.{name}") for name in ("matrix", "codes", "weights"))
+    matrix, codes, weights = (
+        Expression(f"{rows}.{name}") for name in ("matrix", "codes", "weights")
+    )
     return statement("", f"{estimator}.fit", matrix, codes, sample_weight=weights)
 
 
@@ -195,11 +203,15 @@ def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarra
     classes = class_names(table.labels(), str(table.target))
     if len(classes) < 2:
         values = f"only {listed(classes)}" if classes else "no values"
-        raise BadInput(f"the target '{table.target}' holds {values}; a classifier needs at least two classes")
+        raise BadInput(
+            f"the target '{table.target}' holds {values}; a classifier needs at least two classes"
+        )
     codes = class_codes(table.labels(), classes)
     known = codes != MISSING
     if not known.all():
-        log(f"{(~known).sum():,} of {len(codes):,} rows have no value in '{table.target}' and are left out.")
+        log(
+            f"{(~known).sum():,} of {len(codes):,} rows have no value in '{table.target}' and are left out."
+        )
         table, codes = table.with_data(table.data.filter(pa.array(known))), codes[known]
     return table, codes, classes
 
@@ -237,7 +249,9 @@ def _row_weights(table: Table) -> np.ndarray | None:
         raise BadInput(f"the table has {len(names)} weight columns, {listed(names)}; keep one")
     name = names[0]
     if kind_of(table.data.schema.field(name).type) not in ("number", "bool"):
-        raise BadInput(f"the weight column '{name}' does not hold numbers; give another column the role weight")
+        raise BadInput(
+            f"the weight column '{name}' does not hold numbers; give another column the role weight"
+        )
     weights = numbers(table.data.column(name))
     if np.isnan(weights).any() or (weights < 0).any() or not weights.any():
         raise BadInput(
@@ -246,7 +260,9 @@ def _row_weights(table: Table) -> np.ndarray | None:
     return weights
 
 
-def _class_weights(totals: np.ndarray, classes: list[str], requested: str | dict[str, float]) -> dict[str, float]:
+def _class_weights(
+    totals: np.ndarray, classes: list[str], requested: str | dict[str, float]
+) -> dict[str, float]:
     """Return the weight of a row of each class; empty if all are equal.
 
     ``totals`` are the summed row weights of the classes. ``balanced`` gives every class the same
@@ -269,4 +285,7 @@ def _class_weights(totals: np.ndarray, classes: list[str], requested: str | dict
             "correct the weights, or set Class weights to none",
             field="class_weights",
         )
-    return {name: float(totals.sum() / len(classes) / total) for name, total in zip(classes, totals, strict=True)}
+    return {
+        name: float(totals.sum() / len(classes) / total)
+        for name, total in zip(classes, totals, strict=True)
+    }

@@ -25,7 +25,9 @@ class Node(NamedTuple):
 
 def unpack(word: int) -> Node:
     feature = word >> 41
-    return Node(-1 if feature == LEAF else feature, (word >> 32) & 255, (word >> 40) & 1, word & 0xFFFFFFFF)
+    return Node(
+        -1 if feature == LEAF else feature, (word >> 32) & 255, (word >> 40) & 1, word & 0xFFFFFFFF
+    )
 
 
 def tree_nodes(forest: Forest, tree: int) -> list[Node]:
@@ -93,7 +95,9 @@ def gain(target: Array, weights: Array, left: Array, n_classes: int) -> float:
     return parent - sum(children)
 
 
-def best_gain(bins: Array, target: Array, weights: Array, n_classes: int, min_leaf: int = 1) -> float | None:
+def best_gain(
+    bins: Array, target: Array, weights: Array, n_classes: int, min_leaf: int = 1
+) -> float | None:
     """The largest gain over all features, cuts and sides of the missing values; None where nothing can be cut."""
     best = None
     for column in bins.T:

@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, make_classification
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_diabetes,
+    load_digits,
+    load_iris,
+    make_classification,
+)
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, recall_score
@@ -26,7 +32,11 @@ from deepforest.record import LayerRecord
 from tests.expect import refused
 
 FEW = [{"kind": "random_forest", "trees": 8}, {"kind": "completely_random_forest", "trees": 8}]
-OF_ALL_KINDS = [*FEW, {"kind": "extra_trees", "trees": 8}, {"kind": "mart", "trees": 8, "min_rows": 5}]
+OF_ALL_KINDS = [
+    *FEW,
+    {"kind": "extra_trees", "trees": 8},
+    {"kind": "mart", "trees": 8, "min_rows": 5},
+]
 CLASSIFIERS = [CascadeForestClassifier, MarginForestClassifier, ScreenedForestClassifier]
 CASCADES = [*CLASSIFIERS, CascadeForestRegressor]
 X, Y = load_iris(return_X_y=True)
@@ -56,7 +66,15 @@ def always_better() -> Any:
 @pytest.mark.parametrize("make", CASCADES)
 def test_the_result_does_not_depend_on_the_number_of_jobs(make: Any, vectors: str) -> None:
     said = [
-        make(OF_ALL_KINDS, class_vectors=vectors, folds=3, max_layers=2, patience=2, random_state=1, n_jobs=n_jobs)
+        make(
+            OF_ALL_KINDS,
+            class_vectors=vectors,
+            folds=3,
+            max_layers=2,
+            patience=2,
+            random_state=1,
+            n_jobs=n_jobs,
+        )
         .fit(X, Y)
         ._predict(X)
         for n_jobs in (1, 3)
@@ -92,7 +110,9 @@ def test_blocks_of_rows_are_predicted_like_all_at_once(monkeypatch: pytest.Monke
 
 def test_a_random_state_object_may_be_given() -> None:
     said = [
-        CascadeForestClassifier(FEW, folds=2, max_layers=1, random_state=np.random.RandomState(3)).fit(X, Y)
+        CascadeForestClassifier(
+            FEW, folds=2, max_layers=1, random_state=np.random.RandomState(3)
+        ).fit(X, Y)
         for _ in range(2)
     ]
     np.testing.assert_array_equal(said[0].predict_proba(X), said[1].predict_proba(X))
@@ -107,7 +127,9 @@ def test_cascades_are_about_as_good_as_a_forest_or_better(make: Any, vectors: st
     x, y = load_breast_cancer(return_X_y=True)
     x_train, x_test, y_train, y_test = train_test_split(x, y, random_state=0)
     learners = [{**learner, "trees": 30} for learner in FEW]
-    model = make(learners, class_vectors=vectors, folds=3, max_layers=3, random_state=0).fit(x_train, y_train)
+    model = make(learners, class_vectors=vectors, folds=3, max_layers=3, random_state=0).fit(
+        x_train, y_train
+    )
     forest = RandomForestClassifier(30, random_state=0).fit(x_train, y_train)
     assert model.score(x_test, y_test) >= forest.score(x_test, y_test) - 0.02
     known = (model.oof_output_.argmax(axis=1) == y_train).mean()
@@ -118,7 +140,9 @@ def test_a_regression_is_learned() -> None:
     x, y = load_diabetes(return_X_y=True)
     x_train, x_test, y_train, y_test = train_test_split(x, y, random_state=0)
     for combine in ("mean", "weighted"):
-        model = CascadeForestRegressor(OF_ALL_KINDS, combine=combine, folds=3, random_state=0).fit(x_train, y_train)
+        model = CascadeForestRegressor(OF_ALL_KINDS, combine=combine, folds=3, random_state=0).fit(
+            x_train, y_train
+        )
         assert 0.25 < model.score(x_test, y_test) < 0.6
         *_, last = model.staged_predict(x_test)
         np.testing.assert_array_equal(last, model.predict(x_test))
@@ -134,10 +158,15 @@ def test_the_default_depends_on_the_number_of_classes() -> None:
 
 
 def test_scikit_learn_estimators_may_be_learners() -> None:
-    model = grown(learners=[LogisticRegression(), {"kind": "random_forest", "trees": 5}], max_layers=2)
+    model = grown(
+        learners=[LogisticRegression(), {"kind": "random_forest", "trees": 5}], max_layers=2
+    )
     assert model.score(X, Y) > 0.95
     assert model.feature_importances_.sum() == pytest.approx(1)
-    assert [learner.settings["kind"] for learner in model.layers_[0].learners] == ["scikit", "random_forest"]
+    assert [learner.settings["kind"] for learner in model.layers_[0].learners] == [
+        "scikit",
+        "random_forest",
+    ]
     json.dumps([record.as_dict() for record in model.layers_], allow_nan=False)
 
 
@@ -146,8 +175,13 @@ def test_weighted_learners_say_more_the_more_they_know() -> None:
     good = {"kind": "random_forest", "trees": 20}
     weighted = grown(learners=[blind, good], max_layers=1)
     assert weighted.layers_[0].coefficients[1] > 0.95
-    assert grown(learners=[blind, good], max_layers=1, combine="mean").layers_[0].coefficients == [0.5, 0.5]
-    regression = CascadeForestRegressor([blind, good], combine="weighted", max_layers=1, random_state=0).fit(X, Y)
+    assert grown(learners=[blind, good], max_layers=1, combine="mean").layers_[0].coefficients == [
+        0.5,
+        0.5,
+    ]
+    regression = CascadeForestRegressor(
+        [blind, good], combine="weighted", max_layers=1, random_state=0
+    ).fit(X, Y)
     assert regression.layers_[0].coefficients[1] > 0.9
 
 
@@ -156,10 +190,21 @@ def test_weighted_learners_say_more_the_more_they_know() -> None:
 
 @pytest.mark.parametrize(
     "metric",
-    ["accuracy", "balanced_accuracy", "auc", "f1", "ks", "log_loss", "average_precision", "recall_at_rate(0.2)"],
+    [
+        "accuracy",
+        "balanced_accuracy",
+        "auc",
+        "f1",
+        "ks",
+        "log_loss",
+        "average_precision",
+        "recall_at_rate(0.2)",
+    ],
 )
 def test_growth_is_steered_by_any_measure(metric: str) -> None:
-    model = CascadeForestClassifier(FEW, folds=2, metric=metric, max_layers=4, random_state=0).fit(X, Y)
+    model = CascadeForestClassifier(FEW, folds=2, metric=metric, max_layers=4, random_state=0).fit(
+        X, Y
+    )
     check_growth(model, lower_is_better=metric == "log_loss")
     assert all(metric in record.scores for record in model.layers_)
 
@@ -167,7 +212,9 @@ def test_growth_is_steered_by_any_measure(metric: str) -> None:
 @pytest.mark.parametrize("metric", ["rmse", "r2", "mae"])
 def test_growth_of_a_regression_is_steered_by_any_measure(metric: str) -> None:
     x, y = load_diabetes(return_X_y=True)
-    model = CascadeForestRegressor(FEW, folds=2, metric=metric, max_layers=4, random_state=0).fit(x, y)
+    model = CascadeForestRegressor(FEW, folds=2, metric=metric, max_layers=4, random_state=0).fit(
+        x, y
+    )
     check_growth(model, lower_is_better=metric != "r2")
     assert set(model.layers_[0].scores) == {"rmse", "r2", "mae"}
 
@@ -176,7 +223,9 @@ def check_growth(model: Any, lower_is_better: bool = False) -> None:
     scores = np.array([record.score for record in model.layers_]) * (-1 if lower_is_better else 1)
     best = len(model.estimators_)
     assert scores[best - 1] == scores.max()
-    assert [record.kept for record in model.layers_] == [number < best for number in range(len(scores))]
+    assert [record.kept for record in model.layers_] == [
+        number < best for number in range(len(scores))
+    ]
     assert [record.number for record in model.layers_] == list(range(1, len(scores) + 1))
     assert model.layers_[0].gain is None
     for number in range(1, len(scores)):
@@ -191,10 +240,14 @@ def test_growth_is_steered_by_a_callable_that_sees_the_labels() -> None:
 
     def balanced(truth: np.ndarray, probabilities: np.ndarray) -> float:
         seen.append((set(truth), probabilities.shape))
-        return float(balanced_accuracy_score(truth, np.array(["a", "b", "c"])[probabilities.argmax(axis=1)]))
+        return float(
+            balanced_accuracy_score(truth, np.array(["a", "b", "c"])[probabilities.argmax(axis=1)])
+        )
 
     labels = np.array(["a", "b", "c"])[Y]
-    model = CascadeForestClassifier(FEW, folds=2, metric=balanced, max_layers=2, random_state=0).fit(X, labels)
+    model = CascadeForestClassifier(
+        FEW, folds=2, metric=balanced, max_layers=2, random_state=0
+    ).fit(X, labels)
     check_growth(model)
     assert seen[0] == ({"a", "b", "c"}, (150, 3))
     assert model.layers_[0].scores["balanced"] == model.layers_[0].score
@@ -204,7 +257,11 @@ def test_growth_of_a_regression_is_steered_by_a_callable() -> None:
     def nearness(truth: np.ndarray, said: np.ndarray) -> float:
         return -float(np.abs(truth - said).max())
 
-    check_growth(CascadeForestRegressor(FEW, folds=2, metric=nearness, max_layers=2, random_state=0).fit(X, Y))
+    check_growth(
+        CascadeForestRegressor(FEW, folds=2, metric=nearness, max_layers=2, random_state=0).fit(
+            X, Y
+        )
+    )
 
 
 @pytest.mark.parametrize(("patience", "n_grown"), [(1, 3), (2, 4), (9, 5)])
@@ -225,10 +282,14 @@ def test_growth_waits_as_long_as_its_patience(patience: int, n_grown: int) -> No
 
 def test_a_validation_set_steers_the_growth() -> None:
     wrong = (X, (Y + 1) % 3)
-    model = CascadeForestClassifier(FEW, folds=2, max_layers=3, random_state=0).fit(X, Y, validation=wrong)
+    model = CascadeForestClassifier(FEW, folds=2, max_layers=3, random_state=0).fit(
+        X, Y, validation=wrong
+    )
     assert model.layers_[0].score == model.layers_[0].validation["accuracy"] < 0.2
     assert model.layers_[0].scores["accuracy"] > 0.8
-    right = CascadeForestClassifier(FEW, folds=2, max_layers=2, random_state=0).fit(X, Y, validation=(X, Y))
+    right = CascadeForestClassifier(FEW, folds=2, max_layers=2, random_state=0).fit(
+        X, Y, validation=(X, Y)
+    )
     assert right.layers_[len(right.estimators_) - 1].score == right.score(X, Y)
 
 
@@ -243,7 +304,9 @@ def test_validation_scores_are_those_of_the_layers_as_they_predict(make: Any) ->
         if make is CascadeForestRegressor:
             assert record.validation["mae"] == pytest.approx(np.abs(said[:, 0] - y_held).mean())
         else:
-            assert record.validation["accuracy"] == pytest.approx((said.argmax(axis=1) == y_held).mean())
+            assert record.validation["accuracy"] == pytest.approx(
+                (said.argmax(axis=1) == y_held).mean()
+            )
 
 
 def test_a_validation_frame_goes_through_the_selector_too() -> None:
@@ -267,25 +330,38 @@ def rare() -> tuple[np.ndarray, np.ndarray]:
 def test_balanced_classes_raise_the_recall_of_the_rare_one(make: Any) -> None:
     x, y = rare()
     x_train, x_test, y_train, y_test = train_test_split(x, y, stratify=y, random_state=0)
-    learners = [{"kind": "random_forest", "trees": 20, "min_rows": 20}, {"kind": "mart", "trees": 20}]
+    learners = [
+        {"kind": "random_forest", "trees": 20, "min_rows": 20},
+        {"kind": "mart", "trees": 20},
+    ]
     plain, balanced = (
-        make(learners, class_weight=weight, max_layers=2, folds=3, random_state=0).fit(x_train, y_train)
+        make(learners, class_weight=weight, max_layers=2, folds=3, random_state=0).fit(
+            x_train, y_train
+        )
         for weight in (None, "balanced")
     )
-    assert recall_score(y_test, balanced.predict(x_test)) > recall_score(y_test, plain.predict(x_test)) + 0.1
+    assert (
+        recall_score(y_test, balanced.predict(x_test))
+        > recall_score(y_test, plain.predict(x_test)) + 0.1
+    )
 
 
 def test_a_mapping_of_class_weights_is_by_label() -> None:
     x, y = rare()
     names = np.where(y == 1, "fraud", "fine")
     learners = [{"kind": "random_forest", "trees": 10, "min_rows": 20}]
-    model = CascadeForestClassifier(learners, max_layers=1, class_weight={"fraud": 50.0, "fine": 1.0}, random_state=0)
+    model = CascadeForestClassifier(
+        learners, max_layers=1, class_weight={"fraud": 50.0, "fine": 1.0}, random_state=0
+    )
     assert (model.fit(x, names).predict(x) == "fraud").mean() > 0.3
 
 
 @pytest.mark.parametrize(
     ("make", "params"),
-    [*[(make, {}) for make in CASCADES], *[(make, {"class_weight": "balanced"}) for make in CLASSIFIERS]],
+    [
+        *[(make, {}) for make in CASCADES],
+        *[(make, {"class_weight": "balanced"}) for make in CLASSIFIERS],
+    ],
 )
 def test_rows_of_weight_zero_leave_no_trace(make: Any, params: dict[str, Any]) -> None:
     model = make(OF_ALL_KINDS, folds=2, max_layers=2, random_state=0, **params)
@@ -312,7 +388,9 @@ def test_a_class_whose_rows_all_weigh_nothing_is_still_a_class() -> None:
 
 @pytest.mark.parametrize("make", CASCADES)
 def test_records_survive_json(make: Any) -> None:
-    model = make([{"kind": "random_forest", "trees": np.int64(5)}], folds=2, max_layers=2, random_state=0).fit(X, Y)
+    model = make(
+        [{"kind": "random_forest", "trees": np.int64(5)}], folds=2, max_layers=2, random_state=0
+    ).fit(X, Y)
     for record in model.layers_:
         text = json.dumps(record.as_dict(), allow_nan=False)
         assert LayerRecord.from_dict(json.loads(text)) == record
@@ -325,7 +403,9 @@ def test_a_record_tells_rows_features_learners_and_times(vectors: str) -> None:
     assert (first.rows_in, first.rows_out, first.threshold, first.alphas) == (150, 0, None, None)
     assert first.effective_size == 150
     assert (first.n_features, second.n_features) == (4, 4 + 4 * 3)
-    assert [learner.fits for learner in first.learners] == ([2] * 4 if vectors == "folds" else [1, 1, 1, 2])
+    assert [learner.fits for learner in first.learners] == (
+        [2] * 4 if vectors == "folds" else [1, 1, 1, 2]
+    )
     assert [learner.settings["trees"] for learner in first.learners] == [8] * 4
     assert len({learner.name for learner in first.learners}) == 4
     for learner in first.learners:
@@ -342,7 +422,9 @@ def test_scores_in_the_record_are_of_what_was_said_of_rows_not_seen() -> None:
     best = model.layers_[len(model.estimators_) - 1]
     assert best.scores["accuracy"] == pytest.approx((model.oof_output_.argmax(axis=1) == Y).mean())
     own = model.oof_output_[np.arange(150), Y]
-    assert best.scores["log_loss"] == pytest.approx(-np.log(np.clip(own, 1e-15, 1)).mean(), rel=0.05)
+    assert best.scores["log_loss"] == pytest.approx(
+        -np.log(np.clip(own, 1e-15, 1)).mean(), rel=0.05
+    )
 
 
 # --- a look inside ---
@@ -380,7 +462,9 @@ def test_the_trace_agrees_with_the_stages_and_with_transform(make: Any) -> None:
         np.testing.assert_array_equal(trace.outputs[number][there], said[there])
         assert np.isnan(trace.outputs[number][~there]).all()
         represented = model.transform(X, number + 1)
-        np.testing.assert_array_equal(np.hstack(list(trace.vectors[number]))[there], represented[there])
+        np.testing.assert_array_equal(
+            np.hstack(list(trace.vectors[number]))[there], represented[there]
+        )
     if make is not ScreenedForestClassifier:
         assert (trace.left_at == depth).all()
 
@@ -391,7 +475,11 @@ def test_the_next_layer_sees_what_augment_says(augment: str, seen: int, with_mar
     learners = [FEW[0], OF_ALL_KINDS[3]] if with_mart else FEW
     model = grown(augment=augment, learners=learners)
     assert [record.n_features for record in model.layers_] == [4, seen, seen]
-    assert [importances.shape for importances in model.layer_importances()] == [(2, 4), (2, seen), (2, seen)]
+    assert [importances.shape for importances in model.layer_importances()] == [
+        (2, 4),
+        (2, seen),
+        (2, seen),
+    ]
     assert model.score(X, Y) > 0.95
     assert model.feature_importances_.sum() == pytest.approx(1)
 
@@ -403,7 +491,9 @@ def test_importances_find_the_feature_that_matters(make: Any, augment: str) -> N
     x = rng.random((200, 6))
     y = (x[:, 3] > 0.5).astype(int)
     learners = [{"kind": "random_forest", "trees": 10, "max_features": None}]
-    model = make(learners, metric=always_better(), augment=augment, folds=2, max_layers=2, random_state=0).fit(x, y)
+    model = make(
+        learners, metric=always_better(), augment=augment, folds=2, max_layers=2, random_state=0
+    ).fit(x, y)
     importances = model.feature_importances_
     assert importances.shape == (6,)
     assert importances.sum() == pytest.approx(1)
@@ -412,9 +502,13 @@ def test_importances_find_the_feature_that_matters(make: Any, augment: str) -> N
 
 
 def test_a_selector_leaves_few_features_and_prediction_still_takes_all() -> None:
-    x, y = make_classification(300, 40, n_informative=3, n_redundant=0, shuffle=False, random_state=0)
+    x, y = make_classification(
+        300, 40, n_informative=3, n_redundant=0, shuffle=False, random_state=0
+    )
     selector = MartSelector(5, trees=20)
-    model = CascadeForestClassifier(FEW, folds=2, max_layers=2, selector=selector, random_state=0).fit(x, y)
+    model = CascadeForestClassifier(
+        FEW, folds=2, max_layers=2, selector=selector, random_state=0
+    ).fit(x, y)
     assert len(model.selected_) == 5
     assert {0, 1, 2} <= set(model.selected_)
     assert model.layers_[0].n_features == 5
@@ -428,13 +522,17 @@ def test_a_selector_leaves_few_features_and_prediction_still_takes_all() -> None
 def test_a_selector_is_as_repeatable_as_the_cascade_and_knows_what_y_holds() -> None:
     x, y = make_classification(200, 40, n_informative=10, random_state=0)
     chosen = [
-        CascadeForestClassifier(FEW[:1], folds=2, max_layers=1, selector=MartSelector(5, trees=5), random_state=0)
+        CascadeForestClassifier(
+            FEW[:1], folds=2, max_layers=1, selector=MartSelector(5, trees=5), random_state=0
+        )
         .fit(x, y)
         .selected_
         for _ in range(2)
     ]
     np.testing.assert_array_equal(chosen[0], chosen[1])
-    numbers = CascadeForestRegressor(FEW[:1], folds=2, max_layers=1, selector=MartSelector(2, trees=5))
+    numbers = CascadeForestRegressor(
+        FEW[:1], folds=2, max_layers=1, selector=MartSelector(2, trees=5)
+    )
     assert numbers.fit(X, np.arange(150.0)).selector_.target == "numbers"
 
 
@@ -446,7 +544,10 @@ def test_a_preset_is_a_cascade_to_be_fitted(name: str) -> None:
     model = preset(name, max_layers=1, folds=2)
     assert type(model) is PRESETS[name].kind
     assert model.max_layers == 1
-    few = [{"kind": one["kind"], "count": one.get("count", 1), "trees": 3} for one in model.learners or FEW]
+    few = [
+        {"kind": one["kind"], "count": one.get("count", 1), "trees": 3}
+        for one in model.learners or FEW
+    ]
     assert model.set_params(learners=few).fit(X, Y).score(X, Y) > 0.8
 
 

@@ -100,11 +100,23 @@ def test_a_pickled_cascade_predicts_the_same(name: str, by: str) -> None:
 @pytest.mark.parametrize(
     ("make", "params"),
     [
-        (CascadeForestClassifier, {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0}, "tolerance": 0.5, "metric": "f1"}),
+        (
+            CascadeForestClassifier,
+            {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0}, "tolerance": 0.5, "metric": "f1"},
+        ),
         (CascadeForestClassifier, {"class_weight": {np.int64(0): np.float64(1), 1: 2.0, 2: 1}}),
-        (CascadeForestClassifier, {"class_weight": "balanced", "categorical_features": [np.int64(0), 2]}),
-        (CascadeForestClassifier, {"random_state": np.int64(3), "categorical_features": np.array([True, False] * 2)}),
-        (MarginForestClassifier, {"gamma": 0.9, "mu": 0.1, "depth_step": None, "joint_alphas": False}),
+        (
+            CascadeForestClassifier,
+            {"class_weight": "balanced", "categorical_features": [np.int64(0), 2]},
+        ),
+        (
+            CascadeForestClassifier,
+            {"random_state": np.int64(3), "categorical_features": np.array([True, False] * 2)},
+        ),
+        (
+            MarginForestClassifier,
+            {"gamma": 0.9, "mu": 0.1, "depth_step": None, "joint_alphas": False},
+        ),
         (ScreenedForestClassifier, {"error_share": 0.2, "tree_growth": 2.0}),
         (CascadeForestRegressor, {"combine": "weighted", "metric": "mae"}),
     ],
@@ -116,7 +128,9 @@ def test_parameters_come_back_and_the_copy_can_be_fitted_again(
     model.save(tmp_path)
     loaded = make.load(tmp_path)
     for name, value in params.items():
-        np.testing.assert_equal(getattr(loaded, name), value.tolist() if isinstance(value, np.ndarray) else value)
+        np.testing.assert_equal(
+            getattr(loaded, name), value.tolist() if isinstance(value, np.ndarray) else value
+        )
     if "random_state" not in params:
         model.set_params(random_state=0), loaded.set_params(random_state=0)
     np.testing.assert_array_equal(loaded.fit(X, Y)._predict(X), model.fit(X, Y)._predict(X))
@@ -169,7 +183,9 @@ def test_saving_again_replaces_what_was_there(tmp_path: Path) -> None:
     CascadeForestClassifier([FOREST, MART], **WAY).fit(X, Y).save(tmp_path)
     small = CascadeForestClassifier([FOREST], folds=2, max_layers=1, random_state=1).fit(X, Y)
     small.save(tmp_path)
-    np.testing.assert_array_equal(CascadeForestClassifier.load(tmp_path).predict_proba(X), small.predict_proba(X))
+    np.testing.assert_array_equal(
+        CascadeForestClassifier.load(tmp_path).predict_proba(X), small.predict_proba(X)
+    )
 
 
 def test_a_scikit_learn_learner_cannot_be_saved_but_pickled(tmp_path: Path) -> None:
@@ -177,7 +193,9 @@ def test_a_scikit_learn_learner_cannot_be_saved_but_pickled(tmp_path: Path) -> N
     with refused(TypeError, naming=["LogisticRegression", "pickle", "joblib.dump"]):
         model.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(model)).predict_proba(X), model.predict_proba(X)
+    )
 
 
 # --- damaged ---
@@ -187,7 +205,9 @@ def test_a_scikit_learn_learner_cannot_be_saved_but_pickled(tmp_path: Path) -> N
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("saved") / "model"
     selector = MartSelector(3, trees=3)
-    CascadeForestClassifier([FOREST, MART], selector=selector, **{**WAY, "metric": keeps_all()}).fit(X, Y).save(folder)
+    CascadeForestClassifier(
+        [FOREST, MART], selector=selector, **{**WAY, "metric": keeps_all()}
+    ).fit(X, Y).save(folder)
     return folder
 
 
@@ -273,20 +293,30 @@ MANIFESTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "another number of learners": lambda content: content["model"].update(n_learners=7),
     "fewer features": lambda content: content["model"].update(n_features=1),
     "an unknown parameter": lambda content: content["model"]["params"].update(colour="green"),
-    "a parameter less of augment": lambda content: content["model"]["params"].update(augment="zebra"),
+    "a parameter less of augment": lambda content: content["model"]["params"].update(
+        augment="zebra"
+    ),
     "another augment": lambda content: content["model"]["params"].update(augment="none"),
     "parameters that are a list": lambda content: content["model"].update(params=[1]),
     "records of nothing": lambda content: content["model"].update(layers=[{}]),
     "records that are a number": lambda content: content["model"].update(layers=3),
-    "a table without columns": lambda content: content["model"].update(table={"names": [], "levels": []}),
+    "a table without columns": lambda content: content["model"].update(
+        table={"names": [], "levels": []}
+    ),
     "a table that is a list": lambda content: content["model"].update(table=[1]),
     "a wider layer": lambda content: content["packs"]["layer-2"].update(n_features=99),
     "a threshold of text": lambda content: content["packs"]["layer-1"].update(threshold="high"),
     "no folds": lambda content: content["packs"]["layer-1"].update(n_folds=[0, 0]),
     "more folds": lambda content: content["packs"]["layer-1"].update(n_folds=[3, 2]),
-    "a learner of unknown kind": lambda content: content["packs"]["layer-1-learner-1-fold-1"].update(kind="oak"),
-    "a learner of another kind": lambda content: content["packs"]["layer-1-learner-1-fold-1"].update(kind="mart"),
-    "a pickled learner": lambda content: content["packs"]["layer-1-learner-1-fold-1"].update(kind="scikit"),
+    "a learner of unknown kind": lambda content: content["packs"][
+        "layer-1-learner-1-fold-1"
+    ].update(kind="oak"),
+    "a learner of another kind": lambda content: content["packs"][
+        "layer-1-learner-1-fold-1"
+    ].update(kind="mart"),
+    "a pickled learner": lambda content: content["packs"]["layer-1-learner-1-fold-1"].update(
+        kind="scikit"
+    ),
     "a pack without a file": lambda content: content["sha256"].pop("layer-1-learner-1-fold-1.npz"),
     "a pack about nothing": lambda content: content["packs"].update({"layer-1": None}),
 }
@@ -324,7 +354,11 @@ HOSTILE_ARRAYS: dict[str, Change] = {
     "roots below zero": (FITTED_FOREST, "roots", lambda a: -a),
     "no roots": (FITTED_FOREST, "roots", lambda a: a[:0]),
     "classes far away": (FITTED_FOREST, "leaf_class", lambda a: np.append(a, 200).astype(a.dtype)),
-    "shares that are no numbers": (FITTED_FOREST, "leaf_share", lambda a: np.append(a, np.nan).astype(a.dtype)),
+    "shares that are no numbers": (
+        FITTED_FOREST,
+        "leaf_share",
+        lambda a: np.append(a, np.nan).astype(a.dtype),
+    ),
     "importances of more features": (FITTED_FOREST, "importances", lambda a: np.append(a, 1.0)),
     "bins of more features": ("layer-2.npz", "other_bin", lambda a: np.append(a, -1)),
     "bins of fewer features": ("layer-2.npz", "n_edges", lambda a: a[:-1]),
@@ -362,7 +396,11 @@ def test_arrays_that_cannot_be_right_are_refused(change: str, copy: Path) -> Non
 
 def test_bins_of_more_columns_than_a_row_has_are_refused(copy: Path) -> None:
     many = 3000  # consistent in themselves: only the width of the rows gives them away
-    wide = {"edges": np.zeros(0), "n_edges": np.zeros(many, np.int64), "other_bin": np.full(many, -1)}
+    wide = {
+        "edges": np.zeros(0),
+        "n_edges": np.zeros(many, np.int64),
+        "other_bin": np.full(many, -1),
+    }
     for file in ("layer-2.npz", "input.npz"):
         original = (copy / file).read_bytes()
         rewrite(copy / file, wide)
@@ -501,7 +539,9 @@ def test_classes_and_numbers_that_cannot_be_right_are_refused(change: Any, copy:
         ("max_feature_idx=", "colour=1\nmax_feature_idx="),
     ],
 )
-def test_boosted_trees_that_would_end_the_process_are_refused(old: str, new: str, copy: Path) -> None:
+def test_boosted_trees_that_would_end_the_process_are_refused(
+    old: str, new: str, copy: Path
+) -> None:
     text = next(copy.glob("*.txt"))
     assert old in text.read_text()
     text.write_text(text.read_text().replace(old, new, 1))

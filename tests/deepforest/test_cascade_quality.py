@@ -88,7 +88,9 @@ def test_a_grid_search_chooses_among_learners() -> None:
     x, y = load_iris(return_X_y=True)
     blind = [{"kind": "random_forest", "trees": 1, "max_depth": 1, "min_rows": 60}]
     search = GridSearchCV(
-        CascadeForestClassifier(folds=2, max_layers=1, random_state=0), {"learners": [blind, FEW]}, cv=2
+        CascadeForestClassifier(folds=2, max_layers=1, random_state=0),
+        {"learners": [blind, FEW]},
+        cv=2,
     ).fit(x, y)
     assert search.best_params_ == {"learners": FEW}
 
@@ -102,7 +104,16 @@ def test_a_cascade_is_a_step_of_a_pipeline_last_or_not() -> None:
 
 @pytest.mark.parametrize("make", CASCADES)
 @pytest.mark.parametrize(
-    "method", ["predict", "transform", "trace", "layer_importances", "feature_importances_", "save", "staged"]
+    "method",
+    [
+        "predict",
+        "transform",
+        "trace",
+        "layer_importances",
+        "feature_importances_",
+        "save",
+        "staged",
+    ],
 )
 def test_nothing_can_be_asked_before_the_fit(make: Any, method: str, tmp_path: Any) -> None:
     x, model = np.ones((2, 2)), make()
@@ -153,7 +164,10 @@ def test_odd_shapes(make: Any, shape: str) -> None:
 def test_a_thousand_classes(make: Any, vectors: str) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.random((2000, 5)), np.arange(2000) % 1000
-    learners = [{"kind": "random_forest", "trees": 2}, {"kind": "completely_random_forest", "trees": 2}]
+    learners = [
+        {"kind": "random_forest", "trees": 2},
+        {"kind": "completely_random_forest", "trees": 2},
+    ]
     model = make(learners, class_vectors=vectors, folds=2, max_layers=1, random_state=0).fit(x, y)
     said = model.predict_proba(x[:10])
     assert said.shape == (10, 1000)
@@ -163,7 +177,10 @@ def test_a_thousand_classes(make: Any, vectors: str) -> None:
 def test_float32_and_float64_of_the_same_numbers_give_the_same_answer() -> None:
     x, y = load_iris(return_X_y=True)
     x = x.astype(np.float32)
-    models = [CascadeForestClassifier(FEW, max_layers=2, random_state=0).fit(x.astype(t), y) for t in ("f4", "f8")]
+    models = [
+        CascadeForestClassifier(FEW, max_layers=2, random_state=0).fit(x.astype(t), y)
+        for t in ("f4", "f8")
+    ]
     np.testing.assert_array_equal(models[0].predict_proba(x), models[1].predict_proba(x))
 
 
@@ -235,12 +252,16 @@ def test_a_column_of_numbers_that_becomes_text_is_named() -> None:
 def test_categorical_columns_of_an_array_by_number_and_flag(chosen: list[Any]) -> None:
     x = np.column_stack([np.arange(60) % 6, np.arange(60)]).astype(float)
     y = np.isin(np.arange(60) % 6, [1, 4]).astype(int)
-    model = CascadeForestClassifier(FEW, categorical_features=chosen, max_layers=1, random_state=0).fit(x, y)
+    model = CascadeForestClassifier(
+        FEW, categorical_features=chosen, max_layers=1, random_state=0
+    ).fit(x, y)
     assert model.categorical_.tolist() == [True, False]
     assert model.score(x, y) > 0.95
 
 
-@pytest.mark.parametrize("names", [np.array([False, True]), np.array(["no", "yes"]), np.array([-3, 10]), [0.0, 1.5]])
+@pytest.mark.parametrize(
+    "names", [np.array([False, True]), np.array(["no", "yes"]), np.array([-3, 10]), [0.0, 1.5]]
+)
 def test_classes_may_be_anything_that_can_be_told_apart(names: Any) -> None:
     x, y = make_classification(60, random_state=0)
     labels = np.asarray(names)[y]
@@ -279,7 +300,9 @@ def test_classes_may_be_anything_that_can_be_told_apart(names: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("make", CLASSIFIERS)
-def test_wrong_parameters_say_what_is_wrong(make: Any, params: dict[str, Any], naming: list[str]) -> None:
+def test_wrong_parameters_say_what_is_wrong(
+    make: Any, params: dict[str, Any], naming: list[str]
+) -> None:
     x, y = load_iris(return_X_y=True)
     with refused(ValueError, naming=naming):
         make(**{"learners": FEW, "max_layers": 1, **params}).fit(x, y)
@@ -334,7 +357,9 @@ def test_weights_that_cannot_be_right(make: Any, weights: np.ndarray, naming: li
         (lambda x: x, ["validation", "(X, y)"]),
     ],
 )
-def test_validation_rows_must_be_like_the_training_rows(make: Any, validation: Any, naming: list[str]) -> None:
+def test_validation_rows_must_be_like_the_training_rows(
+    make: Any, validation: Any, naming: list[str]
+) -> None:
     x, y = load_iris(return_X_y=True)
     with refused(ValueError, naming=naming):
         make(FEW).fit(x, y, validation=validation(x))
@@ -342,7 +367,10 @@ def test_validation_rows_must_be_like_the_training_rows(make: Any, validation: A
 
 @pytest.mark.parametrize(
     ("weights", "naming"),
-    [({0: -1.0, 1: 1, 2: 1}, ["class_weight", "from 0"]), ("balance", ["class_weight", "'balanced'", "None"])],
+    [
+        ({0: -1.0, 1: 1, 2: 1}, ["class_weight", "from 0"]),
+        ("balance", ["class_weight", "'balanced'", "None"]),
+    ],
 )
 def test_class_weights_that_cannot_be_right(weights: Any, naming: list[str]) -> None:
     with refused(ValueError, naming=naming):
@@ -364,19 +392,27 @@ def test_a_column_of_text_may_not_become_numbers() -> None:
 
 def test_whole_numbers_of_pandas_stay_whole_as_classes() -> None:
     frame = pd.DataFrame({"b": range(40)})
-    model = CascadeForestClassifier(FEW, random_state=0).fit(frame, pd.Series([0, 1] * 20, dtype="Int64"))
+    model = CascadeForestClassifier(FEW, random_state=0).fit(
+        frame, pd.Series([0, 1] * 20, dtype="Int64")
+    )
     assert model.classes_.dtype == np.int64
 
 
 def test_missing_classes_are_named() -> None:
     with refused(ValueError, naming=["y", "missing"]):
-        CascadeForestClassifier(FEW).fit(np.arange(6.0)[:, None], np.array(["a", "b", None] * 2, dtype=object))
+        CascadeForestClassifier(FEW).fit(
+            np.arange(6.0)[:, None], np.array(["a", "b", None] * 2, dtype=object)
+        )
 
 
 def test_a_verbose_fit_says_a_line_a_layer(capsys: pytest.CaptureFixture[str]) -> None:
-    model = CascadeForestClassifier(FEW, verbose=True, random_state=0).fit(*load_iris(return_X_y=True))
+    model = CascadeForestClassifier(FEW, verbose=True, random_state=0).fit(
+        *load_iris(return_X_y=True)
+    )
     said = capsys.readouterr().out.splitlines()
-    assert [line.split(",")[0] for line in said] == [f"Layer {record.number}" for record in model.layers_]
+    assert [line.split(",")[0] for line in said] == [
+        f"Layer {record.number}" for record in model.layers_
+    ]
 
 
 def test_columns_of_the_representation_have_names() -> None:
@@ -396,7 +432,9 @@ def test_columns_of_the_representation_have_names() -> None:
         (CascadeForestClassifier, Ridge, ["Ridge", "a class"]),
     ],
 )
-def test_a_learner_that_does_not_suit_is_refused(make: Any, learner: Any, naming: list[str]) -> None:
+def test_a_learner_that_does_not_suit_is_refused(
+    make: Any, learner: Any, naming: list[str]
+) -> None:
     with refused(ValueError, naming=naming):
         make([learner]).fit(*load_iris(return_X_y=True))
 
@@ -435,7 +473,11 @@ def test_a_cancelled_fit_leaves_nothing_that_passes_for_fitted() -> None:
 
 def test_importances_of_any_learner_are_shares() -> None:
     x, y = load_iris(return_X_y=True)
-    learners = [*FEW, DecisionTreeClassifier(), make_pipeline(StandardScaler(), LogisticRegression())]
+    learners = [
+        *FEW,
+        DecisionTreeClassifier(),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+    ]
     model = CascadeForestClassifier(learners, max_layers=2, random_state=0).fit(x, y)
     for of_layer in model.layer_importances():
         assert set(np.round(of_layer.sum(axis=1), 6)) <= {0.0, 1.0}

@@ -123,7 +123,9 @@ def test_what_is_broken_half_written_or_foreign_counts_as_absent(
     check_same(kept.load("a"))
 
 
-def test_what_a_killed_writer_left_beside_is_not_taken_for_a_result(kept: FolderCheckpointer) -> None:
+def test_what_a_killed_writer_left_beside_is_not_taken_for_a_result(
+    kept: FolderCheckpointer,
+) -> None:
     (kept.folder / "a").rename(kept.folder / ".b-0123abcd")
     assert kept.load("a") is None
     assert kept.load("b") is None
@@ -175,7 +177,9 @@ def killed_when(state: str, times: int, folder: Path) -> Told:
     """Fit in another process, and kill it when that has happened to so many fits."""
     told = Told()
     command = [sys.executable, "-c", SCRIPT, str(folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for line in process.stdout:
@@ -196,7 +200,9 @@ def killed_when(state: str, times: int, folder: Path) -> Told:
     ],
     ids=["once", "again and again"],
 )
-def test_a_fit_that_is_killed_repeats_nothing_and_ends_the_same(kills: list[tuple[str, int]], tmp_path: Path) -> None:
+def test_a_fit_that_is_killed_repeats_nothing_and_ends_the_same(
+    kills: list[tuple[str, int]], tmp_path: Path
+) -> None:
     finished: set[str] = set()
     for state, times in kills:
         told = killed_when(state, times, tmp_path)
@@ -207,7 +213,9 @@ def test_a_fit_that_is_killed_repeats_nothing_and_ends_the_same(kills: list[tupl
 
     x, y = digits()
     told = Told()
-    model = CascadeForestClassifier(LEARNERS, **SETTINGS).fit(x, y, checkpoint=tmp_path, listener=told)
+    model = CascadeForestClassifier(LEARNERS, **SETTINGS).fit(
+        x, y, checkpoint=tmp_path, listener=told
+    )
     assert told["kept"] == finished
     assert told["started"] == told["finished"]
     assert len(told["kept"]) + len(told["finished"]) == FITS
@@ -379,7 +387,9 @@ def test_regression_goes_on_as_well(tmp_path: Path) -> None:
     for _ in range(2):
         told = Told()
         model = CascadeForestRegressor([FOREST, MART], folds=2, max_layers=1, random_state=0)
-        predicted.append(model.fit(X[:, :3], X[:, 3], checkpoint=tmp_path, listener=told).predict(X[:, :3]))
+        predicted.append(
+            model.fit(X[:, :3], X[:, 3], checkpoint=tmp_path, listener=told).predict(X[:, :3])
+        )
     assert len(told["kept"]) == 4
     np.testing.assert_array_equal(*predicted)
 
@@ -396,7 +406,9 @@ def fitted_pack() -> Pack:
             kept[key] = pack
 
     x, y = load_iris(return_X_y=True)
-    CascadeForestClassifier(["random_forest"], folds=2, max_layers=1, random_state=0).fit(x, y, checkpoint=Memory())
+    CascadeForestClassifier(["random_forest"], folds=2, max_layers=1, random_state=0).fit(
+        x, y, checkpoint=Memory()
+    )
     return next(iter(kept.values()))
 
 
@@ -417,7 +429,9 @@ def test_vectors_that_cannot_be_right_are_not_taken(vectors: np.ndarray) -> None
         unpack_fit(Pack(pack.about, {**pack.arrays, "vectors": vectors}), 75, 4, 3)
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"content": {"format": "sylva-forest", "version": Infinity}}'])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"content": {"format": "sylva-forest", "version": Infinity}}']
+)
 def test_a_manifest_that_is_hard_to_read_counts_as_absent(text: str, tmp_path: Path) -> None:
     (tmp_path / "key").mkdir()
     (tmp_path / "key" / "forest.json").write_text(text)

@@ -60,7 +60,9 @@ def test_views_that_are_first_asked_for_in_a_later_layer(augment: str) -> None:
 
 
 @pytest.mark.parametrize("augment", ["concat", "none"])
-def test_views_of_the_raw_features_are_made_once(augment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_views_of_the_raw_features_are_made_once(
+    augment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     there = features(augment)
     raw_matrix, raw_binner, raw_dataset = there.binned(), there.binner, there.dataset()
     raw_bins = raw_matrix.columns[:3].copy()
@@ -150,7 +152,9 @@ def test_a_copy_in_another_process_sees_the_same() -> None:
 def boosted(data: lightgbm.Dataset, target: np.ndarray) -> lightgbm.Booster:
     data = data.subset(np.arange(len(target))).construct()
     data.set_label(target)
-    booster = lightgbm.Booster({**DATASET, "objective": "binary", "num_leaves": 8, "deterministic": True}, data)
+    booster = lightgbm.Booster(
+        {**DATASET, "objective": "binary", "num_leaves": 8, "deterministic": True}, data
+    )
     for _ in range(10):
         booster.update()
     return booster
@@ -196,6 +200,10 @@ def test_categorical_columns_stay_categorical_when_vectors_come_and_vectors_are_
         root = booster.dump_model()["tree_info"][0]["tree_structure"]
         assert (root["split_feature"], root["decision_type"]) == (1, "==")
         assert ((booster.predict(there.dense()) > 0.5) == target).all()
-        kinds = booster.trees_to_dataframe().dropna(subset=["split_feature"]).groupby("split_feature")["decision_type"]
+        kinds = (
+            booster.trees_to_dataframe()
+            .dropna(subset=["split_feature"])
+            .groupby("split_feature")["decision_type"]
+        )
         assert {name: set(found) for name, found in kinds}.get("Column_1") == {"=="}
         assert all(set(found) == {"<="} for name, found in kinds if name != "Column_1")

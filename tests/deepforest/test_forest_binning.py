@@ -27,7 +27,9 @@ def searched(binner: Binner, values: np.ndarray) -> np.ndarray:
     dtype=st.sampled_from([np.float32, np.float64]),
     order=st.sampled_from(["C", "F"]),
 )
-def test_bins_equal_a_search_among_the_edges(seed: int, n_rows: int, levels: int, dtype: type, order: str) -> None:
+def test_bins_equal_a_search_among_the_edges(
+    seed: int, n_rows: int, levels: int, dtype: type, order: str
+) -> None:
     rng = np.random.default_rng(seed)
     values = np.array(rng.integers(0, levels, (n_rows, 3)) / 7, dtype, order=order)
     values[rng.random(values.shape) < 0.1] = np.nan
@@ -74,7 +76,13 @@ def test_levels_are_bins_and_rare_ones_share_one() -> None:
     np.testing.assert_array_equal(bins, np.minimum(levels[:, 0], 253))
     assert binner.bin(np.array([[1e6], [np.nan], [5.0]])).columns[0].tolist() == [253, MISSING, 5]
     few = Binner().fit(np.array([[3.0], [1.0], [7.0]]), [True])
-    assert few.bin(np.array([[1.0], [3.0], [7.0], [2.0], [np.nan]])).columns[0].tolist() == [0, 1, 2, MISSING, MISSING]
+    assert few.bin(np.array([[1.0], [3.0], [7.0], [2.0], [np.nan]])).columns[0].tolist() == [
+        0,
+        1,
+        2,
+        MISSING,
+        MISSING,
+    ]
 
 
 def test_appending_leaves_the_first_columns_alone() -> None:

@@ -35,7 +35,9 @@ def expected_to_fail(estimator: Any) -> dict[str, str]:
     return BOOTSTRAP_DRAWS_ROWS if estimator.bootstrap else {}
 
 
-@parametrize_with_checks([HistForestClassifier(5), HistForestRegressor(5)], expected_failed_checks=expected_to_fail)
+@parametrize_with_checks(
+    [HistForestClassifier(5), HistForestRegressor(5)], expected_failed_checks=expected_to_fail
+)
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -72,9 +74,9 @@ def test_regression_is_as_good_as_scikit_learn() -> None:
 def test_out_of_bag_vectors_estimate_the_accuracy(splitter: str) -> None:
     x, y = load_digits(return_X_y=True)
     x_train, x_test, y_train, y_test = train_test_split(x, y, random_state=0)
-    model = HistForestClassifier(80, splitter=splitter, oob_score=True, measure_importances=True, random_state=0).fit(
-        x_train, y_train
-    )
+    model = HistForestClassifier(
+        80, splitter=splitter, oob_score=True, measure_importances=True, random_state=0
+    ).fit(x_train, y_train)
     assert model.oob_decision_function_.shape == (len(x_train), 10)
     assert model.oob_score_ == pytest.approx(model.score(x_test, y_test), abs=0.04)
     assert model.feature_importances_.sum() == pytest.approx(1.0)
@@ -91,7 +93,10 @@ def test_out_of_bag_prediction_of_a_regression() -> None:
 @pytest.mark.parametrize("splitter", SPLITTERS)
 def test_threads_do_not_change_the_result(splitter: str) -> None:
     x, y = load_iris(return_X_y=True)
-    models = [HistForestClassifier(9, splitter=splitter, random_state=3, n_jobs=n).fit(x, y) for n in (1, 3)]
+    models = [
+        HistForestClassifier(9, splitter=splitter, random_state=3, n_jobs=n).fit(x, y)
+        for n in (1, 3)
+    ]
     np.testing.assert_array_equal(models[0].predict_proba(x), models[1].predict_proba(x))
 
 
@@ -107,13 +112,19 @@ def test_classes_may_be_strings_and_class_weights_shift_the_vote() -> None:
 @pytest.mark.parametrize("seed", range(351, 363))
 def test_weights_with_fractions_leave_no_leaf_without_rows(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    rows, columns, n_classes = int(rng.integers(10, 40)), int(rng.integers(1, 4)), int(rng.integers(3, 6))
+    rows, columns, n_classes = (
+        int(rng.integers(10, 40)),
+        int(rng.integers(1, 4)),
+        int(rng.integers(3, 6)),
+    )
     x = rng.normal(size=(rows, columns)).round(int(rng.integers(0, 2)))
     y = rng.integers(0, n_classes, rows)
     if seed % 2:
         x[rng.random(x.shape) < 0.2] = np.nan
     for bootstrap in (False, True):
-        model = HistForestClassifier(2, bootstrap=bootstrap, class_weight="balanced", random_state=seed).fit(x, y)
+        model = HistForestClassifier(
+            2, bootstrap=bootstrap, class_weight="balanced", random_state=seed
+        ).fit(x, y)
         np.testing.assert_allclose(model.predict_proba(x).sum(axis=1), 1, atol=1e-6)
         assert (np.diff(model.forest_.leaf_start) > 1).all()
 
@@ -141,10 +152,17 @@ def test_apply_tells_the_leaves() -> None:
 
 def test_works_in_a_pipeline() -> None:
     x, y = load_iris(return_X_y=True)
-    assert make_pipeline(StandardScaler(), HistForestClassifier(10, random_state=0)).fit(x, y).score(x, y) > 0.95
+    assert (
+        make_pipeline(StandardScaler(), HistForestClassifier(10, random_state=0))
+        .fit(x, y)
+        .score(x, y)
+        > 0.95
+    )
 
 
-@pytest.mark.parametrize("kind", ["two rows a class", "constant", "thousand classes", "wide", "one class"])
+@pytest.mark.parametrize(
+    "kind", ["two rows a class", "constant", "thousand classes", "wide", "one class"]
+)
 @pytest.mark.parametrize("splitter", SPLITTERS)
 def test_extreme_shapes(kind: str, splitter: str) -> None:
     rng = np.random.default_rng(0)

@@ -25,7 +25,9 @@ SPLITTERS = ["best", "random", "completely_random"]
 class Problem:
     """A small random problem, its bins made by hand so that every kind of column turns up."""
 
-    def __init__(self, seed: int, n_rows: int, n_features: int, n_classes: int, levels: int, missing: float) -> None:
+    def __init__(
+        self, seed: int, n_rows: int, n_features: int, n_classes: int, levels: int, missing: float
+    ) -> None:
         rng = np.random.default_rng(seed)
         values = rng.integers(0, levels, (n_rows, n_features)).astype(float)
         values[rng.random(values.shape) < missing] = np.nan
@@ -41,7 +43,16 @@ class Problem:
         self.matrix = Binner().fit(values).bin(values)
 
     def grow(self, **changes: Any) -> GrownForest:
-        names = ("rows", "held_out", "out_of_bag", "sample_weight", "seed", "n_jobs", "executor", "interrupt")
+        names = (
+            "rows",
+            "held_out",
+            "out_of_bag",
+            "sample_weight",
+            "seed",
+            "n_jobs",
+            "executor",
+            "interrupt",
+        )
         extra = {name: changes.pop(name) for name in names if name in changes}
         settings = ForestSettings(**{"n_trees": 3, "max_features": None, **changes})
         return grow_forest(self.matrix, self.target, settings, n_classes=self.n_classes, **extra)
@@ -58,7 +69,9 @@ problems = st.builds(
 )
 
 
-def assert_best_splits(problem: Problem, grown: GrownForest, weights: Any, min_leaf: int = 1) -> None:
+def assert_best_splits(
+    problem: Problem, grown: GrownForest, weights: Any, min_leaf: int = 1
+) -> None:
     bins = problem.matrix.rows
     everyone = np.arange(len(bins))
     for tree in range(grown.forest.n_trees):
@@ -69,18 +82,27 @@ def assert_best_splits(problem: Problem, grown: GrownForest, weights: Any, min_l
             if nodes[at].feature < 0:
                 assert len(set(target.tolist())) == 1 or best is None
                 continue
-            left = np.array([reference.goes_left(int(b), nodes[at]) for b in bins[here, nodes[at].feature]])
+            left = np.array(
+                [reference.goes_left(int(b), nodes[at]) for b in bins[here, nodes[at].feature]]
+            )
             assert best is not None
-            assert reference.gain(target, w, left, problem.n_classes) == pytest.approx(best, abs=1e-7)
+            assert reference.gain(target, w, left, problem.n_classes) == pytest.approx(
+                best, abs=1e-7
+            )
             assert min(left.sum(), (~left).sum()) >= min_leaf
 
 
 @settings(deadline=None)
 @given(problem=problems, min_leaf=st.sampled_from([1, 1, 3]), weighted=st.booleans())
-def test_every_node_has_the_best_split_of_the_reference(problem: Problem, min_leaf: int, weighted: bool) -> None:
+def test_every_node_has_the_best_split_of_the_reference(
+    problem: Problem, min_leaf: int, weighted: bool
+) -> None:
     weights = problem.weights if weighted else np.ones(len(problem.target))
     grown = problem.grow(
-        n_trees=1, bootstrap=False, min_samples_leaf=min_leaf, sample_weight=weights if weighted else None
+        n_trees=1,
+        bootstrap=False,
+        min_samples_leaf=min_leaf,
+        sample_weight=weights if weighted else None,
     )
     if min_leaf == 1:
         assert_best_splits(problem, grown, weights)
@@ -90,15 +112,21 @@ def test_every_node_has_the_best_split_of_the_reference(problem: Problem, min_le
             assert len(here) >= min(min_leaf, len(bins))
             if nodes[at].feature >= 0:
                 node = nodes[at]
-                left = np.array([reference.goes_left(int(b), node) for b in bins[here, node.feature]])
+                left = np.array(
+                    [reference.goes_left(int(b), node) for b in bins[here, node.feature]]
+                )
                 target, w = problem.target[here], weights[here]
                 best = reference.best_gain(bins[here], target, w, problem.n_classes, min_leaf)
-                assert reference.gain(target, w, left, problem.n_classes) == pytest.approx(best, abs=1e-7)
+                assert reference.gain(target, w, left, problem.n_classes) == pytest.approx(
+                    best, abs=1e-7
+                )
 
 
 @settings(deadline=None)
 @given(problem=problems, splitter=st.sampled_from(SPLITTERS), weighted=st.booleans())
-def test_leaves_hold_the_counts_of_their_rows(problem: Problem, splitter: str, weighted: bool) -> None:
+def test_leaves_hold_the_counts_of_their_rows(
+    problem: Problem, splitter: str, weighted: bool
+) -> None:
     weights = problem.weights if weighted else np.ones(len(problem.target))
     grown = problem.grow(
         splitter=splitter,
@@ -110,12 +138,17 @@ def test_leaves_hold_the_counts_of_their_rows(problem: Problem, splitter: str, w
     bins = problem.matrix.rows
     for tree in range(grown.forest.n_trees):
         nodes = reference.tree_nodes(grown.forest, tree)
-        for at, here in reference.rows_by_node(grown.forest, tree, bins, np.arange(len(bins))).items():
+        for at, here in reference.rows_by_node(
+            grown.forest, tree, bins, np.arange(len(bins))
+        ).items():
             if nodes[at].feature >= 0:
                 continue
             vector = reference.leaf_vector(grown.forest, nodes[at])
             if problem.n_classes:
-                wanted = np.bincount(problem.target[here], weights[here], problem.n_classes) / weights[here].sum()
+                wanted = (
+                    np.bincount(problem.target[here], weights[here], problem.n_classes)
+                    / weights[here].sum()
+                )
             else:
                 wanted = [np.average(problem.target[here], weights=weights[here])]
             np.testing.assert_allclose(vector, wanted, atol=1e-6)
@@ -123,14 +156,20 @@ def test_leaves_hold_the_counts_of_their_rows(problem: Problem, splitter: str, w
 
 @settings(deadline=None)
 @given(problem=problems, splitter=st.sampled_from(SPLITTERS), weighted=st.booleans())
-def test_out_of_bag_vectors_equal_a_real_traversal(problem: Problem, splitter: str, weighted: bool) -> None:
+def test_out_of_bag_vectors_equal_a_real_traversal(
+    problem: Problem, splitter: str, weighted: bool
+) -> None:
     weights = problem.weights if weighted else None
-    grown = problem.grow(splitter=splitter, out_of_bag=True, sample_weight=weights, seed=5, n_trees=4)
+    grown = problem.grow(
+        splitter=splitter, out_of_bag=True, sample_weight=weights, seed=5, n_trees=4
+    )
     n = len(problem.target)
     sums, votes = np.zeros((n, grown.forest.n_outputs)), np.zeros(n, int)
     for tree in range(4):
         counts, state = np.zeros(n, np.uint8), np.zeros(1, np.uint64)
-        K.draw_bag(np.arange(n, dtype=np.uint32), n, K.seed_of_tree(5, tree) ^ 0x5DEECE66D, state, counts)
+        K.draw_bag(
+            np.arange(n, dtype=np.uint32), n, K.seed_of_tree(5, tree) ^ 0x5DEECE66D, state, counts
+        )
         out = counts == 0
         sums[out] += reference.traverse(grown.forest, tree, problem.matrix.rows[out])
         votes += out
@@ -139,17 +178,32 @@ def test_out_of_bag_vectors_equal_a_real_traversal(problem: Problem, splitter: s
 
 
 @settings(deadline=None)
-@given(problem=problems, splitter=st.sampled_from(SPLITTERS), bootstrap=st.booleans(), weighted=st.booleans())
-def test_held_out_vectors_equal_a_prediction(problem: Problem, splitter: str, bootstrap: bool, weighted: bool) -> None:
+@given(
+    problem=problems,
+    splitter=st.sampled_from(SPLITTERS),
+    bootstrap=st.booleans(),
+    weighted=st.booleans(),
+)
+def test_held_out_vectors_equal_a_prediction(
+    problem: Problem, splitter: str, bootstrap: bool, weighted: bool
+) -> None:
     everyone = np.arange(len(problem.target))
     held_out, rows = everyone[everyone % 3 == 1], everyone[everyone % 3 != 1]
     weights = problem.weights if weighted else None
-    grown = problem.grow(splitter=splitter, rows=rows, held_out=held_out, bootstrap=bootstrap, sample_weight=weights)
+    grown = problem.grow(
+        splitter=splitter, rows=rows, held_out=held_out, bootstrap=bootstrap, sample_weight=weights
+    )
     wanted = grown.forest.predict(problem.matrix.rows[held_out])
     np.testing.assert_allclose(grown.vectors[held_out], wanted, atol=2e-6)
     assert (grown.votes[held_out] == 3).all()
     assert (grown.votes[rows] == 0).all()
-    slow = sum(reference.traverse(grown.forest, tree, problem.matrix.rows[held_out]) for tree in range(3)) / 3
+    slow = (
+        sum(
+            reference.traverse(grown.forest, tree, problem.matrix.rows[held_out])
+            for tree in range(3)
+        )
+        / 3
+    )
     np.testing.assert_allclose(wanted, slow, atol=2e-6)
 
 
@@ -165,8 +219,12 @@ def test_whole_weights_equal_repeated_rows(problem: Problem, splitter: str) -> N
     repeated.rows[:] = np.repeat(problem.matrix.rows, times, axis=0)
     repeated.n_bins[:], repeated.n_features = problem.matrix.n_bins, problem.matrix.n_features
     settings = ForestSettings(n_trees=3, splitter=splitter, max_features=None, bootstrap=False)
-    same = grow_forest(repeated, np.repeat(problem.target, times), settings, n_classes=problem.n_classes)
-    rows = problem.matrix.rows[times > 0]  # elsewhere, equally good cuts may tell rows apart that none learned from
+    same = grow_forest(
+        repeated, np.repeat(problem.target, times), settings, n_classes=problem.n_classes
+    )
+    rows = problem.matrix.rows[
+        times > 0
+    ]  # elsewhere, equally good cuts may tell rows apart that none learned from
     np.testing.assert_allclose(weighted.forest.predict(rows), same.forest.predict(rows), atol=1e-6)
 
 
@@ -175,7 +233,8 @@ def test_whole_weights_equal_repeated_rows(problem: Problem, splitter: str) -> N
 def test_the_result_is_the_same_for_any_number_of_threads(splitter: str, n_classes: int) -> None:
     problem = Problem(1, 300, 4, n_classes, 50, 0.1)
     one, many = (
-        problem.grow(n_trees=17, splitter=splitter, out_of_bag=True, n_jobs=n_jobs, max_depth=4) for n_jobs in (1, 4)
+        problem.grow(n_trees=17, splitter=splitter, out_of_bag=True, n_jobs=n_jobs, max_depth=4)
+        for n_jobs in (1, 4)
     )
     for name, array in one.forest.arrays().items():
         np.testing.assert_array_equal(array, many.forest.arrays()[name], err_msg=name)
@@ -185,7 +244,9 @@ def test_the_result_is_the_same_for_any_number_of_threads(splitter: str, n_class
 @pytest.mark.parametrize("splitter", SPLITTERS)
 def test_depth_and_size_of_leaves_are_kept(splitter: str) -> None:
     problem = Problem(2, 400, 4, 3, 100, 0.1)
-    grown = problem.grow(splitter=splitter, max_depth=3, min_samples_leaf=7, bootstrap=False, max_features=2)
+    grown = problem.grow(
+        splitter=splitter, max_depth=3, min_samples_leaf=7, bootstrap=False, max_features=2
+    )
     bins = problem.matrix.rows
     for tree in range(grown.forest.n_trees):
         nodes = reference.tree_nodes(grown.forest, tree)
@@ -206,7 +267,10 @@ def test_min_samples_split_and_leaf_weight_are_kept() -> None:
         assert reference.tree_nodes(grown.forest, 0)[at].feature < 0 or len(here) >= 50
     for splitter in SPLITTERS:
         grown = problem.grow(
-            splitter=splitter, min_weight_fraction_leaf=0.1, bootstrap=False, sample_weight=problem.weights
+            splitter=splitter,
+            min_weight_fraction_leaf=0.1,
+            bootstrap=False,
+            sample_weight=problem.weights,
         )
         for here in reference.rows_by_node(grown.forest, 0, bins, everyone).values():
             assert problem.weights[here].sum() >= 0.1 * problem.weights.sum() - 1e-9
@@ -215,7 +279,9 @@ def test_min_samples_split_and_leaf_weight_are_kept() -> None:
 def test_completely_random_trees_are_pure_and_blind_to_the_classes() -> None:
     problem = Problem(4, 200, 3, 5, 1000, 0.0)
     grown = problem.grow(splitter="completely_random", bootstrap=False, n_trees=5)
-    np.testing.assert_array_equal(grown.forest.predict(problem.matrix.rows).argmax(axis=1), problem.target)
+    np.testing.assert_array_equal(
+        grown.forest.predict(problem.matrix.rows).argmax(axis=1), problem.target
+    )
     assert len(grown.forest.leaf_share) == 0  # a pure leaf stores its class only
     assert grown.forest.importances.sum() == 0.0
     measured = problem.grow(splitter="completely_random", bootstrap=False, n_trees=5, measure=True)
@@ -225,12 +291,16 @@ def test_completely_random_trees_are_pure_and_blind_to_the_classes() -> None:
 
 def test_completely_random_trees_choose_among_features_that_vary() -> None:
     rng = np.random.default_rng(0)
-    values = np.column_stack([np.zeros(300), rng.random(300), np.ones(300), rng.random(300), np.full(300, np.nan)])
+    values = np.column_stack(
+        [np.zeros(300), rng.random(300), np.ones(300), rng.random(300), np.full(300, np.nan)]
+    )
     matrix = Binner().fit(values).bin(values)
     target = rng.integers(0, 2, 300)
     settings = ForestSettings(n_trees=200, splitter="completely_random", bootstrap=False)
     forest = grow_forest(matrix, target, settings, n_classes=2).forest
-    used = np.array([reference.unpack(int(forest.nodes[root])).feature for root in forest.roots[:-1]])
+    used = np.array(
+        [reference.unpack(int(forest.nodes[root])).feature for root in forest.roots[:-1]]
+    )
     assert set(used) == {1, 3}
     assert 60 <= (used == 1).sum() <= 140
 
@@ -238,7 +308,9 @@ def test_completely_random_trees_choose_among_features_that_vary() -> None:
 @pytest.mark.parametrize("n_classes", [0, 2, 5])
 @pytest.mark.parametrize("n_rows", [40, 2000])
 @pytest.mark.parametrize("max_features", [1, 3, 7, None])
-def test_constant_features_are_passed_over(n_classes: int, n_rows: int, max_features: int | None) -> None:
+def test_constant_features_are_passed_over(
+    n_classes: int, n_rows: int, max_features: int | None
+) -> None:
     rng = np.random.default_rng(0)
     values = rng.random((n_rows, 9))
     values[:, [0, 3, 4, 5, 8]] = 1.0
@@ -246,11 +318,15 @@ def test_constant_features_are_passed_over(n_classes: int, n_rows: int, max_feat
     matrix = Binner().fit(values).bin(values)
     settings = ForestSettings(n_trees=30, max_features=max_features, bootstrap=False)
     forest = grow_forest(matrix, target, settings, n_classes=n_classes).forest
-    used = np.array([reference.unpack(int(forest.nodes[root])).feature for root in forest.roots[:-1]])
+    used = np.array(
+        [reference.unpack(int(forest.nodes[root])).feature for root in forest.roots[:-1]]
+    )
     assert set(used) <= {1, 2, 6, 7}
     assert len(set(used)) > 1 or max_features is None
     np.testing.assert_array_equal(np.flatnonzero(forest.importances), [1, 2, 6, 7])
-    predicted = forest.predict(matrix.rows)  # grown to the end, which is where the bins tell no more rows apart
+    predicted = forest.predict(
+        matrix.rows
+    )  # grown to the end, which is where the bins tell no more rows apart
     distinct = np.unique(matrix.rows, axis=0, return_inverse=True)[1].reshape(-1)
     alone = np.bincount(distinct)[distinct] == 1
     wanted = np.eye(n_classes)[target] if n_classes else target[:, None]
@@ -261,7 +337,9 @@ def test_missing_values_go_where_they_help() -> None:
     values = np.array([[0.0], [1.0], [2.0], [3.0], [np.nan], [np.nan]])
     for classes in ([0, 0, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1]):
         matrix = Binner().fit(values).bin(values)
-        forest = grow_forest(matrix, np.array(classes), ForestSettings(n_trees=1, bootstrap=False), n_classes=2).forest
+        forest = grow_forest(
+            matrix, np.array(classes), ForestSettings(n_trees=1, bootstrap=False), n_classes=2
+        ).forest
         assert len(forest.nodes) == 3  # one cut is enough
         np.testing.assert_array_equal(forest.predict(matrix.rows).argmax(axis=1), classes)
 
@@ -270,7 +348,9 @@ def test_missing_values_never_seen_follow_the_larger_part() -> None:
     values = np.arange(10.0)[:, None]
     target = (values[:, 0] > 2).astype(int)
     binner = Binner().fit(values)
-    forest = grow_forest(binner.bin(values), target, ForestSettings(n_trees=5, bootstrap=False), n_classes=2).forest
+    forest = grow_forest(
+        binner.bin(values), target, ForestSettings(n_trees=5, bootstrap=False), n_classes=2
+    ).forest
     assert forest.predict(binner.bin_rows(np.array([[np.nan]]))).argmax() == 1
 
 
@@ -281,8 +361,12 @@ def test_importances_match_the_reference() -> None:
     wanted = np.zeros(3)
     for at, here in reference.rows_by_node(grown.forest, 0, bins, np.arange(150)).items():
         if nodes[at].feature >= 0:
-            left = np.array([reference.goes_left(int(b), nodes[at]) for b in bins[here, nodes[at].feature]])
-            wanted[nodes[at].feature] += reference.gain(problem.target[here], np.ones(len(here)), left, 4)
+            left = np.array(
+                [reference.goes_left(int(b), nodes[at]) for b in bins[here, nodes[at].feature]]
+            )
+            wanted[nodes[at].feature] += reference.gain(
+                problem.target[here], np.ones(len(here)), left, 4
+            )
     np.testing.assert_allclose(grown.forest.feature_importances(), wanted / wanted.sum(), atol=1e-9)
 
 
@@ -302,7 +386,9 @@ def test_thousands_of_classes_need_no_dense_leaves() -> None:
     n = 3000
     values = np.random.default_rng(0).random((n, 4))
     matrix = Binner().fit(values).bin(values)
-    grown = grow_forest(matrix, np.arange(n), ForestSettings(n_trees=2, max_depth=6), n_classes=n, out_of_bag=True)
+    grown = grow_forest(
+        matrix, np.arange(n), ForestSettings(n_trees=2, max_depth=6), n_classes=n, out_of_bag=True
+    )
     assert len(grown.forest.leaf_share) <= 2 * n
     np.testing.assert_allclose(grown.forest.predict(matrix.rows[:50]).sum(axis=1), 1.0, atol=1e-6)
 
@@ -315,7 +401,8 @@ def test_rows_of_weight_zero_are_not_learned_from() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"splitter": "worst"}, {"max_features": "all"}, {"max_features": 0}, {"max_features": 1.5}]
+    "changes",
+    [{"splitter": "worst"}, {"max_features": "all"}, {"max_features": 0}, {"max_features": 1.5}],
 )
 def test_wrong_settings_say_what_is_wrong(changes: dict[str, Any]) -> None:
     [(name, value)] = changes.items()
@@ -340,10 +427,17 @@ def test_an_interrupt_ends_the_growth(threads: str) -> None:
     with ThreadPoolExecutor(2) as pool:
         executor = pool if threads == "given" else None
         with pytest.raises(Stopped):
-            problem.grow(n_trees=500, n_jobs=1 if threads == "none" else 2, executor=executor, interrupt=interrupt)
+            problem.grow(
+                n_trees=500,
+                n_jobs=1 if threads == "none" else 2,
+                executor=executor,
+                interrupt=interrupt,
+            )
         n_calls = len(calls)
         pool.submit(int).result()
-        assert len(calls) == n_calls <= 6  # one may just have started; nothing grows on behind the caller's back
+        assert (
+            len(calls) == n_calls <= 6
+        )  # one may just have started; nothing grows on behind the caller's back
         assert (threading.get_ident() in calls) == (threads == "none")
 
 
@@ -358,8 +452,12 @@ def test_an_interrupt_that_stays_silent_is_asked_once_a_tree() -> None:
 @pytest.mark.parametrize("splitter", SPLITTERS)
 @pytest.mark.parametrize("n_classes", [0, 2, 5])
 @pytest.mark.parametrize("max_depth", [0, 3, None])
-def test_every_grown_forest_passes_the_check(splitter: str, n_classes: int, max_depth: int | None) -> None:
-    check_forest(Problem(1, 300, 4, n_classes, 50, 0.1).grow(splitter=splitter, max_depth=max_depth).forest)
+def test_every_grown_forest_passes_the_check(
+    splitter: str, n_classes: int, max_depth: int | None
+) -> None:
+    check_forest(
+        Problem(1, 300, 4, n_classes, 50, 0.1).grow(splitter=splitter, max_depth=max_depth).forest
+    )
 
 
 def changed(array: Any, at: int, value: Any) -> Any:
@@ -377,7 +475,11 @@ def with_node(forest: Forest, at: int, feature: int, value: int) -> Any:
 def first_node(forest: Forest, leaf: bool, shared: bool = False) -> int:
     """A node of the second tree."""
     nodes = reference.tree_nodes(forest, 1)
-    fitting = [i for i, node in enumerate(nodes) if (node.feature < 0) == leaf and (node.value >= K.SHARED) == shared]
+    fitting = [
+        i
+        for i, node in enumerate(nodes)
+        if (node.feature < 0) == leaf and (node.value >= K.SHARED) == shared
+    ]
     return int(forest.roots[1]) + fitting[0]
 
 
@@ -406,7 +508,11 @@ CORRUPTIONS: list[tuple[str, int, Any]] = [
     ("parent two", 5, lambda f: {"nodes": with_node(f, first_node(f, leaf=False), K.LEAF, 0)}),
     ("unknown class", 5, lambda f: {"nodes": with_node(f, first_node(f, leaf=True), K.LEAF, 5)}),
     ("unknown class", 5, lambda f: {"leaf_class": changed(f.leaf_class, 3, 5)}),
-    ("distribution", 5, lambda f: {"nodes": with_node(f, first_node(f, True), K.LEAF, K.SHARED + 10_000)}),
+    (
+        "distribution",
+        5,
+        lambda f: {"nodes": with_node(f, first_node(f, True), K.LEAF, K.SHARED + 10_000)},
+    ),
     ("leaf_start", 5, lambda f: {"leaf_start": f.leaf_start[:-1]}),
     ("leaf_start", 5, lambda f: {"leaf_start": f.leaf_start[:0]}),
     ("leaf_start", 5, lambda f: {"leaf_start": changed(f.leaf_start, 1, f.leaf_start[2] + 1)}),

@@ -51,7 +51,9 @@ def test_growth_stops_when_it_should_and_keeps_the_layers_up_to_the_best(
     scores: list[float], settings: dict[str, Any], kept: int
 ) -> None:
     growth = grown(scores, **settings)
-    assert [decision.kept for decision in growth.decisions()] == [n < kept for n in range(len(scores))]
+    assert [decision.kept for decision in growth.decisions()] == [
+        n < kept for n in range(len(scores))
+    ]
     assert [decision.score for decision in growth.decisions()] == scores
 
 
@@ -63,7 +65,9 @@ def test_growth_stops_when_it_should_and_keeps_the_layers_up_to_the_best(
         ("log_loss", [0.5, 0.25, 0.75], [None, 0.25, -0.5]),
     ],
 )
-def test_gains_are_against_the_best_layer_before(metric: str, scores: list[float], gains: list[float | None]) -> None:
+def test_gains_are_against_the_best_layer_before(
+    metric: str, scores: list[float], gains: list[float | None]
+) -> None:
     growth = grown(scores, metric, patience=3, max_layers=3)
     assert [decision.gain for decision in growth.decisions()] == gains
 
@@ -95,11 +99,16 @@ def test_gains_are_against_the_best_layer_before(metric: str, scores: list[float
         (
             [0.4, 0.395],
             {"metric": "log_loss", "tolerance": 0.01},
-            [["log loss", "0.4000"], ["log loss", "0.3950", "0.01 ", "+0.0050", "dropped", "layer 1", "stopped"]],
+            [
+                ["log loss", "0.4000"],
+                ["log loss", "0.3950", "0.01 ", "+0.0050", "dropped", "layer 1", "stopped"],
+            ],
         ),
     ],
 )
-def test_every_decision_says_why(scores: list[float], settings: dict[str, Any], naming: list[list[str]]) -> None:
+def test_every_decision_says_why(
+    scores: list[float], settings: dict[str, Any], naming: list[list[str]]
+) -> None:
     reasons = [decision.reason.lower() for decision in grown(scores, **settings).decisions()]
     for reason, values in zip(reasons, naming, strict=True):
         assert [value for value in values if value not in reason] == [], reason
@@ -132,7 +141,9 @@ def test_a_measure_without_a_value_is_an_error_that_names_it(score: float | None
 
 def test_a_fit_whose_measure_has_no_value_says_so() -> None:
     x, y = load_iris(return_X_y=True)
-    model = CascadeForestClassifier([{"kind": "random_forest", "trees": 2}], metric="recall_at_rate(0.001)")
+    model = CascadeForestClassifier(
+        [{"kind": "random_forest", "trees": 2}], metric="recall_at_rate(0.001)"
+    )
     with refused(ValueError, naming=["'recall_at_rate(0.001)'", "None"]):
         model.fit(x, y)
 
@@ -153,8 +164,11 @@ def test_a_callable_on_numbers_sees_them_as_one_column() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "classes", "known"), [("precision", np.arange(2), "accuracy"), ("accuracy", None, "rmse")]
+    ("name", "classes", "known"),
+    [("precision", np.arange(2), "accuracy"), ("accuracy", None, "rmse")],
 )
-def test_an_unknown_measure_is_named_with_the_known_ones(name: str, classes: Any, known: str) -> None:
+def test_an_unknown_measure_is_named_with_the_known_ones(
+    name: str, classes: Any, known: str
+) -> None:
     with refused(ValueError, naming=[f"'{name}'", known]):
         scorer(name, classes)

@@ -21,7 +21,10 @@ from deepforest.inspection import (
 from deepforest.metrics import METRICS
 
 NAN = np.nan
-FORESTS = [{"kind": "random_forest", "trees": 4, "max_depth": 3}, {"kind": "extra_trees", "trees": 4}]
+FORESTS = [
+    {"kind": "random_forest", "trees": 4, "max_depth": 3},
+    {"kind": "extra_trees", "trees": 4},
+]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +66,9 @@ def test_agreement_is_the_share_of_rows_on_which_two_learners_name_the_same_clas
 
 
 def test_learners_are_scored_on_the_rows_whose_class_is_known() -> None:
-    vectors = np.array([[[0.75, 0.25], [0.5, 0.5], [0.1, 0.9]], [[0.25, 0.75], [0.2, 0.8], [0.9, 0.1]]])
+    vectors = np.array(
+        [[[0.75, 0.25], [0.5, 0.5], [0.1, 0.9]], [[0.25, 0.75], [0.2, 0.8], [0.9, 0.1]]]
+    )
     first, second = learner_scores(vectors, np.array([0, 1, -1]))
     assert first == {"accuracy": 0.5, "log_loss": pytest.approx(-(np.log(0.75) + np.log(0.5)) / 2)}
     assert second == {"accuracy": 0.5, "log_loss": pytest.approx(-(np.log(0.25) + np.log(0.8)) / 2)}
@@ -89,7 +94,9 @@ def test_screening_keeps_to_what_was_last_said_and_leaves_rows_of_unknown_class_
     # One of three wrong; the two surer ones are right, so the second of them sets the threshold, and the first leaves.
     assert flow[0] == Flow(1, 3, 1, pytest.approx(1 / 3), 0.0, 0.8)
     assert flow[1] == Flow(2, 2, 2, pytest.approx(1 / 2), pytest.approx(1 / 2), None)
-    alone = screening_flow(outputs[:, :1], np.array([0]), 0.1)  # what is never wrong is never surer than that
+    alone = screening_flow(
+        outputs[:, :1], np.array([0]), 0.1
+    )  # what is never wrong is never surer than that
     assert alone == [Flow(1, 1, 0, 0.0, None, 0.9), Flow(2, 1, 1, 0.0, 0.0, None)]
 
 
@@ -102,8 +109,12 @@ def test_importances_are_summed_over_columns_of_one_name_and_weighed_by_the_lear
     importances = np.array([[0.5, 0.2, 0.3, 0.0], [0.1, 0.1, 0.2, 0.6]])
     named = name_importances(importances, np.array([0.75, 0.25]), ["a", "v", "v", "b"], 2)
     assert [entry.feature for entry in named] == ["v", "a"]
-    assert named[0] == Importance("v", pytest.approx(0.75 * 0.5 + 0.25 * 0.3), pytest.approx([0.5, 0.3]))
-    assert named[1] == Importance("a", pytest.approx(0.75 * 0.5 + 0.25 * 0.1), pytest.approx([0.5, 0.1]))
+    assert named[0] == Importance(
+        "v", pytest.approx(0.75 * 0.5 + 0.25 * 0.3), pytest.approx([0.5, 0.3])
+    )
+    assert named[1] == Importance(
+        "a", pytest.approx(0.75 * 0.5 + 0.25 * 0.1), pytest.approx([0.5, 0.1])
+    )
     assert name_importances(np.zeros((2, 3)), np.array([0.5, 0.5]), ["a", "b", "c"], 9) == []
 
 
@@ -135,7 +146,9 @@ def three_clouds(n: int = 240) -> tuple[np.ndarray, np.ndarray]:
     [
         CascadeForestClassifier(FORESTS, max_layers=3, patience=3, random_state=0),
         MarginForestClassifier(FORESTS, max_layers=3, patience=3, random_state=0),
-        ScreenedForestClassifier(FORESTS, max_layers=3, patience=3, error_share=0.5, random_state=0),
+        ScreenedForestClassifier(
+            FORESTS, max_layers=3, patience=3, error_share=0.5, random_state=0
+        ),
     ],
     ids=lambda cascade: type(cascade).__name__,
 )
@@ -155,9 +168,13 @@ def test_one_pass_tells_what_the_trace_and_the_predictions_tell(cascade: Any) ->
 @pytest.mark.parametrize("kind", [CascadeForestClassifier, MarginForestClassifier])
 def test_every_column_a_layer_saw_has_a_name(kind: Any, augment: str) -> None:
     x, y = three_clouds(90)
-    cascade = kind(FORESTS, max_layers=3, patience=3, augment=augment, metric=_rising(), random_state=0).fit(x, y)
+    cascade = kind(
+        FORESTS, max_layers=3, patience=3, augment=augment, metric=_rising(), random_state=0
+    ).fit(x, y)
     named = cascade.layer_feature_names(["a", "b", "c", "d"])
-    assert [len(names) for names in named] == [each.shape[1] for each in cascade.layer_importances()]
+    assert [len(names) for names in named] == [
+        each.shape[1] for each in cascade.layer_importances()
+    ]
     assert named[0] == ["a", "b", "c", "d"]
     assert len(named) == 3
     added = {name for name in named[2] if name not in named[0]}
@@ -166,7 +183,10 @@ def test_every_column_a_layer_saw_has_a_name(kind: Any, augment: str) -> None:
     elif kind is MarginForestClassifier:
         assert added == {"class vectors of layers 1 to 2"}
     else:
-        assert added == {"class vectors of layer 2: random forest 1", "class vectors of layer 2: extra trees 2"}
+        assert added == {
+            "class vectors of layer 2: random forest 1",
+            "class vectors of layer 2: extra trees 2",
+        }
 
 
 def _rising() -> Any:
@@ -179,5 +199,7 @@ def test_the_pass_names_the_columns_that_were_selected() -> None:
     from deepforest import MartSelector
 
     x, y = three_clouds()
-    cascade = CascadeForestClassifier(FORESTS, max_layers=1, selector=MartSelector(2), random_state=0).fit(x, y)
+    cascade = CascadeForestClassifier(
+        FORESTS, max_layers=1, selector=MartSelector(2), random_state=0
+    ).fit(x, y)
     assert cascade.layer_feature_names(["a", "b", "c", "d"]) == [["a", "b"]]

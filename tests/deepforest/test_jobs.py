@@ -133,7 +133,13 @@ def test_events_are_told_in_order_on_the_thread_that_runs_the_graph() -> None:
     jobs = [job("a", lambda: 1), job("b", lambda a: a, "a"), job("c", lambda b: fail(), "b")]
     with pytest.raises(RuntimeError, match="broken"):
         run(jobs, 2, listener=listen, checkpointer=Memory(a=1))
-    assert told == [("a", "kept"), ("b", "started"), ("b", "finished"), ("c", "started"), ("c", "failed")]
+    assert told == [
+        ("a", "kept"),
+        ("b", "started"),
+        ("b", "finished"),
+        ("c", "started"),
+        ("c", "failed"),
+    ]
     assert threads == {threading.current_thread()}
 
 
@@ -150,7 +156,11 @@ def test_a_finished_or_kept_event_brings_the_result() -> None:
 def test_a_finished_job_is_kept_before_it_is_told() -> None:
     memory = Memory()
     kept = []
-    run([job("a", lambda: 1)], checkpointer=memory, listener=lambda event: kept.append("a" in memory.kept))
+    run(
+        [job("a", lambda: 1)],
+        checkpointer=memory,
+        listener=lambda event: kept.append("a" in memory.kept),
+    )
     assert kept == [False, True]
 
 
@@ -160,7 +170,10 @@ def test_a_finished_job_is_kept_before_it_is_told() -> None:
 def test_kept_results_feed_the_jobs_that_need_them() -> None:
     chain = [job("0", lambda: fail())]
     chain += [job(str(n), lambda _: fail(), str(n - 1)) for n in range(1, 30)]
-    jobs = [job("last", lambda value: value + 1, "29"), *reversed(chain)]  # each is ready one look later
+    jobs = [
+        job("last", lambda value: value + 1, "29"),
+        *reversed(chain),
+    ]  # each is ready one look later
     assert run(jobs, checkpointer=Memory(**{str(n): n for n in range(30)}))["last"] == 30
 
 
@@ -185,7 +198,10 @@ def test_jobs_without_pack_are_worked_out_every_time(tmp_path: Path) -> None:
 
 def test_the_first_failure_is_raised_and_names_its_job() -> None:
     failed = threading.Event()
-    jobs = [job("second", lambda: wait_for(failed) or fail("too late")), job("first", lambda: fail("the cause"))]
+    jobs = [
+        job("second", lambda: wait_for(failed) or fail("too late")),
+        job("first", lambda: fail("the cause")),
+    ]
     with pytest.raises(RuntimeError, match="the cause") as caught:
         run(jobs, 2, listener=lambda event: failed.set() if event.state == "failed" else None)
     [note] = caught.value.__notes__
@@ -232,7 +248,11 @@ def test_cancelled_between_jobs_nothing_more_is_started() -> None:
     stop, started = threading.Event(), []
     jobs = [job("a", lambda: stop.set() or 1), job("b", lambda: 2)]
     with pytest.raises(FitCancelled):
-        run(jobs, cancelled=stop.is_set, listener=lambda e: started.append(e.key) if e.state == "started" else None)
+        run(
+            jobs,
+            cancelled=stop.is_set,
+            listener=lambda e: started.append(e.key) if e.state == "started" else None,
+        )
     assert started == ["a"]
 
 
@@ -251,7 +271,9 @@ def test_long_work_ends_when_it_is_interrupted() -> None:
                 runner.interrupt()
 
         with pytest.raises(FitCancelled):
-            runner.run([job("endless", endless), job("stop", lambda: wait_for(inside) or stop.set())])
+            runner.run(
+                [job("endless", endless), job("stop", lambda: wait_for(inside) or stop.set())]
+            )
 
 
 def test_ctrl_c_does_not_wait_for_long_work() -> None:
@@ -272,7 +294,9 @@ def test_ctrl_c_does_not_wait_for_long_work() -> None:
     assert time.monotonic() < deadline
 
 
-@pytest.mark.parametrize("kind", ["random_forest", "extra_trees", "completely_random_forest", "mart"])
+@pytest.mark.parametrize(
+    "kind", ["random_forest", "extra_trees", "completely_random_forest", "mart"]
+)
 def test_a_fit_that_would_take_minutes_is_cancelled_in_the_middle_of_a_job(kind: str) -> None:
     x, y = load_digits(return_X_y=True)
     asked = iter(range(20))  # a few looks into the first fit
@@ -283,7 +307,9 @@ def test_a_fit_that_would_take_minutes_is_cancelled_in_the_middle_of_a_job(kind:
             x,
             y,
             cancelled=lambda: next(asked, None) is None,
-            listener=lambda event: finished.append(event.key) if event.state == "finished" else None,
+            listener=lambda event: (
+                finished.append(event.key) if event.state == "finished" else None
+            ),
         )
     assert finished == ["layer-1-folds"]
 
@@ -337,13 +363,22 @@ def cascade(**settings: Any) -> CascadeForestClassifier:
         {"kind": "mart", "trees": 3, "leaves": 4},
         KNeighborsClassifier(3),
     ]
-    settings = {"folds": 2, "max_layers": 2, "patience": 2, "metric": "log_loss", "random_state": 5, **settings}
+    settings = {
+        "folds": 2,
+        "max_layers": 2,
+        "patience": 2,
+        "metric": "log_loss",
+        "random_state": 5,
+        **settings,
+    }
     return CascadeForestClassifier(learners, **settings)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("class_vectors", ["folds", "oob"])
-def test_processes_fit_the_same_cascade_as_threads(processes: ProcessPoolExecutor, class_vectors: str) -> None:
+def test_processes_fit_the_same_cascade_as_threads(
+    processes: ProcessPoolExecutor, class_vectors: str
+) -> None:
     x, y = load_digits(return_X_y=True)
     x, y = x[:300], y[:300]
     there = cascade(class_vectors=class_vectors).fit(x, y, executor=processes)
@@ -355,7 +390,9 @@ def test_processes_fit_the_same_cascade_as_threads(processes: ProcessPoolExecuto
 
 
 @pytest.mark.slow
-def test_a_fit_in_processes_that_is_cancelled_ends_after_the_running_jobs(processes: ProcessPoolExecutor) -> None:
+def test_a_fit_in_processes_that_is_cancelled_ends_after_the_running_jobs(
+    processes: ProcessPoolExecutor,
+) -> None:
     x, y = load_iris(return_X_y=True)
     finished: list[str] = []
     with pytest.raises(FitCancelled):
@@ -364,6 +401,8 @@ def test_a_fit_in_processes_that_is_cancelled_ends_after_the_running_jobs(proces
             y,
             executor=processes,
             cancelled=lambda: "layer-1-learner-1-fold-1" in finished,
-            listener=lambda event: finished.append(event.key) if event.state == "finished" else None,
+            listener=lambda event: (
+                finished.append(event.key) if event.state == "finished" else None
+            ),
         )
     assert "layer-1-learner-4-fold-2" not in finished

@@ -91,7 +91,9 @@ def another_users(folder: Path) -> None:
         (another_users, "is not your own folder"),
     ],
 )
-def test_a_folder_that_is_not_safe_is_not_used(cache_home: Path, spoil: Callable[[Path], None], message: str) -> None:
+def test_a_folder_that_is_not_safe_is_not_used(
+    cache_home: Path, spoil: Callable[[Path], None], message: str
+) -> None:
     path = folder()
     path.rmdir()
     if spoil is a_file:
@@ -133,7 +135,11 @@ def test_a_change_of_the_kernels_has_a_folder_of_its_own(cache_home: Path, tmp_p
     def name_of_folder() -> str:
         environment = {**os.environ, "PYTHONPATH": str(tmp_path / "copy")}
         done = subprocess.run(
-            [sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True, check=True
+            [sys.executable, "-P", "-c", code],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         return Path(done.stdout.strip()).name
 
@@ -172,16 +178,22 @@ def test_waiting_can_be_stopped_at_any_moment(cache_home: Path) -> None:
         kernel_cache.ensure_compiled([COUNTS], said.append, stop)
     assert said == [COMPILING]
     assert not kernel_cache.is_ready(COUNTS)
-    with kernel_cache.file_lock(COUNTS, lambda: pytest.fail("the process that compiled is still there")):
+    with kernel_cache.file_lock(
+        COUNTS, lambda: pytest.fail("the process that compiled is still there")
+    ):
         pass
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a single processor compiles in a single process")
+@pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="a single processor compiles in a single process"
+)
 def test_a_compilation_that_is_ended_leaves_no_process_behind(cache_home: Path) -> None:
     locks = [kernel_cache.take_lock(part) for part in PARTS]  # so that it waits
     compiler = kernel_cache.start_compiling("--background")
     children = Path(f"/proc/{compiler.pid}/task/{compiler.pid}/children")
-    until(lambda: compiler.poll() is not None or len(children.read_text().split()) >= len(PARTS) - 1)
+    until(
+        lambda: compiler.poll() is not None or len(children.read_text().split()) >= len(PARTS) - 1
+    )
     others = children.read_text().split()
     compiler.terminate()
     assert compiler.wait() == -signal.SIGTERM
@@ -193,7 +205,9 @@ def test_a_compilation_that_is_ended_leaves_no_process_behind(cache_home: Path) 
 
 def runs(pid: str) -> bool:
     try:
-        return Path("/proc", pid, "cmdline").read_bytes() != b""  # a dead process that was not waited for has none
+        return (
+            Path("/proc", pid, "cmdline").read_bytes() != b""
+        )  # a dead process that was not waited for has none
     except OSError:
         return False
 

@@ -16,7 +16,15 @@ from deepforest import layer as layers
 from deepforest._files import Pack
 from deepforest.features import Features
 from deepforest.jobs import Event, JobRunner
-from deepforest.layer import FitResult, LayerFit, LayerPlan, draw_folds, fit_layer, gather_vectors, seed_of
+from deepforest.layer import (
+    FitResult,
+    LayerFit,
+    LayerPlan,
+    draw_folds,
+    fit_layer,
+    gather_vectors,
+    seed_of,
+)
 from deepforest.learners import Fit, Fitted, Learner, Part, Task, make_learners
 
 KINDS = ["random_forest", "extra_trees", "completely_random_forest", "mart"]
@@ -31,10 +39,24 @@ def iris() -> tuple[Features, Task]:
     return Features(x, np.zeros(4, bool), learning=True), task_of(y, 3)
 
 
-def fit(learners: Any, features: Features, task: Task, *, n_jobs: int = 1, **settings: Any) -> LayerFit:
-    plan = {"number": 1, "rows": np.arange(len(features)), "weights": None, "out_of_bag": False, "folds": 3, "seed": 7}
+def fit(
+    learners: Any, features: Features, task: Task, *, n_jobs: int = 1, **settings: Any
+) -> LayerFit:
+    plan = {
+        "number": 1,
+        "rows": np.arange(len(features)),
+        "weights": None,
+        "out_of_bag": False,
+        "folds": 3,
+        "seed": 7,
+    }
     with JobRunner(n_jobs, listener=settings.pop("listener", None)) as runner:
-        return fit_layer(LayerPlan(learners=make_learners(learners), **{**plan, **settings}), features, task, runner)
+        return fit_layer(
+            LayerPlan(learners=make_learners(learners), **{**plan, **settings}),
+            features,
+            task,
+            runner,
+        )
 
 
 def small(kind: str, **settings: Any) -> dict[str, Any]:
@@ -46,7 +68,9 @@ def small(kind: str, **settings: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("folds", [2, 3, 5])
 @pytest.mark.parametrize("sizes", [(50, 50), (97, 2, 1), (7, 11, 13, 17), (5, 5)])
-def test_folds_are_disjoint_cover_all_rows_and_share_out_every_class(sizes: tuple[int, ...], folds: int) -> None:
+def test_folds_are_disjoint_cover_all_rows_and_share_out_every_class(
+    sizes: tuple[int, ...], folds: int
+) -> None:
     target = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
     drawn = draw_folds(np.arange(len(target)), task_of(target, len(sizes)), folds, 3)
     assert len(drawn) == folds
@@ -65,7 +89,9 @@ def test_folds_of_numbers_are_of_equal_size() -> None:
 
 def test_folds_are_of_the_rows_that_take_part_and_depend_on_the_seed() -> None:
     rows = np.array([2, 3, 5, 7, 11, 13])
-    one, same, other = (draw_folds(rows, task_of(np.arange(20) % 2, 2), 2, seed) for seed in (1, 1, 4))
+    one, same, other = (
+        draw_folds(rows, task_of(np.arange(20) % 2, 2), 2, seed) for seed in (1, 1, 4)
+    )
     assert sorted(np.concatenate(one)) == rows.tolist()
     assert [fold.tolist() for fold in one] == [fold.tolist() for fold in same]
     assert [fold.tolist() for fold in one] != [fold.tolist() for fold in other]
@@ -85,7 +111,9 @@ def test_a_learner_that_knows_its_rows_by_heart_knows_nothing_of_the_others() ->
     seen = [model.vectors(features).argmax(axis=1) == task.target for model in told.layer.models[0]]
     assert (np.sum(seen, axis=0) >= 2).all()  # two of the three models saw each row
     held_out = np.sum(seen, axis=0) == 2
-    np.testing.assert_array_equal(right[held_out], False)  # the model that erred is the one that tells
+    np.testing.assert_array_equal(
+        right[held_out], False
+    )  # the model that erred is the one that tells
 
 
 @pytest.mark.parametrize("out_of_bag", [False, True])
@@ -96,7 +124,9 @@ def test_noise_cannot_be_told_from_features(kind: str, out_of_bag: bool) -> None
     task = task_of(rng.integers(0, 2, 400), 2)
     told = fit([small(kind, trees=30)], features, task, out_of_bag=out_of_bag)
     assert 0.4 < (told.vectors[0].argmax(axis=1) == task.target).mean() < 0.6
-    assert (told.layer.vectors(features)[0].argmax(axis=1) == task.target).mean() > 0.65  # of rows it knows
+    assert (
+        told.layer.vectors(features)[0].argmax(axis=1) == task.target
+    ).mean() > 0.65  # of rows it knows
 
 
 @dataclass(frozen=True)
@@ -190,8 +220,16 @@ def test_workers_do_not_change_the_result(n_jobs: int) -> None:
 
 
 def test_weights_reach_the_fits() -> None:
-    features, task = Features(np.zeros((200, 1)), np.zeros(1, bool), learning=True), task_of(np.arange(200) % 2, 2)
-    told = fit([small("completely_random_forest")], features, task, weights=np.where(task.target == 1, 4.0, 1.0))
+    features, task = (
+        Features(np.zeros((200, 1)), np.zeros(1, bool), learning=True),
+        task_of(np.arange(200) % 2, 2),
+    )
+    told = fit(
+        [small("completely_random_forest")],
+        features,
+        task,
+        weights=np.where(task.target == 1, 4.0, 1.0),
+    )
     np.testing.assert_allclose(told.vectors[0][:, 1], 0.8, atol=0.01)
 
 
@@ -208,7 +246,9 @@ def test_numbers_are_told_of_as_well() -> None:
 
 def test_out_of_bag_there_is_one_model_a_learner_that_can_and_one_a_fold_of_others() -> None:
     features, task = iris()
-    told = fit([small("random_forest"), "mart", GaussianNB()], features, task, out_of_bag=True, folds=4)
+    told = fit(
+        [small("random_forest"), "mart", GaussianNB()], features, task, out_of_bag=True, folds=4
+    )
     assert [len(models) for models in told.layer.models] == [1, 4, 4]
     assert (told.vectors.argmax(axis=2) == task.target).mean() > 0.9
 
@@ -249,7 +289,11 @@ def test_a_layer_is_the_same_after_it_was_packed() -> None:
     features.room = 3
     features.add(fit([small("random_forest")], features, task).vectors[0])
     layer = fit([small("extra_trees"), small("mart")], features, task, number=2).layer
-    layer.coefficients, layer.alphas, layer.threshold = np.array([0.25, 0.75]), np.array([0.5, 1.0]), 0.9
+    layer.coefficients, layer.alphas, layer.threshold = (
+        np.array([0.25, 0.75]),
+        np.array([0.5, 1.0]),
+        0.9,
+    )
     again = layers.unpack_layer(layers.pack_layer(layer, 2), 2, 3)
     vectors = layer.vectors(features)
     np.testing.assert_array_equal(again.vectors(features), vectors)
@@ -258,7 +302,9 @@ def test_a_layer_is_the_same_after_it_was_packed() -> None:
     np.testing.assert_array_equal(again.alphas, layer.alphas)
     assert again.threshold == 0.9
     assert again.binner is not None
-    np.testing.assert_array_equal(again.binner.bin_rows(features.vectors), layer.binner.bin_rows(features.vectors))
+    np.testing.assert_array_equal(
+        again.binner.bin_rows(features.vectors), layer.binner.bin_rows(features.vectors)
+    )
 
 
 def test_a_learners_vectors_are_gathered_as_soon_as_its_own_fits_are_there() -> None:

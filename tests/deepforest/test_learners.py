@@ -45,7 +45,9 @@ EVEN, ODD = np.arange(0, 150, 2), np.arange(1, 150, 2)
 
 def features_of(x: Any, categorical: tuple[int, ...] = (), **settings: Any) -> Features:
     values = np.asarray(x, float)
-    return Features(values, np.isin(np.arange(values.shape[1]), categorical), learning=True, **settings)
+    return Features(
+        values, np.isin(np.arange(values.shape[1]), categorical), learning=True, **settings
+    )
 
 
 def flowers(n_classes: int = 3) -> tuple[Features, Task]:
@@ -86,7 +88,12 @@ def test_learners_by_kind_mapping_and_object(wanted: Any, learners: list[Learner
 
 @pytest.mark.parametrize("in_a_list", [False, True])
 @pytest.mark.parametrize(
-    "estimator", [GaussianNB(), RandomForestClassifier(5), make_pipeline(StandardScaler(), LogisticRegression())]
+    "estimator",
+    [
+        GaussianNB(),
+        RandomForestClassifier(5),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+    ],
 )
 def test_any_scikit_learn_estimator_is_a_learner(estimator: Any, in_a_list: bool) -> None:
     (learner,) = make_learners([estimator] if in_a_list else estimator)
@@ -132,7 +139,9 @@ def test_what_is_wrong_is_named(wanted: Any, naming: list[str]) -> None:
         ("random_forest", "max_depth", -1),
     ],
 )
-def test_a_setting_out_of_range_is_named_with_its_learner(kind: str, setting: str, value: Any) -> None:
+def test_a_setting_out_of_range_is_named_with_its_learner(
+    kind: str, setting: str, value: Any
+) -> None:
     with refused(ValueError, naming=[kind, setting, repr(value)]):
         make_learners({"kind": kind, setting: value})
 
@@ -158,7 +167,9 @@ def test_about_makes_the_same_learner_again(kind: str) -> None:
     ],
     ids=["forest", "mart", "scikit"],
 )
-def test_depth_and_trees_follow_the_layer_where_there_are_any(learner: Any, deeper: Any, larger: Any) -> None:
+def test_depth_and_trees_follow_the_layer_where_there_are_any(
+    learner: Any, deeper: Any, larger: Any
+) -> None:
     assert learner.with_depth(4) == (deeper or learner)
     assert learner.with_trees(1.5) == (larger or learner)
 
@@ -168,7 +179,9 @@ def test_depth_and_trees_follow_the_layer_where_there_are_any(learner: Any, deep
 
 @pytest.mark.parametrize("n_classes", [3, 2, 0])
 @pytest.mark.parametrize("kind", KINDS)
-def test_vectors_of_held_out_rows_are_what_the_model_says_of_them(kind: str, n_classes: int) -> None:
+def test_vectors_of_held_out_rows_are_what_the_model_says_of_them(
+    kind: str, n_classes: int
+) -> None:
     features, task = flowers(n_classes)
     fit = fitted(small(kind), features, task, Part(EVEN, ODD, None, 3))
     assert fit.vectors.shape == (len(ODD), max(n_classes, 1))
@@ -204,7 +217,8 @@ def test_a_row_in_every_bag_has_no_vector(kind: str) -> None:
 def test_the_seed_decides(kind: str) -> None:
     features, task = flowers()
     one, same, other = (
-        fitted(small(kind), features, task, Part(EVEN, ODD, None, seed)).vectors for seed in (1, 1, 2**32 - 1)
+        fitted(small(kind), features, task, Part(EVEN, ODD, None, seed)).vectors
+        for seed in (1, 1, 2**32 - 1)
     )
     np.testing.assert_array_equal(one, same)
     assert not np.array_equal(one, other)
@@ -213,7 +227,9 @@ def test_the_seed_decides(kind: str) -> None:
 def test_the_seed_reaches_a_scikit_learn_estimator_inside_a_pipeline() -> None:
     features, task = flowers()
     learner = make_learner(make_pipeline(StandardScaler(), RandomForestClassifier(3)))
-    one, same, other = (fitted(learner, features, task, Part(EVEN, ODD, None, seed)).vectors for seed in (1, 1, 2))
+    one, same, other = (
+        fitted(learner, features, task, Part(EVEN, ODD, None, seed)).vectors for seed in (1, 1, 2)
+    )
     np.testing.assert_array_equal(one, same)
     assert not np.array_equal(one, other)
 
@@ -228,14 +244,18 @@ def test_sample_weights_reach_the_learner(kind: str, n_classes: int) -> None:
     features = features_of(np.zeros((300, 2)))
     task = Task(target.astype(np.int32 if n_classes else float), n_classes)
     weights = np.where(target == 1, 3.0, 1.0)
-    vectors = fitted(learner, features, task, Part(np.arange(250), np.arange(250, 300), weights, 0)).vectors
+    vectors = fitted(
+        learner, features, task, Part(np.arange(250), np.arange(250, 300), weights, 0)
+    ).vectors
     assert vectors[:, -1] == pytest.approx(0.75, abs=0.02)
 
 
 def test_an_estimator_that_takes_no_weights_is_named_when_there_are_some() -> None:
     features, task = flowers()
     with refused(ValueError, naming=["KNeighborsClassifier", "weights"]):
-        fitted(make_learner(KNeighborsClassifier()), features, task, Part(EVEN, ODD, np.ones(150), 0))
+        fitted(
+            make_learner(KNeighborsClassifier()), features, task, Part(EVEN, ODD, np.ones(150), 0)
+        )
 
 
 def test_an_estimator_without_probabilities_is_named() -> None:
@@ -260,7 +280,9 @@ def test_a_class_that_is_absent_from_the_rows_has_no_share(kind: str, n_classes:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_importances_are_shares_of_the_features_unless_trees_are_blind_to_the_target(kind: str) -> None:
+def test_importances_are_shares_of_the_features_unless_trees_are_blind_to_the_target(
+    kind: str,
+) -> None:
     features, task = flowers()
     importances = fitted(small(kind), features, task, Part(EVEN, ODD, None, 0)).model.importances(4)
     assert importances.shape == (4,)
@@ -268,7 +290,9 @@ def test_importances_are_shares_of_the_features_unless_trees_are_blind_to_the_ta
 
 
 @pytest.mark.parametrize(("estimator", "total"), [(DecisionTreeClassifier(), 1), (GaussianNB(), 0)])
-def test_importances_of_an_estimator_are_its_own_if_it_has_any(estimator: Any, total: float) -> None:
+def test_importances_of_an_estimator_are_its_own_if_it_has_any(
+    estimator: Any, total: float
+) -> None:
     features, task = flowers()
     model = fitted(make_learner(estimator), features, task, Part(EVEN, ODD, None, 0)).model
     assert model.importances(4).sum() == pytest.approx(total)
@@ -279,7 +303,9 @@ def test_categories_that_only_a_set_can_tell_apart(kind: str) -> None:
     levels = np.random.default_rng(0).integers(0, 12, 600).astype(float)
     features = features_of(levels[:, None], categorical=(0,))
     task = Task(np.isin(levels, [1, 4, 5, 10]).astype(np.int32), 2)
-    vectors = fitted(small(kind, trees=30), features, task, Part(np.arange(400), np.arange(400, 600), None, 0)).vectors
+    vectors = fitted(
+        small(kind, trees=30), features, task, Part(np.arange(400), np.arange(400, 600), None, 0)
+    ).vectors
     assert (vectors.argmax(axis=1) == task.target[400:]).all()
 
 
@@ -287,7 +313,9 @@ def test_categories_that_only_a_set_can_tell_apart(kind: str) -> None:
 def test_rows_with_missing_values_are_learned_from(kind: str) -> None:
     x, y = load_iris(return_X_y=True)
     x = np.where(np.random.default_rng(0).random(x.shape) < 0.2, np.nan, x)
-    vectors = fitted(small(kind), features_of(x), Task(y.astype(np.int32), 3), Part(EVEN, ODD, None, 0)).vectors
+    vectors = fitted(
+        small(kind), features_of(x), Task(y.astype(np.int32), 3), Part(EVEN, ODD, None, 0)
+    ).vectors
     assert (vectors.argmax(axis=1) == y[ODD]).mean() > 0.85
 
 
@@ -302,7 +330,9 @@ def test_no_rows_have_no_vectors(kind: str) -> None:
 def test_regression_is_about_right(kind: str) -> None:
     x, y = load_diabetes(return_X_y=True)
     held_out = np.arange(300, 442)
-    vectors = fitted(small(kind, trees=40), features_of(x), Task(y, 0), Part(np.arange(300), held_out, None, 0)).vectors
+    vectors = fitted(
+        small(kind, trees=40), features_of(x), Task(y, 0), Part(np.arange(300), held_out, None, 0)
+    ).vectors
     assert 1 - np.mean((vectors[:, 0] - y[held_out]) ** 2) / y[held_out].var() > 0.3
 
 
@@ -335,7 +365,9 @@ def test_a_scikit_learn_estimator_has_no_plain_form_and_says_what_to_do() -> Non
 @pytest.fixture(scope="module")
 def forest() -> Pack:
     features, task = flowers()
-    return fitted(small("random_forest", max_depth=2), features, task, Part(EVEN, ODD, None, 0)).model.pack()
+    return fitted(
+        small("random_forest", max_depth=2), features, task, Part(EVEN, ODD, None, 0)
+    ).model.pack()
 
 
 @pytest.mark.parametrize(
@@ -368,7 +400,9 @@ def test_a_forest_that_was_tampered_with_is_refused(forest: Pack, name: str, tam
 
 
 @pytest.mark.parametrize(("n_features", "n_classes"), [(2, 3), (4, 2), (4, 0)])
-def test_a_forest_of_other_features_or_classes_is_refused(forest: Pack, n_features: int, n_classes: int) -> None:
+def test_a_forest_of_other_features_or_classes_is_refused(
+    forest: Pack, n_features: int, n_classes: int
+) -> None:
     with refused(ValueError, naming="forest"):
         FITTED["forest"].unpack(forest, n_features, n_classes)
 
@@ -376,7 +410,9 @@ def test_a_forest_of_other_features_or_classes_is_refused(forest: Pack, n_featur
 @pytest.fixture(scope="module")
 def mart() -> Pack:
     features, task = flowers()
-    return fitted(small("mart", trees=2, leaves=4, min_rows=5), features, task, Part(EVEN, ODD, None, 0)).model.pack()
+    return fitted(
+        small("mart", trees=2, leaves=4, min_rows=5), features, task, Part(EVEN, ODD, None, 0)
+    ).model.pack()
 
 
 @pytest.mark.parametrize(
@@ -404,9 +440,13 @@ def test_a_text_that_was_tampered_with_is_refused(mart: Pack, old: str, new: str
         FITTED["mart"].unpack(replace(mart, text=mart.text.replace(old, new, 1)), 4, 3)
 
 
-@pytest.mark.parametrize("name", ["leaf_weight", "leaf_count", "split_gain", "internal_value", "internal_count"])
+@pytest.mark.parametrize(
+    "name", ["leaf_weight", "leaf_count", "split_gain", "internal_value", "internal_count"]
+)
 @pytest.mark.parametrize(("old", "new"), [(r"=\S", "=e"), (r"(=\S+ )\S", r"\1 ")])
-def test_numbers_at_which_lightgbm_would_end_the_process_are_refused(mart: Pack, name: str, old: str, new: str) -> None:
+def test_numbers_at_which_lightgbm_would_end_the_process_are_refused(
+    mart: Pack, name: str, old: str, new: str
+) -> None:
     """The length of the text stays the same: only the numbers themselves give it away."""
     text = re.sub(f"{name}{old}", f"{name}{new}", mart.text, count=1)
     assert len(text) == len(mart.text)
@@ -423,10 +463,14 @@ def test_something_else_than_a_text_of_lightgbm_is_refused(text: str) -> None:
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_a_text_that_was_cut_off_is_refused(mart: Pack, share: float) -> None:
     with pytest.raises(ValueError, match=r"LightGBM|tree"):
-        FITTED["mart"].unpack(replace(mart, text=mart.text[: int(share * mart.text.index("end of trees"))]), 4, 3)
+        FITTED["mart"].unpack(
+            replace(mart, text=mart.text[: int(share * mart.text.index("end of trees"))]), 4, 3
+        )
 
 
 @pytest.mark.parametrize(("n_features", "n_classes"), [(5, 3), (4, 4), (4, 2), (4, 0)])
-def test_a_text_of_other_features_or_classes_is_refused(mart: Pack, n_features: int, n_classes: int) -> None:
+def test_a_text_of_other_features_or_classes_is_refused(
+    mart: Pack, n_features: int, n_classes: int
+) -> None:
     with pytest.raises(ValueError, match="LightGBM"):
         FITTED["mart"].unpack(mart, n_features, n_classes)

@@ -13,14 +13,19 @@ from sklearn.datasets import load_digits, load_iris, make_classification
 from deepforest import MarginForestClassifier, preset
 from deepforest.margins import effective_size, margin_loss, margins, row_weights
 
-FEW = [{"kind": "random_forest", "trees": 10, "count": 2}, {"kind": "completely_random_forest", "trees": 10}]
+FEW = [
+    {"kind": "random_forest", "trees": 10, "count": 2},
+    {"kind": "completely_random_forest", "trees": 10},
+]
 X, Y = load_iris(return_X_y=True)
 
 
 @cache
 def digits(**params: Any) -> MarginForestClassifier:
     x, y = load_digits(return_X_y=True)
-    return MarginForestClassifier(FEW, folds=3, max_layers=4, patience=4, random_state=0, **params).fit(x, y)
+    return MarginForestClassifier(
+        FEW, folds=3, max_layers=4, patience=4, random_state=0, **params
+    ).fit(x, y)
 
 
 class Watched(MarginForestClassifier):
@@ -59,7 +64,9 @@ def test_alphas_are_not_negative_and_no_others_are_better(vectors: str) -> None:
         assert len(record.alphas) == number
         assert record.alpha == record.alphas[-1]
         assert min(record.alphas) >= 0
-        found = minimize(cost, np.ones(number) / number, bounds=[(0, None)] * number, options={"ftol": 1e-13})
+        found = minimize(
+            cost, np.ones(number) / number, bounds=[(0, None)] * number, options={"ftol": 1e-13}
+        )
         assert cost(np.array(record.alphas)) <= found.fun * (1 + 1e-7) + 1e-10
 
 
@@ -105,7 +112,9 @@ def test_given_weights_stay_when_rows_are_weighed_anew() -> None:
     model = Watched(FEW, folds=2, max_layers=1, random_state=0).fit(X, Y, given)
     margin = margins(model.said_[0], Y) * model.layers_[0].alphas[0]
     expected = row_weights(margin, 0.8, 0.05) * given
-    np.testing.assert_allclose(model.weights_[0] / model.weights_[0].sum(), expected / expected.sum(), rtol=1e-3)
+    np.testing.assert_allclose(
+        model.weights_[0] / model.weights_[0].sum(), expected / expected.sum(), rtol=1e-3
+    )
 
 
 def test_without_reweighting_every_row_counts_the_same() -> None:
@@ -114,11 +123,15 @@ def test_without_reweighting_every_row_counts_the_same() -> None:
 
 
 @pytest.mark.parametrize("joint", [True, False])
-def test_on_rows_that_can_hardly_be_told_apart_it_still_says_what_its_learners_say(joint: bool) -> None:
+def test_on_rows_that_can_hardly_be_told_apart_it_still_says_what_its_learners_say(
+    joint: bool,
+) -> None:
     x, y = make_classification(
         600, 12, n_informative=8, n_classes=10, n_clusters_per_class=1, flip_y=0.5, random_state=0
     )
-    model = MarginForestClassifier(FEW, joint_alphas=joint, max_layers=2, random_state=0).fit(x[:400], y[:400])
+    model = MarginForestClassifier(FEW, joint_alphas=joint, max_layers=2, random_state=0).fit(
+        x[:400], y[:400]
+    )
     assert all(sum(record.alphas) > 0 and min(record.alphas) >= 0 for record in model.layers_)
     assert model.score(x[400:], y[400:]) > 0.2
     assert model.feature_importances_.sum() == pytest.approx(1)
@@ -131,7 +144,9 @@ def test_what_is_said_is_the_sum_of_the_layers() -> None:
     trace = model.trace(X)
     means = trace.vectors.mean(axis=1)
     total = np.tensordot(alphas, means, axes=1)
-    np.testing.assert_allclose(model.predict_proba(X), total / total.sum(axis=1, keepdims=True), atol=1e-6)
+    np.testing.assert_allclose(
+        model.predict_proba(X), total / total.sum(axis=1, keepdims=True), atol=1e-6
+    )
     said = np.tensordot(alphas, np.stack(model.said_[:depth]), axes=1)
     np.testing.assert_allclose(model.oof_output_, said / said.sum(axis=1, keepdims=True), atol=1e-5)
 
@@ -146,12 +161,16 @@ def test_the_next_layer_sees_one_column_a_class() -> None:
     ("depth_step", "given", "depths"),
     [(4, None, [8, 12, 16]), (None, None, [None] * 3), (4, 10, [8, 10, 10])],
 )
-def test_random_forests_grow_deeper_with_the_layers(depth_step: int | None, given: int | None, depths: list) -> None:
+def test_random_forests_grow_deeper_with_the_layers(
+    depth_step: int | None, given: int | None, depths: list
+) -> None:
     learners = [
         {"kind": "random_forest", "trees": 3, "max_depth": given},
         {"kind": "completely_random_forest", "trees": 3},
     ]
-    model = MarginForestClassifier(learners, depth_step=depth_step, folds=2, max_layers=3, patience=3, random_state=0)
+    model = MarginForestClassifier(
+        learners, depth_step=depth_step, folds=2, max_layers=3, patience=3, random_state=0
+    )
     records = model.fit(X, Y).layers_
     assert [record.learners[0].settings["max_depth"] for record in records] == depths
     assert [record.learners[1].settings["max_depth"] for record in records] == [None] * 3
@@ -176,7 +195,10 @@ def test_the_papers_variants(name: str, kinds: list[str], features: list[int]) -
 
 def test_rows_all_beyond_hope_still_have_probabilities() -> None:
     rng = np.random.default_rng(0)
-    x, y = rng.random((40, 2)), np.arange(40) % 4  # nothing to learn: no layer has a weight worth having
+    x, y = (
+        rng.random((40, 2)),
+        np.arange(40) % 4,
+    )  # nothing to learn: no layer has a weight worth having
     model = MarginForestClassifier(FEW, folds=2, max_layers=2, random_state=0).fit(x, y)
     said = model.predict_proba(x)
     np.testing.assert_allclose(said.sum(axis=1), 1)

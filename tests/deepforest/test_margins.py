@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy.optimize import minimize, minimize_scalar
 
-from deepforest.margins import best_alpha, best_alphas, effective_size, margin_loss, margin_ratio, margins, row_weights
+from deepforest.margins import (
+    best_alpha,
+    best_alphas,
+    effective_size,
+    margin_loss,
+    margin_ratio,
+    margins,
+    row_weights,
+)
 
 
 def test_the_margin_is_the_lead_over_the_best_other_class() -> None:
@@ -18,7 +26,8 @@ def test_the_margin_is_the_lead_over_the_best_other_class() -> None:
 
 
 @pytest.mark.parametrize(
-    ("margin", "cost"), [(0.8, 0.0), (0.0, 1.0), (0.4, 0.25), (-0.8, 4.0), (1.0, 0.05), (0.9, 0.0125)]
+    ("margin", "cost"),
+    [(0.8, 0.0), (0.0, 1.0), (0.4, 0.25), (-0.8, 4.0), (1.0, 0.05), (0.9, 0.0125)],
 )
 def test_the_loss_is_the_papers(margin: float, cost: float) -> None:
     assert margin_loss(np.array([margin]), gamma=0.8, mu=0.05)[0] == pytest.approx(cost)
@@ -42,7 +51,9 @@ numbers = st.floats(-1, 1).map(lambda value: round(value, 6))
     gamma=st.sampled_from([0.5, 0.7, 0.8, 0.95]),
     mu=st.sampled_from([0.01, 0.05, 0.1, 1.0]),
 )
-def test_no_other_alpha_is_better(before: np.ndarray, margin: np.ndarray, gamma: float, mu: float) -> None:
+def test_no_other_alpha_is_better(
+    before: np.ndarray, margin: np.ndarray, gamma: float, mu: float
+) -> None:
     def cost(alpha: float) -> float:
         return float(margin_loss(before + alpha * margin, gamma, mu).mean())
 
@@ -91,7 +102,9 @@ def test_no_other_alphas_are_better(seed: int) -> None:
     assert (ours >= 0).all()
     n_layers = by_layer.shape[1]
     for start in (np.zeros(n_layers), np.full(n_layers, 1 / n_layers), ours):
-        found = minimize(cost, start, bounds=[(0, None)] * n_layers, method="L-BFGS-B", options={"ftol": 1e-14})
+        found = minimize(
+            cost, start, bounds=[(0, None)] * n_layers, method="L-BFGS-B", options={"ftol": 1e-14}
+        )
         assert cost(ours) <= found.fun * (1 + 1e-8) + 1e-12
 
 
@@ -99,7 +112,9 @@ def test_no_other_alphas_are_better(seed: int) -> None:
 def test_alphas_do_not_depend_on_where_the_search_starts(seed: int) -> None:
     by_layer = random_margins(seed)
     start = np.random.default_rng(seed).random(by_layer.shape[1])
-    np.testing.assert_allclose(best_alphas(by_layer, 0.8, 0.1, start), best_alphas(by_layer, 0.8, 0.1), atol=1e-6)
+    np.testing.assert_allclose(
+        best_alphas(by_layer, 0.8, 0.1, start), best_alphas(by_layer, 0.8, 0.1), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -118,7 +133,8 @@ def test_all_alphas_together_are_never_worse_than_one_after_the_other(seed: int)
         stagewise.append(max(best_alpha(before, by_layer[:, layer], 0.8, 0.05), 0.0))
     together = best_alphas(by_layer, 0.8, 0.05, np.append(stagewise[:-1], 0.0))
     cost_together, cost_stagewise = (
-        margin_loss(by_layer @ np.asarray(alphas), 0.8, 0.05).mean() for alphas in (together, stagewise)
+        margin_loss(by_layer @ np.asarray(alphas), 0.8, 0.05).mean()
+        for alphas in (together, stagewise)
     )
     assert cost_together <= cost_stagewise + 1e-12
 

@@ -62,23 +62,38 @@ def sklearn_value(name, truth, p, weight):
     if name == "auc" and binary:
         return reference.roc_auc_score(truth, p[:, 1], sample_weight=weight)
     if name == "auc":
-        each = [reference.roc_auc_score(truth == c, p[:, c], sample_weight=weight) for c in range(p.shape[1])]
+        each = [
+            reference.roc_auc_score(truth == c, p[:, c], sample_weight=weight)
+            for c in range(p.shape[1])
+        ]
         return np.mean(each)
     if name == "average_precision":
         columns = [1] if binary else range(p.shape[1])
-        return np.mean([reference.average_precision_score(truth == c, p[:, c], sample_weight=weight) for c in columns])
+        return np.mean(
+            [
+                reference.average_precision_score(truth == c, p[:, c], sample_weight=weight)
+                for c in columns
+            ]
+        )
     if name == "ks":
         columns = [1] if binary else range(p.shape[1])
         curves = [reference.roc_curve(truth == c, p[:, c], sample_weight=weight) for c in columns]
         return np.mean([(tpr - fpr).max() for fpr, tpr, _ in curves])
     if binary:
-        precision, recall, _ = reference.precision_recall_curve(truth, p[:, 1], sample_weight=weight)
+        precision, recall, _ = reference.precision_recall_curve(
+            truth, p[:, 1], sample_weight=weight
+        )
         return np.nanmax(2 * precision * recall / (precision + recall))
     return reference.f1_score(truth, p.argmax(1), average="macro", sample_weight=weight)
 
 
 CASES = list(
-    itertools.product([name for name in METRICS if name != "recall_at_rate"], (2, 3, 7), (False, True), (False, True))
+    itertools.product(
+        [name for name in METRICS if name != "recall_at_rate"],
+        (2, 3, 7),
+        (False, True),
+        (False, True),
+    )
 )
 
 
@@ -86,12 +101,16 @@ CASES = list(
 def test_same_value_as_scikit_learn(name, classes, ties, weighted):
     truth, p, weight = drawn(classes, ties=ties)
     weight = weight if weighted else None
-    assert METRICS[name](truth, p, weight) == pytest.approx(sklearn_value(name, truth, p, weight), abs=1e-12)
+    assert METRICS[name](truth, p, weight) == pytest.approx(
+        sklearn_value(name, truth, p, weight), abs=1e-12
+    )
 
 
 def test_macro_auc_is_what_scikit_learn_calls_one_vs_rest():
     truth, p, _ = drawn(5)
-    assert metrics.auc(truth, p) == pytest.approx(reference.roc_auc_score(truth, p, multi_class="ovr"), abs=1e-12)
+    assert metrics.auc(truth, p) == pytest.approx(
+        reference.roc_auc_score(truth, p, multi_class="ovr"), abs=1e-12
+    )
 
 
 def test_f1_at_a_stated_threshold():
@@ -121,7 +140,10 @@ class TestRecallAtRate:
         assert metrics.recall_at_rate(truth, two(scores), rate=1.0) == pytest.approx(1.0)
 
     def test_ties_count_by_expectation_whatever_the_order(self):
-        truth, scores = np.array([1, 1, 0, 0, 0, 0, 0, 0]), np.array([0.9, 0.5, 0.5, 0.5, 0.5, 0.1, 0.1, 0.1])
+        truth, scores = (
+            np.array([1, 1, 0, 0, 0, 0, 0, 0]),
+            np.array([0.9, 0.5, 0.5, 0.5, 0.5, 0.1, 0.1, 0.1]),
+        )
         for seed in range(5):
             order = np.random.default_rng(seed).permutation(8)
             found = metrics.recall_at_rate(truth[order], two(scores[order]), rate=0.25)
@@ -129,10 +151,14 @@ class TestRecallAtRate:
 
     def test_constant_score_finds_the_share_it_looks_at(self):
         truth = np.array([0, 1] * 50)
-        assert metrics.recall_at_rate(truth, two(np.full(100, 0.3)), rate=0.07) == pytest.approx(0.07)
+        assert metrics.recall_at_rate(truth, two(np.full(100, 0.3)), rate=0.07) == pytest.approx(
+            0.07
+        )
 
     def test_part_of_a_row_counts_as_that_part(self):
-        assert metrics.recall_at_rate(np.array([1, 1, 0]), two([0.9, 0.8, 0.1]), rate=0.5) == pytest.approx(0.75)
+        assert metrics.recall_at_rate(
+            np.array([1, 1, 0]), two([0.9, 0.8, 0.1]), rate=0.5
+        ) == pytest.approx(0.75)
 
     def test_less_than_one_row_has_no_value(self):
         truth, scores = np.array([0, 1] * 50), np.linspace(0, 1, 100)
@@ -141,7 +167,10 @@ class TestRecallAtRate:
 
     def test_mean_over_classes_when_there_are_more_than_two(self):
         truth, p, _ = drawn(3)
-        each = [metrics.recall_at_rate((truth == c).astype(int), two(p[:, c]), rate=0.1) for c in range(3)]
+        each = [
+            metrics.recall_at_rate((truth == c).astype(int), two(p[:, c]), rate=0.1)
+            for c in range(3)
+        ]
         assert metrics.recall_at_rate(truth, p, rate=0.1) == pytest.approx(np.mean(each))
 
     @pytest.mark.parametrize("rate", [0, -0.1, 1.5])
@@ -169,7 +198,9 @@ class TestWithoutValue:
         truth, p, _ = drawn(3)
         kept = truth != 2
         with_absent = METRICS[name](truth[kept], p[kept])
-        columns = [METRICS[name]((truth[kept] == c).astype(int), two(p[kept][:, c])) for c in (0, 1)]
+        columns = [
+            METRICS[name]((truth[kept] == c).astype(int), two(p[kept][:, c])) for c in (0, 1)
+        ]
         assert with_absent == pytest.approx(np.mean(columns))
 
     def test_one_class_of_many(self):
@@ -178,7 +209,9 @@ class TestWithoutValue:
         assert metrics.accuracy(np.ones(len(p), int), p) is not None
 
 
-@pytest.mark.parametrize("name", [*METRICS, "recall_at_rate(0.001)", "recall_at_rate(1e-2)", "recall_at_rate(.5)"])
+@pytest.mark.parametrize(
+    "name", [*METRICS, "recall_at_rate(0.001)", "recall_at_rate(1e-2)", "recall_at_rate(.5)"]
+)
 def test_measure_is_found_by_name(name):
     assert metric(name).name == name
 
@@ -188,7 +221,9 @@ def test_rate_in_the_name_is_used():
     assert metric("recall_at_rate(0.2)")(truth, p) == metrics.recall_at_rate(truth, p, rate=0.2)
 
 
-@pytest.mark.parametrize("name", ["", "AUC", "recall_at_rate()", "recall_at_rate(2)", "recall_at_rate(x)"])
+@pytest.mark.parametrize(
+    "name", ["", "AUC", "recall_at_rate()", "recall_at_rate(2)", "recall_at_rate(x)"]
+)
 def test_unknown_name_lists_the_known_ones(name):
     with pytest.raises(ValueError, match="balanced_accuracy"):
         metric(name)
@@ -196,12 +231,19 @@ def test_unknown_name_lists_the_known_ones(name):
 
 def test_improvement_follows_the_direction_of_the_measure():
     assert METRICS["auc"].improves(0.9, 0.8) and not METRICS["auc"].improves(0.8, 0.8)
-    assert METRICS["log_loss"].improves(0.3, 0.4) and not METRICS["log_loss"].improves(0.39, 0.4, tolerance=0.05)
+    assert METRICS["log_loss"].improves(0.3, 0.4) and not METRICS["log_loss"].improves(
+        0.39, 0.4, tolerance=0.05
+    )
 
 
 @pytest.mark.parametrize(
     ("truth", "p"),
-    [([0, 1], [0.1, 0.9]), ([0], two([0.1, 0.2])), ([0, 2], two([0.1, 0.2])), ([0, -1], two([0.1, 0.2]))],
+    [
+        ([0, 1], [0.1, 0.9]),
+        ([0], two([0.1, 0.2])),
+        ([0, 2], two([0.1, 0.2])),
+        ([0, -1], two([0.1, 0.2])),
+    ],
 )
 def test_shapes_that_do_not_fit_are_refused(truth, p):
     with pytest.raises(ValueError):
@@ -220,14 +262,18 @@ class TestCurves:
     def test_roc_points_equal_scikit_learn(self):
         truth, p, weight = drawn(2, rows=120, ties=True)
         curve = metrics.roc_curve(truth == 1, p[:, 1], weight)
-        fpr, tpr, threshold = reference.roc_curve(truth, p[:, 1], sample_weight=weight, drop_intermediate=False)
+        fpr, tpr, threshold = reference.roc_curve(
+            truth, p[:, 1], sample_weight=weight, drop_intermediate=False
+        )
         for ours, theirs in zip(curve, (fpr, tpr, threshold), strict=True):
             np.testing.assert_allclose(ours, theirs)
 
     def test_precision_recall_points_equal_scikit_learn(self):
         truth, p, weight = drawn(2, rows=120, ties=True)
         curve = metrics.precision_recall_curve(truth == 1, p[:, 1], weight)
-        precision, recall, threshold = reference.precision_recall_curve(truth, p[:, 1], sample_weight=weight)
+        precision, recall, threshold = reference.precision_recall_curve(
+            truth, p[:, 1], sample_weight=weight
+        )
         for ours, theirs in zip(curve, (recall[:-1], precision[:-1], threshold), strict=True):
             np.testing.assert_allclose(ours, theirs[::-1])
 
@@ -247,7 +293,9 @@ class TestCurves:
 
     def test_one_class_has_no_roc_curve(self):
         assert metrics.roc_curve(np.array([True, True]), np.array([0.5, 0.6])) is None
-        assert metrics.precision_recall_curve(np.array([False, False]), np.array([0.5, 0.6])) is None
+        assert (
+            metrics.precision_recall_curve(np.array([False, False]), np.array([0.5, 0.6])) is None
+        )
 
 
 def farthest(full: Curve, thin: Curve) -> float:

@@ -51,7 +51,9 @@ def test_rows_of_weight_zero_do_not_count_in_a_mixture() -> None:
     rng = np.random.default_rng(0)
     given = rng.random((60, 3))
     kept = np.arange(60) < 40
-    np.testing.assert_allclose(mixture_weights(given, kept.astype(float)), mixture_weights(given[kept]), atol=1e-9)
+    np.testing.assert_allclose(
+        mixture_weights(given, kept.astype(float)), mixture_weights(given[kept]), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -76,7 +78,11 @@ def test_a_blend_is_at_least_as_near_as_the_best_single_learner(seed: int, weigh
 def test_no_other_blend_is_nearer_not_even_of_learners_that_are_too_cautious(seed: int) -> None:
     rng = np.random.default_rng(seed)
     truth = rng.normal(5, 2, 200)
-    predicted = 5 + (truth[:, None] - 5) * rng.uniform(0.3, 1.1, 3) + rng.normal(0, [0.5, 1.0, 2.0], (200, 3))
+    predicted = (
+        5
+        + (truth[:, None] - 5) * rng.uniform(0.3, 1.1, 3)
+        + rng.normal(0, [0.5, 1.0, 2.0], (200, 3))
+    )
 
     def error(weights: np.ndarray) -> float:
         return float(((predicted @ weights - truth) ** 2).mean())
@@ -87,7 +93,9 @@ def test_no_other_blend_is_nearer_not_even_of_learners_that_are_too_cautious(see
 
 def test_a_learner_that_is_always_right_has_all_the_say() -> None:
     truth = np.array([1.0, 2.0, 3.0])
-    np.testing.assert_allclose(blend_weights(np.column_stack([truth, truth[::-1]]), truth), [1, 0], atol=1e-9)
+    np.testing.assert_allclose(
+        blend_weights(np.column_stack([truth, truth[::-1]]), truth), [1, 0], atol=1e-9
+    )
 
 
 def test_a_blend_does_not_depend_on_where_zero_is() -> None:

@@ -29,17 +29,29 @@ from deepforest.arithmetic import class_probabilities, row_products, weighted_su
 DIGITS, CLASSES = load_digits(return_X_y=True)
 X, Y = DIGITS[:400], CLASSES[:400]
 ASKED = DIGITS[400:461] + np.random.default_rng(0).random((61, 64))
-FORESTS = [{"kind": kind, "trees": 4} for kind in ("random_forest", "completely_random_forest", "extra_trees")]
+FORESTS = [
+    {"kind": kind, "trees": 4}
+    for kind in ("random_forest", "completely_random_forest", "extra_trees")
+]
 LEARNERS = [*FORESTS, {"kind": "mart", "trees": 4}]
 SMALL = {"folds": 2, "max_layers": 2, "patience": 2, "random_state": 0}
 MODELS: dict[str, tuple[Any, Any]] = {
     "cascade": (CascadeForestClassifier(LEARNERS, **SMALL), Y),
     "cascade of two classes": (CascadeForestClassifier(LEARNERS, **SMALL), Y % 2),
-    "cascade of three learners, mean": (CascadeForestClassifier(FORESTS, combine="mean", **SMALL), Y),
-    "cascade on selected columns": (CascadeForestClassifier(LEARNERS, selector=MartSelector(20, trees=4), **SMALL), Y),
+    "cascade of three learners, mean": (
+        CascadeForestClassifier(FORESTS, combine="mean", **SMALL),
+        Y,
+    ),
+    "cascade on selected columns": (
+        CascadeForestClassifier(LEARNERS, selector=MartSelector(20, trees=4), **SMALL),
+        Y,
+    ),
     "mdDF": (MarginForestClassifier(FORESTS, **SMALL), Y),
     "screening": (ScreenedForestClassifier(FORESTS, **SMALL), Y),
-    "cascade regressor": (CascadeForestRegressor(LEARNERS, combine="weighted", **SMALL), Y + X[:, 20]),
+    "cascade regressor": (
+        CascadeForestRegressor(LEARNERS, combine="weighted", **SMALL),
+        Y + X[:, 20],
+    ),
     "forest": (HistForestClassifier(9, random_state=0), Y),
     "forest regressor": (HistForestRegressor(9, random_state=0), Y + X[:, 20]),
     "selector": (MartSelector(20, trees=4, random_state=0), Y),
@@ -92,7 +104,9 @@ def test_rows_alone_in_blocks_and_together(name: str) -> None:
             continue  # there are fewer stages where all rows of a block have left
         whole = predict(ASKED)
         for rows in (1, 2, 3, 7, 8, 17, 60):
-            assert_same_bits(in_blocks(predict, ASKED, rows), whole, f"{method} of {rows} rows at once")
+            assert_same_bits(
+                in_blocks(predict, ASKED, rows), whole, f"{method} of {rows} rows at once"
+            )
         for layout, x in layouts(ASKED):
             assert_same_bits(predict(x), whole, f"{method}, {layout}")
 
@@ -116,7 +130,11 @@ def test_a_weighted_sum_adds_in_order() -> None:
         wanted += weight * array.astype(np.float64)
     whole = weighted_sum(weights, arrays)
     assert_same_bits(whole, wanted, "the sum")
-    assert_same_bits(in_blocks(lambda rows: weighted_sum(weights, arrays[:, rows]), np.arange(33), 1), whole, "by row")
+    assert_same_bits(
+        in_blocks(lambda rows: weighted_sum(weights, arrays[:, rows]), np.arange(33), 1),
+        whole,
+        "by row",
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -125,7 +143,10 @@ def test_a_weighted_sum_adds_in_order() -> None:
 def test_products_add_in_order(dtype: Any, outputs: int, features: int) -> None:
     rng = np.random.default_rng(0)
     matrix = rng.normal(size=(43, features)).astype(dtype)
-    weights, intercepts = rng.normal(size=(features, outputs)).astype(dtype), rng.normal(size=outputs).astype(dtype)
+    weights, intercepts = (
+        rng.normal(size=(features, outputs)).astype(dtype),
+        rng.normal(size=outputs).astype(dtype),
+    )
     wanted = np.tile(intercepts, (43, 1))
     for feature in range(features):
         wanted += matrix[:, feature : feature + 1] * weights[feature]
@@ -151,13 +172,27 @@ def test_softmax_is_right_to_the_last_digits(classes: int) -> None:
     powers = np.exp((scores - scores.max(axis=1, keepdims=True)).astype(np.longdouble))
     wanted = (powers / powers.sum(axis=1, keepdims=True)).astype(np.float64)
     np.testing.assert_allclose(class_probabilities(scores), wanted, rtol=2e-15)
-    assert_same_bits(in_blocks(class_probabilities, scores, 1), class_probabilities(scores), "row by row")
+    assert_same_bits(
+        in_blocks(class_probabilities, scores, 1), class_probabilities(scores), "row by row"
+    )
 
 
 def test_softmax_at_the_ends_of_the_range() -> None:
-    unusual = np.array([[0.0, -2e300], [5.0, 5.0], [np.inf, -np.inf], [np.nan, 0.0], [np.inf, np.inf]])
-    assert class_probabilities(unusual).tolist() == [[1, 0], [0.5, 0.5], [1, 0], [0.5, 0.5], [0.5, 0.5]]
-    assert class_probabilities(np.array([[0.0], [-np.inf], [np.inf]])).tolist() == [[0.5, 0.5], [1, 0], [0, 1]]
+    unusual = np.array(
+        [[0.0, -2e300], [5.0, 5.0], [np.inf, -np.inf], [np.nan, 0.0], [np.inf, np.inf]]
+    )
+    assert class_probabilities(unusual).tolist() == [
+        [1, 0],
+        [0.5, 0.5],
+        [1, 0],
+        [0.5, 0.5],
+        [0.5, 0.5],
+    ]
+    assert class_probabilities(np.array([[0.0], [-np.inf], [np.inf]])).tolist() == [
+        [0.5, 0.5],
+        [1, 0],
+        [0, 1],
+    ]
     tiny = class_probabilities(np.array([[0.0, -744.0, -747.0]]))[0]
     assert 0 < tiny[1] < 1e-320 and tiny[2] == 0
 
@@ -191,14 +226,25 @@ def older_processor() -> dict[str, str]:
     }
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86 processors can be told to forget what they can do")
+@pytest.mark.skipif(
+    platform.machine() != "x86_64",
+    reason="only x86 processors can be told to forget what they can do",
+)
 def test_an_older_processor_says_the_same(tmp_path: Path) -> None:
     models = [fitted(name) for name in MODELS if name != "selector"]
     for number, model in enumerate(models):
         model.save(tmp_path / str(number))
     np.save(tmp_path / "asked.npy", ASKED)
-    command = [sys.executable, "-c", OTHER_PROCESSOR, str(tmp_path), *[type(model).__name__ for model in models]]
+    command = [
+        sys.executable,
+        "-c",
+        OTHER_PROCESSOR,
+        str(tmp_path),
+        *[type(model).__name__ for model in models],
+    ]
     subprocess.run(command, env=older_processor(), check=True)
     for number, (name, model) in enumerate(zip(MODELS, models, strict=False)):
-        here = model.predict_proba(ASKED) if hasattr(model, "predict_proba") else model.predict(ASKED)
+        here = (
+            model.predict_proba(ASKED) if hasattr(model, "predict_proba") else model.predict(ASKED)
+        )
         assert_same_bits(np.load(tmp_path / f"{number}.npy"), here, name)

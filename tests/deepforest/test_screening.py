@@ -39,10 +39,16 @@ def plain_threshold(confidence: list[float], right: list[bool], share: float) ->
 
 @settings(deadline=None)
 @given(
-    rows=st.lists(st.tuples(st.sampled_from([0.3, 0.5, 0.6, 0.8, 0.9, 1.0]), st.booleans()), min_size=1, max_size=40),
+    rows=st.lists(
+        st.tuples(st.sampled_from([0.3, 0.5, 0.6, 0.8, 0.9, 1.0]), st.booleans()),
+        min_size=1,
+        max_size=40,
+    ),
     share=st.sampled_from([0.05, 0.1, 1 / 3, 0.9]),
 )
-def test_the_threshold_is_the_papers_and_equals_stay_together(rows: list[tuple[float, bool]], share: float) -> None:
+def test_the_threshold_is_the_papers_and_equals_stay_together(
+    rows: list[tuple[float, bool]], share: float
+) -> None:
     confidence, right = [row[0] for row in rows], [row[1] for row in rows]
     found = confidence_threshold(np.array(confidence), np.array(right), share)
     assert found == plain_threshold(confidence, right, share)
@@ -112,7 +118,9 @@ def test_all_rows_may_leave_at_once() -> None:
     trace = digits().trace(x)
     early = x[trace.left_at == 1]
     assert len(list(digits().staged_predict_proba(early))) == 1
-    np.testing.assert_array_equal(digits().predict_proba(early), digits().predict_proba(x)[trace.left_at == 1])
+    np.testing.assert_array_equal(
+        digits().predict_proba(early), digits().predict_proba(x)[trace.left_at == 1]
+    )
     assert digits().transform(early).shape == (len(early), 20)
     assert (digits().trace(early).left_at == 1).all()
 
@@ -132,7 +140,9 @@ def test_trees_grow_more_numerous_as_rows_go(growth: float, factor: float) -> No
     n_rows = records[0].rows_in
     for record in records:
         gone = 1 - record.rows_in / n_rows
-        assert [learner.settings["trees"] for learner in record.learners] == [round(10 * (1 + factor * gone))] * 2
+        assert [learner.settings["trees"] for learner in record.learners] == [
+            round(10 * (1 + factor * gone))
+        ] * 2
     assert records[-1].learners[0].settings["trees"] > 10 or growth == 0
 
 
@@ -141,7 +151,9 @@ def test_the_share_of_errors_depends_on_the_first_layer(load: object, share: flo
     x, y = load(return_X_y=True) if callable(load) else hard()
     model = ScreenedForestClassifier(FEW, folds=2, max_layers=2, random_state=0).fit(x, y)
     assert model.error_share_ == pytest.approx(share)
-    given = ScreenedForestClassifier(FEW, error_share=0.5, folds=2, max_layers=1, random_state=0).fit(x, y)
+    given = ScreenedForestClassifier(
+        FEW, error_share=0.5, folds=2, max_layers=1, random_state=0
+    ).fit(x, y)
     assert given.error_share_ == 0.5
 
 
@@ -154,11 +166,15 @@ def hard() -> tuple[np.ndarray, np.ndarray]:
 def test_the_record_counts_the_leavers_and_the_errors_among_them() -> None:
     x, y = hard()
     learners = [{"kind": "random_forest", "trees": 40}]
-    model = ScreenedForestClassifier(learners, error_share=0.6, folds=3, max_layers=1, random_state=0).fit(x, y)
+    model = ScreenedForestClassifier(
+        learners, error_share=0.6, folds=3, max_layers=1, random_state=0
+    ).fit(x, y)
     record, error = model.layers_[0], np.mean(model.oof_output_.argmax(axis=1) != y)
     gone = model.oof_output_.max(axis=1) > record.threshold
     assert record.rows_out == gone.sum() > 0
-    assert record.error_out == pytest.approx(np.mean(model.oof_output_[gone].argmax(axis=1) != y[gone]))
+    assert record.error_out == pytest.approx(
+        np.mean(model.oof_output_[gone].argmax(axis=1) != y[gone])
+    )
     assert record.error_out < error
 
 
@@ -167,7 +183,9 @@ def test_growth_stops_where_too_few_rows_are_left() -> None:
     x = rng.random((60, 2))
     y = (x[:, 0] > 0.5).astype(int)
     y[:1] = 1 - y[:1]
-    model = ScreenedForestClassifier(FEW, error_share=0.99, folds=5, max_layers=9, patience=9, random_state=0).fit(x, y)
+    model = ScreenedForestClassifier(
+        FEW, error_share=0.99, folds=5, max_layers=9, patience=9, random_state=0
+    ).fit(x, y)
     last = model.layers_[-1]
     assert last.number == 9 or "too few" in last.reason
     assert model.predict(x).shape == (60,)

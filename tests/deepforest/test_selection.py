@@ -13,7 +13,9 @@ from sklearn.pipeline import make_pipeline
 from deepforest import MartSelector
 from tests.expect import refused
 
-X, Y = make_classification(300, 20, n_informative=3, n_redundant=0, class_sep=1.5, shuffle=False, random_state=0)
+X, Y = make_classification(
+    300, 20, n_informative=3, n_redundant=0, class_sep=1.5, shuffle=False, random_state=0
+)
 
 
 def test_the_features_that_matter_are_kept() -> None:
@@ -38,8 +40,15 @@ def test_features_are_kept_up_to_a_share_of_all_importance() -> None:
 
 
 @pytest.mark.parametrize(("n_features", "share", "n_kept"), [(1, 0.99, 1), (19, 0.3, None)])
-def test_with_number_and_share_the_fewer_are_kept(n_features: int, share: float, n_kept: int | None) -> None:
-    kept = MartSelector(n_features, share=share, trees=20, random_state=0).fit(X, Y).get_support().sum()
+def test_with_number_and_share_the_fewer_are_kept(
+    n_features: int, share: float, n_kept: int | None
+) -> None:
+    kept = (
+        MartSelector(n_features, share=share, trees=20, random_state=0)
+        .fit(X, Y)
+        .get_support()
+        .sum()
+    )
     alone = MartSelector(share=share, trees=20, random_state=0).fit(X, Y).get_support().sum()
     assert kept == (alone if n_kept is None else n_kept)
     assert kept < 19
@@ -57,7 +66,9 @@ def test_one_feature_is_kept_even_where_none_matters() -> None:
 
 
 def test_importance_is_the_mean_over_the_trees() -> None:
-    one, ten = (MartSelector(trees=trees, random_state=0).fit(X, Y).importances_.sum() for trees in (1, 10))
+    one, ten = (
+        MartSelector(trees=trees, random_state=0).fit(X, Y).importances_.sum() for trees in (1, 10)
+    )
     assert one / 10 < ten < one  # later trees gain less than the first
 
 
@@ -99,7 +110,9 @@ def test_the_random_state_makes_it_repeatable() -> None:
 
 
 def test_it_is_a_step_of_a_pipeline() -> None:
-    assert make_pipeline(MartSelector(3, trees=20), LogisticRegression()).fit(X, Y).score(X, Y) > 0.75
+    assert (
+        make_pipeline(MartSelector(3, trees=20), LogisticRegression()).fit(X, Y).score(X, Y) > 0.75
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,6 +127,8 @@ def test_it_is_a_step_of_a_pipeline() -> None:
         ({}, None, ["requires y"]),
     ],
 )
-def test_wrong_parameters_say_what_is_wrong(params: dict[str, Any], y: Any, naming: list[str]) -> None:
+def test_wrong_parameters_say_what_is_wrong(
+    params: dict[str, Any], y: Any, naming: list[str]
+) -> None:
     with refused(ValueError, naming=naming):
         MartSelector(**params).fit(X, y)

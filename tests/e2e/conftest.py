@@ -30,7 +30,9 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="package")
-def place(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Workspace]]:
+def place(
+    browser: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Workspace]]:
     """The address of the studio and its workspace."""
     workspace = Workspace(tmp_path_factory.mktemp("studio")).create()
     with studio_at(workspace.root) as address:

@@ -21,7 +21,15 @@ from tests.e2e.tab import PATIENCE, Tab, expect, free_port, served, until
 @contextmanager
 def studio_at(workspace: Path) -> Iterator[str]:
     port = free_port()
-    command = [sys.executable, "-P", "-m", "ui.studio", f"--port={port}", "--no-browser", f"--workspace={workspace}"]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "ui.studio",
+        f"--port={port}",
+        "--no-browser",
+        f"--workspace={workspace}",
+    ]
     with served(command, port, workspace) as address:
         yield address
 
@@ -97,17 +105,24 @@ class Studio(Tab):
 
     def choose(self, node: str) -> None:
         self.click(node)
-        self.panel.locator(f'[class*="{node}"]').first.wait_for(state="attached")  # keys of fields name their node
+        self.panel.locator(f'[class*="{node}"]').first.wait_for(
+            state="attached"
+        )  # keys of fields name their node
 
     def open_menu(self) -> None:
         shown = self.button("Export JSON")
         self.click_until(self.button("File"), shown.is_visible, "the menu")
 
     def delete_pipeline(self) -> None:
-        shelf, button = self.page.get_by_role("heading", name="Pipelines"), self.button("Delete this pipeline")
+        shelf, button = (
+            self.page.get_by_role("heading", name="Pipelines"),
+            self.button("Delete this pipeline"),
+        )
         part = self.page.get_by_test_id("stPopoverBody").get_by_text("Delete", exact=True)
         self.open_menu()
-        self.click_until(part, lambda: button.is_visible() or shelf.is_visible(), "the last question")
+        self.click_until(
+            part, lambda: button.is_visible() or shelf.is_visible(), "the last question"
+        )
         self.click_until(button, shelf.is_visible, "the deletion")
 
     def field(self, label: str) -> Any:
@@ -130,7 +145,9 @@ class Studio(Tab):
         """``finished`` is done or cached: another test may have made the same."""
         for node, state in states.items():
             wanted = re.compile("done|cached" if state == "finished" else state)
-            expect()(self.node(node)).to_have_attribute("data-state", wanted, timeout=seconds * 1000)
+            expect()(self.node(node)).to_have_attribute(
+                "data-state", wanted, timeout=seconds * 1000
+            )
 
     def look_at(self, end: str) -> None:
         self.handle(end, "output").click()
@@ -161,13 +178,17 @@ def many(count: int, columns: int) -> Pipeline:
     """Rows of steps, each connected with the next in its row."""
     nodes = {f"split-{at}": Node(type="split") for at in range(count)}
     edges = tuple(
-        Edge.between(f"split-{at}.train", f"split-{at + 1}.table") for at in range(count - 1) if (at + 1) % columns
+        Edge.between(f"split-{at}.train", f"split-{at + 1}.table")
+        for at in range(count - 1)
+        if (at + 1) % columns
     )
     layout = {f"split-{at}": (at % columns * 272.0, at // columns * 144.0) for at in range(count)}
     return Pipeline(name="Many", nodes=nodes, edges=edges, layout=layout)
 
 
-def chain(*nodes: tuple[str, dict[str, Any]], name: str = "Chain", ports: str = "table") -> Pipeline:
+def chain(
+    *nodes: tuple[str, dict[str, Any]], name: str = "Chain", ports: str = "table"
+) -> Pipeline:
     """Nodes behind each other, each named by its type."""
     names = [node_type for node_type, _ in nodes]
     return Pipeline(
@@ -187,6 +208,9 @@ def forest(**params: Any) -> Pipeline:
             "split": Node(type="split"),
             "forest": Node(type="deep-forest", params=params),
         },
-        edges=(Edge.between("load.table", "split.table"), Edge.between("split.train", "forest.table")),
+        edges=(
+            Edge.between("load.table", "split.table"),
+            Edge.between("split.train", "forest.table"),
+        ),
         layout={"load": (0, 0), "split": (288, 0), "forest": (576, 0)},
     )

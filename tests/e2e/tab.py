@@ -116,7 +116,9 @@ class Tab:
         item = self.page.locator(f'[data-node-type="{node_type}"]')
         item.drag_to(self.page.locator(".stage"), target_position={"x": x, "y": y})
 
-    def pull(self, start: tuple[float, float], end: tuple[float, float], let_go: bool = True) -> None:
+    def pull(
+        self, start: tuple[float, float], end: tuple[float, float], let_go: bool = True
+    ) -> None:
         mouse = self.page.mouse
         mouse.move(*start)
         mouse.down()
@@ -126,7 +128,11 @@ class Tab:
             mouse.up()
 
     def connect(self, source: str, target: str, let_go: bool = True) -> None:
-        self.pull(self.centre(self.handle(source, "output")), self.centre(self.handle(target, "input")), let_go)
+        self.pull(
+            self.centre(self.handle(source, "output")),
+            self.centre(self.handle(target, "input")),
+            let_go,
+        )
 
     def click(self, name: str, **options: Any) -> None:
         self.page.mouse.move(*self.on_stage(500, 540))

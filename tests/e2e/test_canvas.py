@@ -39,7 +39,11 @@ def end_of(studio: Studio, wire: tuple[str, str], side: str = "target") -> tuple
 def selected(studio: Studio, *names: str) -> None:
     """Wait until just these nodes are selected."""
     chosen = studio.page.locator(".react-flow__node.selected")
-    until(lambda: sorted(chosen.evaluate_all("nodes => nodes.map(n => n.dataset.id)")) == sorted(names))
+    until(
+        lambda: (
+            sorted(chosen.evaluate_all("nodes => nodes.map(n => n.dataset.id)")) == sorted(names)
+        )
+    )
 
 
 def is_on_stage(studio: Studio, name: str) -> bool:
@@ -50,7 +54,9 @@ def is_on_stage(studio: Studio, name: str) -> bool:
     )
 
 
-def test_a_connection_is_refused_or_replaces_another_at_the_pointer_and_its_end_is_led_elsewhere(studio: Studio):
+def test_a_connection_is_refused_or_replaces_another_at_the_pointer_and_its_end_is_led_elsewhere(
+    studio: Studio,
+):
     studio.begin(five_steps())
     refusal, replacing = studio.page.locator(".refusal"), studio.page.locator(".replacing")
     studio.connect("load-data.table", "predict.model", let_go=False)
@@ -67,10 +73,15 @@ def test_a_connection_is_refused_or_replaces_another_at_the_pointer_and_its_end_
     replaced = [*WIRES[:2], *WIRES[3:], ("load-data.table", "predict.table")]
     wired(studio, replaced)
 
-    studio.pull(end_of(studio, WIRES[1], "source"), studio.centre(studio.handle("load-data.table", "output")))
+    studio.pull(
+        end_of(studio, WIRES[1], "source"),
+        studio.centre(studio.handle("load-data.table", "output")),
+    )
     moved = [WIRES[0], ("load-data.table", "deep-forest.table"), *replaced[2:]]
     wired(studio, moved)
-    studio.pull(end_of(studio, WIRES[4]), studio.on_stage(80, 560))  # it springs back from empty ground
+    studio.pull(
+        end_of(studio, WIRES[4]), studio.on_stage(80, 560)
+    )  # it springs back from empty ground
     expect(studio.page.locator(".react-flow__edge-path")).to_have_count(5)
     assert studio.page.locator(".quick-add").count() == 0
 
@@ -87,7 +98,9 @@ def test_steps_are_dragged_on_the_grid_boxed_and_moved_by_keys(studio: Studio):
     still = {name: place for name, place in studio.places().items() if name != "evaluate"}
     x, y = studio.centre(studio.node("evaluate").locator(".step-title"))
     studio.pull((x, y), (x - 40, y + 100))
-    after = studio.saved(lambda document: document.layout["evaluate"] != before["evaluate"]).layout["evaluate"]
+    after = studio.saved(lambda document: document.layout["evaluate"] != before["evaluate"]).layout[
+        "evaluate"
+    ]
     assert all(value % 16 == 0 for value in after)
     assert {name: place for name, place in studio.places().items() if name != "evaluate"} == still
 
@@ -131,14 +144,17 @@ def test_steps_are_copied_duplicated_deleted_and_brought_back_by_keys(studio: St
     assert studio.page.get_by_role("dialog").count() == 0
 
     (x1, y1), (x2, y2) = (
-        studio.centre(studio.handle(end, side)) for end, side in zip(WIRES[0], ("output", "input"), strict=True)
+        studio.centre(studio.handle(end, side))
+        for end, side in zip(WIRES[0], ("output", "input"), strict=True)
     )
     studio.page.mouse.click((x1 + x2) / 2, (y1 + y2) / 2)
     studio.press("Delete")
     wired(studio, WIRES[1:])
 
 
-def test_steps_are_searched_and_added_by_slash_double_click_a_loose_edge_and_a_drop_on_an_output(studio: Studio):
+def test_steps_are_searched_and_added_by_slash_double_click_a_loose_edge_and_a_drop_on_an_output(
+    studio: Studio,
+):
     studio.begin(five_steps())
     field = studio.page.locator(".quick-add input")
     studio.page.mouse.click(*studio.on_stage(80, 560))
@@ -151,7 +167,9 @@ def test_steps_are_searched_and_added_by_slash_double_click_a_loose_edge_and_a_d
     studio.write(field, "sample")
     studio.press("Enter")
     studio.saved(lambda document: "sample" in document.nodes)
-    studio.pull(studio.centre(studio.handle("evaluate.report", "output")), studio.on_stage(420, 600))
+    studio.pull(
+        studio.centre(studio.handle("evaluate.report", "output")), studio.on_stage(420, 600)
+    )
     expect(studio.page.get_by_role("option").first).to_contain_text("Compare")
     studio.press("Enter")
     studio.saved(lambda document: ("evaluate.report", "compare.reports") in wires_of(document))
@@ -161,7 +179,9 @@ def test_steps_are_searched_and_added_by_slash_double_click_a_loose_edge_and_a_d
     studio.drop("save-model", x - stage["x"], y - stage["y"])
     studio.saved(lambda document: ("deep-forest.model", "save-model.model") in wires_of(document))
     studio.page.get_by_label("Search steps").fill("forest")
-    found = studio.page.locator("[data-node-type]").evaluate_all("items => items.map(item => item.dataset.nodeType)")
+    found = studio.page.locator("[data-node-type]").evaluate_all(
+        "items => items.map(item => item.dataset.nodeType)"
+    )
     assert {"deep-forest", "random-forest"} <= {*found} and "load-data" not in found
 
 
@@ -169,7 +189,10 @@ def test_a_connection_is_drawn_by_keyboard_alone(studio: Studio):
     studio.begin(five_steps())
     studio.node("load-data").focus()
     studio.press("e")
-    field, options = studio.page.get_by_role("combobox", name="Connect"), studio.page.get_by_role("option")
+    field, options = (
+        studio.page.get_by_role("combobox", name="Connect"),
+        studio.page.get_by_role("option"),
+    )
     expect(field).to_be_focused()
     expect(options).to_have_count(2)
     expect(options.first).to_contain_text("Predict")  # the nearest
@@ -186,7 +209,9 @@ def test_a_connection_is_drawn_by_keyboard_alone(studio: Studio):
     expect(options).to_have_count(0)
     studio.press("Escape")
     expect(field).to_have_count(0)
-    studio.press("Enter")  # the keys are the canvas's again: the step that has the focus is selected
+    studio.press(
+        "Enter"
+    )  # the keys are the canvas's again: the step that has the focus is selected
     selected(studio, "load-data")
 
 
@@ -217,7 +242,10 @@ def test_a_long_pipeline_opens_at_its_beginning_is_walked_by_tab_and_looks_the_s
             break
     until(lambda: is_on_stage(studio, "split-6"), what="the node reached by Tab in view")
     studio.button("Fit").click()
-    until(lambda: is_on_stage(studio, "split-0") and is_on_stage(studio, "split-11"), what="all in view")
+    until(
+        lambda: is_on_stage(studio, "split-0") and is_on_stage(studio, "split-11"),
+        what="all in view",
+    )
     studio.drop("mart", 300, 500)
     studio.saved(lambda document: "mart" in document.nodes)
     zoom = level.inner_text()

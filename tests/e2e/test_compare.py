@@ -28,7 +28,10 @@ def judgement(folder: Path, name: str, skill: float) -> Report:
     truth = rng.random(2_000) < 0.1
     score = np.clip(rng.random(2_000) * (1 - skill) + truth * skill, 0, 1)
     predictions = Predictions(
-        np.column_stack([1 - score, score]), ["fine", "fraud"], name, pa.array(np.where(truth, "fraud", "fine"))
+        np.column_stack([1 - score, score]),
+        ["fine", "fraud"],
+        name,
+        pa.array(np.where(truth, "fraud", "fine")),
     )
     ctx = NodeContext("judge", "0" * 64, Files(folder), folder)
     report: Report = evaluate.run(ctx, {"predictions": predictions}, evaluate.Params())["report"]
@@ -48,11 +51,16 @@ def runs(place: tuple[str, Workspace], tmp_path: Path) -> list[str]:
 def with_trees(trees: int) -> Pipeline:
     document = pipeline(one="mart")
     return document.model_copy(
-        update={"nodes": {**document.nodes, "one": Node(type="mart", params={"trees": trees})}, "name": "Payments"}
+        update={
+            "nodes": {**document.nodes, "one": Node(type="mart", params={"trees": trees})},
+            "name": "Payments",
+        }
     )
 
 
-def test_two_runs_are_compared_in_every_way_and_one_is_opened(studio: Studio, runs: list[str]) -> None:
+def test_two_runs_are_compared_in_every_way_and_one_is_opened(
+    studio: Studio, runs: list[str]
+) -> None:
     page = studio.page
     page.goto(f"{studio.address}/compare?runs={','.join(runs)}")
     tables, plots = page.get_by_test_id("stDataFrame"), page.locator(".js-plotly-plot")
@@ -76,6 +84,8 @@ def test_two_runs_are_compared_in_every_way_and_one_is_opened(studio: Studio, ru
     page.wait_for_selector(".react-flow__node")
     assert studio.document.nodes["one"].params == {"trees": 50}
     studio.open_menu()
-    script = studio.download(page.get_by_role("button", name="Export as Python")).read_text(encoding="utf-8")
+    script = studio.download(page.get_by_role("button", name="Export as Python")).read_text(
+        encoding="utf-8"
+    )
     compile(script, "script.py", "exec")
     assert "num_boost_round=50" in script

@@ -24,7 +24,10 @@ SCRIPT = '<img src=x onerror="window.hacked=1">'
 
 def people(rows: int) -> str:
     """A table in which who is old enough is paid well."""
-    lines = (f"{18 + i * 7 % 60},{JOBS[i % 3]},{'high' if i * 7 % 60 > 25 else 'low'}\n" for i in range(rows))
+    lines = (
+        f"{18 + i * 7 % 60},{JOBS[i % 3]},{'high' if i * 7 % 60 > 25 else 'low'}\n"
+        for i in range(rows)
+    )
     return "age,job,pay\n" + "".join(lines)
 
 
@@ -36,7 +39,8 @@ def model(place: tuple[str, Workspace], tab: Studio) -> str:
         "load": Node(type="load-data", params={"source": "past.csv", "target": "pay"}),
         "split": Node(type="split"),
         "forest": Node(
-            type="deep-forest", params={"learners": [{"kind": "random_forest", "trees": 10}], "max_layers": 1}
+            type="deep-forest",
+            params={"learners": [{"kind": "random_forest", "trees": 10}], "max_layers": 1},
         ),
         "predict": Node(type="predict"),
         "evaluate": Node(type="evaluate"),
@@ -119,15 +123,23 @@ def test_a_table_is_uploaded_looked_into_and_made_into_a_pipeline(studio: Studio
     studio.page.get_by_role("heading", name="people.csv", exact=True).wait_for()
     assert (studio.workspace.data / "people.csv").read_text() == content
     seen(studio, "400 rows")
-    until(lambda: any("people.csv" in row for row in cells(studio, "Changed")), what="the file in the list")
+    until(
+        lambda: any("people.csv" in row for row in cells(studio, "Changed")),
+        what="the file in the list",
+    )
     assert "file=people.csv" in studio.page.evaluate("location.href")
     studio.page.get_by_role("tab", name="Columns").click()
-    until(lambda: any({"age", "number"} <= {*row} for row in cells(studio, "Kind")), what="figures of the columns")
+    until(
+        lambda: any({"age", "number"} <= {*row} for row in cells(studio, "Kind")),
+        what="figures of the columns",
+    )
     assert any({"job", "category"} <= {*row} for row in cells(studio, "Kind"))
     pick(studio, "Target", "pay")
     until(lambda: any("low" in row for row in cells(studio, "Share")), what="the classes")
     high = content.count(",high")
-    assert any("high" in row and str(high) in row for row in cells(studio, "Share")), cells(studio, "Share")
+    assert any("high" in row and str(high) in row for row in cells(studio, "Share")), cells(
+        studio, "Share"
+    )
     studio.shoot("data")
     studio.button("Use in a new pipeline").click()
     studio.page.wait_for_selector(".react-flow__node")
@@ -143,7 +155,9 @@ def test_a_damaged_file_is_refused_and_the_studio_goes_on(studio: Studio):
     expect(alert).to_contain_text("damaged")
     studio.shoot("damaged-upload")
     assert not (studio.workspace.data / "killer.parquet").exists()
-    (studio.workspace.data / "copied.parquet").write_bytes(killer())  # past the upload: the list and the page live on
+    (studio.workspace.data / "copied.parquet").write_bytes(
+        killer()
+    )  # past the upload: the list and the page live on
     send(studio, "sound.csv", people(50))
     studio.page.get_by_role("heading", name="sound.csv", exact=True).wait_for()
     seen(studio, "50 rows")
@@ -152,7 +166,9 @@ def test_a_damaged_file_is_refused_and_the_studio_goes_on(studio: Studio):
     (studio.workspace.data / "copied.parquet").unlink()
 
 
-def test_a_name_that_is_taken_is_asked_about_and_a_file_that_cannot_be_read_is_not_kept(studio: Studio):
+def test_a_name_that_is_taken_is_asked_about_and_a_file_that_cannot_be_read_is_not_kept(
+    studio: Studio,
+):
     folder = studio.workspace.data
     (folder / "taken.csv").write_text("x\n1\n")
     go(studio, "data", "Data")
@@ -187,7 +203,9 @@ def test_hostile_names_columns_and_classes_are_text(studio: Studio):
 
 def test_a_saved_model_is_listed_with_its_card_and_leads_to_its_layers(studio: Studio, model: str):
     go(studio, "models", "Models")
-    until(lambda: any(model in row for row in cells(studio, "Result")), what="the model in the list")
+    until(
+        lambda: any(model in row for row in cells(studio, "Result")), what="the model in the list"
+    )
     go(studio, f"models?model={model}", model)
     seen(studio, "past.csv")
     seen(studio, "Accuracy")
@@ -213,7 +231,14 @@ def test_a_file_is_scored_with_the_model_and_the_result_downloaded(studio: Studi
     seen(studio, "250 rows")
     studio.shoot("models")
     rows = list(csv.DictReader(studio.download(studio.button("Download the result")).open()))
-    assert len(rows) == 250 and [*rows[0]] == ["age", "job", "pay", "prediction", "p(high)", "p(low)"]
+    assert len(rows) == 250 and [*rows[0]] == [
+        "age",
+        "job",
+        "pay",
+        "prediction",
+        "p(high)",
+        "p(low)",
+    ]
     assert sum(row["prediction"] == row["pay"] for row in rows) > 240
     assert all(abs(float(row["p(high)"]) + float(row["p(low)"]) - 1) < 1e-6 for row in rows)
 
@@ -234,4 +259,6 @@ def test_a_long_scoring_outlives_a_reload_and_is_cancelled(studio: Studio, model
     expect(studio.button("Clear").first).to_be_visible()
     expect(studio.button("Cancel")).to_have_count(0)
     exports = studio.workspace.root / "exports"
-    assert not exports.exists() or not [path.name for path in exports.iterdir() if "long" in path.name]
+    assert not exports.exists() or not [
+        path.name for path in exports.iterdir() if "long" in path.name
+    ]

@@ -46,11 +46,16 @@ def plots(place: Any, count: int) -> None:
 
 def brush(studio: Studio, layer: int) -> int:
     """Drag a frame over the left half of a map; how many rows are marked then."""
-    canvas, maps = studio.page.locator(f'canvas[data-layer="{layer}"]'), studio.page.locator(".row-maps")
+    canvas, maps = (
+        studio.page.locator(f'canvas[data-layer="{layer}"]'),
+        studio.page.locator(".row-maps"),
+    )
     expect(canvas).to_be_visible()
     canvas.scroll_into_view_if_needed()
     box = studio.box(canvas)
-    studio.pull((box["x"] + 3, box["y"] + 3), (box["x"] + box["width"] / 2, box["y"] + box["height"] - 3))
+    studio.pull(
+        (box["x"] + 3, box["y"] + 3), (box["x"] + box["width"] / 2, box["y"] + box["height"] - 3)
+    )
     return until(lambda: int(maps.get_attribute("data-marked") or 0), what="marked rows")
 
 
@@ -79,10 +84,16 @@ def test_rows_brushed_in_one_map_are_marked_in_all_listed_and_taken_along(studio
     expect(listing).to_contain_text(f"{count:,}".replace(",", ""))
     expect(listing.get_by_test_id("stDataFrame")).to_be_visible()
     studio.shoot("inspect-brushed")
-    section.get_by_role("radio", name="Mistakes").or_(section.get_by_text("Mistakes", exact=True)).first.click()
+    section.get_by_role("radio", name="Mistakes").or_(
+        section.get_by_text("Mistakes", exact=True)
+    ).first.click()
     expect(maps).to_have_attribute("data-by", "mistake")
     expect(maps).to_have_attribute("data-marked", str(count))
-    lines = studio.download(listing.get_by_role("button", name="Download data (CSV)")).read_text().splitlines()
+    lines = (
+        studio.download(listing.get_by_role("button", name="Download data (CSV)"))
+        .read_text()
+        .splitlines()
+    )
     assert lines[0].startswith("row,truth,") and len(lines) == count + 1
     assert studio.download(maps.get_by_role("button", name="SVG")).read_text().startswith("<svg")
     choose(studio, "Learners")

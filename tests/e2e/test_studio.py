@@ -46,19 +46,31 @@ def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
         studio.saved(lambda document, name=name: name in document.nodes)
     for count, wire in enumerate(WIRES, start=1):
         studio.connect(*wire)
-        studio.saved(lambda document, count=count: [edge.names for edge in document.edges] == WIRES[:count])
+        studio.saved(
+            lambda document, count=count: [edge.names for edge in document.edges] == WIRES[:count]
+        )
     studio.choose("deep-forest")
     studio.button("Change the learners").click()
     trees = studio.panel.get_by_label("Trees", exact=True)
     trees.first.fill("20")
     trees.first.press("Enter")
-    studio.saved(lambda document: document.nodes["deep-forest"].params["learners"][0].get("trees") == 20)
+    studio.saved(
+        lambda document: document.nodes["deep-forest"].params["learners"][0].get("trees") == 20
+    )
     remove = studio.panel.get_by_role("button", name="Remove", exact=True)
     for left in (3, 2, 1):
         remove.last.click()
-        studio.saved(lambda document, left=left: len(document.nodes["deep-forest"].params["learners"]) == left)
+        studio.saved(
+            lambda document, left=left: (
+                len(document.nodes["deep-forest"].params["learners"]) == left
+            )
+        )
         expect(remove).to_have_count(left)  # the form is drawn anew
-    studio.fill_until("Max. layers", "1", lambda document: document.nodes["deep-forest"].params.get("max_layers") == 1)
+    studio.fill_until(
+        "Max. layers",
+        "1",
+        lambda document: document.nodes["deep-forest"].params.get("max_layers") == 1,
+    )
     studio.shoot("forest-form")
     studio.button("Layout").click()
     studio.button("Run").click()
@@ -92,7 +104,9 @@ def test_a_failed_node_tells_its_cause_here_and_in_its_run_is_fixed_and_retried_
     studio.begin(chain(("load-data", {"source": "sample:wine"}), selection, wrong))
     pipeline = studio.pipeline
     studio.button("Run").click()
-    studio.expect_states(**{"load-data": "finished", "feature-selection": "finished", "select-columns": "failed"})
+    studio.expect_states(
+        **{"load-data": "finished", "feature-selection": "finished", "select-columns": "failed"}
+    )
     expect(studio.panel.get_by_role("alert").first).to_contain_text("nonsense")
     studio.shoot("failed")
     assert studio.run is not None
@@ -108,10 +122,14 @@ def test_a_failed_node_tells_its_cause_here_and_in_its_run_is_fixed_and_retried_
     studio.saved(lambda document: not document.nodes["select-columns"].params.get("columns"))
     columns.fill("alcohol")
     columns.press("Enter")
-    studio.saved(lambda document: document.nodes["select-columns"].params.get("columns") == ["alcohol"])
+    studio.saved(
+        lambda document: document.nodes["select-columns"].params.get("columns") == ["alcohol"]
+    )
     studio.page.keyboard.press("Escape")
     studio.button("Retry").click()
-    studio.expect_states(**{"load-data": "cached", "feature-selection": "cached", "select-columns": "done"})
+    studio.expect_states(
+        **{"load-data": "cached", "feature-selection": "cached", "select-columns": "done"}
+    )
     assert [event.node for event in studio.events("started")] == ["select-columns"]
 
 
@@ -128,7 +146,13 @@ def test_a_run_is_found_again_after_a_reload_looked_at_stopped_and_gone_on_with(
     studio.page.reload()
     studio.page.wait_for_selector(".react-flow__node")
     studio.expect_states(load="finished", forest="running")
-    for node in ("split", "forest", "load", "forest", "split"):  # however quickly, looking changes nothing
+    for node in (
+        "split",
+        "forest",
+        "load",
+        "forest",
+        "split",
+    ):  # however quickly, looking changes nothing
         studio.click(node)
     studio.choose("forest")
     until(lambda: fits(studio, "done"), what="a finished fit")
@@ -164,7 +188,9 @@ def test_a_run_outlives_the_studio_and_is_found_when_it_comes_back(tmp_path: Pat
         assert tab.run is not None and tab.run.id == run
         tab.page.close()
     with EventLog(workspace) as log:
-        assert [entry.event.node for entry in log.events(run) if entry.event.kind == "started"].count("forest") == 1
+        assert [
+            entry.event.node for entry in log.events(run) if entry.event.kind == "started"
+        ].count("forest") == 1
 
 
 def test_the_runs_page_shows_a_run_while_it_works_and_stops_it(studio: Studio):
@@ -186,7 +212,9 @@ def test_the_runs_page_shows_a_run_while_it_works_and_stops_it(studio: Studio):
     studio.expect_states(forest="skipped")
 
 
-def test_a_setting_is_undone_and_redone_and_a_wrong_one_is_marked_and_costs_nothing_else(studio: Studio):
+def test_a_setting_is_undone_and_redone_and_a_wrong_one_is_marked_and_costs_nothing_else(
+    studio: Studio,
+):
     studio.begin(forest())
     studio.choose("split")
     expect(studio.field("Seed")).to_have_value("0")
@@ -234,7 +262,9 @@ def test_two_tabs_keep_each_others_edits(studio: Studio):
     other.page.close()
 
 
-def test_pipelines_are_renamed_duplicated_exported_imported_and_deleted(studio: Studio, tmp_path: Path):
+def test_pipelines_are_renamed_duplicated_exported_imported_and_deleted(
+    studio: Studio, tmp_path: Path
+):
     studio.begin(forest(seed=3))
     first = studio.pipeline
     name = studio.page.get_by_label("Name", exact=True)
@@ -253,11 +283,18 @@ def test_pipelines_are_renamed_duplicated_exported_imported_and_deleted(studio: 
     studio.delete_pipeline()
     assert studio.library.version(copy) is None and studio.library.version(first) is not None
 
-    unknown = {"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": {"a": {"type": "<b>none</b>"}}}
+    unknown = {
+        "format": "sylva-pipeline",
+        "version": 1,
+        "name": "x",
+        "nodes": {"a": {"type": "<b>none</b>"}},
+    }
     before = {entry.id for entry in studio.library.entries()}
     chooser = studio.page.locator('input[type="file"]')
     studio.click_until(studio.button("Import").first, chooser.count, "the menu")
-    chooser.set_input_files({"name": "a.json", "mimeType": "application/json", "buffer": json.dumps(unknown).encode()})
+    chooser.set_input_files(
+        {"name": "a.json", "mimeType": "application/json", "buffer": json.dumps(unknown).encode()}
+    )
     expect(studio.page.get_by_text("<b>none</b>").first).to_be_visible()
     assert {entry.id for entry in studio.library.entries()} == before
     studio.open()

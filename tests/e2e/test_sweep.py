@@ -24,7 +24,13 @@ PIPELINE = Pipeline(
         Edge.between("split.test", "predict.table"),
         Edge.between("predict.predictions", "evaluate.predictions"),
     ),
-    layout={"load": (0, 0), "split": (288, 0), "forest": (576, 0), "predict": (864, 0), "evaluate": (1152, 0)},
+    layout={
+        "load": (0, 0),
+        "split": (288, 0),
+        "forest": (576, 0),
+        "predict": (864, 0),
+        "evaluate": (1152, 0),
+    },
 )
 
 
@@ -38,7 +44,9 @@ def test_values_given_in_the_form_run_in_branches_and_meet_in_a_leaderboard(stud
     studio.choose("forest")
     panel, option = studio.panel, page.get_by_role("option", name="Trees", exact=True)
     panel.get_by_text("Sweep", exact=True).click()
-    studio.click_until(page.get_by_label("Setting to sweep"), option.is_visible, "the list of settings")
+    studio.click_until(
+        page.get_by_label("Setting to sweep"), option.is_visible, "the list of settings"
+    )
     option.click()
     values = panel.get_by_label("Trees", exact=True).nth(1)
     expect()(values).to_have_value("2")

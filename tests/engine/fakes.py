@@ -94,14 +94,18 @@ def make(nodes: dict[str, str | Node], *edges: str, **more: Any) -> Pipeline:
     """``make({"a": "read", "b": "split"}, "a.table > b.table")``; a type alone gets the parameters it must have."""
     return Pipeline(
         name=more.pop("name", "Test"),
-        nodes={name: node if isinstance(node, Node) else node_of(node) for name, node in nodes.items()},
+        nodes={
+            name: node if isinstance(node, Node) else node_of(node) for name, node in nodes.items()
+        },
         edges=tuple(edge_of(edge) for edge in edges),
         **more,
     )
 
 
 def node_of(node_type: str, **params: Any) -> Node:
-    return Node(type=node_type, params={"source": "there"} | params if node_type == "read" else params)
+    return Node(
+        type=node_type, params={"source": "there"} | params if node_type == "read" else params
+    )
 
 
 def edge_of(text: str) -> Edge:

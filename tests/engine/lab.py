@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from engine.events import EventLog, Failure, NodeFailed, NodeFinished, NodeStarted, RunEvent, RunFinished, RunStarted
+from engine.events import (
+    EventLog,
+    Failure,
+    NodeFailed,
+    NodeFinished,
+    NodeStarted,
+    RunEvent,
+    RunFinished,
+    RunStarted,
+)
 from engine.executors import NodeTask
 from engine.node_types import NodeCatalog
 from engine.pipeline import Edge, Node, NodeSettings, Pipeline
@@ -27,10 +36,14 @@ ONCE = replace(PROBE, name="once", cacheable=False)
 CATALOGUE_WITH_EFFECTS = NodeCatalog([PROBE, ONCE])
 
 
-def pipeline(*chains: str, settings: Mapping[str, NodeSettings] | None = None, **params: int) -> Pipeline:
+def pipeline(
+    *chains: str, settings: Mapping[str, NodeSettings] | None = None, **params: int
+) -> Pipeline:
     """Nodes and edges from chains such as ``"a b d"``; ``params`` gives a node's value."""
     names = dict.fromkeys(name for chain in chains for name in chain.split())
-    pairs = dict.fromkeys(pair for chain in chains for pair in zip(chain.split(), chain.split()[1:], strict=False))
+    pairs = dict.fromkeys(
+        pair for chain in chains for pair in zip(chain.split(), chain.split()[1:], strict=False)
+    )
     nodes = {
         name: Node(
             type="once" if name.startswith("once") else "probe",
@@ -68,7 +81,9 @@ class InlineExecutor:
         task = self.tasks.pop(0)
         self.before(task)
         self.executed.append(task.node)
-        started = NodeStarted(node=task.node, attempt=task.attempt, key=task.key, process=identify())
+        started = NodeStarted(
+            node=task.node, attempt=task.attempt, key=task.key, process=identify()
+        )
         if self.failures.get(task.node):
             return [started, NodeFailed(node=task.node, error=self.failures[task.node].pop(0))]
         for outputs in task.inputs.values():
@@ -76,7 +91,10 @@ class InlineExecutor:
                 if not self.store.is_whole(output):
                     return [
                         started,
-                        NodeFailed(node=task.node, error=Failure("corrupt", "damaged", digest=output.digest)),
+                        NodeFailed(
+                            node=task.node,
+                            error=Failure("corrupt", "damaged", digest=output.digest),
+                        ),
                     ]
         self.store.record(self._result(task))
         return [started, NodeFinished(node=task.node)]
@@ -127,7 +145,9 @@ class Lab:
         return run_state(self.log, self.log.run(scheduler.run_id))
 
     def value(self, state: RunState, node: str) -> float:
-        return self.store.open(Artifact.from_dict(state.nodes[node].outputs["report"])).headline["value"]
+        return self.store.open(Artifact.from_dict(state.nodes[node].outputs["report"])).headline[
+            "value"
+        ]
 
 
 def plan_of(document: Pipeline, **request: object) -> Plan:

@@ -62,7 +62,9 @@ def break_down() -> None:
 def table(rows: int) -> Any:
     import pyarrow as pa
 
-    words = pa.chunked_array([pa.array(["a", None, "b"]).dictionary_encode(), pa.array(["c"]).dictionary_encode()])
+    words = pa.chunked_array(
+        [pa.array(["a", None, "b"]).dictionary_encode(), pa.array(["c"]).dictionary_encode()]
+    )
     data = pa.table({"word": words, "number": [1.5, None, 2.5, 3.5]})
     return {"rows": rows}, pa.concat_tables([data] * rows)
 

@@ -27,13 +27,17 @@ def context(tmp_path: Path, told: list[tuple[float, str]]) -> NodeContext:
     )  # fmt: skip
 
 
-def test_progress_stays_between_nothing_and_all(context: NodeContext, told: list[tuple[float, str]]) -> None:
+def test_progress_stays_between_nothing_and_all(
+    context: NodeContext, told: list[tuple[float, str]]
+) -> None:
     for fraction in (-1, 0.5, 7):
         context.progress(fraction, "working")
     assert told == [(0.0, "working"), (0.5, "working"), (1.0, "working")]
 
 
-def test_a_cancelled_node_stops_at_its_next_progress(context: NodeContext, told: list[tuple[float, str]]) -> None:
+def test_a_cancelled_node_stops_at_its_next_progress(
+    context: NodeContext, told: list[tuple[float, str]]
+) -> None:
     context.cancelled.set()
     with refused(Cancelled, naming=["'a'"]):
         context.progress(0.5)
@@ -42,13 +46,18 @@ def test_a_cancelled_node_stops_at_its_next_progress(context: NodeContext, told:
 
 def test_what_is_told_of_the_result_is_passed_on(context: NodeContext) -> None:
     heard: list[tuple[str, dict[str, Any]]] = []
-    replace(context, on_publish=lambda part, data: heard.append((part, data))).publish("layer-1", {"score": 0.5})
+    replace(context, on_publish=lambda part, data: heard.append((part, data))).publish(
+        "layer-1", {"score": 0.5}
+    )
     assert heard == [("layer-1", {"score": 0.5})]
     context.publish("layer-1", {})  # nobody listens
 
 
 def test_the_same_work_draws_the_same_numbers(context: NodeContext) -> None:
-    assert context.rng().integers(1000, size=5).tolist() == context.rng().integers(1000, size=5).tolist()
+    assert (
+        context.rng().integers(1000, size=5).tolist()
+        == context.rng().integers(1000, size=5).tolist()
+    )
     assert context.rng(1).integers(10**9) != context.rng(2).integers(10**9)
 
 

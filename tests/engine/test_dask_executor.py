@@ -20,7 +20,9 @@ from uuid import uuid4
 
 import pytest
 
-pytest.importorskip("distributed", reason="needs the package distributed: install sylva-studio[cluster]")
+pytest.importorskip(
+    "distributed", reason="needs the package distributed: install sylva-studio[cluster]"
+)
 
 from engine.errors import BadInput, SylvaError
 from engine.executors import NodeTask
@@ -68,7 +70,9 @@ def finished(lab: Lab, process: subprocess.Popen[str], code: int = 0) -> Answer:
 
 
 @pytest.mark.slow
-def test_a_sample_pipeline_gives_the_same_outputs_as_on_this_machine(cluster: Cluster, lab: Lab) -> None:
+def test_a_sample_pipeline_gives_the_same_outputs_as_on_this_machine(
+    cluster: Cluster, lab: Lab
+) -> None:
     words = ("run", str(SAMPLE), "--set", "mart.trees=2", "--json")
     on_cluster = finished(lab, lab.start(*words, "--executor", cluster.address))
     lab.workspace = lab.root / uuid4().hex
@@ -77,7 +81,9 @@ def test_a_sample_pipeline_gives_the_same_outputs_as_on_this_machine(cluster: Cl
     assert on_cluster.outputs == local.outputs
 
 
-def test_nodes_that_crash_hang_or_eat_memory_fail_alone_and_the_workers_live(cluster: Cluster, lab: Lab) -> None:
+def test_nodes_that_crash_hang_or_eat_memory_fail_alone_and_the_workers_live(
+    cluster: Cluster, lab: Lab
+) -> None:
     document = pipeline(
         fine={},
         segfault={"action": "segfault"},
@@ -88,7 +94,10 @@ def test_nodes_that_crash_hang_or_eat_memory_fail_alone_and_the_workers_live(clu
     )
     workers = cluster.workers()
     answer = finished(lab, cluster.run(document), code=1)
-    assert answer.states == dict.fromkeys(document["nodes"], "failed") | {"fine": "done", "below": "skipped"}
+    assert answer.states == dict.fromkeys(document["nodes"], "failed") | {
+        "fine": "done",
+        "below": "skipped",
+    }
     assert "SIGSEGV" in answer.message("segfault")
     assert "exit code 3" in answer.message("exit")
     assert "0.5 s" in answer.message("hang")
@@ -104,7 +113,9 @@ def test_a_killed_worker_costs_only_the_node_it_ran(cluster: Cluster, lab: Lab) 
     document = diamond(action="spawn", amount=600, first=1)
     command = cluster.run(document)
     lab.begun("left")
-    wait_until(lambda: lab.trace().count("right") and len(cluster.nodes()) == 1 and cluster.left_by_nodes())
+    wait_until(
+        lambda: lab.trace().count("right") and len(cluster.nodes()) == 1 and cluster.left_by_nodes()
+    )
     (node,) = cluster.nodes()
     lab.kill(cluster.worker_of(node))
     wait_until(lambda: not cluster.left_by_nodes(), 5, "for the end of what the node had started")
@@ -115,8 +126,12 @@ def test_a_killed_worker_costs_only_the_node_it_ran(cluster: Cluster, lab: Lab) 
 
 
 @pytest.mark.slow
-def test_progress_and_log_arrive_and_a_cancelled_node_is_gone_within_two_seconds(cluster: Cluster, lab: Lab) -> None:
-    command = cluster.run(pipeline(node={"action": "spawn", "amount": 600, "first": 1}, last={"after": "node"}))
+def test_progress_and_log_arrive_and_a_cancelled_node_is_gone_within_two_seconds(
+    cluster: Cluster, lab: Lab
+) -> None:
+    command = cluster.run(
+        pipeline(node={"action": "spawn", "amount": 600, "first": 1}, last={"after": "node"})
+    )
     lab.begun("node")
     wait_until(lambda: lab.show().nodes["node"]["text"] == "sleeping")
     node = lab.sylva("show", "last", "node", "--json").json
@@ -133,8 +148,12 @@ def test_progress_and_log_arrive_and_a_cancelled_node_is_gone_within_two_seconds
 
 
 @pytest.mark.slow
-def test_nodes_end_when_their_supervisor_was_killed_and_the_run_resumes(cluster: Cluster, lab: Lab) -> None:
-    command = cluster.run(pipeline(node={"action": "stubborn", "amount": 600, "first": 1}, last={"after": "node"}))
+def test_nodes_end_when_their_supervisor_was_killed_and_the_run_resumes(
+    cluster: Cluster, lab: Lab
+) -> None:
+    command = cluster.run(
+        pipeline(node={"action": "stubborn", "amount": 600, "first": 1}, last={"after": "node"})
+    )
     lab.begun("node")
     lab.kill(lab.supervisor())
     wait_until(lambda: not cluster.nodes(), 10, "for the end of a node nobody wants")
@@ -150,7 +169,9 @@ def test_without_workers_nodes_fail_after_a_while_and_a_retry_goes_on(
     monkeypatch.setenv("SYLVA_CLUSTER_PATIENCE", "0.5")
     lab = Lab(tmp_path)
     with Cluster(lab) as empty:
-        answer = finished(lab, empty.run(pipeline(first={}, second={}, third={"after": "first"})), code=1)
+        answer = finished(
+            lab, empty.run(pipeline(first={}, second={}, third={"after": "first"})), code=1
+        )
         assert answer.states == {"first": "failed", "second": "failed", "third": "skipped"}
         assert answer.nodes["first"]["error"]["kind"] == "lost"
         assert all(each in answer.message("first") for each in (empty.address, "0.5 s"))
@@ -164,18 +185,26 @@ def test_without_a_scheduler_the_message_is_plain(cluster: Cluster, lab: Lab) ->
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{unused.getsockname()[1]}"
-        answer = finished(lab, lab.start("run", lab.write(pipeline(a={})), "--executor", address), code=1)
+        answer = finished(
+            lab, lab.start("run", lab.write(pipeline(a={})), "--executor", address), code=1
+        )
     assert address in answer.err
 
 
-@pytest.mark.parametrize("address", ["", "somewhere", "127.0.0.1:8786", "http://127.0.0.1:8786", "tcp://127.0.0.1"])
+@pytest.mark.parametrize(
+    "address", ["", "somewhere", "127.0.0.1:8786", "http://127.0.0.1:8786", "tcp://127.0.0.1"]
+)
 def test_what_is_no_address_is_refused_before_anything_is_noted_down(address: str) -> None:
     with refused(BadInput, naming=["tcp://HOST:PORT"]):
         RunOptions(executor=address)
 
 
-@pytest.mark.parametrize(("said", "threads"), [("", 1), ("4", 4), ("2,1", 2), ("many", 1), ("0", 1)])
-def test_a_worker_says_how_many_threads_a_node_has(said: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("said", "threads"), [("", 1), ("4", 4), ("2,1", 2), ("many", 1), ("0", 1)]
+)
+def test_a_worker_says_how_many_threads_a_node_has(
+    said: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", said)
     assert fit_to_this_machine(TASK).threads == threads
 
@@ -192,17 +221,28 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare"
+)
 def test_a_worker_that_does_not_see_the_workspace_says_so(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.workspace.mkdir()
-    hidden = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs none {lab.workspace} && exec "$@"', "sh"]
+    hidden = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        f'mount -t tmpfs none {lab.workspace} && exec "$@"',
+        "sh",
+    ]
     if subprocess.run([*hidden, "true"], capture_output=True).returncode:
         pytest.skip("this container may not mount anything")
     with Cluster(lab) as elsewhere:
         elsewhere.start_worker(within=hidden)
         answer = finished(lab, elsewhere.run(pipeline(node={})), code=1)
-        assert all(each in answer.message("node") for each in (str(lab.workspace), "tcp://127.0.0.1:"))
+        assert all(
+            each in answer.message("node") for each in (str(lab.workspace), "tcp://127.0.0.1:")
+        )
 
 
 def test_a_process_of_another_machine_is_left_alone() -> None:

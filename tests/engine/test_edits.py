@@ -22,10 +22,20 @@ from tests.expect import problems, refused
 
 def test_an_edit_returns_a_new_pipeline_and_leaves_the_old_one():
     before = whole()
-    after = set_label(set_description(set_name(before, "Other"), "What it is for"), "split", "Halve")
-    assert (after.name, after.description, after.nodes["split"].label) == ("Other", "What it is for", "Halve")
+    after = set_label(
+        set_description(set_name(before, "Other"), "What it is for"), "split", "Halve"
+    )
+    assert (after.name, after.description, after.nodes["split"].label) == (
+        "Other",
+        "What it is for",
+        "Halve",
+    )
     assert before == whole()
-    assert (after.edges, after.layout, list(after.nodes)) == (before.edges, before.layout, list(before.nodes))
+    assert (after.edges, after.layout, list(after.nodes)) == (
+        before.edges,
+        before.layout,
+        list(before.nodes),
+    )
 
 
 def test_settings_of_a_node_are_replaced():
@@ -49,7 +59,12 @@ def test_parameters_equal_to_the_default_are_left_out_and_the_rest_ordered(param
 
 @pytest.mark.parametrize(
     ("params", "stored"),
-    [({"columns": []}, {}), ({"trees": 50.0}, {}), ({"grid": None}, {}), ({"columns": ["a"]}, {"columns": ["a"]})],
+    [
+        ({"columns": []}, {}),
+        ({"trees": 50.0}, {}),
+        ({"grid": None}, {}),
+        ({"columns": ["a"]}, {"columns": ["a"]}),
+    ],
 )
 def test_defaults_are_compared_as_json(params, stored):
     assert without_defaults(fakes.LEARN, params) == stored
@@ -72,14 +87,24 @@ def test_present_parameters_are_revised():
         (lambda old: set_label(old, "laod", "x"), (UnknownNode, None, None), "'load'?"),
         (lambda old: set_label(old, "load", "x" * 201), (BadStructure, "load", "label"), "200"),
         (lambda old: set_params(old, CATALOGUE, "zzz", {}), (UnknownNode, None, None), "'zzz'"),
-        (lambda old: set_params(old, CATALOGUE, "load", {"rows": float("inf")}), (NotFinite, "load", "rows"), ""),
+        (
+            lambda old: set_params(old, CATALOGUE, "load", {"rows": float("inf")}),
+            (NotFinite, "load", "rows"),
+            "",
+        ),
         (lambda old: set_settings(old, "zzz", NodeSettings()), (UnknownNode, None, None), "'zzz'"),
         (lambda old: set_name(old, ""), (BadStructure, None, "name"), "1"),
-        (lambda old: set_description(old, "x" * 10_001), (BadStructure, None, "description"), "10000"),
+        (
+            lambda old: set_description(old, "x" * 10_001),
+            (BadStructure, None, "description"),
+            "10000",
+        ),
     ],
 )
 def test_an_edit_that_cannot_be_made_names_the_reason(
-    edit: Callable[[Pipeline], Pipeline], expected: tuple[type[Problem], str | None, str | None], naming: str
+    edit: Callable[[Pipeline], Pipeline],
+    expected: tuple[type[Problem], str | None, str | None],
+    naming: str,
 ):
     with refused(Problem, naming=naming) as caught:
         edit(whole())

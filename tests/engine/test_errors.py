@@ -7,9 +7,19 @@ import pickle
 import pytest
 
 from engine import errors
-from engine.errors import BadParam, BadStructure, InvalidPipeline, MissingInput, Problem, SelfEdge, SylvaError
+from engine.errors import (
+    BadParam,
+    BadStructure,
+    InvalidPipeline,
+    MissingInput,
+    Problem,
+    SelfEdge,
+    SylvaError,
+)
 
-REASONS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Problem)]
+REASONS = [
+    kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Problem)
+]
 
 
 @pytest.mark.parametrize(
@@ -19,13 +29,22 @@ REASONS = [kind for kind in vars(errors).values() if isinstance(kind, type) and 
             BadParam("1.4 is too large; give a number below 1", node="split", field="test_share"),
             "Node 'split', field 'test_share': 1.4 is too large; give a number below 1.",
         ),
-        (BadStructure("it is missing; add it", node="split"), "Node 'split': it is missing; add it."),
-        (BadStructure("it is missing; add it", field="name"), "Field 'name': it is missing; add it."),
+        (
+            BadStructure("it is missing; add it", node="split"),
+            "Node 'split': it is missing; add it.",
+        ),
+        (
+            BadStructure("it is missing; add it", field="name"),
+            "Field 'name': it is missing; add it.",
+        ),
         (
             MissingInput("nothing is connected", node="a", field="table"),
             "Node 'a', input 'table': nothing is connected.",
         ),
-        (SelfEdge("it leads to itself", node="a", edge=("a.x", "a.y")), "Edge a.x → a.y: it leads to itself."),
+        (
+            SelfEdge("it leads to itself", node="a", edge=("a.x", "a.y")),
+            "Edge a.x → a.y: it leads to itself.",
+        ),
         (BadStructure("did you mean 'name'?"), "Did you mean 'name'?"),
     ],
 )

@@ -33,7 +33,8 @@ def test_nodes_on_or_behind_a_cycle_are_not_in_the_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "above", "below"), [("c", "abc", "cde"), ("", "", ""), ("be", "abce", "bcde"), ("x", "", "")]
+    ("nodes", "above", "below"),
+    [("c", "abc", "cde"), ("", "", ""), ("be", "abce", "bcde"), ("x", "", "")],
 )
 def test_what_a_node_depends_on_and_what_depends_on_it(nodes: str, above: str, below: str) -> None:
     chain = graph("ab", "bc", "cd", "ce")

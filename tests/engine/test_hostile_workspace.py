@@ -40,7 +40,12 @@ def test_only_the_owner_may_look_into_a_workspace(workspace: Workspace) -> None:
 
 
 def test_stray_files_do_not_stop_the_cleaning(workspace: Workspace) -> None:
-    for folder in (workspace.objects, workspace.results, workspace.temporary, workspace.checkpoints):
+    for folder in (
+        workspace.objects,
+        workspace.results,
+        workspace.temporary,
+        workspace.checkpoints,
+    ):
         (folder / ".stray").write_text("x")
         (folder / "folder").mkdir()
     store = Store(workspace)

@@ -66,7 +66,9 @@ def test_a_module_that_exits_on_import_does_not_end_the_program(tmp_path, monkey
 
 
 def test_of_two_node_types_with_one_name_the_first_stays():
-    catalogue = catalog_of([entry("READ", "tests.engine.fakes"), entry("READ", "tests.engine.fakes")])
+    catalogue = catalog_of(
+        [entry("READ", "tests.engine.fakes"), entry("READ", "tests.engine.fakes")]
+    )
     assert list(catalogue) == ["read"]
     assert "'read'" in catalogue.failures[0]
     assert "already has a node type of that name" in catalogue.failures[0]
@@ -81,4 +83,7 @@ def test_documents_are_read_without_slow_imports():
         "import sys, engine.node_types, engine.pipeline, engine.validation, engine.edits;"
         "print([m for m in ('networkx', 'numpy', 'pyarrow', 'sklearn', 'pandas') if m in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "[]\n"
+    assert (
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout
+        == "[]\n"
+    )

@@ -100,7 +100,9 @@ def problems_of(text: str | bytes) -> list[tuple[type, str | None, str | None]]:
 def test_a_document_has_the_values_of_its_text():
     document = parse(CANONICAL)
     assert document.name == "Größe 樹"
-    assert document.nodes["load"].settings == NodeSettings(retries=2, timeout=30.0, memory_limit=512)
+    assert document.nodes["load"].settings == NodeSettings(
+        retries=2, timeout=30.0, memory_limit=512
+    )
     assert document.nodes["plain"] == Node(type="learn")
     assert document.edges == (Edge.between("load.table", "forest.table"),)
     assert document.edges[0].source == PortRef("load", "table") == ("load", "table")
@@ -108,7 +110,9 @@ def test_a_document_has_the_values_of_its_text():
     assert document.notes[0] == Note(text="Look here", x=0, y=40)
 
 
-@pytest.mark.parametrize("text", [CANONICAL.encode(), "\ufeff" + CANONICAL, b"\xef\xbb\xbf" + CANONICAL.encode()])
+@pytest.mark.parametrize(
+    "text", [CANONICAL.encode(), "\ufeff" + CANONICAL, b"\xef\xbb\xbf" + CANONICAL.encode()]
+)
 def test_bytes_and_a_byte_order_mark_are_read_too(text):
     assert parse(text) == parse(CANONICAL)
 
@@ -235,8 +239,12 @@ def test_what_is_wrong_is_named_with_its_place(text, expected):
 
 
 def test_all_problems_are_reported_at_once():
-    text = with_head('"nodes": {"a": {"params": {"x": NaN}}, "b-": {"type": ""}}, "edges": [1, 2], "x": 0')
-    assert [kind.__name__ for kind, _, _ in problems_of(text)] == ["NotFinite"] + ["BadStructure"] * 5
+    text = with_head(
+        '"nodes": {"a": {"params": {"x": NaN}}, "b-": {"type": ""}}, "edges": [1, 2], "x": 0'
+    )
+    assert [kind.__name__ for kind, _, _ in problems_of(text)] == ["NotFinite"] + [
+        "BadStructure"
+    ] * 5
 
 
 @pytest.mark.parametrize(
@@ -273,13 +281,26 @@ def test_there_is_a_limit_to_the_number_of_things(part, value, field):
     "text",
     [
         "{" + ",".join(f'"k{i}":0' for i in range(100_000)) + "}",
-        with_head('"nodes": {"a": {"type": "t", ' + ",".join(f'"k{i}":0' for i in range(100_000)) + "}}"),
-        with_head('"nodes": {"a": {"type": "t", "params": {' + ",".join(f'"k{i}":NaN' for i in range(100_000)) + "}}}"),
+        with_head(
+            '"nodes": {"a": {"type": "t", ' + ",".join(f'"k{i}":0' for i in range(100_000)) + "}}"
+        ),
+        with_head(
+            '"nodes": {"a": {"type": "t", "params": {'
+            + ",".join(f'"k{i}":NaN' for i in range(100_000))
+            + "}}}"
+        ),
         "{" + ",".join('"k":0' for i in range(300_000)) + "}",
         '{"' + "k" * 8_000_000 + '": 0}',
         "[" + ",".join(["[]"] * 1_000_000) + "]",
     ],
-    ids=["unknown keys", "unknown keys in a node", "NaN", "one key again and again", "long key", "lists"],
+    ids=[
+        "unknown keys",
+        "unknown keys in a node",
+        "NaN",
+        "one key again and again",
+        "long key",
+        "lists",
+    ],
 )
 def test_a_document_made_to_be_slow_is_refused_in_seconds(text):
     start = time.process_time()
@@ -294,7 +315,9 @@ def test_a_document_made_to_be_slow_is_refused_in_seconds(text):
 def test_older_versions_are_brought_up_to_date(monkeypatch):
     monkeypatch.setattr(module, "VERSION", 3)
     monkeypatch.setitem(module.MIGRATIONS, 1, lambda raw: {**raw, "name": raw["title"]})
-    monkeypatch.setitem(module.MIGRATIONS, 2, lambda raw: {key: raw[key] for key in raw if key != "title"})
+    monkeypatch.setitem(
+        module.MIGRATIONS, 2, lambda raw: {key: raw[key] for key in raw if key != "title"}
+    )
     raw = {"format": "sylva-pipeline", "version": 1, "nodes": {}, "title": "Old"}
     current = module._current(raw, [])
     assert current == {"format": "sylva-pipeline", "version": 3, "nodes": {}, "name": "Old"}
@@ -331,12 +354,20 @@ def test_defaults_are_left_out_and_layout_follows_the_nodes():
 
 
 def test_long_lines_are_broken():
-    document = Pipeline(name="x", nodes={"a": Node(type="t", params={"columns": ["a long name"] * 20})})
+    document = Pipeline(
+        name="x", nodes={"a": Node(type="t", params={"columns": ["a long name"] * 20})}
+    )
     assert max(map(len, dumps(document).splitlines())) < 100
 
 
 def test_a_document_holds_only_what_can_be_written():
-    for params in ({"x": float("nan")}, {"x": "\ud800"}, {"x": 10**400}, {"x": object()}, {"x": (1, 2)}):
+    for params in (
+        {"x": float("nan")},
+        {"x": "\ud800"},
+        {"x": 10**400},
+        {"x": object()},
+        {"x": (1, 2)},
+    ):
         with pytest.raises(ValidationError):
             Node(type="t", params=params)
 
@@ -426,7 +457,9 @@ documents = st.builds(
     name=labels.filter(bool),
     description=texts,
     nodes=st.dictionaries(names, nodes, max_size=4),
-    edges=st.lists(st.builds(lambda source, target: Edge(source=source, target=target), ends, ends), max_size=4),
+    edges=st.lists(
+        st.builds(lambda source, target: Edge(source=source, target=target), ends, ends), max_size=4
+    ),
     layout=st.dictionaries(names, st.tuples(numbers, numbers), max_size=4),
     notes=st.lists(st.builds(Note, text=texts, x=numbers, y=numbers), max_size=3),
 )
@@ -476,7 +509,13 @@ SNIPPETS = [
 ]
 
 
-@given(st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 40), st.sampled_from(SNIPPETS)), min_size=1, max_size=4))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2000), st.integers(0, 40), st.sampled_from(SNIPPETS)),
+        min_size=1,
+        max_size=4,
+    )
+)
 def test_any_damaged_document_parses_or_is_an_invalid_pipeline(cuts):
     text = CANONICAL.encode()
     for start, length, snippet in cuts:
@@ -489,7 +528,11 @@ def test_any_value_anywhere_parses_or_is_an_invalid_pipeline(data):
     raw = json.loads(CANONICAL)
     inner, path = raw, []
     while isinstance(inner, dict | list) and inner and (not path or data.draw(st.booleans())):
-        path.append(data.draw(st.sampled_from(list(inner) if isinstance(inner, dict) else range(len(inner)))))
+        path.append(
+            data.draw(
+                st.sampled_from(list(inner) if isinstance(inner, dict) else range(len(inner)))
+            )
+        )
         outer, inner = inner, inner[path[-1]]
     outer[path[-1]] = data.draw(json_values)
     parses_or_is_invalid(json.dumps(raw))
@@ -519,7 +562,10 @@ def test_the_schema_accepts_what_is_written():
         ({"type": "read"}, False),
         ({"type": "split"}, True),
         ({"type": "split", "params": {"source": "x"}}, False),
-        ({"type": "learn", "params": {"depth": "auto", "columns": ["a"], "grid": {"low": 1}}}, True),
+        (
+            {"type": "learn", "params": {"depth": "auto", "columns": ["a"], "grid": {"low": 1}}},
+            True,
+        ),
         ({"type": "learn", "params": {"grid": {"low": "1"}}}, False),
         ({"type": "score", "params": {}, "label": "x", "settings": {"retries": 1}}, True),
         ({"type": "score", "settings": {"retries": 11}}, False),
@@ -529,7 +575,10 @@ def test_the_schema_accepts_what_is_written():
     ],
 )
 def test_the_schema_knows_the_parameters_of_each_node_type(raw_node, fits):
-    assert accepted({"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": {"a": raw_node}}) is fits
+    assert (
+        accepted({"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": {"a": raw_node}})
+        is fits
+    )
 
 
 @pytest.mark.parametrize(
@@ -548,7 +597,10 @@ def test_the_schema_knows_the_parameters_of_each_node_type(raw_node, fits):
     ],
 )
 def test_the_schema_knows_the_format(change, fits):
-    assert accepted({"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": {}} | change) is fits
+    assert (
+        accepted({"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": {}} | change)
+        is fits
+    )
 
 
 def test_the_schema_of_an_empty_catalogue_is_a_schema():

@@ -98,7 +98,9 @@ def test_a_deleted_pipeline_cannot_be_opened_or_brought_back_by_a_save(library: 
     assert library.entries() == []
 
 
-@pytest.mark.parametrize("hostile", ["", "..", "../secret", "a/b", "a\0b", "x" * 200, ".hidden", "a.json"])
+@pytest.mark.parametrize(
+    "hostile", ["", "..", "../secret", "a/b", "a\0b", "x" * 200, ".hidden", "a.json"]
+)
 def test_an_id_can_lead_nowhere_else(library: Library, hostile: str):
     (library.workspace.root / "secret.json").write_text("{}")
     with pytest.raises(UnknownPipeline):
@@ -172,7 +174,9 @@ def test_an_entry_is_read_again_when_the_permissions_of_its_file_changed(
 ):
     path = library.folder / f"{library.create(document())}.json"
     read_files: list[Path] = []
-    monkeypatch.setattr("engine.pipeline_library.read", lambda path: read_files.append(path) or read(path))
+    monkeypatch.setattr(
+        "engine.pipeline_library.read", lambda path: read_files.append(path) or read(path)
+    )
     library.entries()
     library.entries()
     assert read_files == [path]

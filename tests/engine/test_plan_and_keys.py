@@ -18,9 +18,27 @@ KEY = cache_key(PROBE, PARAMS, {"reports": ["d1", "d2"]}, {"reports": ["a", "b"]
 @pytest.mark.parametrize(
     "other",
     [
-        cache_key(replace(PROBE, name="other"), PARAMS, {"reports": ["d1", "d2"]}, {"reports": ["a", "b"]}, "outside"),
-        cache_key(replace(PROBE, version=2), PARAMS, {"reports": ["d1", "d2"]}, {"reports": ["a", "b"]}, "outside"),
-        cache_key(PROBE, PROBE.params(value=4), {"reports": ["d1", "d2"]}, {"reports": ["a", "b"]}, "outside"),
+        cache_key(
+            replace(PROBE, name="other"),
+            PARAMS,
+            {"reports": ["d1", "d2"]},
+            {"reports": ["a", "b"]},
+            "outside",
+        ),
+        cache_key(
+            replace(PROBE, version=2),
+            PARAMS,
+            {"reports": ["d1", "d2"]},
+            {"reports": ["a", "b"]},
+            "outside",
+        ),
+        cache_key(
+            PROBE,
+            PROBE.params(value=4),
+            {"reports": ["d1", "d2"]},
+            {"reports": ["a", "b"]},
+            "outside",
+        ),
         cache_key(PROBE, PARAMS, {"reports": ["d2", "d1"]}, {"reports": ["a", "b"]}, "outside"),
         cache_key(PROBE, PARAMS, {"reports": ["d1", "d2"]}, {"reports": ["a", "c"]}, "outside"),
         cache_key(PROBE, PARAMS, {"reports": ["d1", "d2"]}, {"reports": ["a", "b"]}, "changed"),
@@ -32,7 +50,9 @@ def test_whatever_the_result_depends_on_changes_the_key(other: str) -> None:
 
 
 def test_a_default_spelled_out_changes_no_key() -> None:
-    assert cache_key(PROBE, PROBE.params(), {}, {}) == cache_key(PROBE, PROBE.params(value=0, action="none"), {}, {})
+    assert cache_key(PROBE, PROBE.params(), {}, {}) == cache_key(
+        PROBE, PROBE.params(value=0, action="none"), {}, {}
+    )
 
 
 def test_where_a_single_input_comes_from_changes_no_key() -> None:
@@ -78,11 +98,15 @@ def test_an_unknown_node_is_named_together_with_those_there_are(option: str) -> 
         ("abcd", "abcd", ""),
     ],
 )
-def test_left_to_do_is_what_is_unfinished_and_what_that_needs(finished: str, gone: str, todo: str) -> None:
+def test_left_to_do_is_what_is_unfinished_and_what_that_needs(
+    finished: str, gone: str, todo: str
+) -> None:
     plan = plan_of(pipeline("a b c d"))
     assert plan.unfinished(set(finished), lambda node: node not in gone) == set(todo)
 
 
 def test_a_request_survives_json() -> None:
-    request = RunOptions(to=("a",), force_from=("b",), workers=3, retries=1, timeout=2.5, allow_absolute=True)
+    request = RunOptions(
+        to=("a",), force_from=("b",), workers=3, retries=1, timeout=2.5, allow_absolute=True
+    )
     assert RunOptions.from_dict(request.to_dict()) == request

@@ -9,7 +9,9 @@ import pytest
 from engine.processes import wait_passively
 
 
-def test_threads_of_openmp_sleep_while_they_wait_unless_the_user_has_chosen(monkeypatch: pytest.MonkeyPatch):
+def test_threads_of_openmp_sleep_while_they_wait_unless_the_user_has_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     wait_passively()

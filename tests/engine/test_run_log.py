@@ -38,7 +38,14 @@ from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
 from engine.plan import RunOptions
 from engine.processes import ProcessId, identify
-from engine.run_state import RunState, Subtask, apply_events, mark_interrupted_if_dead, run_state, updates_left_behind
+from engine.run_state import (
+    RunState,
+    Subtask,
+    apply_events,
+    mark_interrupted_if_dead,
+    run_state,
+    updates_left_behind,
+)
 from engine.run_summaries import RunSummary
 from engine.runs import Runs
 from engine.scheduler import Scheduler
@@ -77,7 +84,10 @@ def talk(node: str, executions: int = 1) -> list[RunEvent]:
     states = [("waiting", None), ("running", None), ("done", 0.5 * executions)]
     said: list[RunEvent] = [NodeStarted(node=node, process=identify())]
     for number, place in enumerate(PATHS):
-        said += [SubtaskUpdate(node=node, subtasks=((place, state, seconds),)) for state, seconds in states]
+        said += [
+            SubtaskUpdate(node=node, subtasks=((place, state, seconds),))
+            for state, seconds in states
+        ]
         said += [
             NodeProgress(node=node, fraction=number / 2, text=f"fold {number}"),
             PartialResult(node=node, name=f"part {number}", data={"score": number}),
@@ -90,7 +100,9 @@ class Talking:
 
     free = 1
 
-    def __init__(self, lab: Lab, endings: list[str], at_once: bool, after: Callable[[], None]) -> None:
+    def __init__(
+        self, lab: Lab, endings: list[str], at_once: bool, after: Callable[[], None]
+    ) -> None:
         self.lab, self.endings, self.at_once, self.after = lab, endings, at_once, after
         self.reports: list[RunEvent] = []
 
@@ -134,8 +146,12 @@ def test_what_was_said_on_the_way_does_not_stay(
 
     def look() -> None:
         row = lab.log.run("last")
-        readers[:] = [apply_events(state, lab.log.events(row.id, state.last_event)) for state in readers]
-        readers.append(apply_events(RunState(row.id, row.name, row.created), lab.log.events(row.id)))
+        readers[:] = [
+            apply_events(state, lab.log.events(row.id, state.last_event)) for state in readers
+        ]
+        readers.append(
+            apply_events(RunState(row.id, row.name, row.created), lab.log.events(row.id))
+        )
 
     lab.executor.executed.clear()
     executor = Talking(lab, list(endings), at_once, look)
@@ -159,7 +175,9 @@ def test_a_node_at_work_has_one_progress_in_the_log(log: EventLog) -> None:
     log.append(run, NodeStarted(node="a", attempt=1, key="k", process=GONE))
     entry, seen = None, 0
     for step in range(5):
-        entry = log.append(run, NodeProgress(node="a", fraction=step / 5), replaces=[entry] if entry else [])
+        entry = log.append(
+            run, NodeProgress(node="a", fraction=step / 5), replaces=[entry] if entry else []
+        )
         (newest,) = log.events(run, max(seen, 1))
         assert newest.event == NodeProgress(node="a", fraction=step / 5)
         assert newest.seq > seen
@@ -167,7 +185,9 @@ def test_a_node_at_work_has_one_progress_in_the_log(log: EventLog) -> None:
     assert kinds(log, run) == ["started", "progress"]
 
 
-def test_what_replaces_an_event_is_there_or_the_event_is(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_replaces_an_event_is_there_or_the_event_is(
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A write that fails half-way leaves the log as it was."""
     run = log.create_run("test", "{}", {})
     first = log.append(run, NodeProgress(node="a", fraction=0.1))
@@ -185,7 +205,9 @@ def interrupted(log: EventLog) -> str:
         log.append(run, NodeStarted(node=node, attempt=1, key="k", process=GONE))
     for place in PATHS:
         for state, seconds in (("waiting", None), ("running", None), ("done", 1.0)):
-            log.append(run, SubtaskUpdate(node="a", subtasks=((place, state, seconds),)), moment=100.0)
+            log.append(
+                run, SubtaskUpdate(node="a", subtasks=((place, state, seconds),)), moment=100.0
+            )
     log.append(run, NodeProgress(node="a", fraction=0.5, text="half"), moment=101.0)
     log.append(run, NodeProgress(node="b", fraction=0.5, text="half"), moment=102.0)
     return run
@@ -246,10 +268,16 @@ def test_an_old_run_goes_on_with_its_jobs(old_log: EventLog) -> None:
     _condense(old_log, row.id, old_log.events(row.id))
     after = folded(old_log, row.id).nodes["forest"]
     assert after.subtasks == before.subtasks
-    assert after.partial_results == before.partial_results == {"layer 1": {"score": 0.6}, "layer 2": {"score": 0.7}}
+    assert (
+        after.partial_results
+        == before.partial_results
+        == {"layer 1": {"score": 0.6}, "layer 2": {"score": 0.7}}
+    )
 
 
-def test_every_event_of_an_old_log_is_known_and_written_in_the_same_words(old_log: EventLog) -> None:
+def test_every_event_of_an_old_log_is_known_and_written_in_the_same_words(
+    old_log: EventLog,
+) -> None:
     rows = old_log._db.execute("SELECT seq, kind, node, data FROM events").fetchall()
     entries = {entry.seq: entry for row in old_log.runs() for entry in old_log.events(row.id)}
     assert len(rows) == len(entries) > 20
@@ -281,7 +309,9 @@ EVENTS: list[RunEvent] = [
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.kind)
-def test_an_event_survives_the_way_between_processes_and_into_the_log(log: EventLog, event: RunEvent) -> None:
+def test_an_event_survives_the_way_between_processes_and_into_the_log(
+    log: EventLog, event: RunEvent
+) -> None:
     assert event_from_dict(json.loads(json.dumps(event.to_dict()))) == event
     run = log.create_run("test", "{}", {})
     log.append(run, event)
@@ -309,7 +339,9 @@ def stored_report(log: EventLog) -> dict[str, Any]:
     return Store(log.workspace).put("report", report).to_dict()
 
 
-def test_a_saved_summary_is_used_until_the_run_goes_on(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_saved_summary_is_used_until_the_run_goes_on(
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = ended(log, "failed")
     (first,) = summaries(log)
     with monkeypatch.context() as patch:
@@ -365,7 +397,9 @@ def test_a_damaged_summary_is_made_again(log: EventLog, facts: str) -> None:
     assert list(summaries(log)) == [good]
 
 
-def test_summaries_are_listed_when_they_cannot_be_saved(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_summaries_are_listed_when_they_cannot_be_saved(
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ended(log)
 
     def refuse(*_: object) -> None:

@@ -29,9 +29,13 @@ def log(tmp_path: Path) -> EventLog:
     return EventLog(Workspace(tmp_path).create())
 
 
-def state_after(log: EventLog, *events: tuple, supervisor: dict | None = None, todo: str = "ab") -> RunState:
+def state_after(
+    log: EventLog, *events: tuple, supervisor: dict | None = None, todo: str = "ab"
+) -> RunState:
     run = log.create_run("test", "{}", {})
-    append_stored(log, run, "run-started", supervisor=supervisor or identify().to_dict(), todo=list(todo))
+    append_stored(
+        log, run, "run-started", supervisor=supervisor or identify().to_dict(), todo=list(todo)
+    )
     for kind, node, facts in events:
         append_stored(log, run, kind, node, **facts)
     return run_state(log, log.run(run))
@@ -55,7 +59,9 @@ STARTED = {"attempt": 1, "key": "k", "process": GONE}
         ([("cached", DONE | {"why": ""}), ("reopened", {"why": "damaged"})], "queued"),
     ],
 )
-def test_a_node_is_in_the_state_its_last_event_put_it_in(log: EventLog, events: list, expected: str) -> None:
+def test_a_node_is_in_the_state_its_last_event_put_it_in(
+    log: EventLog, events: list, expected: str
+) -> None:
     state = state_after(log, *((kind, "a", facts) for kind, facts in events))
     assert state.state == "running"
     assert state.nodes["a"].state == expected
@@ -74,7 +80,9 @@ def test_nodes_a_cancelled_run_never_came_to_are_cancelled(log: EventLog) -> Non
 
 
 def test_a_finished_run_stays_finished_whoever_is_alive(log: EventLog) -> None:
-    run = state_after(log, ("started", "a", STARTED), ("finished", "a", DONE), supervisor=GONE, todo="a").id
+    run = state_after(
+        log, ("started", "a", STARTED), ("finished", "a", DONE), supervisor=GONE, todo="a"
+    ).id
     log.append(run, RunFinished(state="done"))
     assert run_state(log, log.run(run)).state == "done"
 
@@ -88,7 +96,10 @@ def test_a_second_attempt_queues_only_what_is_left(log: EventLog) -> None:
 
 def test_executions_are_counted_over_all_attempts(log: EventLog) -> None:
     state = state_after(
-        log, ("started", "a", STARTED), ("retrying", "a", {"why": "", "error": ERROR}), ("started", "a", STARTED)
+        log,
+        ("started", "a", STARTED),
+        ("retrying", "a", {"why": "", "error": ERROR}),
+        ("started", "a", STARTED),
     )
     assert state.nodes["a"].executions == 2
 
@@ -141,8 +152,13 @@ def test_the_jobs_inside_a_node_are_known_and_an_attempt_that_was_cut_off_leaves
         ("jobs", "a", {"jobs": [[first, "done", 0.5], [second, "running", None]]}),
     ]
     running = state_after(log, *heard).nodes["a"].subtasks
-    assert running == {tuple(first): Subtask("done", 0.5, 1), tuple(second): Subtask("running", None, 1)}
-    again = state_after(log, *heard, ("started", "a", STARTED), ("jobs", "a", {"jobs": [[first, "kept", 0.5]]}))
+    assert running == {
+        tuple(first): Subtask("done", 0.5, 1),
+        tuple(second): Subtask("running", None, 1),
+    }
+    again = state_after(
+        log, *heard, ("started", "a", STARTED), ("jobs", "a", {"jobs": [[first, "kept", 0.5]]})
+    )
     assert again.nodes["a"].subtasks == {tuple(first): Subtask("reused", 0.5, 2)}
 
 
@@ -157,9 +173,17 @@ def test_parts_of_a_result_are_known_before_the_node_has_finished_and_outlive_an
     ]
     parts = {"layer-1": {"score": 0.5, "kept": True}, "layer-2": {"score": 0.4, "kept": True}}
     assert state_after(log, *heard).nodes["a"].partial_results == parts
-    for end in (("failed", "a", {}), ("retrying", "a", {}), ("reopened", "a", {}), ("started", "a", STARTED)):
+    for end in (
+        ("failed", "a", {}),
+        ("retrying", "a", {}),
+        ("reopened", "a", {}),
+        ("started", "a", STARTED),
+    ):
         assert state_after(log, *heard, end).nodes["a"].partial_results == parts
-    damaged = ("part", "a", {"part": 7, "data": {}}), ("part", "a", {"part": "layer-3", "data": [1]})
+    damaged = (
+        ("part", "a", {"part": 7, "data": {}}),
+        ("part", "a", {"part": "layer-3", "data": [1]}),
+    )
     assert state_after(log, *heard, *damaged).nodes["a"].partial_results == parts
 
 
@@ -179,7 +203,10 @@ def damage(log: EventLog, statement: str) -> None:
 
 @pytest.mark.parametrize("text", ["'{'", "'[]'", "x'ff00'", "CAST(x'7bff' AS TEXT)", "''"])
 def test_one_damaged_row_costs_no_other(log: EventLog, text: str) -> None:
-    good, bad = log.create_run("good", "{}", {"pipeline": "p"}), log.create_run("bad", "{}", {"pipeline": "p"})
+    good, bad = (
+        log.create_run("good", "{}", {"pipeline": "p"}),
+        log.create_run("bad", "{}", {"pipeline": "p"}),
+    )
     damage(log, f"UPDATE runs SET request = {text}, document = {text} WHERE id = '{bad}'")
     last = log.last_run_of("p")
     assert last is not None and last.id == good
@@ -195,7 +222,9 @@ def test_one_damaged_row_costs_no_other(log: EventLog, text: str) -> None:
     assert [row.id for row in log.runs()] == [good]
 
 
-@pytest.mark.parametrize("data", [{}, {"todo": 5, "supervisor": {"pid": "x"}, "state": 3, "outputs": [], "jobs": [1]}])
+@pytest.mark.parametrize(
+    "data", [{}, {"todo": 5, "supervisor": {"pid": "x"}, "state": 3, "outputs": [], "jobs": [1]}]
+)
 @pytest.mark.parametrize(
     "kind",
     [
@@ -223,14 +252,20 @@ def test_facts_that_are_missing_are_unknown(log: EventLog, kind: str, data: dict
 
 
 def test_a_node_whose_result_the_log_has_lost_does_not_count_as_done(log: EventLog) -> None:
-    state = state_after(log, ("started", "a", STARTED), ("finished", "a", {"key": "k", "seconds": 1.0}))
+    state = state_after(
+        log, ("started", "a", STARTED), ("finished", "a", {"key": "k", "seconds": 1.0})
+    )
     assert state.nodes["a"].state == "interrupted"
 
 
 def test_a_log_that_is_damaged_while_it_is_open_is_said_plainly(log: EventLog) -> None:
     run = log.create_run("test", "{}", {})
     damage(log, "DROP TABLE events")
-    for use in (lambda: log.events(run), lambda: log.append(run, RunFinished()), lambda: log.remove_runs([run])):
+    for use in (
+        lambda: log.events(run),
+        lambda: log.append(run, RunFinished()),
+        lambda: log.remove_runs([run]),
+    ):
         with refused(SylvaError, naming=[log.workspace.database, "no such table: events"]):
             use()
     damage(log, "DROP TABLE runs")
@@ -239,7 +274,9 @@ def test_a_log_that_is_damaged_while_it_is_open_is_said_plainly(log: EventLog) -
             use()
 
 
-def test_a_run_whose_id_is_taken_gets_another(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_whose_id_is_taken_gets_another(
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     numbers = iter([UUID(int=0)] * 2 + [UUID(int=5 << 112)])
     monkeypatch.setattr("engine.events.uuid4", lambda: next(numbers))
     monkeypatch.setattr("engine.events.time.strftime", lambda *_: "20260101-000000")

@@ -41,10 +41,14 @@ def runs(tmp_path: Path) -> Runs:
 def chain(*names: str, name: str = "Chain") -> Pipeline:
     """Each node compares the reports of the one before it."""
     edges = [Edge.between(f"{first}.report", f"{then}.reports") for first, then in pairwise(names)]
-    return Pipeline(name=name, nodes={each: Node(type="compare") for each in names}, edges=tuple(edges))
+    return Pipeline(
+        name=name, nodes={each: Node(type="compare") for each in names}, edges=tuple(edges)
+    )
 
 
-def written(runs: Runs, pipeline: Pipeline, events: list[Event], supervisor: dict[str, Any] = GONE) -> str:
+def written(
+    runs: Runs, pipeline: Pipeline, events: list[Event], supervisor: dict[str, Any] = GONE
+) -> str:
     """Write the log of a run by hand; return its id."""
     run_id = runs.create(pipeline, RunOptions())
     with runs.log() as log:
@@ -74,8 +78,16 @@ def with_report(runs: Runs, report: Report) -> dict[str, Any]:
     ("pipeline", "options", "error"),
     [
         (Pipeline(name="empty", nodes={}), RunOptions(), BadInput),
-        (Pipeline(name="unknown", nodes={"a": Node(type="nonsense")}), RunOptions(), InvalidPipeline),
-        (Pipeline(name="one", nodes={"a": Node(type="load-data")}), RunOptions(to=("b",)), BadInput),
+        (
+            Pipeline(name="unknown", nodes={"a": Node(type="nonsense")}),
+            RunOptions(),
+            InvalidPipeline,
+        ),
+        (
+            Pipeline(name="one", nodes={"a": Node(type="load-data")}),
+            RunOptions(to=("b",)),
+            BadInput,
+        ),
     ],
 )
 def test_nothing_is_written_for_a_run_that_cannot_start(
@@ -86,10 +98,14 @@ def test_nothing_is_written_for_a_run_that_cannot_start(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_check_validates_the_params_of_each_node_once(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_validates_the_params_of_each_node_once(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = load_catalog()["split"].params
     validate, texts = model.model_validate_json, []
-    monkeypatch.setattr(model, "model_validate_json", lambda text: texts.append(text) or validate(text))
+    monkeypatch.setattr(
+        model, "model_validate_json", lambda text: texts.append(text) or validate(text)
+    )
     params = {"shares": [0.123, 0.877]} if "shares" in model.model_fields else {"seed": 987_654}
     nodes = {
         "load": Node(type="load-data", params={"source": "sample:wine"}),
@@ -112,7 +128,9 @@ def test_a_run_that_is_done_or_live_is_not_resumed(runs: Runs, state: str) -> No
     assert refusal.value.state.state == state
 
 
-def test_the_pipeline_of_a_started_run_is_not_parsed_again(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pipeline_of_a_started_run_is_not_parsed_again(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pipeline = chain("a", "b")
     run_id = runs.create(pipeline, RunOptions())
     monkeypatch.setattr(engine.run_summaries, "parse", lambda text: pytest.fail("parsed again"))
@@ -140,7 +158,9 @@ def test_the_newest_come_first_and_no_more_than_asked_for(runs: Runs) -> None:
         ("%", [], []),
     ],
 )
-def test_runs_are_found_by_text_and_states(runs: Runs, text: str, states: list[str], expected: list[str]) -> None:
+def test_runs_are_found_by_text_and_states(
+    runs: Runs, text: str, states: list[str], expected: list[str]
+) -> None:
     ended_as(runs, "done", "Digits")
     ended_as(runs, "failed", "Digits")
     written(runs, chain("a", name="Fraud"), [("started", "a", STARTED)])
@@ -176,12 +196,17 @@ def test_a_finished_run_that_is_resumed_is_noticed(runs: Runs) -> None:
         ),
     ],
 )
-def test_a_comparison_is_the_headline_before_an_evaluation(runs: Runs, reports: list[Report], expected: str) -> None:
+def test_a_comparison_is_the_headline_before_an_evaluation(
+    runs: Runs, reports: list[Report], expected: str
+) -> None:
     nodes = {f"n{number}": Node(type="compare") for number in range(max(1, len(reports)))}
     events: list[Event] = [
-        ("finished", f"n{number}", with_report(runs, report)) for number, report in enumerate(reports)
+        ("finished", f"n{number}", with_report(runs, report))
+        for number, report in enumerate(reports)
     ]
-    run_id = written(runs, Pipeline(name="P", nodes=nodes), [*events, ("run-finished", None, {"state": "done"})])
+    run_id = written(
+        runs, Pipeline(name="P", nodes=nodes), [*events, ("run-finished", None, {"state": "done"})]
+    )
     assert runs.headline(run_id) == expected
 
 
@@ -201,7 +226,9 @@ def test_a_live_run_has_no_headline_yet(runs: Runs) -> None:
 
 def test_a_report_that_another_node_reads_is_not_a_final_one(runs: Runs) -> None:
     outputs = {name: with_report(runs, Report("probe", name, {})) for name in ("a", "b")}
-    run_id = written(runs, chain("a", "b"), [("finished", name, outputs[name]) for name in ("a", "b")])
+    run_id = written(
+        runs, chain("a", "b"), [("finished", name, outputs[name]) for name in ("a", "b")]
+    )
     assert list(runs.reports(run_id)) == ["b"]
     digest = outputs["b"]["outputs"]["report"]["digest"]
     next((runs.workspace.objects / digest).iterdir()).write_text("damaged")
@@ -241,7 +268,9 @@ def test_a_report_that_another_node_reads_is_not_a_final_one(runs: Runs) -> None
         ),
     ],
 )
-def test_each_time_a_node_was_running_is_a_span(runs: Runs, events: list[Event], expected: list) -> None:
+def test_each_time_a_node_was_running_is_a_span(
+    runs: Runs, events: list[Event], expected: list
+) -> None:
     watcher = runs.watch(written(runs, chain("a"), events))
     watcher.refresh()
     assert [(span.node, span.state, span.attempt) for span in watcher.spans] == expected
@@ -281,7 +310,9 @@ def test_the_last_events_of_a_supervisor_that_has_just_ended_are_not_missed(
 
     def read_before_the_end(log: EventLog, *args: Any, **options: Any) -> Any:
         events = read(log, *args, **options)
-        if process.poll() is None:  # between this look and the next, the supervisor finishes the run
+        if (
+            process.poll() is None
+        ):  # between this look and the next, the supervisor finishes the run
             append_stored(log, run_id, "finished", "a", **DONE)
             append_stored(log, run_id, "run-finished", state="done")
             process.communicate(b"\n")

@@ -35,7 +35,15 @@ def server_that_knows_the_tests() -> Iterator[None]:
         sandbox._server._stop()
 
 
-def ask(function: str, /, subject: str = "t.csv", *, seconds: float = 60.0, megabytes: int = 400, **arguments: Any):
+def ask(
+    function: str,
+    /,
+    subject: str = "t.csv",
+    *,
+    seconds: float = 60.0,
+    megabytes: int = 400,
+    **arguments: Any,
+):
     return Call(f"{HERE}:{function}", subject, arguments, seconds=seconds, megabytes=megabytes)
 
 
@@ -83,7 +91,9 @@ def test_a_call_that_hangs_is_ended_and_reported_with_its_time():
 
 
 def test_the_time_counts_from_one_result_to_the_next(tmp_path: Path):
-    with closing(stream(ask("count_slowly", note=str(tmp_path / "note"), pause=0.5, seconds=2.0))) as numbers:
+    with closing(
+        stream(ask("count_slowly", note=str(tmp_path / "note"), pause=0.5, seconds=2.0))
+    ) as numbers:
         assert [next(numbers) for _ in range(6)] == [1, 2, 3, 4, 5, 6]  # 2.5 seconds in all
 
 
@@ -109,7 +119,10 @@ def test_a_caller_that_stops_early_lets_the_function_clean_up(tmp_path: Path):
 
 def test_several_threads_call_at_once():
     results: dict[int, int] = {}
-    threads = [threading.Thread(target=lambda n=n: results.update({n: call(ask("add", a=n, b=n))})) for n in range(8)]
+    threads = [
+        threading.Thread(target=lambda n=n: results.update({n: call(ask("add", a=n, b=n))}))
+        for n in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

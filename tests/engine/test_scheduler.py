@@ -80,7 +80,14 @@ def test_a_failure_skips_only_what_depends_on_it_and_names_the_cause(lab: Lab) -
     lab.executor.failures["b"] = [CRASH]
     state = lab.run(pipeline("a b c d", "a e", "c f"))
     assert state.state == "failed"
-    assert states(state) == {"a": "done", "b": "failed", "c": "skipped", "d": "skipped", "e": "done", "f": "skipped"}
+    assert states(state) == {
+        "a": "done",
+        "b": "failed",
+        "c": "skipped",
+        "d": "skipped",
+        "e": "done",
+        "f": "skipped",
+    }
     assert "'b'" in state.nodes["d"].text
 
 
@@ -173,7 +180,9 @@ def test_a_store_limit_is_handed_to_the_workers(lab: Lab) -> None:
     assert rooms[1] < 1000
 
 
-def test_threads_are_shared_among_what_runs_at_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_are_shared_among_what_runs_at_once(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(scheduling.os, "sched_getaffinity", lambda pid: range(8))
     threads = {}
     lab.executor.before = lambda job: threads.update({job.node: job.threads})
@@ -186,8 +195,15 @@ def test_what_a_node_tells_of_its_result_is_noted_down(lab: Lab) -> None:
 
     def telling(timeout):
         started, *others = wait(timeout)
-        return [started, PartialResult(node=started.node, name="layer-1", data={"score": 0.5}), *others]
+        return [
+            started,
+            PartialResult(node=started.node, name="layer-1", data={"score": 0.5}),
+            *others,
+        ]
 
     lab.executor.wait = telling
     state = lab.run(pipeline("a"))
-    assert (state.nodes["a"].state, state.nodes["a"].partial_results) == ("done", {"layer-1": {"score": 0.5}})
+    assert (state.nodes["a"].state, state.nodes["a"].partial_results) == (
+        "done",
+        {"layer-1": {"score": 0.5}},
+    )

@@ -137,7 +137,12 @@ def test_a_run_in_progress_forbids_cleaning_and_the_other_way_round(tmp_path: Pa
 
 def test_a_run_has_one_supervisor(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path).create()
-    with workspace.claim("r1"), workspace.claim("r2"), refused(Busy, naming="r1"), workspace.claim("r1"):
+    with (
+        workspace.claim("r1"),
+        workspace.claim("r2"),
+        refused(Busy, naming="r1"),
+        workspace.claim("r1"),
+    ):
         pass
     with workspace.claim("r1"):
         pass

@@ -44,7 +44,10 @@ def test_a_killed_starter_is_replaced_and_runs_go_on_without_it(
     os.kill(killed.pid, signal.SIGKILL)
     os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)
     with EventLog(workspace) as log:
-        created = [Runs(workspace).create(Pipeline(name="one", nodes=nodes), RunOptions()) for _ in range(2)]
+        created = [
+            Runs(workspace).create(Pipeline(name="one", nodes=nodes), RunOptions())
+            for _ in range(2)
+        ]
         for run in created:
             starter.start(workspace, run).close()
         assert starter._process is not killed
@@ -81,11 +84,16 @@ def test_the_death_of_a_supervisor_is_known_at_once(workspace: Workspace) -> Non
         supervisor = starter.start(workspace, run)
     wait_until_running(workspace, run)
     assert not supervisor.poll()
-    assert supervisor.identity and supervisor.identity.to_dict() == Runs(workspace).state(run).supervisor
+    assert (
+        supervisor.identity
+        and supervisor.identity.to_dict() == Runs(workspace).state(run).supervisor
+    )
     os.kill(supervisor.identity.pid, signal.SIGKILL)
     supervisor.wait()
     assert supervisor.poll() and not supervisor.failed
-    with EventLog(workspace) as log:  # a killed process gives up its files a moment before it is gone
+    with EventLog(
+        workspace
+    ) as log:  # a killed process gives up its files a moment before it is gone
         assert wait_for_end(log, run).state == "interrupted"
 
 
@@ -124,7 +132,9 @@ def test_a_supervisor_holds_the_locks_of_its_run(workspace: Workspace) -> None:
         pass
 
 
-def test_what_keeps_a_starter_from_starting_is_said_plainly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_keeps_a_starter_from_starting_is_said_plainly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     starter = SupervisorStarter(preload=True)
     starter._process.kill()
     starter._process.wait()
@@ -136,7 +146,9 @@ def test_what_keeps_a_starter_from_starting_is_said_plainly(tmp_path: Path, monk
 
 def test_a_leftover_group_is_ended_but_not_one_that_merely_has_its_number() -> None:
     sleeper = os.spawnv(
-        os.P_NOWAIT, sys.executable, [sys.executable, "-c", "import os, time; os.setpgrp(); time.sleep(99)"]
+        os.P_NOWAIT,
+        sys.executable,
+        [sys.executable, "-c", "import os, time; os.setpgrp(); time.sleep(99)"],
     )
     while os.getpgid(sleeper) != sleeper:
         time.sleep(0.01)

@@ -72,14 +72,21 @@ CHAIN = (
 
 def pipeline(*more: str, sweeps: dict[str, Any] | None = None, **others: str | Node) -> Pipeline:
     """Load, split, forest, apply, judge, and others; ``sweeps`` gives nodes their sweeps."""
-    kinds: dict[str, str | Node] = {"load": "read", "split": "split", "forest": "learn", "apply": "score"}
+    kinds: dict[str, str | Node] = {
+        "load": "read",
+        "split": "split",
+        "forest": "learn",
+        "apply": "score",
+    }
     nodes = {
         name: kind if isinstance(kind, Node) else node_of(kind)
         for name, kind in {**kinds, "judge": "judge", **others}.items()
     }
     for name, sweep in (sweeps or {}).items():
         nodes[name] = nodes[name].model_copy(update={"sweep": sweep_of(sweep)})
-    return Pipeline(name="Test", nodes=nodes, edges=tuple(edge_of(edge) for edge in (*CHAIN, *more)))
+    return Pipeline(
+        name="Test", nodes=nodes, edges=tuple(edge_of(edge) for edge in (*CHAIN, *more))
+    )
 
 
 def written(document: Pipeline, catalog: NodeCatalog) -> Pipeline:
@@ -166,12 +173,16 @@ def test_a_pipeline_without_sweeps_is_written_out_as_it_is():
         (pipeline(sweeps={"load": {"source": ["there"]}}), "load-1 split-1 forest-1 apply-1 judge-1 leaderboard"),
     ],
 )  # fmt: skip
-def test_the_node_and_all_below_it_are_copied_up_to_where_the_branches_meet(document: Pipeline, nodes: str):
+def test_the_node_and_all_below_it_are_copied_up_to_where_the_branches_meet(
+    document: Pipeline, nodes: str
+):
     assert list(written(document, CATALOGUE).nodes) == nodes.split()
 
 
 def test_copies_are_connected_with_their_own_branch_and_with_what_all_share():
-    document_after = written(pipeline("judge.report > rank.reports", rank="rank", sweeps={"forest": TREES}), CATALOGUE)
+    document_after = written(
+        pipeline("judge.report > rank.reports", rank="rank", sweeps={"forest": TREES}), CATALOGUE
+    )
     assert edges(document_after) == {
         "load.table > split.table",
         "split.train > forest-1.table", "split.train > forest-2.table",
@@ -184,8 +195,12 @@ def test_copies_are_connected_with_their_own_branch_and_with_what_all_share():
 
 
 def test_where_two_sweeps_cross_each_copy_reads_the_points_it_stands_for():
-    document_after = written(pipeline(sweeps={"split": {"seed": [1, 2]}, "forest": TREES}), CATALOGUE)
-    assert {"split-2.train > forest-2-1.table", "split-2.test > apply-2-1.table"} <= edges(document_after)
+    document_after = written(
+        pipeline(sweeps={"split": {"seed": [1, 2]}, "forest": TREES}), CATALOGUE
+    )
+    assert {"split-2.train > forest-2-1.table", "split-2.test > apply-2-1.table"} <= edges(
+        document_after
+    )
     assert "split-1.test > apply-2-1.table" not in edges(document_after)
     assert document_after.nodes["forest-2-1"].params == {"trees": 5}
     assert document_after.nodes["split-2"].params == {"seed": 2}
@@ -197,15 +212,20 @@ def test_independent_sweeps_meet_in_one_leaderboard():
              "try.predictions > verdict.predictions")  # fmt: skip
     sweeps = {"forest": TREES, "other": {"trees": [1, 2, 3]}}
     document_after = written(
-        pipeline(*wires, other="learn", **{"try": "score"}, verdict="judge", sweeps=sweeps), CATALOGUE
+        pipeline(*wires, other="learn", **{"try": "score"}, verdict="judge", sweeps=sweeps),
+        CATALOGUE,
     )
-    gathered = [edge.source.node for edge in document_after.edges if edge.target.node == "leaderboard"]
+    gathered = [
+        edge.source.node for edge in document_after.edges if edge.target.node == "leaderboard"
+    ]
     assert gathered == ["judge-1", "judge-2", "verdict-1", "verdict-2", "verdict-3"]
 
 
 def test_a_node_where_branches_meet_can_itself_be_swept():
     document = pipeline(
-        "judge.report > rank.reports", rank="rank", sweeps={"forest": TREES, "rank": {"metric": ["auc", "ks"]}}
+        "judge.report > rank.reports",
+        rank="rank",
+        sweeps={"forest": TREES, "rank": {"metric": ["auc", "ks"]}},
     )
     document_after = written(document, CATALOGUE)
     assert [str(edge.target) for edge in document_after.edges if edge.source.node == "judge-2"] == [
@@ -216,7 +236,9 @@ def test_a_node_where_branches_meet_can_itself_be_swept():
 def test_a_plain_evaluation_is_not_drawn_into_the_leaderboard_of_a_sweep():
     wires = ("load.table > other.table", "other.model > try.model", "split.test > try.table",
              "try.predictions > verdict.predictions")  # fmt: skip
-    document = pipeline(*wires, other="learn", **{"try": "score"}, verdict="judge", sweeps={"forest": TREES})
+    document = pipeline(
+        *wires, other="learn", **{"try": "score"}, verdict="judge", sweeps={"forest": TREES}
+    )
     assert not any(edge.source.node == "verdict" for edge in written(document, CATALOGUE).edges)
 
 
@@ -241,7 +263,9 @@ def test_labels_and_names_say_which_branch_it_is():
     branches = expand(pipeline(sweeps={"forest": BOTH}), CATALOGUE).branches
     assert branches["judge-4"].title() == "Learn trees=10 loss=hinge"
     assert branches["judge-2"].values == {"trees": 5, "loss": "hinge"}
-    assert document_after.nodes["judge-2"].params == document_after.nodes["leaderboard"].params == {}
+    assert (
+        document_after.nodes["judge-2"].params == document_after.nodes["leaderboard"].params == {}
+    )
 
 
 def test_a_name_of_ones_own_stays_in_front():
@@ -298,7 +322,10 @@ def test_a_setting_is_called_as_the_form_calls_it(param: str, title: str, words:
             {"forest": {"gamma": [1.0]}, "again": {"gamma": [2.0]}},
             {"forest.gamma": "Target margin γ (forest)", "again.gamma": "Target margin γ (again)"},
         ),
-        ({"forest": {"leaves.0.min_rows": [1], "leaves.1.min_rows": [2]}}, {}),  # their paths differ
+        (
+            {"forest": {"leaves.0.min_rows": [1], "leaves.1.min_rows": [2]}},
+            {},
+        ),  # their paths differ
     ],
 )
 def test_a_branch_has_the_titles_of_its_columns(sweeps: dict[str, Any], titles: dict[str, str]):
@@ -312,7 +339,10 @@ def test_a_branch_has_the_titles_of_its_columns(sweeps: dict[str, Any], titles: 
     )  # fmt: skip
     plan = make_plan(document, catalogue, RunOptions())
     [branch] = plan.steps["leaderboard"].branches["reports"][:1]
-    assert branch is not None and plan.steps["verdict-" + "-".join("1" * len(sweeps))].branch is not None
+    assert (
+        branch is not None
+        and plan.steps["verdict-" + "-".join("1" * len(sweeps))].branch is not None
+    )
     verdict = plan.steps["leaderboard"].branches["reports"][-1]
     assert verdict is not None and verdict.titles == titles
 
@@ -356,7 +386,10 @@ def test_a_grid_has_every_combination_the_last_setting_changing_fastest():
 
 
 def test_random_draws_are_different_within_limits_and_the_same_each_time():
-    sweep: dict[str, Any] = {"random": {"trees": {"from": 1, "to": 9}, "loss": ["log", "hinge"]}, "trials": 6}
+    sweep: dict[str, Any] = {
+        "random": {"trees": {"from": 1, "to": 9}, "loss": ["log", "hinge"]},
+        "trials": 6,
+    }
     first = drawn(**sweep)
     assert len(first) == 6 == len({json.dumps(values) for values in first})
     assert all(isinstance(values["trees"], int) and 1 <= values["trees"] <= 9 for values in first)
@@ -367,26 +400,39 @@ def test_random_draws_are_different_within_limits_and_the_same_each_time():
 
 
 def test_a_setting_that_takes_fractions_gets_fractions_though_its_ends_are_whole():
-    node = Node(type="split", sweep=Sweep.model_validate({"random": {"test_share": {"from": 0, "to": 1}}}))
+    node = Node(
+        type="split", sweep=Sweep.model_validate({"random": {"test_share": {"from": 0, "to": 1}}})
+    )
     shares = [values["test_share"] for values in combinations("split", node, CATALOGUE)]
     assert len(shares) == 10
     assert all(0 <= share <= 1 and share != int(share) for share in shares)
 
 
 def test_a_logarithmic_range_has_as_many_small_values_as_large():
-    values = [each["trees"] for each in drawn(random={"trees": {"from": 1, "to": 10**9, "log": True}}, trials=100)]
+    values = [
+        each["trees"]
+        for each in drawn(random={"trees": {"from": 1, "to": 10**9, "log": True}}, trials=100)
+    ]
     assert 0.35 < sum(value <= 31_623 for value in values) / len(values) < 0.65
 
 
 def test_a_setting_inside_another_is_reached_by_its_place():
-    node = Node(type="learn", params={"grid": {"low": 0.1}}, sweep=sweep_of({"grid": {"grid.low": [0.2, 0.3]}}))
+    node = Node(
+        type="learn",
+        params={"grid": {"low": 0.1}},
+        sweep=sweep_of({"grid": {"grid.low": [0.2, 0.3]}}),
+    )
     document_after = written(pipeline(forest=node), CATALOGUE)
     assert document_after.nodes["forest-2"].params == {"grid": {"low": 0.3}}
 
 
 @pytest.mark.parametrize(
     ("sweep", "count"),
-    [(BOTH, 4), ({"random": {"loss": ["log", "hinge"]}}, 2), ({"random": {"trees": {"from": 1, "to": 9}}}, 10)],
+    [
+        (BOTH, 4),
+        ({"random": {"loss": ["log", "hinge"]}}, 2),
+        ({"random": {"trees": {"from": 1, "to": 9}}}, 10),
+    ],
 )
 def test_how_many_there_will_be_is_known_beforehand(sweep: dict[str, Any], count: int):
     assert branch_count(sweep_of(sweep)) == count
@@ -409,8 +455,18 @@ def test_how_many_there_will_be_is_known_beforehand(sweep: dict[str, Any], count
         ({"columns.0": ["a", "b"]}, BadSweep, "sweep.grid.columns.0", "'columns'"),
         ({"grid": {"grid": [None], "grid.low": [1]}}, BadSweep, "sweep.grid.grid.low", "'grid'"),
         ({"random": {"trees": {"from": 9, "to": 1}}}, BadSweep, "sweep.random.trees", "9"),
-        ({"random": {"trees": {"from": 0, "to": 1, "log": True}}}, BadSweep, "sweep.random.trees", "'log'"),
-        ({"trees": list(range(1, 21)), "depth": list(range(1, 21))}, BadSweep, "sweep", "20 × 20 = 400"),
+        (
+            {"random": {"trees": {"from": 0, "to": 1, "log": True}}},
+            BadSweep,
+            "sweep.random.trees",
+            "'log'",
+        ),
+        (
+            {"trees": list(range(1, 21)), "depth": list(range(1, 21))},
+            BadSweep,
+            "sweep",
+            "20 × 20 = 400",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_sweep_is_said_of_node_and_field(
@@ -423,7 +479,10 @@ def test_what_is_wrong_with_a_sweep_is_said_of_node_and_field(
 
 def test_all_problems_of_all_branches_come_at_once_each_once():
     problems = find_problems(
-        pipeline(sweeps={"forest": {"trees": [0, 5, "x"], "loss": ["log", "no"]}, "split": {"sed": [1]}}), CATALOGUE
+        pipeline(
+            sweeps={"forest": {"trees": [0, 5, "x"], "loss": ["log", "no"]}, "split": {"sed": [1]}}
+        ),
+        CATALOGUE,
     )
     assert said(problems) == [
         ("split", "sweep.grid.sed"),
@@ -435,7 +494,11 @@ def test_all_problems_of_all_branches_come_at_once_each_once():
 def test_a_setting_that_must_be_given_may_be_given_by_the_sweep_alone():
     node = Node(type="read", sweep=sweep_of({"source": ["there", "here"]}))
     assert find_problems(pipeline(load=node), CATALOGUE) == []
-    wrong = Node(type="read", params={"source": "x", "rows": 0}, sweep=sweep_of({"source": ["there", "here"]}))
+    wrong = Node(
+        type="read",
+        params={"source": "x", "rows": 0},
+        sweep=sweep_of({"source": ["there", "here"]}),
+    )
     assert said(find_problems(pipeline(load=wrong), CATALOGUE)) == [("load", "rows")]
 
 
@@ -452,7 +515,9 @@ def test_a_node_run_for_its_effect_is_refused_in_a_branch_and_welcome_elsewhere(
 
 def test_sweeps_that_multiply_beyond_measure_are_refused_where_they_meet():
     many = list(range(1, 21))
-    (problem,) = find_problems(pipeline(sweeps={"split": {"seed": many}, "forest": {"trees": many}}), CATALOGUE)
+    (problem,) = find_problems(
+        pipeline(sweeps={"split": {"seed": many}, "forest": {"trees": many}}), CATALOGUE
+    )
     assert problem.node == "forest"
     assert all(each in problem.message for each in ("'split' and 'forest'", "20 × 20 = 400"))
 
@@ -526,9 +591,13 @@ def test_a_sweep_is_edited():
 
 
 def test_the_values_of_a_branch_are_kept_and_the_sweep_ends():
-    swept = pipeline(sweeps={"split": {"seed": [1, 2]}, "forest": {"trees": [50, 7], "loss": ["hinge"]}})
+    swept = pipeline(
+        sweeps={"split": {"seed": [1, 2]}, "forest": {"trees": [50, 7], "loss": ["hinge"]}}
+    )
     after = apply_branch(swept, CATALOGUE, expand(swept, CATALOGUE).values["judge-2-1"])
-    assert after.nodes["forest"] == Node(type="learn", params={"loss": "hinge"})  # 50 is the default
+    assert after.nodes["forest"] == Node(
+        type="learn", params={"loss": "hinge"}
+    )  # 50 is the default
     assert after.nodes["split"] == Node(type="split", params={"seed": 2})
     gone = Node(type="learn", sweep=sweep_of(TREES))
     with refused(BadSweep):
@@ -548,7 +617,10 @@ def planned(document: Pipeline, **request: Any) -> list[str]:
         ({}, "load split forest-1 forest-2 apply-1 apply-2 judge-1 judge-2 leaderboard"),
         ({"to": ("forest",)}, "load split forest-1 forest-2"),
         ({"to": ("forest-2",)}, "load split forest-2"),
-        ({"to": ("judge",)}, "load split forest-1 forest-2 apply-1 apply-2 judge-1 judge-2 leaderboard"),
+        (
+            {"to": ("judge",)},
+            "load split forest-1 forest-2 apply-1 apply-2 judge-1 judge-2 leaderboard",
+        ),
         ({"to": ("judge-1",)}, "load split forest-1 apply-1 judge-1"),
     ],
 )
@@ -557,15 +629,21 @@ def test_a_plan_has_all_branches_of_what_is_wanted(request_: dict[str, Any], ste
 
 
 def test_from_a_swept_node_all_its_branches_run_afresh():
-    plan = make_plan(pipeline(sweeps={"forest": TREES}), CATALOGUE, RunOptions(force_from=("forest",)))
+    plan = make_plan(
+        pipeline(sweeps={"forest": TREES}), CATALOGUE, RunOptions(force_from=("forest",))
+    )
     force = {name for name, step in plan.steps.items() if step.force}
     assert force == set(plan.steps) - {"load", "split"}
 
 
 def test_a_branch_has_the_key_of_a_node_that_was_given_the_same_by_hand():
-    swept = make_plan(pipeline(sweeps={"forest": {"trees": [7, 50]}}), CATALOGUE, RunOptions()).steps
+    swept = make_plan(
+        pipeline(sweeps={"forest": {"trees": [7, 50]}}), CATALOGUE, RunOptions()
+    ).steps
     for branch, trees in (("forest-1", {"trees": 7}), ("forest-2", {})):  # 50 is the default
-        by_hand = make_plan(pipeline(forest=node_of("learn", **trees)), CATALOGUE, RunOptions()).steps
+        by_hand = make_plan(
+            pipeline(forest=node_of("learn", **trees)), CATALOGUE, RunOptions()
+        ).steps
         keys = {
             cache_key(step.type, step.params, {"table": ["digest"]}, {"table": [source]})
             for step, source in ((swept[branch], "split"), (by_hand["forest"], "other"))

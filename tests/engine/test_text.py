@@ -16,7 +16,8 @@ def test_times_are_written_in_the_unit_that_fits(seconds: float | None, words: s
 
 
 @pytest.mark.parametrize(
-    ("count", "words"), [(999, "999 bytes"), (1_500, "2 kB"), (2_000_000, "2 MB"), (3 * 10**9, "3.0 GB")]
+    ("count", "words"),
+    [(999, "999 bytes"), (1_500, "2 kB"), (2_000_000, "2 MB"), (3 * 10**9, "3.0 GB")],
 )
 def test_sizes_are_written_in_the_unit_that_fits(count: int, words: str) -> None:
     assert text.size(count) == words

@@ -85,7 +85,9 @@ def test_a_good_document_has_no_problems():
     ],
 )
 def test_a_wrong_type_or_parameter_is_named(node, problem, field, naming):
-    document = make({"data": "read", "x": node}, *(["data.table > x.table"] if node.type == "learn" else []))
+    document = make(
+        {"data": "read", "x": node}, *(["data.table > x.table"] if node.type == "learn" else [])
+    )
     found = find_problems(document, CATALOGUE)
     problems(found, (problem, "x", field))
     assert [value for value in naming if value not in found[0].message] == []
@@ -93,14 +95,22 @@ def test_a_wrong_type_or_parameter_is_named(node, problem, field, naming):
 
 @pytest.mark.parametrize(
     "params",
-    [{"depth": 3}, {"depth": "auto"}, {"columns": ["a", "b"]}, {"grid": None}, {"grid": {"low": 0, "high": 2.5}}],
+    [
+        {"depth": 3},
+        {"depth": "auto"},
+        {"columns": ["a", "b"]},
+        {"grid": None},
+        {"grid": {"low": 0, "high": 2.5}},
+    ],
 )
 def test_right_parameters_are_no_problem(params):
     assert found(make({"a": "read", "b": node_of("learn", **params)}, "a.table > b.table")) == []
 
 
 def test_a_message_says_where_what_and_how():
-    document = make({"a": "read", "split": node_of("split", test_share=1.4)}, "a.table > split.table")
+    document = make(
+        {"a": "read", "split": node_of("split", test_share=1.4)}, "a.table > split.table"
+    )
     (problem,) = find_problems(document, CATALOGUE)
     where, what, how = re.fullmatch(r"(.*): (.*); (.*)\.", str(problem)).groups()
     assert (where, "1.4" in what, "1" in how) == ("Node 'split', field 'test_share'", True, True)
@@ -111,7 +121,9 @@ def test_parameters_come_with_their_defaults():
     assert params_of(document, CATALOGUE, "a") == fakes.LearnParams(columns=("x",))
 
 
-@pytest.mark.parametrize(("node_id", "problem"), [("b", UnknownNode), ("unknown", UnknownType), ("wrong", BadParam)])
+@pytest.mark.parametrize(
+    ("node_id", "problem"), [("b", UnknownNode), ("unknown", UnknownType), ("wrong", BadParam)]
+)
 def test_parameters_that_are_not_to_be_had_are_a_problem(node_id, problem):
     document = make({"unknown": "zzz", "wrong": node_of("read", rows=0)})
     with pytest.raises(InvalidPipeline) as caught:
@@ -125,11 +137,23 @@ EDGES = [
     ("load.table > nowhere.table", (UnknownNode, "nowhere", None), ["'nowhere'"]),
     ("laod.table > forest2.table", (UnknownNode, "laod", None), ["'laod'", "'load'?"]),
     ("forest.model > forest.start", (SelfEdge, "forest", None), ["'forest'"]),
-    ("load.tabel > forest2.table", (UnknownPort, "load", "tabel"), ["'load'", "'tabel'", "'table'?"]),
+    (
+        "load.tabel > forest2.table",
+        (UnknownPort, "load", "tabel"),
+        ["'load'", "'tabel'", "'table'?"],
+    ),
     ("split.zzz > forest2.table", (UnknownPort, "split", "zzz"), ["'zzz'", "'train', 'test'"]),
-    ("load.table > forest2.zzz", (UnknownPort, "forest2", "zzz"), ["'forest2'", "'zzz'", "'table', 'start'"]),
+    (
+        "load.table > forest2.zzz",
+        (UnknownPort, "forest2", "zzz"),
+        ["'forest2'", "'zzz'", "'table', 'start'"],
+    ),
     ("load.table > load2.table", (UnknownPort, "load2", "table"), ["'table'", "'load2'"]),
-    ("load.table > forest2.start", (TypeMismatch, "forest2", "start"), ["load.table", "forest2.start", "model"]),
+    (
+        "load.table > forest2.start",
+        (TypeMismatch, "forest2", "start"),
+        ["load.table", "forest2.start", "model"],
+    ),
     ("load.table > judge.results", (TypeMismatch, "judge", "results"), ["predictions or report"]),
     ("split.train > forest.table", (DuplicateEdge, "forest", "table"), []),
     ("split.test > forest.table", (PortTaken, "forest", "table"), ["'forest'", "split.train"]),
@@ -140,7 +164,9 @@ EDGES = [
 def several() -> Pipeline:
     more = {"load2": "read", "forest2": "learn"}
     good = whole()
-    return good.model_copy(update={"nodes": good.nodes | {name: node_of(kind) for name, kind in more.items()}})
+    return good.model_copy(
+        update={"nodes": good.nodes | {name: node_of(kind) for name, kind in more.items()}}
+    )
 
 
 @pytest.mark.parametrize(("edge", "expected", "naming"), EDGES)
@@ -162,7 +188,8 @@ def test_the_same_edge_in_a_document_is_the_same_problem(edge, expected, naming)
 
 
 @pytest.mark.parametrize(
-    "edge", ["load2.table > forest2.table", "forest.model > forest2.start", "split.train > forest2.table"]
+    "edge",
+    ["load2.table > forest2.table", "forest.model > forest2.start", "split.train > forest2.table"],
 )
 def test_an_edge_that_fits_may_be_drawn(edge):
     check_connect(several(), CATALOGUE, edge_of(edge))
@@ -187,9 +214,9 @@ def test_no_edge_may_be_drawn_to_a_node_of_unknown_type():
 
 
 def test_ports_of_an_unknown_type_are_not_a_second_problem():
-    assert found(make({"a": "read", "b": "zzz", "c": "learn"}, "a.table > b.x", "b.y > c.table")) == [
-        (UnknownType, "b", "type")
-    ]
+    assert found(
+        make({"a": "read", "b": "zzz", "c": "learn"}, "a.table > b.x", "b.y > c.table")
+    ) == [(UnknownType, "b", "type")]
 
 
 def test_a_required_input_without_an_edge_is_a_problem():
@@ -200,7 +227,9 @@ def test_a_required_input_without_an_edge_is_a_problem():
 
 
 def test_an_edge_that_does_not_fit_is_one_problem_and_not_also_a_missing_input():
-    assert found(make({"b": "learn"}, "nowhere.table > b.table")) == [(UnknownNode, "nowhere", None)]
+    assert found(make({"b": "learn"}, "nowhere.table > b.table")) == [
+        (UnknownNode, "nowhere", None)
+    ]
 
 
 # Cycles
@@ -211,12 +240,17 @@ def test_an_edge_that_does_not_fit_is_one_problem_and_not_also_a_missing_input()
     [
         (["a.model > b.start", "b.model > a.start"], "a → b → a"),
         (["c.model > b.start", "b.model > a.start", "a.model > c.start"], "a → c → b → a"),
-        (["d.model > a.start", "a.model > b.start", "b.model > c.start", "c.model > b.start"], "b → c → b"),
+        (
+            ["d.model > a.start", "a.model > b.start", "b.model > c.start", "c.model > b.start"],
+            "b → c → b",
+        ),
     ],
 )
 def test_a_cycle_is_named_by_its_nodes(edges, circle):
     nodes = dict.fromkeys("abcd", "learn")
-    (cycle,) = [one for one in find_problems(make(nodes, *edges), CATALOGUE) if isinstance(one, Cycle)]
+    (cycle,) = [
+        one for one in find_problems(make(nodes, *edges), CATALOGUE) if isinstance(one, Cycle)
+    ]
     assert circle in cycle.message
     assert cycle.node == circle[0]
 
@@ -247,7 +281,13 @@ def test_a_long_cycle_is_named_in_short():
 
 def test_all_problems_are_found_at_once():
     document = make(
-        {"a": node_of("read", rows=0, x=1), "b": "splitt", "c": "learn", "d": "learn", "e": "score"},
+        {
+            "a": node_of("read", rows=0, x=1),
+            "b": "splitt",
+            "c": "learn",
+            "d": "learn",
+            "e": "score",
+        },
         "a.table > c.table",
         "a.table > c.table",
         "c.model > d.start",
@@ -313,7 +353,11 @@ def picky(needed: str):
     ("needed", "edges", "named"),
     [
         ("age", ["load.table > a.table", "a.train > b.table"], []),
-        ("height", ["load.table > a.table", "a.train > b.table"], ["a"]),  # below it nothing is known any more
+        (
+            "height",
+            ["load.table > a.table", "a.train > b.table"],
+            ["a"],
+        ),  # below it nothing is known any more
         ("height", ["load.table > a.table", "load.table > b.table"], ["a", "b"]),
         ("height", [], []),
     ],
@@ -321,7 +365,9 @@ def picky(needed: str):
 def test_columns_that_do_not_suit_a_node_are_a_problem_of_it(tmp_path, needed, edges, named):
     document = make({"load": "read", "a": "split", "b": "split"}, *edges)
     problems = find_source_problems(document, picky(needed), Files(tmp_path))
-    assert [(type(one), one.node, one.field) for one in problems] == [(BadColumns, name, "seed") for name in named]
+    assert [(type(one), one.node, one.field) for one in problems] == [
+        (BadColumns, name, "seed") for name in named
+    ]
 
 
 @pytest.mark.parametrize(("shuffle", "problems"), [([True, False], 1), ([False], 0)])
@@ -349,7 +395,10 @@ def test_a_source_that_need_not_be_looked_at_is_not_asked_for_columns(tmp_path):
     def rule(inputs, params):
         return {"table": inputs.get(SOURCE_COLUMNS)}
 
-    catalogue = {**picky("height"), "read": replace(fakes.READ, source_columns=source, columns=rule)}
+    catalogue = {
+        **picky("height"),
+        "read": replace(fakes.READ, source_columns=source, columns=rule),
+    }
     document = make({"load": "read", "split": "split"}, "load.table > split.table")
     assert find_source_problems(document, catalogue, Files(tmp_path), lambda *_: True) == []
 
@@ -387,7 +436,14 @@ def test_columns_are_known_along_the_edges_as_far_as_rules_tell():
 
 def test_columns_are_unknown_behind_a_problem():
     document = make(
-        {"bad": node_of("read", rows=0), "a": "split", "b": "split", "c": "split", "d": "zzz", "e": "split"},
+        {
+            "bad": node_of("read", rows=0),
+            "a": "split",
+            "b": "split",
+            "c": "split",
+            "d": "zzz",
+            "e": "split",
+        },
         "bad.table > a.table",
         "b.train > c.table",
         "c.train > b.table",
@@ -414,7 +470,11 @@ def test_what_is_outside_reaches_the_rule_of_its_node_and_flows_on(tmp_path):
 
     catalogue = {**CATALOGUE, "read": replace(fakes.READ, source_columns=source, columns=rule)}
     document = make(
-        {"load": node_of("read", source="x"), "split": "split", "bad": node_of("read", source="broken")},
+        {
+            "load": node_of("read", source="x"),
+            "split": "split",
+            "bad": node_of("read", source="broken"),
+        },
         "load.table > split.table",
     )
     table = (Column(f"x in {tmp_path.name}", "number"),)

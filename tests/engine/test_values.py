@@ -50,18 +50,29 @@ def test_other_columns_keep_only_the_roles_that_still_apply() -> None:
 
 
 @pytest.mark.parametrize("truth", [None, pa.array(["no", "yes"]).dictionary_encode()])
-@pytest.mark.parametrize("carried", [None, pa.table({"id": [7, 8], "prediction of old": ["a", "b"]})])
+@pytest.mark.parametrize(
+    "carried", [None, pa.table({"id": [7, 8], "prediction of old": ["a", "b"]})]
+)
 def test_predictions_come_back_whole(tmp_path: Path, truth, carried) -> None:
-    given = Predictions(np.array([[0.25, 0.75], [1.0, 0.0]]), ["no", "yes"], "Model", truth, carried)
+    given = Predictions(
+        np.array([[0.25, 0.75], [1.0, 0.0]]), ["no", "yes"], "Model", truth, carried
+    )
     given.save(tmp_path)
     loaded = Predictions.load(tmp_path)
     np.testing.assert_array_equal(loaded.probabilities, given.probabilities)
-    assert (loaded.classes, loaded.model, loaded.truth, loaded.carried) == (["no", "yes"], "Model", truth, carried)
+    assert (loaded.classes, loaded.model, loaded.truth, loaded.carried) == (
+        ["no", "yes"],
+        "Model",
+        truth,
+        carried,
+    )
     assert loaded.to_arrow().column("prediction").to_pylist() == ["yes", "no"]
 
 
 def test_a_carried_column_named_like_a_prediction_is_kept_apart() -> None:
-    given = Predictions(np.array([[0.5, 0.5]]), ["no", "yes"], "Model", None, pa.table({"prediction": ["old"]}))
+    given = Predictions(
+        np.array([[0.5, 0.5]]), ["no", "yes"], "Model", None, pa.table({"prediction": ["old"]})
+    )
     assert given.to_arrow().column_names == ["prediction (input)", "prediction", "p(no)", "p(yes)"]
 
 

@@ -37,12 +37,21 @@ def test_words_of_many_threads_come_at_their_pace_and_the_last_one_is_among_them
     assert len(said) < 100
 
 
-def test_a_partial_result_is_sent_unless_it_is_too_large(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_partial_result_is_sent_unless_it_is_too_large(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     sent: list[RunEvent] = []
     small = PartialResult(node="forest", name="layer-1", data={"score": 0.5, "reason": "better"})
     _publish(small, sent.append)
-    _publish(PartialResult(node="forest", name="layer-2", data={"text": "x" * PARTIAL_RESULT_CHARACTERS}), sent.append)
+    _publish(
+        PartialResult(
+            node="forest", name="layer-2", data={"text": "x" * PARTIAL_RESULT_CHARACTERS}
+        ),
+        sent.append,
+    )
     assert sent == [small]
     assert "'layer-2'" in capsys.readouterr().out
     with pytest.raises(ValueError, match="JSON"):
-        _publish(PartialResult(node="forest", name="layer-3", data={"score": float("nan")}), sent.append)
+        _publish(
+            PartialResult(node="forest", name="layer-3", data={"score": float("nan")}), sent.append
+        )

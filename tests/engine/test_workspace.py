@@ -14,9 +14,13 @@ from engine.workspace import Files, Workspace
 from tests.expect import refused
 
 
-@pytest.mark.parametrize("address", ["s3://bucket/place", "file:///tmp/place", "gs://b", Path("s3://bucket/place")])
+@pytest.mark.parametrize(
+    "address", ["s3://bucket/place", "file:///tmp/place", "gs://b", Path("s3://bucket/place")]
+)
 def test_an_address_is_not_a_workspace(address: str | Path) -> None:
-    with pytest.raises(BadInput, match="is an address, but a workspace is a folder of this machine"):
+    with pytest.raises(
+        BadInput, match="is an address, but a workspace is a folder of this machine"
+    ):
         Workspace.at(address)
 
 
@@ -27,7 +31,9 @@ def test_an_address_in_the_environment_is_not_a_workspace(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("name", ["plain", "with:colon", "a/b:c/d", "C:\\place"])
-def test_a_folder_may_have_a_colon_in_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_folder_may_have_a_colon_in_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert Workspace.at(name).create().root == tmp_path / name
 
@@ -47,7 +53,11 @@ SYLVA = [sys.executable, "-c", "from ui.cli import main; main()"]
 )
 def test_every_program_refuses_an_address(tmp_path: Path, command: list[str]) -> None:
     done = subprocess.run(
-        [*command, "--workspace", "s3://bucket/place"], capture_output=True, text=True, cwd=tmp_path, env=os.environ
+        [*command, "--workspace", "s3://bucket/place"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ,
     )
     assert done.returncode == 2, done
     assert "is an address" in done.stderr
@@ -87,7 +97,9 @@ def test_a_file_in_the_workspace_is_found(files: Files, path: str) -> None:
         ("x" * 5000, ["xxx"]),
     ],
 )
-def test_everything_else_is_refused_with_the_field_named(files: Files, path: str, naming: list[str]) -> None:
+def test_everything_else_is_refused_with_the_field_named(
+    files: Files, path: str, naming: list[str]
+) -> None:
     values = [value.replace("DATA", str(files.data)) for value in naming]
     with refused(BadInput, field="source", naming=values):
         files.readable(path, field="source")

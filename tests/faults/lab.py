@@ -32,19 +32,30 @@ T = TypeVar("T")
 
 def pipeline(**nodes: dict[str, Any]) -> Pipeline:
     """``pipeline(a={}, b={"after": "a", "action": "sleep"})``: probes that add up their values, each value its own."""
-    document: Pipeline = {"format": "sylva-pipeline", "version": 1, "name": "faults", "nodes": {}, "edges": []}
+    document: Pipeline = {
+        "format": "sylva-pipeline",
+        "version": 1,
+        "name": "faults",
+        "nodes": {},
+        "edges": [],
+    }
     for index, (name, about) in enumerate(nodes.items()):
         params = {"value": 2**index, **about}
         after, settings = params.pop("after", ""), params.pop("settings", {})
         document["nodes"][name] = {"type": "probe", "params": params, "settings": settings}
-        document["edges"] += [{"from": f"{each}.report", "to": f"{name}.reports"} for each in after.split()]
+        document["edges"] += [
+            {"from": f"{each}.report", "to": f"{name}.reports"} for each in after.split()
+        ]
     return document
 
 
 def diamond(**left: Any) -> Pipeline:
     """Source, left and right, join; ``left`` does what is asked for."""
     return pipeline(
-        source={}, left={"after": "source", **left}, right={"after": "source"}, join={"after": "left right"}
+        source={},
+        left={"after": "source", **left},
+        right={"after": "source"},
+        join={"after": "left right"},
     )
 
 
@@ -53,7 +64,10 @@ DIAMOND = diamond()
 
 def tame(document: Pipeline) -> Pipeline:
     """The same pipeline with nodes that behave; their outputs do not depend on how they misbehaved."""
-    nodes = {name: {"type": "probe", "params": _tame(node["params"])} for name, node in document["nodes"].items()}
+    nodes = {
+        name: {"type": "probe", "params": _tame(node["params"])}
+        for name, node in document["nodes"].items()
+    }
     return {**document, "nodes": nodes}
 
 
@@ -164,7 +178,9 @@ class Lab:
     def run(self, document: Pipeline, *words: str, fault: str | None = None) -> Answer:
         return self.sylva("run", self.write(document), "--json", *words, fault=fault)
 
-    def start_run(self, document: Pipeline, *words: str, fault: str | None = None) -> subprocess.Popen[str]:
+    def start_run(
+        self, document: Pipeline, *words: str, fault: str | None = None
+    ) -> subprocess.Popen[str]:
         return self.start("run", self.write(document), "--json", *words, fault=fault)
 
     def resume(self) -> Answer:
@@ -188,7 +204,10 @@ class Lab:
 
     def begun(self, node: str, times: int = 1) -> None:
         """Wait until a node's code runs."""
-        wait_until(lambda: self.trace().count(node) >= times, what=f"for '{node}' to begin, trace {self.trace()}")
+        wait_until(
+            lambda: self.trace().count(node) >= times,
+            what=f"for '{node}' to begin, trace {self.trace()}",
+        )
 
     def open_gate(self) -> None:
         """Let nodes that wait at the gate go on."""
@@ -235,7 +254,11 @@ class Lab:
 
     def no_process_is_left(self, seconds: float = 5.0) -> None:
         wait_until(lambda: not self.processes(), seconds, f"for the end of {self.processes()}")
-        wait_until(lambda: not any(map(_holds_files, self.killed)), seconds, "for the locks of killed processes")
+        wait_until(
+            lambda: not any(map(_holds_files, self.killed)),
+            seconds,
+            "for the locks of killed processes",
+        )
 
     def nothing_is_left(self) -> None:
         """No process lives and nothing half written lies about."""

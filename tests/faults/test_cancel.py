@@ -21,7 +21,9 @@ slow = pytest.mark.slow
         pytest.param("fork", marks=slow),
     ],
 )
-def test_a_cancelled_node_is_gone_within_two_seconds_and_the_run_resumes(action: str, lab: Lab) -> None:
+def test_a_cancelled_node_is_gone_within_two_seconds_and_the_run_resumes(
+    action: str, lab: Lab
+) -> None:
     command = lab.start_run(diamond(action=action, amount=600, first=1))
     lab.begun("left")
     if action in ("spawn", "fork"):

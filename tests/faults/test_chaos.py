@@ -47,7 +47,9 @@ def kill_something(lab: Lab, chance: random.Random) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(ROUNDS))
-def test_a_run_is_finished_whatever_is_killed(seed: int, lab: Lab, undisturbed: Undisturbed) -> None:
+def test_a_run_is_finished_whatever_is_killed(
+    seed: int, lab: Lab, undisturbed: Undisturbed
+) -> None:
     chance, document = random.Random(seed), web()
     command = lab.start_run(document, "--workers", "3")
     finished: Counter[str] = Counter()
@@ -57,7 +59,10 @@ def test_a_run_is_finished_whatever_is_killed(seed: int, lab: Lab, undisturbed: 
             time.sleep(chance.uniform(0, 0.2))
             kill_something(lab, chance)
         answer, executions = lab.answer(command), lab.executions()
-        assert all(executions[node] == times for node, times in finished.items()), (finished, executions)
+        assert all(executions[node] == times for node, times in finished.items()), (
+            finished,
+            executions,
+        )
         done = [node for node, state in answer.states.items() if state in ("done", "cached")]
         finished = Counter({node: executions[node] for node in done})
         if answer.code == 0:

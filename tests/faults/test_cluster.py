@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import pytest
 
-pytest.importorskip("distributed", reason="needs the package distributed: install sylva-studio[cluster]")
+pytest.importorskip(
+    "distributed", reason="needs the package distributed: install sylva-studio[cluster]"
+)
 
 from tests.cluster import Cluster, parent
 from tests.faults.lab import Lab, Outputs, Pipeline, diamond, wait_until
@@ -28,7 +30,9 @@ SETTINGS = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s"}
 
 def only_left_runs(cluster: Cluster) -> int:
     """Wait until all else that can be done is done; the process of the node that sleeps."""
-    wait_until(lambda: {"left", "right"} <= set(cluster.lab.trace()) and len(cluster.nodes()) == 1, 60)
+    wait_until(
+        lambda: {"left", "right"} <= set(cluster.lab.trace()) and len(cluster.nodes()) == 1, 60
+    )
     return cluster.nodes()[0]
 
 
@@ -40,7 +44,9 @@ def cluster(lab: Lab) -> Iterator[Cluster]:
         yield made
 
 
-def test_a_worker_that_leaves_costs_only_the_node_it_ran(lab: Lab, cluster: Cluster, undisturbed: Undisturbed) -> None:
+def test_a_worker_that_leaves_costs_only_the_node_it_ran(
+    lab: Lab, cluster: Cluster, undisturbed: Undisturbed
+) -> None:
     command = cluster.run(ASLEEP)
     nanny = parent(cluster.worker_of(only_left_runs(cluster)))
     lab.kill(nanny, with_signal=signal.SIGTERM)
@@ -50,7 +56,9 @@ def test_a_worker_that_leaves_costs_only_the_node_it_ran(lab: Lab, cluster: Clus
     assert answer.outputs == undisturbed(ASLEEP)
 
 
-def test_without_its_scheduler_a_run_fails_plainly_and_its_nodes_end(lab: Lab, cluster: Cluster) -> None:
+def test_without_its_scheduler_a_run_fails_plainly_and_its_nodes_end(
+    lab: Lab, cluster: Cluster
+) -> None:
     command = cluster.run(ASLEEP)
     only_left_runs(cluster)
     lab.kill(cluster.scheduler.pid)
@@ -72,7 +80,9 @@ def test_a_killed_host_fails_the_node_it_ran_and_is_replaced(lab: Lab, cluster: 
     assert node not in cluster.nodes()
 
 
-def test_a_run_resumed_at_once_after_its_supervisor_was_killed_does_nothing_twice(lab: Lab, cluster: Cluster) -> None:
+def test_a_run_resumed_at_once_after_its_supervisor_was_killed_does_nothing_twice(
+    lab: Lab, cluster: Cluster
+) -> None:
     command = cluster.run(ASLEEP)
     only_left_runs(cluster)
     lab.kill(*cluster.supervisors())
@@ -157,7 +167,8 @@ def test_a_worker_that_is_cut_off_costs_only_the_node_it_ran(
 ) -> None:
     with Cluster(lab, network.address("a"), network.within("a"), SETTINGS) as cluster:
         host_of = {
-            cluster.start_worker(host=network.address(host), within=network.within(host)).pid: host for host in "bc"
+            cluster.start_worker(host=network.address(host), within=network.within(host)).pid: host
+            for host in "bc"
         }
         command = cluster.run(ASLEEP)
         node = only_left_runs(cluster)

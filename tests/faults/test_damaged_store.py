@@ -17,7 +17,10 @@ Damage = Callable[[Path], object]
 
 def chain(last: int = 8) -> Pipeline:
     return pipeline(
-        first={}, second={"after": "first"}, third={"after": "second"}, last={"after": "third", "value": last}
+        first={},
+        second={"after": "first"},
+        third={"after": "second"},
+        last={"after": "third", "value": last},
     )
 
 
@@ -83,7 +86,9 @@ RECORD_DAMAGE = {
     "wrong_outputs": edited(outputs=[1]),
     "wrong_output": edited(outputs={"report": 5}),
     "wrong_digest": edited(outputs={"report": {"type": "report", "digest": 5, "files": {}}}),
-    "wrong_files": edited(outputs={"report": {"type": "report", "digest": "5", "files": {"a": {"size": 1}}}}),
+    "wrong_files": edited(
+        outputs={"report": {"type": "report", "digest": "5", "files": {"a": {"size": 1}}}}
+    ),
     "wrong_type": edited(outputs={"report": {"type": "table", "digest": "5", "files": {}}}),
     "other_port": edited(outputs={"table": {"type": "table", "digest": "5", "files": {}}}),
     "gone": remove,
@@ -92,7 +97,9 @@ RECORD_DAMAGE = {
 
 @pytest.mark.parametrize("damage", OBJECT_DAMAGE)
 @pytest.mark.slow
-def test_a_damaged_output_that_is_needed_is_made_again(damage: Damage, lab: Lab, undisturbed: Undisturbed) -> None:
+def test_a_damaged_output_that_is_needed_is_made_again(
+    damage: Damage, lab: Lab, undisturbed: Undisturbed
+) -> None:
     first = lab.run(chain())
     damage(lab.object_file(first, "third"))
     changed = lab.run(chain(last=64))
@@ -152,7 +159,9 @@ def test_records_that_say_nothing_sensible_do_not_count(lab: Lab) -> None:
 
 
 @slow
-@pytest.mark.parametrize("damage", [truncate, garbage(b"nothing like a database" * 100), flip_a_byte])
+@pytest.mark.parametrize(
+    "damage", [truncate, garbage(b"nothing like a database" * 100), flip_a_byte]
+)
 def test_a_damaged_run_log_gives_a_plain_message_or_works(damage: Damage, lab: Lab) -> None:
     assert lab.run(chain()).code == 0
     damage(lab.workspace / "sylva.db")

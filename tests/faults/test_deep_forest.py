@@ -17,7 +17,10 @@ FOLDS = 4
 def forest(trees: int = 150) -> Pipeline:
     """Two learners by four folds a layer, two layers."""
     params: dict[str, Any] = {
-        "learners": [{"kind": "random_forest", "trees": trees}, {"kind": "extra_trees", "trees": trees}],
+        "learners": [
+            {"kind": "random_forest", "trees": trees},
+            {"kind": "extra_trees", "trees": trees},
+        ],
         "folds": FOLDS,
         "max_layers": 2,
     }
@@ -36,11 +39,16 @@ def forest(trees: int = 150) -> Pipeline:
 def kept_fits(lab: Lab) -> int:
     """Finished fits that lie in checkpoints; folders may come and go while they are counted."""
     places = os.walk(lab.workspace / "checkpoints")
-    return sum("forest.json" in files and not Path(folder).name.startswith(".") for folder, _, files in places)
+    return sum(
+        "forest.json" in files and not Path(folder).name.startswith(".")
+        for folder, _, files in places
+    )
 
 
 @pytest.mark.slow
-def test_after_a_kill_no_finished_fit_is_repeated_and_the_model_is_the_same(lab: Lab, tmp_path: Path) -> None:
+def test_after_a_kill_no_finished_fit_is_repeated_and_the_model_is_the_same(
+    lab: Lab, tmp_path: Path
+) -> None:
     command = lab.start_run(forest())
     wait_until(lambda: kept_fits(lab) >= 3, what="three finished fits")
     lab.kill_everything()

@@ -28,7 +28,9 @@ def disk(lab: Lab) -> Iterator[Path]:
         pytest.skip("only root may mount a small disk")
     lab.workspace.mkdir()
     try:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(lab.workspace)], check=True)
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(lab.workspace)], check=True
+        )
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"a small disk cannot be mounted here: {error}")
     try:
@@ -64,7 +66,11 @@ def is_sound(disk: Path) -> bool:
 @pytest.mark.parametrize(
     ("action", "megabytes"),
     # NumPy finds out about a full disk in two ways, depending on the size.
-    [("big", 8), pytest.param("array", 8, marks=pytest.mark.slow), pytest.param("array", 20, marks=pytest.mark.slow)],
+    [
+        ("big", 8),
+        pytest.param("array", 8, marks=pytest.mark.slow),
+        pytest.param("array", 20, marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.slow
 def test_a_node_that_writes_more_than_fits_fails_alone_and_is_done_with_more_space(
@@ -86,7 +92,9 @@ def test_a_node_that_writes_more_than_fits_fails_alone_and_is_done_with_more_spa
 
 
 @pytest.mark.slow
-def test_a_disk_that_fills_up_amid_a_run_does_no_lasting_harm(lab: Lab, disk: Path, undisturbed: Undisturbed) -> None:
+def test_a_disk_that_fills_up_amid_a_run_does_no_lasting_harm(
+    lab: Lab, disk: Path, undisturbed: Undisturbed
+) -> None:
     document = diamond(action="gate")
     command = lab.start("run", lab.write(document))
     lab.begun("left")
@@ -119,7 +127,9 @@ def test_a_run_lives_through_a_disk_that_is_full_for_a_moment(lab: Lab, disk: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [("run",), ("resume", "last"), ("show", "last"), ("runs",), ("gc",)])
+@pytest.mark.parametrize(
+    "words", [("run",), ("resume", "last"), ("show", "last"), ("runs",), ("gc",)]
+)
 def test_on_a_full_disk_every_command_gives_a_plain_message_or_works(
     words: tuple[str, ...], lab: Lab, disk: Path
 ) -> None:
@@ -139,7 +149,10 @@ def test_a_disk_that_fills_up_at_any_moment_loses_nothing_that_was_finished(
     amount: float, lab: Lab, disk: Path, undisturbed: Undisturbed
 ) -> None:
     """Nodes finish all the time while space runs out."""
-    nodes = {f"node_{index}": {"action": "sleep", "amount": amount / 4, "value": index} for index in range(20)}
+    nodes = {
+        f"node_{index}": {"action": "sleep", "amount": amount / 4, "value": index}
+        for index in range(20)
+    }
     document = pipeline(**nodes, total={"after": " ".join(nodes)})
     command = lab.start("run", lab.write(document))
     lab.begun("node_3")

@@ -86,7 +86,9 @@ def test_a_run_is_kept_while_its_starter_is_gone_and_its_supervisor_has_not_begu
     assert forget_all(lab) == 1
 
 
-def test_the_studio_hands_a_run_over_as_the_command_line_does(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_studio_hands_a_run_over_as_the_command_line_does(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in (lab.environment | {"SYLVA_FAULT": "run-received:run:none"}).items():
         monkeypatch.setenv(name, value)
     workspace = Workspace(lab.workspace).create()
@@ -136,7 +138,9 @@ def test_a_run_waits_for_the_end_of_a_cleaning(lab: Lab) -> None:
     with (lab.workspace / "in-use.lock").open("a") as cleaning:
         fcntl.flock(cleaning, fcntl.LOCK_EX)
         command = lab.start_run(pipeline(second={}))
-        wait_until(lambda: len(lab.processes()) == 2)  # the command, and its supervisor that waits for a run
+        wait_until(
+            lambda: len(lab.processes()) == 2
+        )  # the command, and its supervisor that waits for a run
         assert len(runs(lab)) == 1
     assert lab.answer(command).code == 0
     assert len(runs(lab)) == 2
@@ -146,7 +150,9 @@ def test_a_run_waits_for_the_end_of_a_cleaning(lab: Lab) -> None:
 def test_many_runs_succeed_beside_programs_that_forget_runs_all_the_time(lab: Lab) -> None:
     with forgetting(lab) as codes:
         for round_ in range(4):
-            documents = [diamond(action="sleep", amount=0.1, value=10 * round_ + each) for each in range(4)]
+            documents = [
+                diamond(action="sleep", amount=0.1, value=10 * round_ + each) for each in range(4)
+            ]
             commands = [lab.start_run(document) for document in documents]
             answers = [lab.answer(command, timeout=180) for command in commands]
             assert [answer.code for answer in answers] == [0] * 4, answers
@@ -165,7 +171,9 @@ def test_of_four_who_resume_a_run_beside_a_cleaning_one_does(lab: Lab) -> None:
     # Before the first of them has decided to go on, the run is not protected.
     wait_until(lambda: is_in_use(lab))
     with forgetting(lab) as codes:
-        wait_until(lambda: sum(command.poll() is not None for command in commands) == 3, seconds=180)
+        wait_until(
+            lambda: sum(command.poll() is not None for command in commands) == 3, seconds=180
+        )
         lab.begun("left")
         lab.open_gate()
         answers = [lab.answer(command, timeout=180) for command in commands]

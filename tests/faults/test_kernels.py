@@ -49,7 +49,9 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_first_run_compiles_under_a_memory_limit_and_says_so_and_the_next_run_does_not(
     lab: Lab, empty_cache: Path, tmp_path: Path
 ) -> None:
-    first = lab.answer(lab.start("run", lab.write(forest(5)), "--memory-limit", MEGABYTES), timeout=COMPILE_SECONDS)
+    first = lab.answer(
+        lab.start("run", lab.write(forest(5)), "--memory-limit", MEGABYTES), timeout=COMPILE_SECONDS
+    )
     assert first.code == 0
     assert COMPILING in first.err
     assert is_ready(COUNTS)
@@ -66,7 +68,9 @@ def test_the_command_compiles_all_that_typical_fits_need(empty_cache: Path) -> N
     saved = {path: path.stat().st_mtime_ns for path in folder.glob("*.nb*")}
     subprocess.run(compiling, check=True)
     assert {path: path.stat().st_mtime_ns for path in folder.glob("*.nb*")} == saved
-    done = subprocess.run([sys.executable, "-c", TYPICAL_FITS], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", TYPICAL_FITS], check=True, capture_output=True, text=True
+    )
     kernels, compiled = map(int, done.stdout.split())
     assert kernels == 10
     assert compiled == 0

@@ -13,7 +13,13 @@ from tests.faults.lab import DIAMOND, Lab, Outputs, Pipeline
 
 Undisturbed = Callable[[Pipeline], Outputs]
 
-EXECUTIONS = {"before-run": 1, "before-write": 2, "after-temporary": 2, "after-rename": 2, "after-record": 1}
+EXECUTIONS = {
+    "before-run": 1,
+    "before-write": 2,
+    "after-temporary": 2,
+    "after-rename": 2,
+    "after-record": 1,
+}
 """How often the killed node's code may run in all: work that was recorded is not done again."""
 
 QUICK = {("after-temporary", "both")}
@@ -25,11 +31,18 @@ CASES = [
 
 
 @pytest.mark.parametrize(("point", "victim"), CASES)
-def test_one_command_finishes_a_run_killed_at(point: str, victim: str, lab: Lab, undisturbed: Undisturbed) -> None:
+def test_one_command_finishes_a_run_killed_at(
+    point: str, victim: str, lab: Lab, undisturbed: Undisturbed
+) -> None:
     killed = lab.run(DIAMOND, fault=f"{point}:left:{victim}")
     if victim == "worker":
         assert (killed.code, killed.json["state"]) == (1, "failed")
-        assert killed.states == {"source": "done", "left": "failed", "right": "done", "join": "skipped"}
+        assert killed.states == {
+            "source": "done",
+            "left": "failed",
+            "right": "done",
+            "join": "skipped",
+        }
         assert "SIGKILL" in killed.message("left")
     else:
         assert (killed.code, killed.json["state"]) == (1, "interrupted")

@@ -54,7 +54,9 @@ def test_what_a_node_has_started_is_gone_once_the_run_is_resumed(action: str, la
     lab.nothing_is_left()
 
 
-def test_the_run_goes_on_when_the_command_line_is_killed(lab: Lab, undisturbed: Undisturbed) -> None:
+def test_the_run_goes_on_when_the_command_line_is_killed(
+    lab: Lab, undisturbed: Undisturbed
+) -> None:
     document = diamond(action="gate")
     command = lab.start_run(document)
     lab.begun("left")
@@ -84,7 +86,13 @@ def test_losing_the_fork_server_fails_the_nodes_it_ran_and_the_run_goes_on_with_
     lab.kill(lab.fork_server())
     answer = lab.answer(command)
     assert answer.code == 1
-    assert answer.states == {"source": "done", "left": "failed", "right": "done", "late": "done", "join": "skipped"}
+    assert answer.states == {
+        "source": "done",
+        "left": "failed",
+        "right": "done",
+        "late": "done",
+        "join": "skipped",
+    }
     assert answer.nodes["left"]["error"]["kind"] == "crashed"
     lab.nothing_is_left()
     assert lab.sylva("retry", "last", "--json").code == 0
@@ -93,7 +101,9 @@ def test_losing_the_fork_server_fails_the_nodes_it_ran_and_the_run_goes_on_with_
 
 @pytest.mark.slow
 def test_a_run_that_lost_its_fork_server_and_then_its_supervisor_can_be_resumed(lab: Lab) -> None:
-    document = pipeline(node={"action": "fork", "amount": 600, "first": 2, "settings": {"retries": 1}})
+    document = pipeline(
+        node={"action": "fork", "amount": 600, "first": 2, "settings": {"retries": 1}}
+    )
     command = lab.start_run(document)
     lab.begun("node")
     lab.kill(lab.fork_server())
@@ -116,8 +126,14 @@ def test_a_worker_killed_from_outside_fails_its_node_alone(lab: Lab) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victims", ["everything", "supervisor"])
-def test_killed_while_writing_a_large_file_a_run_resumes_and_clears_up(victims: str, lab: Lab) -> None:
-    document = pipeline(source={}, large={"after": "source", "action": "big", "amount": 200}, last={"after": "large"})
+def test_killed_while_writing_a_large_file_a_run_resumes_and_clears_up(
+    victims: str, lab: Lab
+) -> None:
+    document = pipeline(
+        source={},
+        large={"after": "source", "action": "big", "amount": 200},
+        last={"after": "large"},
+    )
     command = lab.start_run(document)
     wait_until(lambda: _bytes_being_written(lab) > 5_000_000)
     if victims == "everything":
@@ -128,7 +144,10 @@ def test_killed_while_writing_a_large_file_a_run_resumes_and_clears_up(victims: 
     lab.no_process_is_left()
     assert _bytes_being_written(lab) > 0
     resumed = lab.resume()
-    assert (resumed.code, resumed.states) == (0, {"source": "done", "large": "done", "last": "done"})
+    assert (resumed.code, resumed.states) == (
+        0,
+        {"source": "done", "large": "done", "last": "done"},
+    )
     assert lab.executions() == {"source": 1, "large": 2, "last": 1}
     lab.nothing_is_left()
 
@@ -139,7 +158,9 @@ def _bytes_being_written(lab: Lab) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before it was told", "after it was told"])
-def test_a_supervisor_killed_before_its_first_word_leaves_a_run_to_resume_at_once(moment: str, lab: Lab) -> None:
+def test_a_supervisor_killed_before_its_first_word_leaves_a_run_to_resume_at_once(
+    moment: str, lab: Lab
+) -> None:
     command = lab.start_run(diamond())
     supervisor = lab.supervisor()
     if moment == "after it was told":

@@ -26,9 +26,21 @@ MISBEHAVIOUR = {
         "200 MB",
     ),
     "last_crumb": ({"action": "hoard", "settings": {"memory_limit": 100}}, "memory", "100 MB"),
-    "timeout": ({"action": "sleep", "amount": 60, "settings": {"timeout": 0.2}}, "timeout", "0.2 s"),
-    "stubborn": ({"action": "stubborn", "amount": 60, "settings": {"timeout": 0.3}}, "timeout", "0.3 s"),
-    "left_child": ({"action": "spawn", "amount": 60, "settings": {"timeout": 0.4}}, "timeout", "0.4 s"),
+    "timeout": (
+        {"action": "sleep", "amount": 60, "settings": {"timeout": 0.2}},
+        "timeout",
+        "0.2 s",
+    ),
+    "stubborn": (
+        {"action": "stubborn", "amount": 60, "settings": {"timeout": 0.3}},
+        "timeout",
+        "0.3 s",
+    ),
+    "left_child": (
+        {"action": "spawn", "amount": 60, "settings": {"timeout": 0.4}},
+        "timeout",
+        "0.4 s",
+    ),
 }
 """For each node: what it does, the kind of failure, a value that the message names."""
 
@@ -68,7 +80,9 @@ def test_the_rest_of_the_pipeline_finishes(outcome: Answer, lab: Lab) -> None:
 
 
 def test_only_what_needs_a_failed_node_is_skipped_and_the_cause_is_named(outcome: Answer) -> None:
-    skipped = {name: node["text"] for name, node in outcome.nodes.items() if node["state"] == "skipped"}
+    skipped = {
+        name: node["text"] for name, node in outcome.nodes.items() if node["state"] == "skipped"
+    }
     assert list(skipped) == ["below", "far_below"]
     assert all("'segfault'" in text for text in skipped.values())
 
@@ -110,7 +124,9 @@ def test_bad_input_exits_with_2_names_the_field_and_is_not_tried_again(lab: Lab)
 
 
 def test_retries_are_made_with_growing_pauses(lab: Lab) -> None:
-    answer = lab.run(pipeline(flaky={"action": "fail-times", "amount": 2, "settings": {"retries": 2}}))
+    answer = lab.run(
+        pipeline(flaky={"action": "fail-times", "amount": 2, "settings": {"retries": 2}})
+    )
     assert (answer.code, answer.states) == (0, {"flaky": "done"})
     assert lab.executions()["flaky"] == 3
     assert answer.json["finished"] - answer.json["started"] > 1 + 2
@@ -126,7 +142,9 @@ def test_a_node_that_keeps_failing_is_tried_as_often_as_set(lab: Lab) -> None:
 @pytest.mark.slow
 def test_limits_given_for_the_whole_run_hold_for_each_node(lab: Lab) -> None:
     greedy, idle = {"action": "allocate", "amount": 200}, {"action": "sleep", "amount": 60}
-    answer = lab.run(pipeline(greedy=greedy, idle=idle), "--memory-limit", "150", "--timeout", "0.5")
+    answer = lab.run(
+        pipeline(greedy=greedy, idle=idle), "--memory-limit", "150", "--timeout", "0.5"
+    )
     assert answer.code == 1
     assert {name: node["error"]["kind"] for name, node in answer.nodes.items()} == {
         "greedy": "memory",

@@ -12,7 +12,9 @@ Undisturbed = Callable[[Pipeline], Outputs]
 
 
 @pytest.mark.slow
-def test_of_many_who_resume_a_run_at_once_exactly_one_does(lab: Lab, undisturbed: Undisturbed) -> None:
+def test_of_many_who_resume_a_run_at_once_exactly_one_does(
+    lab: Lab, undisturbed: Undisturbed
+) -> None:
     document = diamond(action="gate")
     assert lab.run(document, fault="before-run:left:both").code == 1
     commands = [lab.start("resume", "last", "--json") for _ in range(4)]
@@ -29,7 +31,9 @@ def test_of_many_who_resume_a_run_at_once_exactly_one_does(lab: Lab, undisturbed
     lab.nothing_is_left()
 
 
-def test_two_runs_of_one_pipeline_at_once_do_the_work_once(lab: Lab, undisturbed: Undisturbed) -> None:
+def test_two_runs_of_one_pipeline_at_once_do_the_work_once(
+    lab: Lab, undisturbed: Undisturbed
+) -> None:
     """Also the first two runs of a new workspace."""
     document = diamond(action="sleep", amount=1)
     commands = [lab.start_run(document) for _ in range(2)]
@@ -64,7 +68,9 @@ def test_identical_nodes_of_one_pipeline_do_the_work_once(lab: Lab) -> None:
 
 @pytest.mark.slow
 def test_many_programs_may_begin_in_a_new_workspace_at_once(lab: Lab) -> None:
-    commands = [lab.start_run(pipeline(**{f"node_{index}": {"value": index}})) for index in range(8)]
+    commands = [
+        lab.start_run(pipeline(**{f"node_{index}": {"value": index}})) for index in range(8)
+    ]
     assert {lab.answer(command).code for command in commands} == {0}
     assert len(lab.sylva("runs", "--json").json) == 8
 

@@ -42,7 +42,9 @@ def branching(**left: Any) -> Pipeline:
 
 
 @pytest.mark.slow
-def test_a_sweep_asked_for_on_the_command_line_ends_in_a_leaderboard_and_is_cached(lab: Lab) -> None:
+def test_a_sweep_asked_for_on_the_command_line_ends_in_a_leaderboard_and_is_cached(
+    lab: Lab,
+) -> None:
     plain = lab.run(FOREST)
     words = ("--sweep", "forest.trees=3,9", "--sweep", "forest.max_depth=1,null")
     done = lab.run(FOREST, *words)
@@ -72,7 +74,9 @@ def test_a_sweep_asked_for_on_the_command_line_ends_in_a_leaderboard_and_is_cach
 
 def test_what_cannot_be_swept_is_refused_before_anything_runs(lab: Lab) -> None:
     sylva, file = Sylva(lab.workspace), lab.write(FOREST)
-    refused = sylva.json("run", file, "--sweep", "forest.trees=0,many", "--sweep", "split.seeds=1", code=2)
+    refused = sylva.json(
+        "run", file, "--sweep", "forest.trees=0,many", "--sweep", "split.seeds=1", code=2
+    )
     assert [(problem["node"], problem["field"]) for problem in refused["problems"]] == [
         ("split", "sweep.grid.seeds"), ("forest", "sweep.grid.trees"), ("forest", "sweep.grid.trees"),
     ]  # fmt: skip

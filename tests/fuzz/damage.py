@@ -47,7 +47,11 @@ def _parquet(**options: object) -> Callable[[], bytes]:
 def _foreign_parquet() -> bytes:
     """Write a file as other programs do, without Arrow's own schema: damage in its footer ends Arrow's reader."""
     sink = io.BytesIO()
-    data = {"number": [1.5, 2.5, None], "count": pa.array([1, 2, 3], pa.int32()), "label": ["a", "b", "a"]}
+    data = {
+        "number": [1.5, 2.5, None],
+        "count": pa.array([1, 2, 3], pa.int32()),
+        "label": ["a", "b", "a"],
+    }
     pq.write_table(pa.table(data), sink, store_schema=False)
     return sink.getvalue()
 
@@ -60,10 +64,14 @@ def killer() -> bytes:
     return bytes(data)
 
 
-def _arrow(new: Callable[..., pa.RecordBatchWriter], compression: str | None) -> Callable[[], bytes]:
+def _arrow(
+    new: Callable[..., pa.RecordBatchWriter], compression: str | None
+) -> Callable[[], bytes]:
     def write() -> bytes:
         sink = io.BytesIO()
-        with new(sink, table().schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        with new(
+            sink, table().schema, options=pa.ipc.IpcWriteOptions(compression=compression)
+        ) as writer:
             writer.write_table(table(), max_chunksize=25)
         return sink.getvalue()
 
@@ -116,14 +124,18 @@ def _damaged(data: bytes, rng: random.Random) -> tuple[bytes, str]:
             return data[:cut], f"cut after {cut} bytes"
         case 1:
             start, count = rng.randrange(len(data)), rng.randrange(1, 9)
-            return data[:start] + rng.randbytes(count) + data[start + count :], f"{count} random bytes at {start}"
+            return data[:start] + rng.randbytes(count) + data[
+                start + count :
+            ], f"{count} random bytes at {start}"
         case _:
             return _with_flipped_bits(data, rng)
 
 
 def _with_flipped_bits(data: bytes, rng: random.Random) -> tuple[bytes, str]:
     changed = bytearray(data)
-    footer = len(data) * 2 // 3  # of small Parquet and Arrow files, what describes the columns is at the end
+    footer = (
+        len(data) * 2 // 3
+    )  # of small Parquet and Arrow files, what describes the columns is at the end
     places = [rng.randrange(footer, len(data)) if rng.random() < 0.5 else rng.randrange(len(data))]
     if rng.random() < 0.2:
         places.append(rng.randrange(len(data)))

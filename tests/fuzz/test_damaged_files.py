@@ -39,7 +39,9 @@ def read_all_ways(case: Case, files: Files) -> str:
     name = f"{case.number}-{case.name}"
     (files.data / name).write_bytes(case.data)
     problems = list(NODE.check(LoadDataParams(source=name), files))
-    assert all(isinstance(problem, BadInput) and problem.message for problem in problems), case.damage
+    assert all(isinstance(problem, BadInput) and problem.message for problem in problems), (
+        case.damage
+    )
     try:
         shown = preview(preview_params(name, FileFormat()), files)
     except BadInput as problem:

@@ -16,7 +16,9 @@ def make_context(workspace: Path, **settings: Any) -> NodeContext:
     """A context whose files live in ``workspace``; its ``data`` and checkpoint folders exist."""
     (workspace / "data").mkdir(exist_ok=True)
     (workspace / "ck").mkdir(exist_ok=True)
-    return NodeContext(node="n", key="0" * 64, files=Files(workspace), checkpoint=workspace / "ck", **settings)
+    return NodeContext(
+        node="n", key="0" * 64, files=Files(workspace), checkpoint=workspace / "ck", **settings
+    )
 
 
 def load_sample(context: NodeContext, name: str, **params: Any) -> Table:
@@ -42,4 +44,6 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Table:
 @pytest.fixture(scope="session")
 def fraud(tmp_path_factory: pytest.TempPathFactory) -> Table:
     """4,000 rows of every kind of column, with missing values; 2 % of them positive."""
-    return load_sample(make_context(tmp_path_factory.mktemp("fraud")), "fraud", rows=4_000, fraud_share=0.02)
+    return load_sample(
+        make_context(tmp_path_factory.mktemp("fraud")), "fraud", rows=4_000, fraud_share=0.02
+    )

@@ -40,14 +40,21 @@ def examples(ctx: NodeContext, digits: Table, tmp_path: Path) -> dict[str, Any]:
     deep_forest.NODE.run(ctx, {"table": table}, params)["model"].save(folder)
     for place in ("first", "second"):  # where the suite runs a node: what a workspace has there
         shutil.copytree(folder, tmp_path / place / "models" / "kept")
-    predictions = predict.NODE.run(ctx, {"model": Folder(folder), "table": table}, predict.NODE.params())["predictions"]
+    predictions = predict.NODE.run(
+        ctx, {"model": Folder(folder), "table": table}, predict.NODE.params()
+    )["predictions"]
     report = evaluate.NODE.run(ctx, {"predictions": predictions}, evaluate.NODE.params())["report"]
     return {"table": table, "model": Folder(folder), "predictions": predictions, "report": report}
 
 
 @pytest.mark.parametrize("node_type", NODE_TYPES, ids=lambda node_type: node_type.name)
-def test_every_node_type_keeps_the_contract(node_type: NodeType, examples: dict[str, Any], tmp_path: Path) -> None:
-    inputs = {port.name: [examples[port.type]] * 2 if port.many else examples[port.type] for port in node_type.inputs}
+def test_every_node_type_keeps_the_contract(
+    node_type: NodeType, examples: dict[str, Any], tmp_path: Path
+) -> None:
+    inputs = {
+        port.name: [examples[port.type]] * 2 if port.many else examples[port.type]
+        for port in node_type.inputs
+    }
     check_node(node_type, tmp_path, inputs, node_type.params(**QUICK.get(node_type.name, {})))
 
 
@@ -95,7 +102,9 @@ def test_a_good_node_passes(tmp_path: Path) -> None:
         ({"run": counting_run()}, "two runs"),
     ],
 )
-def test_what_is_wrong_with_a_node_is_named(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_node_is_named(
+    changes: dict[str, Any], words: str, tmp_path: Path
+) -> None:
     with pytest.raises(AssertionError, match=words):
         check_node(node(**changes), tmp_path, {})
 
@@ -108,8 +117,12 @@ def test_what_is_wrong_with_a_node_is_named(changes: dict[str, Any], words: str,
         ({"kind": "mart", "max_features": "sqrt"}, ["max_features"]),
     ],
 )
-def test_a_learner_that_is_none_is_named_in_plain_words(learner: dict[str, Any], naming: list[str]) -> None:
+def test_a_learner_that_is_none_is_named_in_plain_words(
+    learner: dict[str, Any], naming: list[str]
+) -> None:
     nodes = {"forest": {"type": "deep-forest", "params": {"learners": [learner]}}}
-    document = parse(json.dumps({"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": nodes}))
+    document = parse(
+        json.dumps({"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": nodes})
+    )
     said = [str(problem) for problem in find_problems(document, load_catalog())]
     assert any(all(value in each for value in naming) for each in said), said

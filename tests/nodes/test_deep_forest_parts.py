@@ -15,7 +15,10 @@ from engine.values import Table
 from nodes import deep_forest
 from tests.nodes.conftest import make_context
 
-LEARNERS = [{"kind": "random_forest", "trees": 5, "max_depth": 4}, {"kind": "extra_trees", "trees": 5}]
+LEARNERS = [
+    {"kind": "random_forest", "trees": 5, "max_depth": 4},
+    {"kind": "extra_trees", "trees": 5},
+]
 
 
 @pytest.fixture
@@ -38,10 +41,14 @@ class Parts(dict[str, dict[str, Any]]):
 
 def grow(ctx: NodeContext, rows: Table, folder: Path) -> list[dict[str, Any]]:
     """The records of the layers as the model keeps them."""
-    params = deep_forest.NODE.params(preset="mddf", learners=LEARNERS, folds=2, max_layers=2, patience=2)
+    params = deep_forest.NODE.params(
+        preset="mddf", learners=LEARNERS, folds=2, max_layers=2, patience=2
+    )
     folder.mkdir()
     deep_forest.NODE.run(ctx, {"table": rows}, params)["model"].save(folder)
-    layers: list[dict[str, Any]] = json.loads((folder / "forest.json").read_text())["content"]["model"]["layers"]
+    layers: list[dict[str, Any]] = json.loads((folder / "forest.json").read_text())["content"][
+        "model"
+    ]["layers"]
     return layers
 
 
@@ -57,7 +64,9 @@ def test_in_the_end_every_layer_was_told_as_the_model_has_it(rows: Table, tmp_pa
     assert [without_times(record) for record in parts.values()] == kept
 
 
-def test_a_training_that_goes_on_tells_the_layers_from_before_too(rows: Table, tmp_path: Path) -> None:
+def test_a_training_that_goes_on_tells_the_layers_from_before_too(
+    rows: Table, tmp_path: Path
+) -> None:
     before, after = Parts(), Parts()
     stopped = make_context(tmp_path)
 
@@ -70,7 +79,9 @@ def test_a_training_that_goes_on_tells_the_layers_from_before_too(rows: Table, t
         grow(stopped, rows, tmp_path / "half")
     assert list(before) == ["layer-1"]
     jobs: list[str] = []
-    ctx = make_context(tmp_path, on_publish=after.hear, on_subtask=lambda place, state, seconds: jobs.append(state))
+    ctx = make_context(
+        tmp_path, on_publish=after.hear, on_subtask=lambda place, state, seconds: jobs.append(state)
+    )
     kept = grow(ctx, rows, tmp_path / "whole")
     assert jobs.count("reused") >= 4  # one layer of two learners by two folds
     assert [without_times(record) for record in after.values()] == kept
@@ -82,7 +93,9 @@ def test_a_node_that_must_wait_for_the_kernels_says_so(
 ) -> None:
     from deepforest.forest import kernel_cache, kernels
 
-    assert kernels  # loaded, with the kernels of this machine, before the cache is made to look empty
+    assert (
+        kernels
+    )  # loaded, with the kernels of this machine, before the cache is made to look empty
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     lock = kernel_cache.take_lock(kernel_cache.COUNTS)
     heard: list[tuple[float, str]] = []
@@ -107,7 +120,11 @@ def test_a_node_that_waits_for_the_kernels_can_be_cancelled(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     ctx = make_context(tmp_path)
     with kernel_cache.file_lock(kernel_cache.COUNTS), pytest.raises(Cancelled):
-        grow(replace(ctx, on_progress=lambda fraction, text: ctx.cancelled.set()), rows, tmp_path / "model")
+        grow(
+            replace(ctx, on_progress=lambda fraction, text: ctx.cancelled.set()),
+            rows,
+            tmp_path / "model",
+        )
 
 
 def test_a_cascade_of_boosted_trees_does_not_wait_for_the_kernels_of_forests(

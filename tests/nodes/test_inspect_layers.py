@@ -28,7 +28,13 @@ LEARNERS = [
     {"kind": "random_forest", "trees": 8, "max_depth": 4},
     {"kind": "completely_random_forest", "trees": 8, "max_depth": 5},
 ]
-SCREENED = {"preset": "gcforest_cs", "learners": LEARNERS, "error_share": 0.2, "patience": 3, "max_layers": 4}
+SCREENED = {
+    "preset": "gcforest_cs",
+    "learners": LEARNERS,
+    "error_share": 0.2,
+    "patience": 3,
+    "max_layers": 4,
+}
 MARGIN = {"preset": "mddf", "learners": LEARNERS, "max_layers": 3, "patience": 3, "depth_step": 2}
 
 
@@ -55,23 +61,31 @@ def rest(digits: Table) -> Table:
 
 @pytest.fixture(scope="module")
 def screened(digits: Table, tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    return grow(tmp_path_factory.mktemp("screened"), digits.with_data(digits.data.slice(0, 600)), **SCREENED)
+    return grow(
+        tmp_path_factory.mktemp("screened"), digits.with_data(digits.data.slice(0, 600)), **SCREENED
+    )
 
 
 @pytest.fixture(scope="module")
 def margin_forest(digits: Table, tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    return grow(tmp_path_factory.mktemp("margin"), digits.with_data(digits.data.slice(0, 600)), **MARGIN)
+    return grow(
+        tmp_path_factory.mktemp("margin"), digits.with_data(digits.data.slice(0, 600)), **MARGIN
+    )
 
 
 def look(ctx: NodeContext, model: Folder, table: Table, **params: Any) -> Layers:
     params = {"rows": 60, "perplexity": 10.0} | params
-    layers = inspect_layers.NODE.run(ctx, {"model": model, "table": table}, inspect_layers.NODE.params(**params))
+    layers = inspect_layers.NODE.run(
+        ctx, {"model": model, "table": table}, inspect_layers.NODE.params(**params)
+    )
     assert isinstance(layers["layers"], Layers)
     return layers["layers"]
 
 
 def predicted(ctx: NodeContext, model: Folder, table: Table) -> Any:
-    return predict.NODE.run(ctx, {"model": model, "table": table}, predict.NODE.params())["predictions"]
+    return predict.NODE.run(ctx, {"model": model, "table": table}, predict.NODE.params())[
+        "predictions"
+    ]
 
 
 # What is said of the whole table
@@ -82,9 +96,9 @@ def test_the_last_layer_scores_what_the_evaluation_of_the_model_says(
     forest: str, request: pytest.FixtureRequest, ctx: NodeContext, rest: Table
 ) -> None:
     model = request.getfixturevalue(forest)
-    headline = evaluate.NODE.run(ctx, {"predictions": predicted(ctx, model, rest)}, evaluate.NODE.params())[
-        "report"
-    ].headline
+    headline = evaluate.NODE.run(
+        ctx, {"predictions": predicted(ctx, model, rest)}, evaluate.NODE.params()
+    )["report"].headline
     scores = look(ctx, model, rest).stages[-1]["scores"]
     assert scores["accuracy"] == pytest.approx(headline["accuracy"])
     assert scores["log_loss"] == pytest.approx(headline["log_loss"])
@@ -115,9 +129,13 @@ def test_every_figure_of_a_stage_follows_from_what_was_said_of_the_rows(
         assert (stage["rows_in"], stage["rows_out"]) == (through.sum(), leaves.sum())
         wrong = (said != layers.truth)[leaves]
         assert stage["error_out"] == (pytest.approx(wrong.mean()) if leaves.any() else None)
-        assert stage["separation"] == pytest.approx(scatter_ratio(layers.embedding[number - 1], layers.truth))
+        assert stage["separation"] == pytest.approx(
+            scatter_ratio(layers.embedding[number - 1], layers.truth)
+        )
     first = layers.vectors[0].transpose(1, 0, 2).reshape(200, -1)
-    assert layers.stages[0]["separation_vectors"] == pytest.approx(scatter_ratio(first, layers.truth))
+    assert layers.stages[0]["separation_vectors"] == pytest.approx(
+        scatter_ratio(first, layers.truth)
+    )
 
 
 def test_rows_that_are_sure_leave_and_nothing_is_said_of_them_afterwards(
@@ -144,18 +162,32 @@ def test_the_measure_that_steered_the_growth_is_measured_over_all_rows_together(
     ctx: NodeContext, fraud: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learners = [LEARNERS[0] | {"count": 3}]
-    model = grow(tmp_path, fraud, learners=learners, metric="auc", max_layers=2, patience=2, class_vectors="oob")
+    model = grow(
+        tmp_path,
+        fraud,
+        learners=learners,
+        metric="auc",
+        max_layers=2,
+        patience=2,
+        class_vectors="oob",
+    )
     said = predicted(ctx, model, fraud)
     truth = np.array([said.classes.index(label) for label in said.truth.to_pylist()])
     monkeypatch.setattr(layer_statistics, "ROWS_AT_ONCE", 700)
     layers = look(ctx, model, fraud)
     assert layers.metric == "auc"
     assert layers.stages[-1]["scores"]["auc"] == pytest.approx(auc(truth, said.probabilities))
-    assert all(0.5 < each["auc"] <= 1 for stage in layers.stages for each in stage["learner_scores"])
+    assert all(
+        0.5 < each["auc"] <= 1 for stage in layers.stages for each in stage["learner_scores"]
+    )
     logged: list[str] = []
-    monkeypatch.setattr(layer_statistics, "BYTES_OF_SCORES", said.probabilities.nbytes * len(layers.stages))
+    monkeypatch.setattr(
+        layer_statistics, "BYTES_OF_SCORES", said.probabilities.nbytes * len(layers.stages)
+    )
     frugal = look(replace(ctx, on_log=logged.append), model, fraud)
-    assert [stage["scores"] for stage in frugal.stages] == [stage["scores"] for stage in layers.stages]
+    assert [stage["scores"] for stage in frugal.stages] == [
+        stage["scores"] for stage in layers.stages
+    ]
     assert {each["auc"] for stage in frugal.stages for each in stage["learner_scores"]} == {None}
     assert any("AUC" in line and "learner" in line for line in logged)
     (tmp_path / "kept").mkdir()
@@ -167,15 +199,27 @@ def test_blocks_and_threads_change_nothing(
     tmp_path: Path, screened: Folder, rest: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = look(make_context(tmp_path), screened, rest)
-    monkeypatch.setattr(layer_statistics, "ROWS_AT_ONCE", 3)  # so few that all of a block may leave early
+    monkeypatch.setattr(
+        layer_statistics, "ROWS_AT_ONCE", 3
+    )  # so few that all of a block may leave early
     parts = look(make_context(tmp_path, threads=3), screened, rest)
     for name in ("rows", "left_at", "truth", "embedding", "vectors", "outputs"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
     for one, other in zip(parts.stages, whole.stages, strict=True):
-        for name in ("agreement", "rows_in", "rows_out", "error_out", "threshold", "separation", "importances"):
+        for name in (
+            "agreement",
+            "rows_in",
+            "rows_out",
+            "error_out",
+            "threshold",
+            "separation",
+            "importances",
+        ):
             assert one[name] == other[name]
         assert one["scores"] == pytest.approx(other["scores"])
-        assert one["learner_scores"] == [pytest.approx(scores) for scores in other["learner_scores"]]
+        assert one["learner_scores"] == [
+            pytest.approx(scores) for scores in other["learner_scores"]
+        ]
         assert one["margins"]["counts"] == other["margins"]["counts"]
         for name in ("mean", "std", "ratio"):
             assert one["margins"][name] == pytest.approx(other["margins"][name])
@@ -225,19 +269,27 @@ def test_importances_name_the_columns_and_the_class_vectors_before(
 # Tables and models that are not as expected
 
 
-def test_a_table_without_a_target_has_no_scores(ctx: NodeContext, screened: Folder, rest: Table) -> None:
+def test_a_table_without_a_target_has_no_scores(
+    ctx: NodeContext, screened: Folder, rest: Table
+) -> None:
     layers = look(ctx, screened, Table(rest.data.drop_columns(["digit"])))
     assert (layers.truth == UNKNOWN).all()
     assert np.isnan(layers.margin(1)).all()
     for stage in layers.stages:
-        assert stage["scores"] is stage["margins"] is stage["error_out"] is stage["separation"] is None
+        assert (
+            stage["scores"] is stage["margins"] is stage["error_out"] is stage["separation"] is None
+        )
         assert stage["learner_scores"] == [{"accuracy": None, "log_loss": None}] * 2
         assert 0 < stage["agreement"][0][1] < 1
     assert sum(stage["rows_out"] for stage in layers.stages) == 200
 
 
-def test_rows_of_unknown_class_are_shown_but_not_judged(ctx: NodeContext, margin_forest: Folder, rest: Table) -> None:
-    labels = pa.array([None if i < 50 else label for i, label in enumerate(rest.labels().to_pylist())])
+def test_rows_of_unknown_class_are_shown_but_not_judged(
+    ctx: NodeContext, margin_forest: Folder, rest: Table
+) -> None:
+    labels = pa.array(
+        [None if i < 50 else label for i, label in enumerate(rest.labels().to_pylist())]
+    )
     data = rest.data.set_column(rest.data.column_names.index("digit"), "digit", labels)
     layers = look(ctx, margin_forest, Table(data, "digit"), rows=1_000)
     assert (layers.truth == UNKNOWN).sum() == 50
@@ -248,14 +300,18 @@ def test_rows_of_unknown_class_are_shown_but_not_judged(ctx: NodeContext, margin
     assert layers.stages[0]["rows_in"] == 200
 
 
-def test_a_model_without_layers_is_refused_by_name(ctx: NodeContext, rest: Table, tmp_path: Path) -> None:
+def test_a_model_without_layers_is_refused_by_name(
+    ctx: NodeContext, rest: Table, tmp_path: Path
+) -> None:
     (tmp_path / "mart").mkdir()
     mart.NODE.run(ctx, {"table": rest}, mart.NODE.params(trees=3))["model"].save(tmp_path / "mart")
     with refused(naming=["layers", "Deep forest"]):
         look(ctx, Folder(tmp_path / "mart"), rest)
 
 
-def test_tables_that_do_not_fit_are_refused(ctx: NodeContext, screened: Folder, rest: Table) -> None:
+def test_tables_that_do_not_fit_are_refused(
+    ctx: NodeContext, screened: Folder, rest: Table
+) -> None:
     with refused(naming="'pixel_0_0'"):
         look(ctx, screened, rest.with_data(rest.data.drop_columns(["pixel_0_0"])))
     with refused(naming="no rows"):
@@ -278,7 +334,9 @@ def test_with_few_rows_the_perplexity_is_lowered_and_it_is_said(
     assert any(words in line for line in logged)
 
 
-def test_a_cancel_takes_effect_in_the_middle_of_a_panel(ctx: NodeContext, margin_forest: Folder, rest: Table) -> None:
+def test_a_cancel_takes_effect_in_the_middle_of_a_panel(
+    ctx: NodeContext, margin_forest: Folder, rest: Table
+) -> None:
     heard: list[str] = []
 
     def progress(fraction: float, text: str) -> None:
@@ -298,7 +356,9 @@ def test_a_cancel_of_a_long_pass_starts_no_more_blocks(
     take = layer_statistics._Pass.process_block
     monkeypatch.setattr(layer_statistics, "ROWS_AT_ONCE", 1)
     monkeypatch.setattr(
-        layer_statistics._Pass, "process_block", lambda work, start: taken.append(start) or take(work, start)
+        layer_statistics._Pass,
+        "process_block",
+        lambda work, start: taken.append(start) or take(work, start),
     )
 
     def stop(fraction: float, text: str) -> None:
@@ -333,18 +393,24 @@ def test_the_sample_has_rows_of_every_class_and_those_to_follow() -> None:
     ("n", "wanted", "follow", "expected"),
     [(5, 9, [], 5), (100, 10, [], 10), (100, 2, [7, 8, 9], 3), (100, 1, [], 1)],
 )
-def test_the_sample_is_as_large_as_wanted_and_there_is(n: int, wanted: int, follow: list[int], expected: int) -> None:
+def test_the_sample_is_as_large_as_wanted_and_there_is(
+    n: int, wanted: int, follow: list[int], expected: int
+) -> None:
     rows = choose_rows(np.arange(n) % 4, wanted, follow, seed=0)
     assert len(rows) == expected
     assert set(follow) <= set(rows.tolist())
 
 
-def test_the_sampled_rows_are_those_of_the_table(ctx: NodeContext, margin_forest: Folder, rest: Table) -> None:
+def test_the_sampled_rows_are_those_of_the_table(
+    ctx: NodeContext, margin_forest: Folder, rest: Table
+) -> None:
     layers = look(ctx, margin_forest, rest, follow=[0, 199])
     assert len(layers.rows) == 60
     assert {0, 199} <= set(layers.rows.tolist())
     assert layers.sample.equals(rest.data.take(layers.rows))
-    assert [layers.classes[code] for code in layers.truth] == layers.sample.column("digit").to_pylist()
+    assert [layers.classes[code] for code in layers.truth] == layers.sample.column(
+        "digit"
+    ).to_pylist()
 
 
 def test_a_panel_begins_where_the_one_before_ended() -> None:
@@ -390,7 +456,17 @@ def kept(seen: Layers, tmp_path: Path) -> Path:
 
 def test_layers_survive_being_kept(seen: Layers, kept: Path) -> None:
     layers, back = seen, load_layers(kept)
-    for name in ("title", "kind", "metric", "classes", "features", "learners", "records", "table_rows", "stages"):
+    for name in (
+        "title",
+        "kind",
+        "metric",
+        "classes",
+        "features",
+        "learners",
+        "records",
+        "table_rows",
+        "stages",
+    ):
         assert getattr(back, name) == getattr(layers, name)
     for name in ("rows", "left_at", "truth", "embedding", "vectors", "outputs"):
         np.testing.assert_array_equal(getattr(back, name), getattr(layers, name))
@@ -416,7 +492,10 @@ def resave(folder: Path, name: str, array: np.ndarray) -> None:
     [
         (lambda folder: (folder / "layers.json").unlink(), ["layers.json"]),
         (lambda folder: (folder / "layers.json").write_text("{"), []),
-        (lambda folder: (folder / "layers.json").write_text('{"format": "sylva-model"}'), ["layers.json"]),
+        (
+            lambda folder: (folder / "layers.json").write_text('{"format": "sylva-model"}'),
+            ["layers.json"],
+        ),
         (lambda folder: rewrite(folder, version=2), ["version 2", "up to 1"]),
         (lambda folder: rewrite(folder, version="1"), ["version '1'"]),
         (lambda folder: rewrite(folder, classes=[1, 2]), ["texts"]),
@@ -431,7 +510,9 @@ def resave(folder: Path, name: str, array: np.ndarray) -> None:
         (lambda folder: resave(folder, "truth", np.array([object()] * 12)), ["Python objects"]),
     ],
 )
-def test_a_folder_that_is_damaged_foreign_or_newer_is_refused(kept: Path, damage: Any, naming: list[str]) -> None:
+def test_a_folder_that_is_damaged_foreign_or_newer_is_refused(
+    kept: Path, damage: Any, naming: list[str]
+) -> None:
     damage(kept)
     with refused(naming=["'kept'", *naming]):
         load_layers(kept)

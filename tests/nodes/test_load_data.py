@@ -36,7 +36,9 @@ def write(ctx: NodeContext, name: str, content: str | bytes) -> str:
 
 
 def read(ctx: NodeContext, content: str | bytes, name: str = "t.csv", **params: Any) -> Table:
-    table: Table = NODE.run(ctx, {}, LoadDataParams(source=write(ctx, name, content), **params))["table"]
+    table: Table = NODE.run(ctx, {}, LoadDataParams(source=write(ctx, name, content), **params))[
+        "table"
+    ]
     return table
 
 
@@ -116,7 +118,9 @@ def test_a_wide_row_may_be_longer_than_a_megabyte(ctx):
     assert read(ctx, f"{header}\n{row}\n{row}\n").data.shape == (2, 600)
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "cp1252", "utf-16-le", "utf-32", "utf-8-sig", "cp1140"])
+@pytest.mark.parametrize(
+    "encoding", ["latin-1", "utf-16", "cp1252", "utf-16-le", "utf-32", "utf-8-sig", "cp1140"]
+)
 def test_other_encodings_are_read_when_named(ctx, encoding):
     table = read(ctx, "name,n\nJosé,1\nÅsa,2\n".encode(encoding), encoding=encoding)
     assert table.data.column("name").to_pylist() == ["José", "Åsa"]
@@ -130,7 +134,9 @@ def test_without_a_header_columns_are_numbered(ctx):
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "feather", "stream.arrow"])
 def test_binary_formats_give_the_table_that_csv_gives(ctx, suffix):
-    data = pa.table({"age": [30, 41, 25], "city": ["Rome", "Oslo", "Rome"], "label": ["yes", "no", "yes"]})
+    data = pa.table(
+        {"age": [30, 41, 25], "city": ["Rome", "Oslo", "Rome"], "label": ["yes", "no", "yes"]}
+    )
     path = ctx.files.data / f"t.{suffix}"
     if suffix == "parquet":
         pq.write_table(data, path)
@@ -182,7 +188,10 @@ def test_the_format_can_be_named_when_the_file_name_does_not_tell_it(ctx):
         (["12:30:00", "08:00:00"], "double"),
         (["x", "y"], "dictionary<values=string, indices=int32, ordered=0>"),
         ([f"comment {i}" for i in range(200)], "string"),
-        ([f"shop {i % 90}" for i in range(200)], "dictionary<values=string, indices=int32, ordered=0>"),
+        (
+            [f"shop {i % 90}" for i in range(200)],
+            "dictionary<values=string, indices=int32, ordered=0>",
+        ),
     ],
 )
 def test_the_kind_of_a_column_is_inferred(ctx, values, kind):
@@ -215,7 +224,8 @@ def test_a_type_that_was_asked_for_is_applied(ctx, values, kind, expected):
 
 def test_missing_texts_are_missing_in_every_format(ctx):
     pq.write_table(
-        pa.table({"x": ["a", "?", " NA", None], "n": [1.0, float("nan"), 2.0, None]}), ctx.files.data / "t.parquet"
+        pa.table({"x": ["a", "?", " NA", None], "n": [1.0, float("nan"), 2.0, None]}),
+        ctx.files.data / "t.parquet",
     )
     from_parquet = load(LoadDataParams(source="t.parquet"), ctx.files).data
     from_csv = read(ctx, "x,n\na,1.0\n?,NaN\n NA,2.0\n,\n").data
@@ -256,7 +266,10 @@ def test_unusual_arrow_types_become_plain_ones(ctx):
         (["+1", "-1", "-1"], ["-1", "1"]),
         (["01", "10", "02"], ["01", "02", "10"]),
         (["0.5", "1.5", "1.5"], ["0.5", "1.5"]),
-        (["-9007199254740993", "-9007199254740992", "5"], ["-9007199254740992", "-9007199254740993", "5"]),
+        (
+            ["-9007199254740993", "-9007199254740992", "5"],
+            ["-9007199254740992", "-9007199254740993", "5"],
+        ),
         (["9007199254740993.0", "-0", "+010.", "1e1"], ["0", "10", "9007199254740993"]),
         (["b", "a", "b"], ["a", "b"]),
         (["x10", "x9", "x9"], ["x9", "x10"]),
@@ -272,12 +285,18 @@ def test_class_labels_are_texts_in_natural_order(ctx, labels, expected):
 
 def test_whole_floats_of_parquet_are_labels_without_a_point(ctx):
     pq.write_table(pa.table({"x": [1, 2, 3], "y": [1.0, 10.0, 2.0]}), ctx.files.data / "t.parquet")
-    assert classes(load(LoadDataParams(source="t.parquet", target="y"), ctx.files)) == ["1", "2", "10"]
+    assert classes(load(LoadDataParams(source="t.parquet", target="y"), ctx.files)) == [
+        "1",
+        "2",
+        "10",
+    ]
 
 
 def test_roles_are_set_and_plain_features_left_out(ctx):
     content = "id,when,w,x,y\n1,2024-01-01,1,5,a\n2,2024-01-02,2,6,b\n"
-    table = read(ctx, content, target="y", roles={"id": "id", "when": "time", "w": "weight", "x": "feature"})
+    table = read(
+        ctx, content, target="y", roles={"id": "id", "when": "time", "w": "weight", "x": "feature"}
+    )
     assert table.roles == {"id": "id", "when": "time", "w": "weight"}
     assert table.features == ["x"]
 
@@ -288,7 +307,9 @@ def test_ids_are_carried_as_they_are_written(ctx):
     table = read(ctx, content, roles={"id": "id"})
     assert table.data.column("id").to_pylist() == ids
     assert kinds(table)["id"] == "text"
-    assert kinds(read(ctx, content, roles={"id": "id"}, types={"id": "category"}))["id"] == "category"
+    assert (
+        kinds(read(ctx, content, roles={"id": "id"}, types={"id": "category"}))["id"] == "category"
+    )
 
 
 def test_ids_that_are_numbers_in_the_file_stay_numbers(ctx):
@@ -319,12 +340,24 @@ BAD_FILES: list[tuple[str, str | bytes | None, dict[str, Any], str, list[str]]] 
     ("header.csv", "a,b", {}, "source", ["'header.csv'", "header", "no rows"]),
     ("long.csv", "a,b\n1,2\n3,4,5\n", {}, "source", ["row 3", "'long.csv'", "3 values", "where 2"]),
     ("short.csv", "a,b\n1,2\n3\n", {}, "source", ["row 3", "'short.csv'", "1 value", "where 2"]),
-    ("bare.csv", "1,2\n3\n", {"header": False}, "source", ["row 2", "'bare.csv'", "1 value", "where 2"]),
+    (
+        "bare.csv",
+        "1,2\n3\n",
+        {"header": False},
+        "source",
+        ["row 2", "'bare.csv'", "1 value", "where 2"],
+    ),
     ("quote.csv", 'a,b\n1,"x\n2,y\n', {}, "source", ["line 2", "'quote.csv'", "quote"]),
     ("quote.csv", 'a,b\n1,x\n2,"y\n3,z\n4,w', {}, "source", ["line 3", "'quote.csv'", "quote"]),
     ("quote.csv", 'a,b\r\n1,"x\r\n2,y\r\n', {}, "source", ["line 2", "'quote.csv'", "quote"]),
     ("quote.csv", 'a,b\n"1,x\n2,y\n', {}, "source", ["line 2", "'quote.csv'", "quote"]),
-    ("quote.csv", 'a,b\n1,"x\n' + "2,y\n" * 1_200_000, {}, "source", ["line 2", "'quote.csv'", "quote"]),
+    (
+        "quote.csv",
+        'a,b\n1,"x\n' + "2,y\n" * 1_200_000,
+        {},
+        "source",
+        ["line 2", "'quote.csv'", "quote"],
+    ),
     ("long.csv", "a,b\n1," + "x" * 9_000_000 + "\n", {}, "source", ["'long.csv'", "4 MB"]),
     ("late.csv", "a,b\n" + "1,x\n" * 1_200_000 + "2,y\0\n", {}, "source", ["'late.csv'", "NUL"]),
     ("latin.csv", b"a,b\n1,x\n2,\xe9\n", {}, "encoding", ["0xe9", "line 3", "latin-1"]),
@@ -335,7 +368,13 @@ BAD_FILES: list[tuple[str, str | bytes | None, dict[str, Any], str, list[str]]] 
     ("wide.csv", "a,b\n1,é\n".encode("utf-16"), {"encoding": "latin-1"}, "encoding", ["utf-16"]),
     ("narrow.csv", ROWS, {"encoding": "utf-16"}, "encoding", ["utf-16", "BOM"]),
     ("narrow.csv", ROWS + "x", {"encoding": "utf-16-le"}, "encoding", ["utf-16-le"]),
-    ("escape.csv", r"a,\ud800", {"encoding": "unicode_escape"}, "encoding", ["unicode_escape", "surrogates"]),
+    (
+        "escape.csv",
+        r"a,\ud800",
+        {"encoding": "unicode_escape"},
+        "encoding",
+        ["unicode_escape", "surrogates"],
+    ),
     (
         "kanji.csv",
         b"a,b\n" + b"1,x\n" * 1_200_000 + b"\xff\n",
@@ -349,7 +388,13 @@ BAD_FILES: list[tuple[str, str | bytes | None, dict[str, Any], str, list[str]]] 
     ("noise.arrow", b"nonsense" * 50, {}, "source", ["'noise.arrow'", "Arrow"]),
     ("noise.arrow", b"ARROW1\0\0nonsense", {}, "source", ["'noise.arrow'", "Arrow"]),
     ("noise.libsvm", b"\xff\xfe\x00\x01", {}, "source", ["'noise.libsvm'", "LibSVM"]),
-    ("words.libsvm", "1 1:2\nsome words\n", {}, "source", ["line 2", "'words.libsvm'", "'some words'"]),
+    (
+        "words.libsvm",
+        "1 1:2\nsome words\n",
+        {},
+        "source",
+        ["line 2", "'words.libsvm'", "'some words'"],
+    ),
     ("words.libsvm", "1 1:x\n", {}, "source", ["line 1", "'words.libsvm'", "LibSVM"]),
     ("colons.libsvm", "1 1:2:3\n", {}, "source", ["line 1", "'colons.libsvm'", "LibSVM"]),
     ("zero.libsvm", "1 0:2\n", {}, "source", ["line 1", "from 1"]),
@@ -364,8 +409,20 @@ BAD_FILES: list[tuple[str, str | bytes | None, dict[str, Any], str, list[str]]] 
     ("t.csv", ROWS, {"target": "zzz"}, "target", ["'zzz'", "'age', 'city', 'label'"]),
     ("one.csv", "x,y\n1,a\n2,a\n", {"target": "y"}, "target", ["'y'", "'a'", "empty"]),
     ("void.csv", "x,y\n1,\n2,\n", {"target": "y"}, "missing_target", ["'y'", "2 of 2"]),
-    ("void.csv", "x,y\n1,\n2,\n", {"target": "y", "missing_target": "drop"}, "target", ["'y'", "no value"]),
-    ("gaps.csv", "x,y\n1,a\n2,\n3,b\n", {"target": "y"}, "missing_target", ["'y'", "1 of 3", "drop"]),
+    (
+        "void.csv",
+        "x,y\n1,\n2,\n",
+        {"target": "y", "missing_target": "drop"},
+        "target",
+        ["'y'", "no value"],
+    ),
+    (
+        "gaps.csv",
+        "x,y\n1,a\n2,\n3,b\n",
+        {"target": "y"},
+        "missing_target",
+        ["'y'", "1 of 3", "drop"],
+    ),
     ("ids.csv", NUMBERS, {"target": "y"}, "target", ["'y'", "40 different", "40 rows"]),
     ("hole.csv", "x,e\n1,\n2,NA\n", {}, "empty_columns", ["'e'", "drop"]),
     ("twice.csv", "a,b,a\n1,2,3\n", {}, "source", ["'twice.csv'", "'a'"]),
@@ -373,16 +430,46 @@ BAD_FILES: list[tuple[str, str | bytes | None, dict[str, Any], str, list[str]]] 
     ("nameless.csv", "a,,c\n1,2,3\n", {}, "source", ["column 2", "'nameless.csv'"]),
     ("t.csv", ROWS, {"roles": {"agee": "id"}}, "roles", ["'agee'", "'age'"]),
     ("t.csv", ROWS, {"types": {"agee": "text"}}, "types", ["'agee'"]),
-    ("t.csv", ROWS, {"types": {"city": "number"}}, "types", ["'city'", "number", "row 1", "'Rome'"]),
+    (
+        "t.csv",
+        ROWS,
+        {"types": {"city": "number"}},
+        "types",
+        ["'city'", "number", "row 1", "'Rome'"],
+    ),
     ("t.csv", ROWS, {"types": {"city": "time"}}, "types", ["'city'", "time", "row 1", "'Rome'"]),
     ("t.csv", ROWS, {"types": {"age": "bool"}}, "types", ["'age'", "bool", "row 1", "'30'"]),
-    ("zone.csv", "t\n2024-01-01\n2024-01-01T00:00:00Z\n", {"types": {"t": "time"}}, "types", ["row 2", "'2024"]),
-    ("t.csv", ROWS, {"target": "label", "roles": {"label": "id"}}, "roles", ["'label'", "target", "id"]),
-    ("t.csv", ROWS, {"target": "label", "types": {"label": "number"}}, "types", ["'label'", "category"]),
+    (
+        "zone.csv",
+        "t\n2024-01-01\n2024-01-01T00:00:00Z\n",
+        {"types": {"t": "time"}},
+        "types",
+        ["row 2", "'2024"],
+    ),
+    (
+        "t.csv",
+        ROWS,
+        {"target": "label", "roles": {"label": "id"}},
+        "roles",
+        ["'label'", "target", "id"],
+    ),
+    (
+        "t.csv",
+        ROWS,
+        {"target": "label", "types": {"label": "number"}},
+        "types",
+        ["'label'", "category"],
+    ),
     ("t.csv", ROWS, {"roles": {"city": "time"}}, "roles", ["'city'", "time", "category"]),
     ("t.csv", ROWS, {"roles": {"city": "weight"}}, "roles", ["'city'", "weight", "number"]),
     ("w.csv", "a,b\n1,1\n1,-1\n", {"roles": {"b": "weight"}}, "roles", ["'b'", "below zero"]),
-    ("w.csv", "a,b\n1,1\n", {"roles": {"a": "weight", "b": "weight"}}, "roles", ["weight", "'a', 'b'"]),
+    (
+        "w.csv",
+        "a,b\n1,1\n",
+        {"roles": {"a": "weight", "b": "weight"}},
+        "roles",
+        ["weight", "'a', 'b'"],
+    ),
     ("../t.csv", None, {}, "source", ["'../t.csv'", "workspace"]),
     ("/etc/hostname", None, {}, "source", ["'/etc/hostname'", "absolute"]),
     ("sample:digit", None, {}, "source", ["'digit'", "'digits'"]),
@@ -390,9 +477,13 @@ BAD_FILES: list[tuple[str, str | bytes | None, dict[str, Any], str, list[str]]] 
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "params", "field", "naming"), BAD_FILES, ids=[f"{b[0]}-{b[3]}" for b in BAD_FILES]
+    ("name", "content", "params", "field", "naming"),
+    BAD_FILES,
+    ids=[f"{b[0]}-{b[3]}" for b in BAD_FILES],
 )
-def test_what_is_wrong_is_said_with_the_setting_to_change(ctx, name, content, params, field, naming):
+def test_what_is_wrong_is_said_with_the_setting_to_change(
+    ctx, name, content, params, field, naming
+):
     if content is not None:
         write(ctx, name, content)
     check_refused(ctx, LoadDataParams(source=name, **params), field, *naming)
@@ -402,10 +493,15 @@ def test_more_columns_than_allowed_are_refused_before_they_are_read(ctx):
     names = ",".join(f"c{i}" for i in range(10_000))
     source = write(ctx, "t.csv", f"{names}\n" + ",".join("1" for _ in range(10_000)) + "\n")
     check_refused(ctx, LoadDataParams(source=source), "max_columns", "10,000", "8,192")
-    assert load(LoadDataParams(source=source, max_columns=10_000), ctx.files).data.num_columns == 10_000
+    assert (
+        load(LoadDataParams(source=source, max_columns=10_000), ctx.files).data.num_columns
+        == 10_000
+    )
 
 
-@pytest.mark.parametrize(("distinct", "repeats", "legal"), [(1000, 2, True), (1001, 2, False), (9, 1, True)])
+@pytest.mark.parametrize(
+    ("distinct", "repeats", "legal"), [(1000, 2, True), (1001, 2, False), (9, 1, True)]
+)
 def test_many_classes_are_legal_as_long_as_they_can_be_classes(ctx, distinct, repeats, legal):
     content = "x,y\n" + "".join(f"1,c{i}\n" for i in range(distinct)) * repeats
     params = LoadDataParams(source=write(ctx, "t.csv", content), target="y")
@@ -427,7 +523,9 @@ def test_a_damaged_file_is_read_or_refused_but_never_breaks_the_reader(ctx, suff
         path.write_text("1 1:2 3:4.5\n2 2:1\n" * 15)
     else:
         text = ROWS * 10
-        path.write_bytes(gzip.compress(text.encode(), mtime=0) if suffix == "csv.gz" else text.encode())
+        path.write_bytes(
+            gzip.compress(text.encode(), mtime=0) if suffix == "csv.gz" else text.encode()
+        )
     whole = path.read_bytes()
     rng = np.random.default_rng(0)
     for _ in range(60):
@@ -507,7 +605,9 @@ def small_on_disk(ctx: NodeContext, suffix: str) -> str:
         long = pa.DictionaryArray.from_arrays(np.zeros(2_000, np.int32), ["x" * 50_000])
         pq.write_table(pa.table({"a": long.cast(pa.string()), "b": range(2_000)}), path)
     else:
-        data = pa.table({"a": np.zeros(rows), "b": pa.nulls(rows) if suffix == "arrow" else np.ones(rows)})
+        data = pa.table(
+            {"a": np.zeros(rows), "b": pa.nulls(rows) if suffix == "arrow" else np.ones(rows)}
+        )
         if suffix == "parquet":
             pq.write_table(data, path, compression="zstd")
         elif suffix == "feather":
@@ -515,25 +615,36 @@ def small_on_disk(ctx: NodeContext, suffix: str) -> str:
         else:
             with (
                 pa.OSFile(str(path), "wb") as sink,
-                pa.ipc.new_stream(sink, data.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer,
+                pa.ipc.new_stream(
+                    sink, data.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")
+                ) as writer,
             ):
                 writer.write_table(data)
     assert path.stat().st_size < 1 << 20
     return path.name
 
 
-@pytest.mark.parametrize("suffix", ["csv.gz", "parquet", "texts.parquet", "feather", "arrow", "libsvm"])
+@pytest.mark.parametrize(
+    "suffix", ["csv.gz", "parquet", "texts.parquet", "feather", "arrow", "libsvm"]
+)
 def test_a_small_file_of_a_large_table_is_not_loaded_to_be_checked(ctx, suffix):
     source = small_on_disk(ctx, suffix)
-    assert file_columns(LoadDataParams(source=source), ctx.files) is None  # the columns of a loaded table are known
+    assert (
+        file_columns(LoadDataParams(source=source), ctx.files) is None
+    )  # the columns of a loaded table are known
     assert list(NODE.check(LoadDataParams(source=source), ctx.files)) == []
     if suffix != "libsvm":
-        assert [found.field for found in NODE.check(LoadDataParams(source=source, target="z"), ctx.files)] == ["target"]
+        assert [
+            found.field
+            for found in NODE.check(LoadDataParams(source=source, target="z"), ctx.files)
+        ] == ["target"]
 
 
 def test_categories_of_a_file_are_not_written_out_to_be_sorted(ctx):
     long = pa.array(["b" * 1_000_000, "?", "a"])
-    data = pa.table({"c": pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None] * 25_000, pa.int8()), long)})
+    data = pa.table(
+        {"c": pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None] * 25_000, pa.int8()), long)}
+    )
     pyarrow.feather.write_feather(data, ctx.files.data / "t.feather")
     table = load(LoadDataParams(source="t.feather"), ctx.files)  # 25 GB if it were
     assert table.data.column("c").chunk(0).dictionary.to_pylist() == ["a", "b" * 1_000_000]
@@ -594,7 +705,11 @@ def test_the_fingerprint_tells_an_edit_of_the_same_size_that_was_given_the_old_d
 
 def test_a_form_can_ask_for_the_columns_of_a_file_before_target_and_roles_are_right(ctx):
     params = LoadDataParams(source=write(ctx, "t.csv", ROWS), target="not there")
-    assert [column.name for column in file_columns(params, ctx.files) or ()] == ["age", "city", "label"]
+    assert [column.name for column in file_columns(params, ctx.files) or ()] == [
+        "age",
+        "city",
+        "label",
+    ]
     assert file_columns(LoadDataParams(source="missing.csv"), ctx.files) is None
 
 
@@ -614,7 +729,10 @@ MIXED = "id,when,n,c,e,w\n007,2024-01-02,1,a,,1\n8,2024-01-03,2,b,,2\n9,2024-01-
         {},
         {"target": "c"},
         {"target": "n", "types": {"id": "text", "c": "text"}},
-        {"roles": {"id": "id", "c": "id", "when": "time", "w": "weight", "e": "ignore"}, "target": "n"},
+        {
+            "roles": {"id": "id", "c": "id", "when": "time", "w": "weight", "e": "ignore"},
+            "target": "n",
+        },
         {"types": {"n": "category"}, "roles": {"c": "ignore", "e": "ignore"}},
     ],
 )
@@ -681,16 +799,30 @@ INTEGERS = {"digits": 64, "breast-cancer": 0, "wine": 2, "iris": 0}
 def test_samples_are_the_tables_that_scikit_learn_gives(ctx, name):
     expected = make_data.table(name)
     table = load_sample(ctx, name)
-    assert table.data.column_names == expected.column_names and table.target == expected.column_names[-1]
+    assert (
+        table.data.column_names == expected.column_names
+        and table.target == expected.column_names[-1]
+    )
     for feature in table.features:
-        assert table.data.column(feature).cast(pa.float64()).equals(expected.column(feature).cast(pa.float64()))
+        assert (
+            table.data.column(feature)
+            .cast(pa.float64())
+            .equals(expected.column(feature).cast(pa.float64()))
+        )
     assert table.labels().to_pylist() == [str(label) for label in expected.column(-1).to_pylist()]
     types = [str(table.data.schema.field(feature).type) for feature in table.features]
-    assert types.count("int32") == INTEGERS[name] and types.count("double") == len(types) - INTEGERS[name]
+    assert (
+        types.count("int32") == INTEGERS[name]
+        and types.count("double") == len(types) - INTEGERS[name]
+    )
 
 
 def test_settings_reach_a_sample_and_its_known_columns(ctx):
-    params = {"target": "channel", "roles": {"time": "ignore", "hour": "id"}, "types": {"items": "category"}}
+    params = {
+        "target": "channel",
+        "roles": {"time": "ignore", "hour": "id"},
+        "types": {"items": "category"},
+    }
     table = load_sample(ctx, "fraud", rows=1_000, **params)
     assert table.target == "channel"
     assert table.roles == {"payment_id": "id", "time": "ignore", "hour": "id"}
@@ -700,13 +832,21 @@ def test_settings_reach_a_sample_and_its_known_columns(ctx):
 
 
 def test_fraud_is_seeded_rare_and_in_order_of_time(ctx):
-    table, again, other = (load_sample(ctx, "fraud", rows=2_000, fraud_share=0.01, seed=seed) for seed in (3, 3, 4))
+    table, again, other = (
+        load_sample(ctx, "fraud", rows=2_000, fraud_share=0.01, seed=seed) for seed in (3, 3, 4)
+    )
     assert table.data.equals(again.data)
     assert not table.data.equals(other.data)
     assert table.labels().to_pylist().count("yes") == 20
     times = table.data.column("time").to_numpy()
     assert (np.diff(times) >= np.timedelta64(0)).all()
-    assert {column.kind for column in table.columns} == {"number", "category", "bool", "time", "text"}
+    assert {column.kind for column in table.columns} == {
+        "number",
+        "category",
+        "bool",
+        "time",
+        "text",
+    }
     assert sum(column.null_count > 0 for column in table.data.columns) == 5
 
 
@@ -718,7 +858,9 @@ def test_boosted_trees_find_fraud_that_a_linear_model_does_not(ctx):
 
     table = load_sample(ctx, "fraud")
     numeric = [
-        column.name for column in table.columns if column.kind in ("number", "bool") and column.role == "feature"
+        column.name
+        for column in table.columns
+        if column.kind in ("number", "bool") and column.role == "feature"
     ]
     codes = [c.name for c in table.columns if c.kind == "category" and c.role == "feature"]
     numbers = [np.nan_to_num(table.data.column(name).to_numpy().astype(float)) for name in numeric]
@@ -737,6 +879,8 @@ def test_boosted_trees_find_fraud_that_a_linear_model_does_not(ctx):
         return float(average_precision_score(is_fraud[test], scores))
 
     boosted = precision(
-        lightgbm.LGBMClassifier(n_estimators=100, learning_rate=0.05, num_leaves=15, verbose=-1, n_jobs=1, seed=0)
+        lightgbm.LGBMClassifier(
+            n_estimators=100, learning_rate=0.05, num_leaves=15, verbose=-1, n_jobs=1, seed=0
+        )
     )
     assert 1.5 * precision(LogisticRegression(max_iter=300)) < boosted < 0.9

@@ -18,7 +18,15 @@ import pytest
 from engine.errors import Cancelled
 from engine.testing import check_node
 from engine.values import Table
-from nodes import deep_forest, extra_trees, feature_selection, logistic_regression, mart, mlp, random_forest
+from nodes import (
+    deep_forest,
+    extra_trees,
+    feature_selection,
+    logistic_regression,
+    mart,
+    mlp,
+    random_forest,
+)
 from nodes.models.kinds import KINDS, find_kind
 from nodes.models.model import FILE, describe_model, load_model
 from tests.expect import refused
@@ -26,7 +34,10 @@ from tests.expect import refused
 from .conftest import make_context
 
 FOREST = {
-    "learners": [{"kind": "random_forest", "trees": 5, "min_rows": 5}, {"kind": "mart", "trees": 5, "min_rows": 2}],
+    "learners": [
+        {"kind": "random_forest", "trees": 5, "min_rows": 5},
+        {"kind": "mart", "trees": 5, "min_rows": 2},
+    ],
     "folds": 3,
     "max_layers": 2,
 }
@@ -52,9 +63,13 @@ def mixed(classes=3, rows=240, seed=0, **more):
     columns = {
         "number": pa.array(number, mask=gaps),
         "noise": pa.array(rng.normal(size=rows).astype(np.float32)),
-        "level": pa.array([f"l{code}" for code in level], mask=rng.random(rows) < 0.1).dictionary_encode(),
+        "level": pa.array(
+            [f"l{code}" for code in level], mask=rng.random(rows) < 0.1
+        ).dictionary_encode(),
         "flag": pa.array(rng.random(rows) < 0.3 + 0.4 * (y == 0)),
-        "when": pa.array((1_700_000_000 + 1000 * y + rng.integers(0, 3000, rows)) * 10**6, pa.timestamp("us")),
+        "when": pa.array(
+            (1_700_000_000 + 1000 * y + rng.integers(0, 3000, rows)) * 10**6, pa.timestamp("us")
+        ),
         "class": pa.array([f"c{code}" for code in y]),
     }
     return Table(pa.table(columns | more), "class", dict.fromkeys(more, "weight"))
@@ -96,7 +111,12 @@ class TestEachLearner:
     def test_learns_something(self, kind, classes, fitted):
         probabilities = fitted(kind, classes).predict_proba(mixed(classes, seed=1))
         truth = mixed(classes, seed=1).labels().to_pylist()
-        right = np.mean([f"c{code}" == label for code, label in zip(probabilities.argmax(1), truth, strict=True)])
+        right = np.mean(
+            [
+                f"c{code}" == label
+                for code, label in zip(probabilities.argmax(1), truth, strict=True)
+            ]
+        )
         assert probabilities.shape == (240, classes)
         np.testing.assert_allclose(probabilities.sum(axis=1), 1)
         assert right > 1 / classes + 0.15
@@ -107,17 +127,25 @@ class TestEachLearner:
         for seed in (0, 1):
             table = mixed(classes, seed=seed)
             np.testing.assert_array_equal(restored.predict_proba(table), model.predict_proba(table))
-        assert (restored.title, restored.classes, restored.params) == (model.title, model.classes, model.params)
+        assert (restored.title, restored.classes, restored.params) == (
+            model.title,
+            model.classes,
+            model.params,
+        )
         assert contents(saved(restored, tmp_path / "again")) == contents(tmp_path / "m")
 
-    def test_trained_twice_it_has_the_same_bytes_on_any_number_of_threads(self, kind, classes, fitted, tmp_path):
+    def test_trained_twice_it_has_the_same_bytes_on_any_number_of_threads(
+        self, kind, classes, fitted, tmp_path
+    ):
         first = saved(fitted(kind, classes), tmp_path / "first")
         again = fit(kind, mixed(classes), make_context(tmp_path, threads=2))
         assert contents(saved(again, tmp_path / "again")) == contents(first)
 
     def test_prediction_is_the_same_on_any_number_of_threads(self, kind, classes, fitted):
         model, table = fitted(kind, classes), mixed(classes, rows=20_000, seed=2)
-        np.testing.assert_array_equal(model.predict_proba(table, threads=1), model.predict_proba(table, threads=2))
+        np.testing.assert_array_equal(
+            model.predict_proba(table, threads=1), model.predict_proba(table, threads=2)
+        )
 
 
 @pytest.mark.parametrize("kind", NAMES)
@@ -142,7 +170,9 @@ class TestWeights:
         table = table.with_data(table.data.filter(kept))
         settings = {"min_leaf": 10} if kind in ("random-forest", "extra-trees") else {}
         plain, balanced = (
-            fit(kind, table, ctx, class_weights=weights, **settings).predict_proba(mixed(2, seed=3))[:, 1].mean()
+            fit(kind, table, ctx, class_weights=weights, **settings)
+            .predict_proba(mixed(2, seed=3))[:, 1]
+            .mean()
             for weights in ("none", "balanced")
         )
         assert balanced > plain + 0.02
@@ -163,7 +193,12 @@ class TestWeights:
 
     def test_equal_weights_change_nothing(self, kind, fitted, ctx):
         plain = fitted(kind).predict_proba(mixed())
-        same = fit(kind, mixed(w=pa.array([3.0] * 240)), ctx, class_weights={"c0": 2.0, "c1": 2.0, "c2": 2.0})
+        same = fit(
+            kind,
+            mixed(w=pa.array([3.0] * 240)),
+            ctx,
+            class_weights={"c0": 2.0, "c1": 2.0, "c2": 2.0},
+        )
         np.testing.assert_array_equal(plain, same.predict_proba(mixed()))
 
     def test_cancelled_training_stops(self, kind, ctx):
@@ -189,7 +224,11 @@ class TestWeights:
 
     def test_progress_rises_to_the_end(self, kind, tmp_path):
         seen = []
-        fit(kind, mixed(), make_context(tmp_path, on_progress=lambda fraction, text: seen.append(fraction)))
+        fit(
+            kind,
+            mixed(),
+            make_context(tmp_path, on_progress=lambda fraction, text: seen.append(fraction)),
+        )
         assert seen == sorted(seen) and seen[-1] == 1.0
 
 
@@ -202,19 +241,28 @@ BAD_TABLES = [
     (lambda t: Table(t.data, "noise"), ["'noise'", "240"]),
     (lambda t: Table(t.data, "class", {"level": "weight"}), ["weight", "'level'"]),
     (lambda t: Table(t.data, "class", {"noise": "weight"}), ["weight", "'noise'", "negative"]),
-    (lambda t: Table(t.data, "class", {"noise": "weight", "number": "weight"}), ["2", "'noise'", "'number'"]),
+    (
+        lambda t: Table(t.data, "class", {"noise": "weight", "number": "weight"}),
+        ["2", "'noise'", "'number'"],
+    ),
 ]
 
 
-@pytest.mark.parametrize(("change", "naming"), BAD_TABLES, ids=[" ".join(naming) for _, naming in BAD_TABLES])
+@pytest.mark.parametrize(
+    ("change", "naming"), BAD_TABLES, ids=[" ".join(naming) for _, naming in BAD_TABLES]
+)
 def test_table_that_cannot_be_learned_is_refused(change, naming, ctx):
     with refused(naming=naming):
         fit("mart", change(mixed()), ctx)
 
 
-@pytest.mark.parametrize(("role", "naming"), [("target", ["no target", "Target"]), ("feature", ["no feature"])])
 @pytest.mark.parametrize(
-    "node", [*(node for node, _ in NODES.values()), feature_selection.NODE], ids=lambda node: node.name
+    ("role", "naming"), [("target", ["no target", "Target"]), ("feature", ["no feature"])]
+)
+@pytest.mark.parametrize(
+    "node",
+    [*(node for node, _ in NODES.values()), feature_selection.NODE],
+    ids=lambda node: node.name,
 )
 def test_a_node_that_learns_tells_before_the_run_that_it_could_not(node, role, naming):
     params, columns = node.params(), mixed().columns
@@ -228,7 +276,9 @@ def test_weight_for_an_unknown_class_names_it(ctx):
         fit("mart", mixed(), ctx, class_weights={"fraud": 2.0})
 
 
-@pytest.mark.parametrize("weights", ["some", {"c0": 0.0}, {"c0": -1.0}, {"c0": float("inf")}, {"c0": "2"}])
+@pytest.mark.parametrize(
+    "weights", ["some", {"c0": 0.0}, {"c0": -1.0}, {"c0": float("inf")}, {"c0": "2"}]
+)
 def test_impossible_class_weights_are_no_parameters(weights):
     with pytest.raises(ValueError):
         mart.NODE.params(class_weights=weights)
@@ -237,7 +287,9 @@ def test_impossible_class_weights_are_no_parameters(weights):
 def test_rows_without_a_class_are_left_out_and_logged(tmp_path):
     lines = []
     table = mixed()
-    labels = [None if index < 40 else label for index, label in enumerate(table.labels().to_pylist())]
+    labels = [
+        None if index < 40 else label for index, label in enumerate(table.labels().to_pylist())
+    ]
     holes = table.with_data(table.data.set_column(5, "class", pa.array(labels)))
     model = fit("mart", holes, make_context(tmp_path, on_log=lines.append))
     assert model.train_rows == 200 and any("40 of 240" in line for line in lines)
@@ -288,9 +340,15 @@ class TestUnusualData:
             model.predict_proba(Table(mixed().data.set_column(0, "number", pa.array(["x"] * 240))))
 
     @pytest.mark.parametrize("classes", [2, 3])
-    def test_probabilities_of_the_largest_numbers_there_are(self, kind, classes, fitted, ctx, tmp_path):
+    def test_probabilities_of_the_largest_numbers_there_are(
+        self, kind, classes, fitted, ctx, tmp_path
+    ):
         huge = np.resize([1.7e308, -1.7e308, 1.8e308, -np.inf, 1e300], 240)
-        odd = mixed(classes).data.set_column(0, "number", pa.array(huge)).set_column(1, "noise", pa.array(-huge))
+        odd = (
+            mixed(classes)
+            .data.set_column(0, "number", pa.array(huge))
+            .set_column(1, "noise", pa.array(-huge))
+        )
         trained_on_it = fit(kind, Table(odd, "class"), ctx)
         saved(trained_on_it, tmp_path / "m")
         for trained in (fitted(kind, classes), trained_on_it, load_model(tmp_path / "m")):
@@ -299,7 +357,10 @@ class TestUnusualData:
             np.testing.assert_allclose(probabilities.sum(axis=1), 1)
 
     def test_no_rows_give_no_predictions(self, kind, fitted):
-        assert fitted(kind).predict_proba(mixed().with_data(mixed().data.slice(0, 0))).shape == (0, 3)
+        assert fitted(kind).predict_proba(mixed().with_data(mixed().data.slice(0, 0))).shape == (
+            0,
+            3,
+        )
 
 
 def encoded(model, table, precision):
@@ -320,7 +381,11 @@ class TestSameAsTheLibrary:
         model = fit(kind, table, ctx, trees=30, seed=3, min_leaf=2, class_weights=weights)
         how = {} if kind == "random-forest" else {"splitter": "random", "bootstrap": False}
         direct = HistForestClassifier(
-            30, random_state=3, min_samples_leaf=2, categorical_features=model.encoder.categorical, **how
+            30,
+            random_state=3,
+            min_samples_leaf=2,
+            categorical_features=model.encoder.categorical,
+            **how,
         )
         y = codes(model, table)
         balance = len(y) / 3 / np.bincount(y)
@@ -334,10 +399,14 @@ class TestSameAsTheLibrary:
 
         table, later = mixed(2), mixed(2, seed=1)
         model = fit("mart", table, ctx, row_share=1.0, column_share=1.0)
-        direct = lightgbm.LGBMClassifier(n_estimators=8, min_child_samples=2, verbosity=-1, force_col_wise=True)
+        direct = lightgbm.LGBMClassifier(
+            n_estimators=8, min_child_samples=2, verbosity=-1, force_col_wise=True
+        )
         x = encoded(model, table, "float64")
         direct.fit(x, codes(model, table), categorical_feature=model.encoder.categorical)
-        np.testing.assert_allclose(model.predict_proba(later), direct.predict_proba(encoded(model, later, "float64")))
+        np.testing.assert_allclose(
+            model.predict_proba(later), direct.predict_proba(encoded(model, later, "float64"))
+        )
 
     @pytest.mark.parametrize("classes", [2, 3])
     def test_logistic_regression(self, classes, ctx):
@@ -345,7 +414,9 @@ class TestSameAsTheLibrary:
 
         table, later = mixed(classes), mixed(classes, seed=1)
         model = fit("logistic-regression", table, ctx)
-        direct = LogisticRegression(max_iter=200).fit(encoded(model, table, "float64"), codes(model, table))
+        direct = LogisticRegression(max_iter=200).fit(
+            encoded(model, table, "float64"), codes(model, table)
+        )
         expected = direct.predict_proba(encoded(model, later, "float64"))
         np.testing.assert_allclose(model.predict_proba(later), expected, atol=1e-9)
 
@@ -391,7 +462,9 @@ def rewrite(folder, **changes):
     import hashlib
 
     about = json.loads((folder / FILE).read_text()) | changes
-    about["files"] = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in about["files"]}
+    about["files"] = {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in about["files"]
+    }
     (folder / FILE).write_text(json.dumps(about))
 
 
@@ -405,7 +478,9 @@ class TestRefusedFolders:
         with refused(naming=["model.json", tmp_path.name]):
             load_model(tmp_path)
 
-    @pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"format": "other"}', '{"format": "sylva-model"}', "\udcff"])
+    @pytest.mark.parametrize(
+        "text", ["", "{", "[]", "3", '{"format": "other"}', '{"format": "sylva-model"}', "\udcff"]
+    )
     def test_foreign_description(self, tmp_path, text):
         (tmp_path / FILE).write_bytes(text.encode("utf-8", "surrogateescape"))
         with refused(naming=tmp_path.name):
@@ -416,7 +491,9 @@ class TestRefusedFolders:
         with refused(naming=["'copy'", "version 99"]):
             load_model(copy)
 
-    @pytest.mark.parametrize("field", ["classes", "encoder", "learner", "files", "kind", "params", "title"])
+    @pytest.mark.parametrize(
+        "field", ["classes", "encoder", "learner", "files", "kind", "params", "title"]
+    )
     def test_description_without_a_field(self, copy, field):
         about = json.loads((copy / FILE).read_text())
         del about[field]
@@ -453,7 +530,9 @@ class TestRefusedFolders:
             load_model(copy)
 
     def test_pickled_array(self, copy):
-        np.save(copy / "forest-threshold.npy", np.array([print, None], dtype=object), allow_pickle=True)
+        np.save(
+            copy / "forest-threshold.npy", np.array([print, None], dtype=object), allow_pickle=True
+        )
         rewrite(copy)
         with refused(naming=["'copy'", "allow_pickle"]):
             load_model(copy)
@@ -479,7 +558,9 @@ class TestRefusedFolders:
         with refused(naming="'copy'"):
             load_model(copy)
 
-    @pytest.mark.parametrize("change", [np.negative, lambda a: a * np.nan, lambda a: a * 2, lambda a: a / 2])
+    @pytest.mark.parametrize(
+        "change", [np.negative, lambda a: a * np.nan, lambda a: a * 2, lambda a: a / 2]
+    )
     def test_leaves_whose_shares_are_none(self, copy, change):
         path = copy / "forest-leaf_share.npy"
         np.save(path, change(np.load(path)))
@@ -511,7 +592,9 @@ class TestRefusedFolders:
         with refused(naming="'copy'"):
             load_model(copy)
 
-    @pytest.mark.parametrize("change", [{"levels": [1, 2]}, {"scale": 0}, {"scale": "x"}, {"mean": float("nan")}])
+    @pytest.mark.parametrize(
+        "change", [{"levels": [1, 2]}, {"scale": 0}, {"scale": "x"}, {"mean": float("nan")}]
+    )
     def test_encoder_that_cannot_encode(self, copy, change):
         encoder = json.loads((copy / FILE).read_text())["encoder"]
         for column in encoder["columns"]:
@@ -528,7 +611,9 @@ class TestRefusedFolders:
     @pytest.mark.parametrize("shape", [b"(1000000000000000,), }", b"(" * 5_000])
     def test_array_header_that_asks_for_too_much(self, copy, shape):
         header = b"{'descr': '<i4', 'fortran_order': False, 'shape': " + shape + b"\n"
-        (copy / "forest-left.npy").write_bytes(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header)
+        (copy / "forest-left.npy").write_bytes(
+            b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header
+        )
         rewrite(copy)
         with refused(naming="'copy'"):
             load_model(copy)
@@ -551,7 +636,10 @@ def with_true_sizes(text):
     """The text with sizes that fit its trees, as a forger would write them."""
     trees = re.findall(r"^Tree=.*?(?=^Tree=|^end of trees)", text, re.MULTILINE | re.DOTALL)
     return re.sub(
-        r"^tree_sizes=.*", "tree_sizes=" + " ".join(str(len(tree)) for tree in trees), text, flags=re.MULTILINE
+        r"^tree_sizes=.*",
+        "tree_sizes=" + " ".join(str(len(tree)) for tree in trees),
+        text,
+        flags=re.MULTILINE,
     )
 
 
@@ -598,7 +686,9 @@ FORGED_LINES = [
 
 
 @pytest.mark.parametrize(("name", "change"), FORGED_LINES)
-def test_mart_trees_that_lead_nowhere_are_refused_before_lightgbm_follows_them(mart_folder, tmp_path, name, change):
+def test_mart_trees_that_lead_nowhere_are_refused_before_lightgbm_follows_them(
+    mart_folder, tmp_path, name, change
+):
     folder = shutil.copytree(mart_folder, tmp_path / "copy")
     text = (folder / "mart.txt").read_text()
     forged = re.sub(rf"^({name}=)(.*)", change, text, flags=re.MULTILINE)
@@ -616,7 +706,11 @@ def test_the_forgers_sizes_are_right(mart_folder):
 
 def test_description_is_enough_to_list_models(forest_folder):
     about = describe_model(forest_folder)
-    assert about["kind"] == "random-forest" and about["classes"] == ["c0", "c1", "c2"] and about["train_rows"] == 90
+    assert (
+        about["kind"] == "random-forest"
+        and about["classes"] == ["c0", "c1", "c2"]
+        and about["train_rows"] == 90
+    )
 
 
 def test_forest_of_many_classes_keeps_only_the_classes_of_a_leaf(ctx, tmp_path):
@@ -629,7 +723,12 @@ def test_forest_of_many_classes_keeps_only_the_classes_of_a_leaf(ctx, tmp_path):
 
 def test_listing_the_node_types_imports_nothing_slow():
     code = "import sys, nodes; print([m for m in ('numpy', 'pyarrow', 'sklearn', 'lightgbm') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )
 
 
 @pytest.mark.parametrize("kind", NAMES)

@@ -24,7 +24,9 @@ def simple(rows=120, classes=("bad", "good"), seed=0):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, len(classes), rows)
     x = y + rng.normal(scale=0.8, size=rows)
-    return Table(pa.table({"x": x, "z": rng.normal(size=rows), "y": [classes[code] for code in y]}), "y")
+    return Table(
+        pa.table({"x": x, "z": rng.normal(size=rows), "y": [classes[code] for code in y]}), "y"
+    )
 
 
 def run(node, ctx, inputs, **params):
@@ -49,7 +51,11 @@ def reloaded(value, folder):
 def test_nodes_satisfy_the_contract(tmp_path, model):
     check_node(predict.NODE, tmp_path / "p", {"model": model, "table": simple()})
     check_node(evaluate.NODE, tmp_path / "e", {"predictions": drawn(3)[2]})
-    check_node(compare.NODE, tmp_path / "c", {"reports": [evaluation("a", auc=0.5), evaluation("b", auc=0.6)]})
+    check_node(
+        compare.NODE,
+        tmp_path / "c",
+        {"reports": [evaluation("a", auc=0.5), evaluation("b", auc=0.6)]},
+    )
     check_node(save_model.NODE, tmp_path / "s", {"model": model}, save_model.NODE.params(name="m"))
 
 
@@ -60,7 +66,9 @@ class TestPredict:
     def test_gives_the_models_probabilities_and_the_truth(self, ctx, model):
         table = simple(seed=1)
         predictions = self.score(ctx, model, table)
-        np.testing.assert_array_equal(predictions.probabilities, load_model(model.path).predict_proba(table))
+        np.testing.assert_array_equal(
+            predictions.probabilities, load_model(model.path).predict_proba(table)
+        )
         assert predictions.classes == ["bad", "good"] and predictions.model == "MART"
         assert predictions.truth.to_pylist() == table.labels().to_pylist()
 
@@ -83,24 +91,46 @@ class TestPredict:
         data = table.data.append_column("id", pa.array([7, 8, 9])).append_column(
             "at", pa.array([1, 2, 3], pa.timestamp("s"))
         )
-        scored = self.score(ctx, model, Table(data, "y", {"id": "id", "at": "time", "z": "feature"}))
+        scored = self.score(
+            ctx, model, Table(data, "y", {"id": "id", "at": "time", "z": "feature"})
+        )
         again = reloaded(scored, tmp_path / "p")
         assert again.carried.column_names == ["id", "at"]
         np.testing.assert_array_equal(again.probabilities, scored.probabilities)
         assert again.truth.to_pylist() == table.labels().to_pylist()
 
-    def test_keeps_the_columns_that_are_named_once_and_behind_those_with_a_role(self, ctx, model, tmp_path):
+    def test_keeps_the_columns_that_are_named_once_and_behind_those_with_a_role(
+        self, ctx, model, tmp_path
+    ):
         table = simple(3)
         colours = pa.array(["red", "blue", None]).dictionary_encode()
         data = table.data.append_column("colour", colours).append_column("id", pa.array([7, 8, 9]))
-        scored = self.score(ctx, model, Table(data, "y", {"id": "id"}), keep=["colour", "y", "id", "colour"])
+        scored = self.score(
+            ctx, model, Table(data, "y", {"id": "id"}), keep=["colour", "y", "id", "colour"]
+        )
         again = reloaded(scored, tmp_path / "p")
-        assert again.to_arrow().column_names == ["id", "colour", "y", "prediction", "p(bad)", "p(good)", "truth"]
+        assert again.to_arrow().column_names == [
+            "id",
+            "colour",
+            "y",
+            "prediction",
+            "p(bad)",
+            "p(good)",
+            "truth",
+        ]
         assert again.carried.column("colour").to_pylist() == ["red", "blue", None]
-        assert again.truth.to_pylist() == again.carried.column("y").to_pylist() == table.labels().to_pylist()
+        assert (
+            again.truth.to_pylist()
+            == again.carried.column("y").to_pylist()
+            == table.labels().to_pylist()
+        )
 
     def test_a_column_with_the_name_of_a_prediction_is_kept_beside_it(self, ctx, model):
-        data = simple(2).data.append_column("prediction", pa.array([1, 2])).append_column("truth", pa.array([3, 4]))
+        data = (
+            simple(2)
+            .data.append_column("prediction", pa.array([1, 2]))
+            .append_column("truth", pa.array([3, 4]))
+        )
         scored = self.score(ctx, model, Table(data, "y"), keep=["prediction", "truth"]).to_arrow()
         assert scored.column_names[:3] == ["prediction (input)", "truth (input)", "prediction"]
         assert scored.column("truth (input)").to_pylist() == [3, 4]
@@ -117,7 +147,9 @@ class TestPredict:
 
     def test_no_rows_give_no_predictions(self, ctx, model):
         table = simple()
-        assert self.score(ctx, model, table.with_data(table.data.slice(0, 0))).probabilities.shape == (0, 2)
+        assert self.score(
+            ctx, model, table.with_data(table.data.slice(0, 0))
+        ).probabilities.shape == (0, 2)
 
     def test_many_rows_are_scored_in_blocks_with_progress(self, tmp_path, model):
         seen = []
@@ -141,7 +173,9 @@ class TestPredict:
 
 
 def made(truth, probabilities, classes, title="A model"):
-    return Predictions(np.asarray(probabilities, float), list(classes), title, pa.array(truth, pa.string()))
+    return Predictions(
+        np.asarray(probabilities, float), list(classes), title, pa.array(truth, pa.string())
+    )
 
 
 def drawn(classes, rows=300, seed=0):
@@ -174,7 +208,10 @@ class TestEvaluate:
         }
         assert {name: report.headline[name] for name in expected} == pytest.approx(expected)
         assert report.kind == "evaluation" and report.title == "A model"
-        assert report.headline["recall_at_1_in_1000"] is None and report.headline["recall_at_1_in_100"] > 0
+        assert (
+            report.headline["recall_at_1_in_1000"] is None
+            and report.headline["recall_at_1_in_100"] > 0
+        )
         assert report.data["positive"] == "c1" and report.data["threshold_rule"] == "best F1"
 
     def test_confusion_is_counted_at_the_threshold(self, ctx, tmp_path):
@@ -184,30 +221,47 @@ class TestEvaluate:
         assert report.data["confusion"]["counts"] == expected.tolist()
         assert report.headline["threshold"] == 0.7
         assert report.headline["f1"] == pytest.approx(reference.f1_score(y, p[:, 1] >= 0.7))
-        assert report.rows[1]["precision"] == pytest.approx(reference.precision_score(y, p[:, 1] >= 0.7))
+        assert report.rows[1]["precision"] == pytest.approx(
+            reference.precision_score(y, p[:, 1] >= 0.7)
+        )
 
     def test_all_decisions_go_by_the_same_rule(self, ctx, tmp_path):
         y, p, predictions = drawn(2)
         for threshold, given in [(None, p.argmax(1)), (0.7, p[:, 1] >= 0.7)]:
-            report = run(evaluate.NODE, ctx, {"predictions": predictions}, threshold=threshold)["report"]
-            assert report.data["confusion"]["counts"] == reference.confusion_matrix(y, given).tolist()
+            report = run(evaluate.NODE, ctx, {"predictions": predictions}, threshold=threshold)[
+                "report"
+            ]
+            assert (
+                report.data["confusion"]["counts"] == reference.confusion_matrix(y, given).tolist()
+            )
             assert report.headline["accuracy"] == pytest.approx(reference.accuracy_score(y, given))
-            assert report.headline["balanced_accuracy"] == pytest.approx(reference.balanced_accuracy_score(y, given))
+            assert report.headline["balanced_accuracy"] == pytest.approx(
+                reference.balanced_accuracy_score(y, given)
+            )
             assert report.rows[1]["recall"] == pytest.approx(reference.recall_score(y, given))
 
     def test_positive_class_can_be_the_first(self, ctx, tmp_path):
         y, p, predictions = drawn(2)
         report = self.judge(ctx, predictions, tmp_path, positive="c0", name="Mine")
         assert report.title == "Mine" and report.data["confusion"]["labels"] == ["c1", "c0"]
-        assert report.headline["average_precision"] == pytest.approx(reference.average_precision_score(y == 0, p[:, 0]))
+        assert report.headline["average_precision"] == pytest.approx(
+            reference.average_precision_score(y == 0, p[:, 0])
+        )
 
     def test_many_classes_are_averaged(self, ctx, tmp_path):
         y, p, predictions = drawn(4)
         report = self.judge(ctx, predictions, tmp_path)
-        assert report.headline["auc"] == pytest.approx(reference.roc_auc_score(y, p, multi_class="ovr"))
-        assert report.headline["f1"] == pytest.approx(reference.f1_score(y, p.argmax(1), average="macro"))
+        assert report.headline["auc"] == pytest.approx(
+            reference.roc_auc_score(y, p, multi_class="ovr")
+        )
+        assert report.headline["f1"] == pytest.approx(
+            reference.f1_score(y, p.argmax(1), average="macro")
+        )
         assert report.headline["threshold"] is None and report.data["positive"] is None
-        assert report.data["confusion"]["counts"] == reference.confusion_matrix(y, p.argmax(1)).tolist()
+        assert (
+            report.data["confusion"]["counts"]
+            == reference.confusion_matrix(y, p.argmax(1)).tolist()
+        )
         assert [row["class"] for row in report.rows] == ["c0", "c1", "c2", "c3"]
         assert [curve["class"] for curve in report.data["curves"]] == ["c0", "c1", "c2", "c3"]
 
@@ -215,7 +269,9 @@ class TestEvaluate:
         y, p, predictions = drawn(3)
         report = self.judge(ctx, predictions, tmp_path, positive="c1")
         assert report.headline["auc"] == pytest.approx(reference.roc_auc_score(y == 1, p[:, 1]))
-        assert report.headline["accuracy"] == pytest.approx(reference.accuracy_score(y, p.argmax(1)))
+        assert report.headline["accuracy"] == pytest.approx(
+            reference.accuracy_score(y, p.argmax(1))
+        )
         assert report.data["confusion"]["labels"] == ["all others", "c1"]
 
     def test_curves_are_drawn_with_few_points(self, ctx, tmp_path):
@@ -258,10 +314,17 @@ class TestEvaluate:
             (made([], np.zeros((0, 2)), ["a", "b"]), {}, "nothing", None),
             (made([None], [[0.5, 0.5]], ["a", "b"]), {}, "nothing", None),
             (made(["a"], [[0.5, 0.5]], ["a", "b"]), {"positive": "c"}, "'c'", "positive"),
-            (made(["a"], [[0.5, 0.3, 0.2]], ["a", "b", "c"]), {"threshold": 0.5}, "positive class", "threshold"),
+            (
+                made(["a"], [[0.5, 0.3, 0.2]], ["a", "b", "c"]),
+                {"threshold": 0.5},
+                "positive class",
+                "threshold",
+            ),
         ],
     )
-    def test_what_cannot_be_judged_is_refused(self, ctx, tmp_path, predictions, params, naming, field):
+    def test_what_cannot_be_judged_is_refused(
+        self, ctx, tmp_path, predictions, params, naming, field
+    ):
         with refused(field=field, naming=naming):
             self.judge(ctx, predictions, tmp_path, **params)
 
@@ -280,7 +343,9 @@ def evaluation(title, **headline):
 
 class TestCompare:
     def board(self, tmp_path, reports, sources=None, **params):
-        ctx = make_context(tmp_path, sources={"reports": sources or [f"n{i}" for i in range(len(reports))]})
+        ctx = make_context(
+            tmp_path, sources={"reports": sources or [f"n{i}" for i in range(len(reports))]}
+        )
         return run(compare.NODE, ctx, {"reports": reports}, **params)["report"]
 
     @pytest.mark.parametrize(
@@ -294,21 +359,35 @@ class TestCompare:
             evaluation("c", auc=0.8, accuracy=0.7, log_loss=0.3),
         ]
         report = self.board(tmp_path, reports, metric=metric)
-        assert [row["name"] for row in report.rows] == order and [row["rank"] for row in report.rows] == [1, 2, 3]
+        assert [row["name"] for row in report.rows] == order and [
+            row["rank"] for row in report.rows
+        ] == [1, 2, 3]
         assert report.kind == "comparison" and report.headline["best"] == order[0]
         assert [curve["name"] for curve in report.data["curves"]] == order
 
     def test_no_value_comes_last(self, tmp_path):
-        report = self.board(tmp_path, [evaluation("a", auc=None), evaluation("b", auc=0.5), evaluation("c")])
+        report = self.board(
+            tmp_path, [evaluation("a", auc=None), evaluation("b", auc=0.5), evaluation("c")]
+        )
         assert [row["name"] for row in report.rows] == ["b", "a", "c"]
         assert all(row.keys() == report.rows[0].keys() for row in report.rows)
 
-    def test_details_are_columns_named_as_they_are_and_may_have_titles_for_the_screen(self, tmp_path):
+    def test_details_are_columns_named_as_they_are_and_may_have_titles_for_the_screen(
+        self, tmp_path
+    ):
         details = ["n0.max_depth=3", "n1.max_depth=null", '*.max_depth="Depth"']
-        report = self.board(tmp_path, [evaluation("a", auc=0.6), evaluation("b", auc=0.5)], details=details)
+        report = self.board(
+            tmp_path, [evaluation("a", auc=0.6), evaluation("b", auc=0.5)], details=details
+        )
         assert [row["max_depth"] for row in report.rows] == [3, None]
-        assert (report.data["details"], report.data["titles"]) == (["max_depth"], {"max_depth": "Depth"})
-        assert "titles" not in self.board(tmp_path, [evaluation("a", auc=0.6)], details=["n0.x=1"]).data
+        assert (report.data["details"], report.data["titles"]) == (
+            ["max_depth"],
+            {"max_depth": "Depth"},
+        )
+        assert (
+            "titles"
+            not in self.board(tmp_path, [evaluation("a", auc=0.6)], details=["n0.x=1"]).data
+        )
 
     def test_another_measure_decides_when_none_has_a_value(self, tmp_path):
         reports = [evaluation("a", auc=None, accuracy=0.5), evaluation("b", auc=None, accuracy=0.6)]
@@ -344,7 +423,9 @@ class TestSaveModel:
     def test_saved_model_predicts_the_same(self, ctx, model):
         report = self.save(ctx, model, name="fraud-1.2")
         kept = load_model(ctx.files.models / "fraud-1.2")
-        np.testing.assert_array_equal(kept.predict_proba(simple()), load_model(model.path).predict_proba(simple()))
+        np.testing.assert_array_equal(
+            kept.predict_proba(simple()), load_model(model.path).predict_proba(simple())
+        )
         assert report.headline["folder"] == "models/fraud-1.2" and report.headline["kind"] == "mart"
 
     def test_replaces_and_leaves_nothing_else_behind(self, ctx, model):
@@ -352,7 +433,10 @@ class TestSaveModel:
         (ctx.files.models / "m" / "stale").touch()
         self.save(ctx, model, name="m")
         assert self.names(ctx) == ["m"]
-        assert {path.name for path in (ctx.files.models / "m").iterdir()} == {"model.json", "mart.txt"}
+        assert {path.name for path in (ctx.files.models / "m").iterdir()} == {
+            "model.json",
+            "mart.txt",
+        }
 
     def test_existing_name_can_be_an_error(self, ctx, model):
         self.save(ctx, model, name="m", if_exists="error")
@@ -377,7 +461,9 @@ class TestSaveModel:
         return [path.name for path in ctx.files.models.iterdir() if path.suffix != ".lock"]
 
     def test_saves_under_one_name_wait_for_each_other(self, ctx, model):
-        with ThreadPoolExecutor(4) as pool:  # a lock is the open file's, so that threads compete as processes do
+        with ThreadPoolExecutor(
+            4
+        ) as pool:  # a lock is the open file's, so that threads compete as processes do
             reports = list(pool.map(lambda _: self.save(ctx, model, name="m"), range(12)))
         assert len(reports) == 12 and self.names(ctx) == ["m"]
         load_model(ctx.files.models / "m")
@@ -409,7 +495,9 @@ class TestSaveModel:
         with refused(naming=["model.json", tmp_path.name]):
             self.save(ctx, Folder(tmp_path), name="m")
 
-    @pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a\\b", "a b", "x" * 65, "a\n", "ä"])
+    @pytest.mark.parametrize(
+        "name", ["", "..", ".hidden", "a/b", "a\\b", "a b", "x" * 65, "a\n", "ä"]
+    )
     def test_unsafe_names_are_no_parameters(self, name):
         with pytest.raises(ValueError):
             save_model.NODE.params(name=name)

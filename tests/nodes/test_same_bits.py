@@ -75,7 +75,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Fi
 
 
 @pytest.fixture(params=CASES, ids=NAMED)
-def model(request: pytest.FixtureRequest, models: dict[tuple[str, int], FittedModel]) -> FittedModel:
+def model(
+    request: pytest.FixtureRequest, models: dict[tuple[str, int], FittedModel]
+) -> FittedModel:
     return models[request.param]
 
 
@@ -134,17 +136,25 @@ def test_requests_alone_and_together(model: FittedModel, tmp_path: Path) -> None
     model.save(tmp_path)
     table = asked_of(model)
     rows = table.data.drop_columns(["class"]).to_pylist()
-    service = Service("m", load_model(tmp_path))  # a model of its own: the service replaces the boosters
+    service = Service(
+        "m", load_model(tmp_path)
+    )  # a model of its own: the service replaces the boosters
     for rows_each, requests_each in ((1, 1), (1, 5), (1, 61), (3, 1), (3, 9), (61, 1)):
         bodies = [
-            json.dumps({"rows": rows[start : start + rows_each]}).encode() for start in range(0, len(rows), rows_each)
+            json.dumps({"rows": rows[start : start + rows_each]}).encode()
+            for start in range(0, len(rows), rows_each)
         ]
         got = []
         for start in range(0, len(bodies), requests_each):
             for answer in service.answers(bodies[start : start + requests_each]):
                 assert isinstance(answer, bytes), answer
-                got += [list(each["probabilities"].values()) for each in json.loads(answer)["predictions"]]
-        assert_same_bits(np.array(got), model.predict_proba(table), f"{rows_each} rows, {requests_each} requests")
+                got += [
+                    list(each["probabilities"].values())
+                    for each in json.loads(answer)["predictions"]
+                ]
+        assert_same_bits(
+            np.array(got), model.predict_proba(table), f"{rows_each} rows, {requests_each} requests"
+        )
 
 
 # --- another processor ---
@@ -162,9 +172,14 @@ for folder in map(Path, sys.argv[1:]):
 """
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86 processors can be told to forget what they can do")
+@pytest.mark.skipif(
+    platform.machine() != "x86_64",
+    reason="only x86 processors can be told to forget what they can do",
+)
 @pytest.mark.slow
-def test_an_older_processor_says_the_same(models: dict[tuple[str, int], FittedModel], tmp_path: Path) -> None:
+def test_an_older_processor_says_the_same(
+    models: dict[tuple[str, int], FittedModel], tmp_path: Path
+) -> None:
     """BLAS, numpy, the kernels and the C library use nothing newer than SSE."""
     from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
@@ -175,7 +190,9 @@ def test_an_older_processor_says_the_same(models: dict[tuple[str, int], FittedMo
         pq.write_table(asked_of(models[case]).data, folder / "asked.parquet")
     older = {
         "OPENBLAS_CORETYPE": "Prescott",
-        "NPY_DISABLE_CPU_FEATURES": " ".join(name for name in __cpu_dispatch__ if __cpu_features__.get(name)),
+        "NPY_DISABLE_CPU_FEATURES": " ".join(
+            name for name in __cpu_dispatch__ if __cpu_features__.get(name)
+        ),
         "NUMBA_CPU_NAME": "generic",
         "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA",
     }

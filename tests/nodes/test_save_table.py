@@ -39,7 +39,11 @@ def test_a_saved_table_loads_as_it_was(ctx, fraud, file_format):
 
 def test_predictions_are_saved_as_people_read_them(ctx):
     predictions = Predictions(
-        np.array([[0.9, 0.1], [0.2, 0.8]]), ["no", "yes"], "Forest", pa.array(["no", "no"]), pa.table({"id": [7, 8]})
+        np.array([[0.9, 0.1], [0.2, 0.8]]),
+        ["no", "yes"],
+        "Forest",
+        pa.array(["no", "no"]),
+        pa.table({"id": [7, 8]}),
     )
     save(ctx, predictions, name="scores")
     assert (ctx.files.exports / "scores.csv").read_text().splitlines() == [
@@ -79,7 +83,9 @@ def test_a_link_is_replaced_and_not_written_through(ctx, digits, tmp_path):
     assert not (ctx.files.exports / "t.csv").is_symlink()
 
 
-@pytest.mark.parametrize("name", ["", "../t", "a/b", "a\\b", ".hidden", "t.", "t ", "a\nb", "a\0b", "t\n", "x" * 101])
+@pytest.mark.parametrize(
+    "name", ["", "../t", "a/b", "a\\b", ".hidden", "t.", "t ", "a\nb", "a\0b", "t\n", "x" * 101]
+)
 def test_names_that_are_no_plain_file_names_are_refused(name):
     with pytest.raises(ValidationError):
         SaveTableParams(name=name)

@@ -40,7 +40,10 @@ def table() -> Table:
         ({"kinds": ["text"]}, ["id", "size_1", "size_2", "city (old)", "ok", "y"]),
         ({"mode": "keep", "columns": ["ok", "size_2"]}, ["id", "size_2", "ok", "y"]),
         ({"mode": "keep", "kinds": ["number"]}, ["id", "size_1", "size_2", "y"]),
-        ({"mode": "keep", "columns": ["ok"], "kinds": ["category"]}, ["id", "city (old)", "ok", "y"]),
+        (
+            {"mode": "keep", "columns": ["ok"], "kinds": ["category"]},
+            ["id", "city (old)", "ok", "y"],
+        ),
     ],
 )
 def test_columns_are_kept_or_dropped_as_was_known_before(ctx, table, params, expected):
@@ -52,7 +55,9 @@ def test_columns_are_kept_or_dropped_as_was_known_before(ctx, table, params, exp
 
 
 def test_a_dropped_target_is_no_longer_the_target(ctx, table):
-    result: Table = NODE.run(ctx, {"table": table}, SelectColumnsParams(columns=["y", "id"]))["table"]
+    result: Table = NODE.run(ctx, {"table": table}, SelectColumnsParams(columns=["y", "id"]))[
+        "table"
+    ]
     assert result.target is None
     assert result.roles == {}
 

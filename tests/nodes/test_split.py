@@ -19,7 +19,9 @@ from tests.expect import refused
 
 
 def table_of(labels: list[str | None]) -> Table:
-    data = pa.table({"row": range(len(labels)), "y": pa.array(labels, pa.string()).dictionary_encode()})
+    data = pa.table(
+        {"row": range(len(labels)), "y": pa.array(labels, pa.string()).dictionary_encode()}
+    )
     return Table(data, "y")
 
 
@@ -40,12 +42,16 @@ def rows(table: Table) -> list[int]:
     stratified=st.booleans(),
     seed=st.integers(0, 5),
 )
-def test_no_row_is_lost_or_doubled_and_order_is_kept(tmp_path_factory, labels, share, stratified, seed):
+def test_no_row_is_lost_or_doubled_and_order_is_kept(
+    tmp_path_factory, labels, share, stratified, seed
+):
     from tests.nodes.conftest import make_context
 
     ctx = make_context(tmp_path_factory.mktemp("split"))
     try:
-        train, test = parts(ctx, table_of(labels), test_share=share, stratified=stratified, seed=seed)
+        train, test = parts(
+            ctx, table_of(labels), test_share=share, stratified=stratified, seed=seed
+        )
     except BadInput as problem:
         assert stratified
         assert problem.field == "test_share"
@@ -96,8 +102,12 @@ def test_a_table_without_a_target_is_split_at_random(ctx):
 
 
 def test_the_latest_rows_are_held_out(ctx):
-    data = pa.table({"row": [0, 1, 2, 3, 4], "when": pa.array([50, 10, 40, 10, 30], pa.timestamp("us"))})
-    train, test = parts(ctx, Table(data, None, {"when": "time"}), test_share=0.4, time_column="when")
+    data = pa.table(
+        {"row": [0, 1, 2, 3, 4], "when": pa.array([50, 10, 40, 10, 30], pa.timestamp("us"))}
+    )
+    train, test = parts(
+        ctx, Table(data, None, {"when": "time"}), test_share=0.4, time_column="when"
+    )
     assert rows(test) == [0, 2]
     assert rows(train) == [1, 3, 4]
 
@@ -132,7 +142,9 @@ def test_one_row_cannot_be_split(ctx):
         parts(ctx, table_of(["a"]))
 
 
-@pytest.mark.parametrize("params", [{"test_share": 0.0}, {"test_share": 1.0}, {"test_rows": 0}, {"seed": -1}])
+@pytest.mark.parametrize(
+    "params", [{"test_share": 0.0}, {"test_share": 1.0}, {"test_rows": 0}, {"seed": -1}]
+)
 def test_settings_out_of_range_are_refused(params):
     with pytest.raises(ValidationError):
         SplitParams(**params)
@@ -142,6 +154,9 @@ def test_columns_are_known_before_a_run():
     known = (Column("a", "number"), Column("y", "category", "target"))
     assert NODE.columns is not None
     assert NODE.columns({"table": known}, SplitParams()) == {"train": known, "test": known}
-    assert NODE.columns({"table": None}, SplitParams(time_column="t")) == {"train": None, "test": None}
+    assert NODE.columns({"table": None}, SplitParams(time_column="t")) == {
+        "train": None,
+        "test": None,
+    }
     with refused(field="time_column", naming="'t'"):
         NODE.columns({"table": known}, SplitParams(time_column="t"))

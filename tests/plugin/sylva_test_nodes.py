@@ -30,9 +30,13 @@ class ProbeParams(NodeParams):
         "none", "sleep", "exit", "segfault", "allocate", "abort", "raise", "bad-input", "fail-times", "spawn", "big",
         "gate", "hoard", "signal", "stubborn", "fork", "long-error", "odd-error", "array", "abort-reading",
     ] = Field("none", title="Action", description="What to do.")  # fmt: skip
-    amount: float = Field(0, title="Amount", description="Seconds, exit code, signal, megabytes or times.")
+    amount: float = Field(
+        0, title="Amount", description="Seconds, exit code, signal, megabytes or times."
+    )
     value: int = Field(0, title="Value", description="Goes into the report.")
-    first: int = Field(0, title="First", description="Act only in the first so many executions; 0: in all.")
+    first: int = Field(
+        0, title="First", description="Act only in the first so many executions; 0: in all."
+    )
     note: str = Field("", title="Note", description="Makes the request for the node longer.")
 
 
@@ -192,7 +196,9 @@ PROBE = NodeType(
 
 
 class ScaleParams(NodeParams):
-    factor: float = Field(1.5, title="Factor", description="What the first column is multiplied by.")
+    factor: float = Field(
+        1.5, title="Factor", description="What the first column is multiplied by."
+    )
 
 
 def run_scale(ctx: NodeContext, inputs: dict[str, Any], params: ScaleParams) -> dict[str, Any]:

@@ -72,7 +72,9 @@ def _as_sylva_error(error: Exception) -> SylvaError:
         return error
     if isinstance(error, OSError):
         where = f" at {error.filename}" if error.filename else ""
-        return SylvaError(f"The operating system reported an error{where}: {error.strerror or error}.")
+        return SylvaError(
+            f"The operating system reported an error{where}: {error.strerror or error}."
+        )
     return SylvaError(f"{type(error).__name__}: {error}. Add --debug to see the traceback.")
 
 

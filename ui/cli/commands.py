@@ -54,7 +54,10 @@ def _print_version(requested: bool) -> None:
 @app.callback()
 def sylva(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Sylva: build, run and replay deep-forest pipelines."""
@@ -63,8 +66,12 @@ def sylva(
 @command(app, without=("json",))
 def studio(
     settings: Settings,
-    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port to listen on. [default: a free one]")] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port to listen on. [default: a free one]")
+    ] = None,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address.")
+    ] = False,
 ) -> None:
     """Build and run pipelines in the browser, on this machine only."""
     import os
@@ -83,25 +90,43 @@ def run(
     file: FileArgument,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NODE.PARAM=VALUE", help="Change a parameter for this run; removes its sweep."),
+        typer.Option(
+            "--set",
+            metavar="NODE.PARAM=VALUE",
+            help="Change a parameter for this run; removes its sweep.",
+        ),
     ] = None,
     sweeps: Annotated[
         list[str] | None,
-        typer.Option("--sweep", metavar="NODE.PARAM=V1,V2,…", help="Try several values, each in a branch of its own."),
+        typer.Option(
+            "--sweep",
+            metavar="NODE.PARAM=V1,V2,…",
+            help="Try several values, each in a branch of its own.",
+        ),
     ] = None,
-    to: Annotated[list[str] | None, typer.Option(metavar="NODE", help="Run only this node and what it needs.")] = None,
+    to: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="Run only this node and what it needs.")
+    ] = None,
     start: Annotated[
         list[str] | None,
-        typer.Option("--from", metavar="NODE", help="Run this node and all after it again, even if unchanged."),
+        typer.Option(
+            "--from",
+            metavar="NODE",
+            help="Run this node and all after it again, even if unchanged.",
+        ),
     ] = None,
     workers: WorkersOption = None,
     retries: RetriesOption = None,
     timeout: TimeoutOption = None,
     memory_limit: MemoryOption = None,
-    store_limit: Annotated[int | None, typer.Option(min=1, metavar="MB", help="Maximum size of the store.")] = None,
+    store_limit: Annotated[
+        int | None, typer.Option(min=1, metavar="MB", help="Maximum size of the store.")
+    ] = None,
     executor: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Address of a Dask scheduler; nodes then run on its workers."),
+        typer.Option(
+            metavar="ADDRESS", help="Address of a Dask scheduler; nodes then run on its workers."
+        ),
     ] = None,
     detach: DetachOption = False,
 ) -> None:
@@ -155,7 +180,12 @@ def retry(
     with SupervisorStarter() as starter:
         from engine.runs import NotResumable, Runs
 
-        limits = {"workers": workers, "retries": retries, "timeout": timeout, "memory_limit": memory_limit}
+        limits = {
+            "workers": workers,
+            "retries": retries,
+            "timeout": timeout,
+            "memory_limit": memory_limit,
+        }
         with Runs(settings.used_workspace, starter=starter) as runs:
             try:
                 run = runs.resume(run, **limits)
@@ -215,7 +245,9 @@ def runs(
 def show(
     settings: Settings,
     run: RunArgument,
-    node: Annotated[str | None, typer.Argument(metavar="[NODE]", help="Show one node: outputs, error, log.")] = None,
+    node: Annotated[
+        str | None, typer.Argument(metavar="[NODE]", help="Show one node: outputs, error, log.")
+    ] = None,
 ) -> None:
     """Show a run, or one node of it."""
     from engine.runs import Runs
@@ -242,7 +274,11 @@ def validate(settings: Settings, file: FileArgument) -> None:
     words = f"{file} is valid: {len(pipeline.nodes)} nodes, {len(pipeline.edges)} edges."
     if expanded is not pipeline:
         words += f" With all branches: {len(expanded.nodes)} nodes."
-    facts = {"name": pipeline.name, "nodes": len(pipeline.nodes), "nodes_with_branches": len(expanded.nodes)}
+    facts = {
+        "name": pipeline.name,
+        "nodes": len(pipeline.nodes),
+        "nodes_with_branches": len(expanded.nodes),
+    }
     settings.output({"valid": True, **facts, "problems": []}, lambda data: print(words))
 
 
@@ -254,7 +290,10 @@ def export(
         bool, typer.Option("--python", help="Write a Python script, which runs without the engine.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="OUT", help="File to write. [default: the terminal]")
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="OUT", help="File to write. [default: the terminal]"
+        ),
     ] = None,
 ) -> None:
     """Export a pipeline as a Python script that gives the same result."""
@@ -263,7 +302,9 @@ def export(
     from engine.node_types import load_catalog
 
     if not python:
-        raise BadInput("Choose an output format: `sylva export FILE --python` writes a Python script.")
+        raise BadInput(
+            "Choose an output format: `sylva export FILE --python` writes a Python script."
+        )
     script = export_python(_read_valid(settings, file), load_catalog())
     if output is None:
         settings.output({"script": script}, lambda data: print(script, end=""))
@@ -282,7 +323,9 @@ def nodes(
     node_type: Annotated[
         str | None, typer.Argument(metavar="[TYPE]", help="Show only this type, with its settings.")
     ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the reference page of all types.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the reference page of all types.")
+    ] = False,
 ) -> None:
     """List the installed node types."""
     from engine.node_types import load_catalog
@@ -293,7 +336,9 @@ def nodes(
     for failure in catalog.failures:
         print(failure, file=sys.stderr)
     if node_type is not None and node_type not in catalog:
-        raise BadInput(f"The node type '{node_type}' does not exist; `sylva nodes` lists all types.")
+        raise BadInput(
+            f"The node type '{node_type}' does not exist; `sylva nodes` lists all types."
+        )
     chosen = [catalog[node_type]] if node_type else list(catalog.values())
     described = [describe(each) for each in chosen]
 
@@ -304,7 +349,12 @@ def nodes(
         elif node_type:
             print_type(chosen[0])
         else:
-            print_table([{"type": each.name, "category": each.category, "summary": each.summary} for each in chosen])
+            print_table(
+                [
+                    {"type": each.name, "category": each.category, "summary": each.summary}
+                    for each in chosen
+                ]
+            )
 
     settings.output(described[0] if node_type else described, render)
 
@@ -321,7 +371,9 @@ def schema(settings: Settings) -> None:
 @command(app)
 def gc(
     settings: Settings,
-    keep: Annotated[int, typer.Option(min=0, metavar="N", help="How many of the newest runs to keep.")] = 20,
+    keep: Annotated[
+        int, typer.Option(min=0, metavar="N", help="How many of the newest runs to keep.")
+    ] = 20,
 ) -> None:
     """Remove old runs, and every stored result that only they use."""
     from engine.runs import Runs
@@ -382,7 +434,9 @@ def _node_param_text(option: str, change: str, pipeline: Pipeline) -> tuple[str,
     if not (equals and dot and node and param):
         raise BadInput(f"{option} {change}: write it as NODE.PARAM=VALUE.")
     if node not in pipeline.nodes:
-        raise BadInput(f"{option} {change}: the node '{node}' does not exist; there are {', '.join(pipeline.nodes)}.")
+        raise BadInput(
+            f"{option} {change}: the node '{node}' does not exist; there are {', '.join(pipeline.nodes)}."
+        )
     return node, param, text
 
 

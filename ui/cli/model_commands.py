@@ -31,20 +31,33 @@ CANCELLED = "Scoring cancelled. No file was written."
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 ModelArgument = Annotated[
-    str, typer.Argument(metavar="MODEL", help="Name of a saved model in the workspace, or the folder of a model.")
+    str,
+    typer.Argument(
+        metavar="MODEL", help="Name of a saved model in the workspace, or the folder of a model."
+    ),
 ]
 
 
 def predict(
     settings: Settings,
     model: ModelArgument,
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="A table: CSV, TSV, Parquet, Arrow or LibSVM.")],
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="OUT", help="Where to write: .csv, .parquet or .arrow.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="A table: CSV, TSV, Parquet, Arrow or LibSVM.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--out", metavar="OUT", help="Where to write: .csv, .parquet or .arrow."
+        ),
+    ],
     keep: Annotated[
-        list[str] | None, typer.Option("--keep", metavar="COLUMN", help="Copy this column to OUT; may be repeated.")
+        list[str] | None,
+        typer.Option("--keep", metavar="COLUMN", help="Copy this column to OUT; may be repeated."),
     ] = None,
     keep_all: Annotated[bool, typer.Option("--keep-all", help="Copy all columns to OUT.")] = False,
-    threads: Annotated[int | None, typer.Option(min=1, max=1024, help="Threads. [default: one per core]")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Threads. [default: one per core]")
+    ] = None,
     file_format: Annotated[
         Literal["auto", "csv", "tsv", "parquet", "arrow", "libsvm"],
         typer.Option("--format", help="Format of DATA; auto: by its file name."),
@@ -53,16 +66,23 @@ def predict(
         Literal["auto", "comma", "semicolon", "tab", "pipe", "space"],
         typer.Option(help="Separator between the values of a CSV file."),
     ] = "auto",
-    encoding: Annotated[str, typer.Option(help="Encoding of a CSV file, such as latin-1.")] = "utf-8",
+    encoding: Annotated[
+        str, typer.Option(help="Encoding of a CSV file, such as latin-1.")
+    ] = "utf-8",
     no_header: Annotated[
-        bool, typer.Option("--no-header", help="The CSV file has no header; its columns are f1, f2, …")
+        bool,
+        typer.Option("--no-header", help="The CSV file has no header; its columns are f1, f2, …"),
     ] = False,
     missing: Annotated[
-        list[str] | None, typer.Option("--missing", metavar="TEXT", help="Another text that means a missing value.")
+        list[str] | None,
+        typer.Option("--missing", metavar="TEXT", help="Another text that means a missing value."),
     ] = None,
     progress: Annotated[
         Literal["json"] | None,
-        typer.Option(hidden=True, help="Report progress as lines of JSON on standard error; end with the caller."),
+        typer.Option(
+            hidden=True,
+            help="Report progress as lines of JSON on standard error; end with the caller.",
+        ),
     ] = None,
 ) -> None:
     """Score the rows of a file with a saved model, block by block.
@@ -80,8 +100,12 @@ def predict(
     # Refuse a wrong ending before anything is read.
     target_format(out)
     if not out.absolute().parent.is_dir():
-        raise BadInput(f"{out.name} cannot be written: the folder {out.absolute().parent} does not exist.")
-    source_format = _file_format(file_format, delimiter, encoding, header=not no_header, missing=missing or [])
+        raise BadInput(
+            f"{out.name} cannot be written: the folder {out.absolute().parent} does not exist."
+        )
+    source_format = _file_format(
+        file_format, delimiter, encoding, header=not no_header, missing=missing or []
+    )
     folder = Registry(settings.workspace).find(model)
     with _cancel_on_sigterm(), _progress(settings, progress) as report:
         scored = score_guarded(
@@ -103,17 +127,28 @@ def predict(
 def serve(
     settings: Settings,
     model: ModelArgument,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for a free one.")] = 8000,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for a free one.")
+    ] = 8000,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; one that other machines can reach needs a token.")
+        str,
+        typer.Option(help="Address to listen on; one that other machines can reach needs a token."),
     ] = LOOPBACK[0],
     token: Annotated[
         str | None,
-        typer.Option(envvar=TOKEN_VARIABLE, help="What callers must send as 'Authorization: Bearer TOKEN'."),
+        typer.Option(
+            envvar=TOKEN_VARIABLE, help="What callers must send as 'Authorization: Bearer TOKEN'."
+        ),
     ] = None,
-    batch_limit: Annotated[int, typer.Option(min=1, max=10_000_000, help="Maximum rows of a request.")] = 10_000,
-    body_limit: Annotated[int, typer.Option(min=1, max=10_000, metavar="MB", help="Maximum size of a request.")] = 16,
-    threads: Annotated[int | None, typer.Option(min=1, max=1024, help="Threads. [default: one per core]")] = None,
+    batch_limit: Annotated[
+        int, typer.Option(min=1, max=10_000_000, help="Maximum rows of a request.")
+    ] = 10_000,
+    body_limit: Annotated[
+        int, typer.Option(min=1, max=10_000, metavar="MB", help="Maximum size of a request.")
+    ] = 16,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Threads. [default: one per core]")
+    ] = None,
 ) -> None:
     """Serve predictions of a model over HTTP, until stopped with Ctrl-C.
 
@@ -140,7 +175,12 @@ def serve(
     listener = listen(host, port)
     shown_host = f"[{host}]" if ":" in host else host  # an IPv6 address needs brackets
     address = f"http://{shown_host}:{listener.getsockname()[1]}"
-    facts = {"model": folder.name, "address": address, "pid": os.getpid(), "token": token is not None}
+    facts = {
+        "model": folder.name,
+        "address": address,
+        "pid": os.getpid(),
+        "token": token is not None,
+    }
     words = f"Serving model '{folder.name}' at {address} (press Ctrl-C to stop)."
 
     def announce() -> None:
@@ -154,8 +194,12 @@ def serve(
 def _check_token(host: str, token: str | None) -> None:
     """Raise ``BadInput`` if the token cannot be sent, or a public address has none."""
     # Other characters cannot be sent in an HTTP header.
-    if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
-        raise BadInput("The token must consist of visible ASCII characters, without spaces at its ends.")
+    if token is not None and not (
+        token.isascii() and token.isprintable() and token.strip() == token and token
+    ):
+        raise BadInput(
+            "The token must consist of visible ASCII characters, without spaces at its ends."
+        )
     if token is None and host not in LOOPBACK:
         raise BadInput(
             f"Other machines can reach the service on {host}, so it needs a token: set it with --token or "
@@ -163,7 +207,9 @@ def _check_token(host: str, token: str | None) -> None:
         )
 
 
-def _file_format(file_format: str, delimiter: str, encoding: str, *, header: bool, missing: list[str]) -> FileFormat:
+def _file_format(
+    file_format: str, delimiter: str, encoding: str, *, header: bool, missing: list[str]
+) -> FileFormat:
     """Return how DATA is written; raise ``BadInput`` for an unknown encoding."""
     from nodes.data.formats import MISSING_TEXTS, FileFormat, is_encoding
 
@@ -208,7 +254,12 @@ def _progress(settings: Settings, form: str | None) -> Iterator[Callable[[int, i
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        columns = ("scoring", BarColumn(), TextColumn("{task.completed:,.0f} rows"), TimeRemainingColumn())
+        columns = (
+            "scoring",
+            BarColumn(),
+            TextColumn("{task.completed:,.0f} rows"),
+            TimeRemainingColumn(),
+        )
         with Progress(*columns, console=Console(file=sys.__stderr__), transient=True) as bar:
             task = bar.add_task("", total=None)
             yield lambda rows, total: bar.update(task, completed=rows, total=total)

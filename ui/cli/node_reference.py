@@ -34,7 +34,12 @@ def print_type(node_type: NodeType) -> None:
 
 def markdown_page(node_types: Iterable[NodeType]) -> str:
     """Return the reference page of these types in Markdown, by category."""
-    lines = ["# Node reference", "", "Made from the node types themselves by `sylva nodes --markdown`.", ""]
+    lines = [
+        "# Node reference",
+        "",
+        "Made from the node types themselves by `sylva nodes --markdown`.",
+        "",
+    ]
     by_category: dict[str, list[NodeType]] = {}
     for node_type in node_types:
         by_category.setdefault(node_type.category, []).append(node_type)
@@ -71,7 +76,11 @@ def _code(text: str) -> str:
 def _params(node_type: NodeType) -> Iterator[dict[str, str]]:
     """Yield the settings of a type as rows."""
     for name, field in node_type.params.model_fields.items():
-        default = "required" if field.is_required() else _default(field.get_default(call_default_factory=True))
+        default = (
+            "required"
+            if field.is_required()
+            else _default(field.get_default(call_default_factory=True))
+        )
         what = f"{field.title}: {field.description}" if field.title else field.description or ""
         yield {"setting": name, "default": default, "what it does": what}
 

@@ -16,27 +16,41 @@ if TYPE_CHECKING:
     from engine.workspace import Workspace
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A pipeline document (JSON).")]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, the beginning of an id, or 'last'.")]
-DetachOption = Annotated[bool, typer.Option("--detach", help="Return at once; the run continues by itself.")]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="Id of a run, the beginning of an id, or 'last'.")
+]
+DetachOption = Annotated[
+    bool, typer.Option("--detach", help="Return at once; the run continues by itself.")
+]
 WorkersOption = Annotated[
-    int | None, typer.Option(min=1, help="Number of nodes that run at once. [default: one per core]")
+    int | None,
+    typer.Option(min=1, help="Number of nodes that run at once. [default: one per core]"),
 ]
 RetriesOption = Annotated[
-    int | None, typer.Option(min=0, max=10, help="How often a failed node is tried again, after a pause.")
+    int | None,
+    typer.Option(min=0, max=10, help="How often a failed node is tried again, after a pause."),
 ]
-TimeoutOption = Annotated[float | None, typer.Option(min=0.001, max=1e7, help="Maximum seconds for a node.")]
+TimeoutOption = Annotated[
+    float | None, typer.Option(min=0.001, max=1e7, help="Maximum seconds for a node.")
+]
 MemoryOption = Annotated[
     int | None,
     typer.Option(
-        min=1, max=100_000_000, metavar="MB", help="Maximum memory of a node. [default: 90 % of the machine's]"
+        min=1,
+        max=100_000_000,
+        metavar="MB",
+        help="Maximum memory of a node. [default: 90 % of the machine's]",
     ),
 ]
 
 COMMON_OPTIONS: dict[str, Any] = {
     "workspace": Annotated[
-        Path | None, typer.Option("--workspace", help="Folder with data, results and runs. [default: ~/.sylva]")
+        Path | None,
+        typer.Option("--workspace", help="Folder with data, results and runs. [default: ~/.sylva]"),
     ],
-    "json": Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")],
+    "json": Annotated[
+        bool, typer.Option("--json", help="Print one JSON document instead of text.")
+    ],
     "debug": Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")],
 }
 """``--debug`` is read by ``ui.cli.main``, which also handles errors outside of a command."""

@@ -37,7 +37,9 @@ def exit_code(state: RunState) -> int:
     """Return 0 for a run that is done, 2 if every failure was bad input, else 1."""
     if state.state == "done":
         return 0
-    kinds = {node.error["kind"] for node in state.nodes.values() if node.state == "failed" and node.error}
+    kinds = {
+        node.error["kind"] for node in state.nodes.values() if node.state == "failed" and node.error
+    }
     return 2 if state.state == "failed" and kinds == {"bad-input"} else 1
 
 
@@ -76,7 +78,11 @@ def run_details(runs: Runs, state: RunState) -> dict[str, Any]:
 
 def _node_facts(node: NodeState) -> dict[str, Any]:
     """Return a node of a run as plain data, without what only ``show RUN NODE`` prints."""
-    facts = {name: fact for name, fact in vars(node).items() if name not in ("subtasks", "partial_results")}
+    facts = {
+        name: fact
+        for name, fact in vars(node).items()
+        if name not in ("subtasks", "partial_results")
+    }
     return facts | {"outputs": {port: output["digest"] for port, output in node.outputs.items()}}
 
 
@@ -172,7 +178,9 @@ def node_details(runs: Runs, state: RunState, name: str) -> dict[str, Any]:
     """Return all that is known of a node of a run, with the end of its log, as plain data."""
     node = state.nodes[name]
     path = runs.workspace.node_log(state.id, name)
-    outputs = {port: _output_facts(runs, Artifact.from_dict(data)) for port, data in node.outputs.items()}
+    outputs = {
+        port: _output_facts(runs, Artifact.from_dict(data)) for port, data in node.outputs.items()
+    }
     lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
     pipeline = runs.pipeline(state.id)
     written = pipeline.nodes.get(name) if pipeline else None
@@ -198,10 +206,15 @@ def _output_facts(runs: Runs, output: Artifact) -> dict[str, Any]:
         return facts | {"damaged": str(error)}
     if output.type in ("table", "predictions"):
         data = value.data if output.type == "table" else value.to_arrow()
-        facts |= {"rows": data.num_rows, "columns": {field.name: kind_of(field.type) for field in data.schema}}
+        facts |= {
+            "rows": data.num_rows,
+            "columns": {field.name: kind_of(field.type) for field in data.schema},
+        }
         facts["target"] = value.target if output.type == "table" else None
         preview = data.slice(0, PREVIEW_ROWS).to_pylist()
-        facts["preview"] = [dict(zip(row, map(_plain, row.values()), strict=True)) for row in preview]
+        facts["preview"] = [
+            dict(zip(row, map(_plain, row.values()), strict=True)) for row in preview
+        ]
     elif output.type == "report":
         facts["report"] = vars(value)
     return facts
@@ -217,14 +230,19 @@ def print_node(details: dict[str, Any]) -> None:
     text = details["text"]
     if not text and details["seconds"] is not None:
         text = f"in {duration(details['seconds'])}"
-    print(f"Node '{details['node']}' ({details['type']}) of run {details['run']}: {details['state']}", text)
+    print(
+        f"Node '{details['node']}' ({details['type']}) of run {details['run']}: {details['state']}",
+        text,
+    )
     if details["params"]:
         print("  settings:", json.dumps(details["params"], ensure_ascii=False))
     if details["error"]:
         print(failure_line(details["node"], details["error"]))
         print(details["error"].get("traceback") or "", end="")
     for port, facts in details["outputs"].items():
-        shape = f", {facts['rows']:,} rows × {len(facts['columns'])} columns" if "rows" in facts else ""
+        shape = (
+            f", {facts['rows']:,} rows × {len(facts['columns'])} columns" if "rows" in facts else ""
+        )
         shape += f", target {facts['target']}" if facts.get("target") else ""
         print(f"  {port}: {facts['type']}{shape}, {size(facts['bytes'])}  {facts['folder']}")
         if "damaged" in facts:
@@ -293,6 +311,9 @@ def print_table(rows: Sequence[Row]) -> None:
 def _fitting(widths: list[int], columns: int) -> int:
     """Return how many columns of the table fit; the last of them may be wrapped."""
     count = len(widths)
-    while count > 2 and sum(widths[: count - 1]) + 2 * (count - 1) + min(widths[count - 1], NARROWEST) > columns:
+    while (
+        count > 2
+        and sum(widths[: count - 1]) + 2 * (count - 1) + min(widths[count - 1], NARROWEST) > columns
+    ):
         count -= 1
     return count

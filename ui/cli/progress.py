@@ -95,7 +95,9 @@ def _belongs_to(state: RunState, supervisor: SupervisorProcess) -> bool:
     return identity is not None and state.supervisor == identity.to_dict()
 
 
-def _raise_not_started(runs: Runs, state: RunState, supervisor: SupervisorProcess, *, cancelled: bool) -> NoReturn:
+def _raise_not_started(
+    runs: Runs, state: RunState, supervisor: SupervisorProcess, *, cancelled: bool
+) -> NoReturn:
     """Raise why the supervisor ended before it began: it was killed, or had an error."""
     if state.state == "starting":
         runs.give_up(state.id)
@@ -162,7 +164,9 @@ class LiveTable:
         from rich.live import Live
 
         # Not our own stream: it would escape the control characters that draw the table.
-        self.live = Live(console=Console(file=sys.__stderr__), refresh_per_second=8, transient=False)
+        self.live = Live(
+            console=Console(file=sys.__stderr__), refresh_per_second=8, transient=False
+        )
 
     def __enter__(self) -> LiveTable:
         self.live.start()
@@ -181,13 +185,25 @@ def _table(state: RunState) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    styles = {"done": "green", "cached": "cyan", "failed": "bold red", "running": "bold", "skipped": "yellow"}
+    styles = {
+        "done": "green",
+        "cached": "cyan",
+        "failed": "bold red",
+        "running": "bold",
+        "skipped": "yellow",
+    }
     table = Table.grid(padding=(0, 2))
     shown, folded = _fit(state, shutil.get_terminal_size().lines - 2)
     for name, node in shown.items():
         style = styles.get(node.state, "dim")
-        mark, words, seconds = MARKS[node.state], readable(_now(name, node)), duration(_elapsed(node))
-        table.add_row(*(Text(part, style) for part in (mark, name, node.state, seconds)), Text(words))
+        mark, words, seconds = (
+            MARKS[node.state],
+            readable(_now(name, node)),
+            duration(_elapsed(node)),
+        )
+        table.add_row(
+            *(Text(part, style) for part in (mark, name, node.state, seconds)), Text(words)
+        )
     if folded:
         table.add_row("", f"… {folded} more")
     return table
@@ -202,9 +218,14 @@ def _fit(state: RunState, lines: int) -> tuple[dict[str, NodeState], int]:
         return state.nodes, 0
     interest = ("running", "failed", "queued", "skipped", "done", "cached")
     # A state that is not in the list comes last.
-    ranked = sorted(state.nodes, key=lambda name: (*interest, state.nodes[name].state).index(state.nodes[name].state))
+    ranked = sorted(
+        state.nodes,
+        key=lambda name: (*interest, state.nodes[name].state).index(state.nodes[name].state),
+    )
     chosen = set(ranked[: max(1, lines - 1)])
-    return {name: node for name, node in state.nodes.items() if name in chosen}, len(state.nodes) - len(chosen)
+    return {name: node for name, node in state.nodes.items() if name in chosen}, len(
+        state.nodes
+    ) - len(chosen)
 
 
 def _now(name: str, node: NodeState) -> str:

@@ -25,7 +25,9 @@ class RequestBatcher:
     its own.
     """
 
-    def __init__(self, answer: Callable[[Sequence[bytes]], Sequence[Outcome]], max_bytes: int) -> None:
+    def __init__(
+        self, answer: Callable[[Sequence[bytes]], Sequence[Outcome]], max_bytes: int
+    ) -> None:
         self._answer = answer
         self._max_bytes = max_bytes
         self._waiting: deque[WaitingRequest] = deque()

@@ -481,7 +481,9 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def run_until_stopped(service: Service, listener: socket.socket, on_start: Callable[[], None]) -> None:
+def run_until_stopped(
+    service: Service, listener: socket.socket, on_start: Callable[[], None]
+) -> None:
     """Answer requests until SIGTERM or Ctrl-C; running requests are finished first."""
     import uvicorn
 

@@ -117,8 +117,12 @@ def picture(figure: go.Figure, name: str, caption: str) -> None:
     ``name`` is its key and the name of the file that the camera button saves.
     """
     form = str(st.session_state.get(IMAGE_FORMAT) or "PNG").lower()
-    saved = {"toImageButtonOptions": {**CONFIG["toImageButtonOptions"], "format": form, "filename": name}}
-    st.plotly_chart(in_theme(figure), theme="streamlit", config=CONFIG | saved, key=f"inspect-plot-{name}")
+    saved = {
+        "toImageButtonOptions": {**CONFIG["toImageButtonOptions"], "format": form, "filename": name}
+    }
+    st.plotly_chart(
+        in_theme(figure), theme="streamlit", config=CONFIG | saved, key=f"inspect-plot-{name}"
+    )
     st.caption(caption)
 
 
@@ -182,7 +186,12 @@ def short_texts(data: pa.Table) -> pa.Table:
 
 
 def selectable_table(
-    rows: Sequence[Mapping[str, Any]], names: Sequence[str], address: str, *, time: str, columns: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    address: str,
+    *,
+    time: str,
+    columns: Mapping[str, Any],
 ) -> None:
     """Draw a table of which one row is selected; a click puts its name into the address.
 
@@ -196,7 +205,9 @@ def selectable_table(
     import pyarrow as pa
 
     table, chosen = as_arrow(rows), st.query_params.get(address)
-    table = table.set_column(table.column_names.index(time), time, table.column(time).cast(pa.timestamp("ms", "UTC")))
+    table = table.set_column(
+        table.column_names.index(time), time, table.column(time).cast(pa.timestamp("ms", "UTC"))
+    )
     # Other rows, another widget: a selection is a position, and a new row shifts the others.
     key = f"choose-{address}-{hashlib.sha256(repr(names).encode()).hexdigest()[:12]}"
     st.dataframe(
@@ -204,10 +215,15 @@ def selectable_table(
         hide_index=True,
         placeholder="–",
         height=min(38 + 35 * len(names), TABLE_HEIGHT),
-        column_config={time: st.column_config.DatetimeColumn(format="distance", width=132), **columns},
+        column_config={
+            time: st.column_config.DatetimeColumn(format="distance", width=132),
+            **columns,
+        },
         on_select=lambda: _choose(key, names, address),
         selection_mode=["single-row", "single-cell"],
-        selection_default={"selection": {"rows": [names.index(chosen)]}} if chosen in names else None,
+        selection_default={"selection": {"rows": [names.index(chosen)]}}
+        if chosen in names
+        else None,
         key=key,
     )
 
@@ -224,7 +240,9 @@ def _choose(key: str, names: Sequence[str], address: str) -> None:
 # Files
 
 
-def downloads(name: str, rows: Sequence[Mapping[str, Any]], everything: Mapping[str, Any], key: str) -> None:
+def downloads(
+    name: str, rows: Sequence[Mapping[str, Any]], everything: Mapping[str, Any], key: str
+) -> None:
     """Draw buttons that download the rows as CSV and everything as JSON.
 
     ``name`` is the name of the files without ending, ``key`` distinguishes the buttons.

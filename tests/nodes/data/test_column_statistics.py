@@ -51,7 +51,12 @@ def test_numbers_leave_out_what_is_missing_or_infinite():
 )  # fmt: skip
 def test_bars_of_odd_columns(values, arrow_type, bars):
     found = column_bars(column(values, arrow_type))
-    assert (found.scale, found.counts, found.edges, found.labels) == (bars.scale, bars.counts, bars.edges, bars.labels)
+    assert (found.scale, found.counts, found.edges, found.labels) == (
+        bars.scale,
+        bars.counts,
+        bars.edges,
+        bars.labels,
+    )
     assert column_statistics("x", column(values, arrow_type)).rows == len(values)
 
 
@@ -82,12 +87,17 @@ def test_times_are_seconds_since_1970(values, arrow_type):
     found = column_statistics("t", column(values, arrow_type))
     assert (found.kind, found.missing) == ("time", 1)
     assert found.minimum is not None and statistics.moment(found.minimum) == "2024-01-01 00:00:00"
-    assert found.maximum is not None and statistics.moment(found.maximum, with_clock=False) == "2024-01-03"
+    assert (
+        found.maximum is not None
+        and statistics.moment(found.maximum, with_clock=False) == "2024-01-03"
+    )
     assert found.bars is not None and found.bars.scale == "time" and sum(found.bars.counts) == 2
 
 
 def test_a_time_span_is_a_number_of_seconds():
-    found = column_bars(column([dt.timedelta(minutes=1), dt.timedelta(minutes=3)], pa.duration("ms")))
+    found = column_bars(
+        column([dt.timedelta(minutes=1), dt.timedelta(minutes=3)], pa.duration("ms"))
+    )
     assert found.scale == "number" and (found.edges[0], found.edges[-1]) == (60.0, 180.0)
 
 
@@ -96,7 +106,10 @@ def test_a_time_no_calendar_has_is_told_in_seconds():
 
 
 def test_categories_of_chunks_with_other_dictionaries_are_counted_together():
-    chunks = [pa.array(["a", "b"]).dictionary_encode(), pa.array(["b", "c", None]).dictionary_encode()]
+    chunks = [
+        pa.array(["a", "b"]).dictionary_encode(),
+        pa.array(["b", "c", None]).dictionary_encode(),
+    ]
     found = column_statistics("c", pa.chunked_array(chunks))
     assert found.kind == "category" and found.distinct == 3 and found.missing == 1
     assert found.frequent[0] == ("b", 2) and sorted(found.frequent[1:]) == [("a", 1), ("c", 1)]
@@ -108,7 +121,10 @@ def test_values_beyond_the_bars_are_counted_as_others():
 
 
 def test_long_texts_are_cut():
-    assert len(column_statistics("s", column(["x" * 10_000])).frequent[0][0]) == statistics.LONGEST_VALUE + 1
+    assert (
+        len(column_statistics("s", column(["x" * 10_000])).frequent[0][0])
+        == statistics.LONGEST_VALUE + 1
+    )
 
 
 def test_figures_are_those_of_pandas():
@@ -129,10 +145,15 @@ def test_figures_are_those_of_pandas():
         assert figures.counted == expected["count"] and figures.missing == frame[name].isna().sum()
         quartiles = (figures.lower_quartile, figures.median, figures.upper_quartile)
         ours = (figures.mean, figures.minimum, *quartiles, figures.maximum)
-        assert ours == pytest.approx([expected[key] for key in ("mean", "min", "25%", "50%", "75%", "max")])
+        assert ours == pytest.approx(
+            [expected[key] for key in ("mean", "min", "25%", "50%", "75%", "max")]
+        )
         assert figures.std == pytest.approx(frame[name].std(ddof=0))
         assert figures.bars is not None
-        assert figures.bars.counts == np.histogram(frame[name].dropna(), figures.bars.edges)[0].tolist()
+        assert (
+            figures.bars.counts
+            == np.histogram(frame[name].dropna(), figures.bars.edges)[0].tolist()
+        )
     for name in ("c", "b"):
         counts = frame[name].value_counts()
         assert [count for _, count in found[name].frequent] == counts.tolist()
@@ -143,7 +164,12 @@ def test_figures_are_those_of_pandas():
 def test_a_large_column_is_sampled_where_sorting_were_needed_and_says_so(monkeypatch):
     monkeypatch.setattr(statistics, "SAMPLE_ROWS", 100)
     found = column_statistics("x", column(np.arange(1000.0)))
-    assert found.sampled and found.bars is not None and found.bars.sampled and sum(found.bars.counts) == 100
+    assert (
+        found.sampled
+        and found.bars is not None
+        and found.bars.sampled
+        and sum(found.bars.counts) == 100
+    )
     assert (found.minimum, found.maximum, found.mean) == (0.0, 999.0, 499.5)
     assert found.median == pytest.approx(499.5, abs=5)
     texts = column_statistics("s", column([None, "a", "b", "b"] * 250))

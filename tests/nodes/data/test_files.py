@@ -59,13 +59,17 @@ def written(write: Any) -> bytes:
 
 
 def leftovers(workspace: Workspace) -> list[str]:
-    return [path.name for folder in (workspace.data, workspace.temporary) for path in folder.rglob("*")]
+    return [
+        path.name for folder in (workspace.data, workspace.temporary) for path in folder.rglob("*")
+    ]
 
 
 # What there is
 
 
-def test_the_list_shows_files_of_subfolders_with_shape_and_size_the_last_changed_first(files: Files):
+def test_the_list_shows_files_of_subfolders_with_shape_and_size_the_last_changed_first(
+    files: Files,
+):
     (files.data / "old").mkdir()
     (files.data / "old" / "a.csv").write_bytes(CSV)
     pq.write_table(TABLE, files.data / "b.parquet")
@@ -73,7 +77,11 @@ def test_the_list_shows_files_of_subfolders_with_shape_and_size_the_last_changed
     for moment, name in enumerate(["old/a.csv", "c.svm", "b.parquet"], start=1_000):
         os.utime(files.data / name, (moment, moment))
     found = [(file.name, file.rows, file.columns, file.modified) for file in list_files(files)]
-    assert found == [("b.parquet", 3, 2, 1002.0), ("c.svm", 2, 4, 1001.0), ("old/a.csv", 2, 2, 1000.0)]
+    assert found == [
+        ("b.parquet", 3, 2, 1002.0),
+        ("c.svm", 2, 4, 1001.0),
+        ("old/a.csv", 2, 2, 1000.0),
+    ]
     assert [file.size for file in list_files(files)][2] == len(CSV)
 
 
@@ -93,7 +101,9 @@ def test_what_cannot_be_read_is_listed_without_a_shape(files: Files):
     }  # fmt: skip
 
 
-def test_hidden_files_pipes_names_that_are_no_text_and_links_that_lead_out_are_not_listed(files: Files, tmp_path: Path):
+def test_hidden_files_pipes_names_that_are_no_text_and_links_that_lead_out_are_not_listed(
+    files: Files, tmp_path: Path
+):
     (tmp_path / "secret.csv").write_bytes(CSV)
     (files.data / "out.csv").symlink_to(tmp_path / "secret.csv")
     (files.data / "loop.csv").symlink_to(files.data / "loop.csv")
@@ -111,7 +121,9 @@ def test_a_large_text_shows_its_columns_only(files: Files, monkeypatch: pytest.M
     assert [(file.rows, file.columns) for file in list_files(files)] == [(None, 2)]
 
 
-def test_a_list_that_takes_long_goes_on_without_looking(files: Files, monkeypatch: pytest.MonkeyPatch):
+def test_a_list_that_takes_long_goes_on_without_looking(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+):
     (files.data / "a.csv").write_bytes(CSV)
     monkeypatch.setattr(data_files, "LIST_SECONDS", -1.0)
     assert [(file.name, file.rows) for file in list_files(files)] == [("a.csv", None)]
@@ -151,7 +163,21 @@ def test_a_long_name_is_cut_and_keeps_its_ending(letter: str):
 
 
 @pytest.mark.parametrize(
-    "name", ["", " ", ".x", " x", "a/b", "a\\b", "a\nb", "a\x7fb", "sample:iris", "x" * 121, "..", "\u202ex"]
+    "name",
+    [
+        "",
+        " ",
+        ".x",
+        " x",
+        "a/b",
+        "a\\b",
+        "a\nb",
+        "a\x7fb",
+        "sample:iris",
+        "x" * 121,
+        "..",
+        "\u202ex",
+    ],
 )
 def test_a_name_that_cannot_be_is_told_why(name: str):
     assert name_problem(name).endswith(".")
@@ -182,7 +208,10 @@ def test_each_format_is_taken_in_byte_by_byte(workspace: Workspace, name: str, c
     told: list[float] = []
     source = io.BytesIO(content)
     source.seek(3)
-    assert add_file(source, name, workspace, progress=lambda fraction, text: told.append(fraction)) == name
+    assert (
+        add_file(source, name, workspace, progress=lambda fraction, text: told.append(fraction))
+        == name
+    )
     assert (workspace.data / name).read_bytes() == content
     assert told[-1] == 1.0 and leftovers(workspace) == [name]
 
@@ -244,7 +273,9 @@ def test_a_link_is_replaced_and_what_it_leads_to_stays(workspace: Workspace, tmp
         add_file(io.BytesIO(CSV), "a.csv", workspace)
     add_file(io.BytesIO(CSV), "a.csv", workspace, replace=True)
     assert (tmp_path / "other.csv").read_bytes() == b"x\n1\n"
-    assert (workspace.data / "a.csv").read_bytes() == CSV and not (workspace.data / "a.csv").is_symlink()
+    assert (workspace.data / "a.csv").read_bytes() == CSV and not (
+        workspace.data / "a.csv"
+    ).is_symlink()
 
 
 def test_a_folder_is_never_replaced(workspace: Workspace):

@@ -28,7 +28,9 @@ from ui.studio.data.starter_pipeline import pipeline_for, title_of
 ROWS = 5_000
 
 
-def preview(source: str, files: Files, file_format: FileFormat | None = None, target: str | None = None) -> Preview:
+def preview(
+    source: str, files: Files, file_format: FileFormat | None = None, target: str | None = None
+) -> Preview:
     return tables.preview(preview_params(source, file_format or FileFormat(), target), files)
 
 
@@ -58,7 +60,10 @@ def test_a_small_file_is_read_as_a_whole(files: Files):
     (files.data / "a.csv").write_text("x,y,z\n1,a,\n2,b,\n3,,\n")
     seen = preview("a.csv", files)
     assert seen.complete and seen.rows == 3 and seen.empty == ["z"]
-    assert [(column.name, column.kind) for column in Table(seen.data).columns] == [("x", "number"), ("y", "category")]
+    assert [(column.name, column.kind) for column in Table(seen.data).columns] == [
+        ("x", "number"),
+        ("y", "category"),
+    ]
 
 
 def test_classes_of_the_target_are_counted_and_rows_without_one_left_out(files: Files):
@@ -93,7 +98,9 @@ def test_of_a_large_file_the_first_rows_are_read(files: Files, small_starts: Non
             path.write_text("".join(f"{i % 2} 1:{i} 2:1\n" for i in range(ROWS)))
         case _:
             text = "x,y\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(ROWS))
-            path.write_bytes(gzip.compress(text.encode()) if ending.endswith("gz") else text.encode())
+            path.write_bytes(
+                gzip.compress(text.encode()) if ending.endswith("gz") else text.encode()
+            )
     seen = preview(path.name, files)
     rows = seen.data.num_rows
     assert not seen.complete and 50 < rows < 1_001
@@ -116,7 +123,9 @@ def test_a_large_file_in_utf_16_is_cut_between_characters(files: Files, small_st
     assert seen.data.num_rows > 50 and set(seen.data.column("y").to_pylist()) == {"Ā"}
 
 
-@pytest.mark.parametrize("source", ["../a.csv", "/etc/passwd", "sample:none", "none.csv", "", "x" * 5000])
+@pytest.mark.parametrize(
+    "source", ["../a.csv", "/etc/passwd", "sample:none", "none.csv", "", "x" * 5000]
+)
 def test_sources_that_are_none_are_refused(files: Files, source: str):
     with pytest.raises(BadInput):
         preview(source, files)
@@ -148,7 +157,9 @@ def test_upload_list_view_and_check_share_one_reading(tmp_path: Path, calls: lis
     assert preview("a.csv", files).rows == 1_000
     assert count_classes(load("a.csv", files, "y")) == [("a", 500), ("b", 500)]
     assert not list(check(LoadDataParams(source="a.csv", target="y"), files))
-    assert [column.name for column in file_columns(LoadDataParams(source="a.csv"), files) or ()] == ["x", "y"]
+    assert [
+        column.name for column in file_columns(LoadDataParams(source="a.csv"), files) or ()
+    ] == ["x", "y"]
     assert calls == ["nodes.data.tables:read_in_child"]
 
 
@@ -178,7 +189,9 @@ def test_a_file_that_was_replaced_while_it_was_moved_is_read_again(files: Files,
 
 @pytest.mark.parametrize("way", ["preview", "run"])
 def test_the_rows_of_a_csv_are_parsed_once(files: Files, monkeypatch: pytest.MonkeyPatch, way: str):
-    (files.data / "a.csv").write_text("x,y\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(200_000)))
+    (files.data / "a.csv").write_text(
+        "x,y\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(200_000))
+    )
     params = preview_params("a.csv", FileFormat(), "y")
     parsed: list[int] = []
     read_csv = pyarrow.csv.read_csv
@@ -193,7 +206,9 @@ def test_the_rows_of_a_csv_are_parsed_once(files: Files, monkeypatch: pytest.Mon
         tables.load(params, files)
     else:
         path = str(files.data / "a.csv")
-        tables.read_in_child(params.model_dump_json(), path, tables.MAX_BYTES, tables.START_BYTES, tables.START_ROWS)
+        tables.read_in_child(
+            params.model_dump_json(), path, tables.MAX_BYTES, tables.START_BYTES, tables.START_ROWS
+        )
     header, rows = parsed
     assert header < 10_000 and rows == 200_000
 
@@ -204,7 +219,9 @@ def test_the_rows_of_a_csv_are_parsed_once(files: Files, monkeypatch: pytest.Mon
 def test_a_pipeline_is_ready_to_run(files: Files):
     from engine.validation import find_problems, find_source_problems
 
-    (files.data / "a.csv").write_bytes("größe;klasse;leer\n1;a;\n2;b;\n3;;\n4;a;\n".encode("latin-1"))
+    (files.data / "a.csv").write_bytes(
+        "größe;klasse;leer\n1;a;\n2;b;\n3;;\n4;a;\n".encode("latin-1")
+    )
     latin = FileFormat(encoding="latin-1")
     document = pipeline_for("a.csv", "klasse", latin, preview("a.csv", files, latin, "klasse"))
     params = document.nodes["load"].params

@@ -42,8 +42,12 @@ def make_table(rows: int = 600, seed: int = 0) -> Table:
         "steady": pa.array(rng.normal(size=rows)),
         "member": pa.array(member),
         "when": pa.array(1_700_000_000_000_000 + rng.integers(0, 10**13, rows), pa.timestamp("us")),
-        "colour": pa.DictionaryArray.from_arrays(pa.array(colour, mask=rng.random(rows) < 0.05), COLOURS),
-        "grade": pa.DictionaryArray.from_arrays(pa.array(rng.integers(0, 4, rows)), ["1", "2", "3", "10"]),
+        "colour": pa.DictionaryArray.from_arrays(
+            pa.array(colour, mask=rng.random(rows) < 0.05), COLOURS
+        ),
+        "grade": pa.DictionaryArray.from_arrays(
+            pa.array(rng.integers(0, 4, rows)), ["1", "2", "3", "10"]
+        ),
         "class": pa.array(np.where(score > 5, "yes", "no")).dictionary_encode(),
     }
     return Table(pa.table(columns), "class", {"id": "id"})
@@ -98,7 +102,12 @@ class Printed:
 
 def command(*arguments: object, before: str = "") -> list[str]:
     """``before`` is Python that comes first."""
-    return [sys.executable, "-c", f"{before}\nfrom ui.cli import main; main()", *map(str, arguments)]
+    return [
+        sys.executable,
+        "-c",
+        f"{before}\nfrom ui.cli import main; main()",
+        *map(str, arguments),
+    ]
 
 
 def environment(workspace: Path, **more: str) -> dict[str, str]:
@@ -107,7 +116,9 @@ def environment(workspace: Path, **more: str) -> dict[str, str]:
 
 
 @contextmanager
-def started(*arguments: object, workspace: Path, before: str = "", **more: str) -> Iterator[subprocess.Popen[str]]:
+def started(
+    *arguments: object, workspace: Path, before: str = "", **more: str
+) -> Iterator[subprocess.Popen[str]]:
     """A command at work; it is killed at the end if it has not ended by itself."""
     process = subprocess.Popen(
         command(*arguments, before=before), cwd=ROOT, env=environment(workspace, **more), text=True,
@@ -121,7 +132,9 @@ def started(*arguments: object, workspace: Path, before: str = "", **more: str) 
 
 
 @pytest.fixture
-def sylva(kept: Kept, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Printed]:
+def sylva(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Printed]:
     """Run a command in this process."""
     monkeypatch.setenv("SYLVA_WORKSPACE", str(kept.workspace))
     monkeypatch.delenv("SYLVA_TOKEN", raising=False)

@@ -41,7 +41,11 @@ def test_a_scoring_whose_process_crashes_blames_the_file(kept: Kept, tmp_path: P
 
     def crash(rows: int, total: int | None) -> None:
         assert server._process is not None
-        [child] = Path(f"/proc/{server._process.pid}/task/{server._process.pid}/children").read_text().split()
+        [child] = (
+            Path(f"/proc/{server._process.pid}/task/{server._process.pid}/children")
+            .read_text()
+            .split()
+        )
         os.kill(int(child), signal.SIGSEGV)
 
     with refused(naming=["t.csv", "SIGSEGV"]):

@@ -42,28 +42,48 @@ CODES = [
     ("NaN is missing", pa.array([0.5, NAN, 2.0]), [0.5, NAN, 2.0]),
     ("infinite is missing", pa.array([0.5, np.inf, -np.inf]), [0.5, NAN, NAN]),
     ("half floats", pa.array(np.array([0.5, 2.0, 1.0], np.float16)), [0.5, 2.0, 1.0]),
-    ("decimals", pa.array([decimal.Decimal("1.25"), None, decimal.Decimal("2.50")]), [1.25, NAN, 2.5]),
+    (
+        "decimals",
+        pa.array([decimal.Decimal("1.25"), None, decimal.Decimal("2.50")]),
+        [1.25, NAN, 2.5],
+    ),
     ("bools", pa.array([True, False, None]), [1, 0, NAN]),
     ("large unsigned numbers", pa.array([2**63, 1, 2], pa.uint64()), [2.0**63, 1, 2]),
-    ("times", pa.array([datetime.datetime(1970, 1, 2), None, datetime.datetime(1970, 1, 1, 0, 0, 1)]), [86400, NAN, 1]),
+    (
+        "times",
+        pa.array([datetime.datetime(1970, 1, 2), None, datetime.datetime(1970, 1, 1, 0, 0, 1)]),
+        [86400, NAN, 1],
+    ),
     ("times in ms", pa.array([1500, 0, None], pa.timestamp("ms", "Europe/Berlin")), [1.5, 0, NAN]),
-    ("dates", pa.array([datetime.date(1970, 1, 3), None, datetime.date(1969, 12, 31)]), [172800, NAN, -86400]),
+    (
+        "dates",
+        pa.array([datetime.date(1970, 1, 3), None, datetime.date(1969, 12, 31)]),
+        [172800, NAN, -86400],
+    ),
     ("times of day", pa.array([datetime.time(0, 1), None, datetime.time(1)]), [60, NAN, 3600]),
-    ("durations", pa.array([datetime.timedelta(minutes=1), None, datetime.timedelta(0)]), [60, NAN, 0]),
+    (
+        "durations",
+        pa.array([datetime.timedelta(minutes=1), None, datetime.timedelta(0)]),
+        [60, NAN, 0],
+    ),
     ("categories, most frequent first", category(["b", "b", "a"]), [0, 0, 1]),
     ("categories as frequent by name", category(["b", None, "a"]), [1, NAN, 0]),
     ("categories of numbers", category([7, 7, 3]), [0, 0, 1]),
 ]
 
 
-@pytest.mark.parametrize(("column", "expected"), [case[1:] for case in CODES], ids=[case[0] for case in CODES])
+@pytest.mark.parametrize(
+    ("column", "expected"), [case[1:] for case in CODES], ids=[case[0] for case in CODES]
+)
 def test_codes_of_each_kind_of_column(column, expected):
     matrix = encoded("codes", table(x=column))
     np.testing.assert_array_equal(matrix[:, 0], expected)
 
 
 def test_chunks_with_their_own_dictionaries_are_one_column():
-    column = pa.chunked_array([category(["a", "b"]), category(["b", "c", "b"]), category(["c", None])])
+    column = pa.chunked_array(
+        [category(["a", "b"]), category(["b", "c", "b"]), category(["c", None])]
+    )
     np.testing.assert_array_equal(encoded("codes", table(x=column))[:, 0], [2, 0, 0, 1, 0, 1, NAN])
 
 
@@ -85,8 +105,12 @@ def test_unknown_level_is_missing_in_codes_and_zeros_in_onehot():
 
 def test_missing_number_takes_the_median_only_where_training_knew_none():
     later = table(x=pa.array([None, 5.0]))
-    np.testing.assert_array_equal(encoded("codes", table(x=pa.array([1.0, 2.0, 9.0])), later)[:, 0], [2, 5])
-    np.testing.assert_array_equal(encoded("codes", table(x=pa.array([1.0, None, 9.0])), later)[:, 0], [NAN, 5])
+    np.testing.assert_array_equal(
+        encoded("codes", table(x=pa.array([1.0, 2.0, 9.0])), later)[:, 0], [2, 5]
+    )
+    np.testing.assert_array_equal(
+        encoded("codes", table(x=pa.array([1.0, None, 9.0])), later)[:, 0], [NAN, 5]
+    )
 
 
 def test_onehot_scales_and_marks_what_was_missing():
@@ -97,7 +121,9 @@ def test_onehot_scales_and_marks_what_was_missing():
 
 def test_onehot_has_no_mark_without_missing_in_training():
     train = table(x=pa.array([1.0, 3.0]))
-    np.testing.assert_array_equal(encoded("onehot", train, table(x=pa.array([None, 2.0]))), [[0], [0]])
+    np.testing.assert_array_equal(
+        encoded("onehot", train, table(x=pa.array([None, 2.0]))), [[0], [0]]
+    )
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 7.0, -1e30])
@@ -193,7 +219,9 @@ ALIKE = [
 
 @pytest.mark.parametrize(("trained", "given", "expected"), ALIKE)
 def test_kinds_that_can_stand_for_one_another(trained, given, expected):
-    np.testing.assert_array_equal(encoded("codes", table(x=trained), table(x=given))[:, 0], expected)
+    np.testing.assert_array_equal(
+        encoded("codes", table(x=trained), table(x=given))[:, 0], expected
+    )
 
 
 @pytest.mark.parametrize("form", ["codes", "onehot"])
@@ -210,7 +238,9 @@ def test_json_round_trip_gives_the_same_matrix(form):
     np.testing.assert_array_equal(restored.transform(data.data), encoder.transform(data.data))
 
 
-@pytest.mark.parametrize("about", [{}, {"version": 2, "form": "codes"}, {"version": 1, "form": "x", "columns": []}])
+@pytest.mark.parametrize(
+    "about", [{}, {"version": 2, "form": "codes"}, {"version": 1, "form": "x", "columns": []}]
+)
 def test_json_of_something_else_is_refused(about):
     with pytest.raises((KeyError, ValueError)):
         TableEncoder.from_json(about)
@@ -226,7 +256,8 @@ def test_matrix_is_as_asked_for(order, precision):
 
 
 @pytest.mark.parametrize(
-    ("values", "fits"), [([1.5, None], True), ([0.1], False), ([2**24 + 1], False), ([1e300], False)]
+    ("values", "fits"),
+    [([1.5, None], True), ([0.1], False), ([2**24 + 1], False), ([1e300], False)],
 )
 def test_knows_whether_short_floats_lose_anything(values, fits):
     assert TableEncoder.fit(table(x=pa.array(values)), "codes").fits_float32 is fits
@@ -243,7 +274,11 @@ class TestLevels:
         assert category_counts(column) == {"a": 2, "b": 1}
 
     def test_codes_of_missing_and_unknown(self):
-        assert category_codes(pa.chunked_array([["a", None], ["c"]]), ["a", "b"]).tolist() == [0, -1, -1]
+        assert category_codes(pa.chunked_array([["a", None], ["c"]]), ["a", "b"]).tolist() == [
+            0,
+            -1,
+            -1,
+        ]
 
     @pytest.mark.parametrize(
         ("values", "names"),
@@ -267,7 +302,9 @@ class TestLevels:
             class_codes(pa.chunked_array([["a", "x", "z"]]), ["a", "b"])
 
     @pytest.mark.parametrize(
-        "target", [np.linspace(0, 1, 150), pa.array([1, 2], pa.timestamp("s"))], ids=["quantity", "time"]
+        "target",
+        [np.linspace(0, 1, 150), pa.array([1, 2], pa.timestamp("s"))],
+        ids=["quantity", "time"],
     )
     def test_target_that_has_no_classes_is_refused(self, target):
         with refused(naming=["'y'", "classes"]):

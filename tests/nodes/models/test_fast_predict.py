@@ -38,8 +38,12 @@ def test_the_answers_are_the_same(cascades, name, rows):
     matrix[3, :2] = np.nan
     wanted = plain.predict_matrix(matrix)
     blocks = [matrix[start : start + rows] for start in range(0, len(matrix), rows)]
-    np.testing.assert_array_equal(np.vstack([quick.predict_matrix(block) for block in blocks]), wanted)
-    boosters = [model.booster for layer in quick.estimator.cascade.estimators_ for model in layer.models[0]]
+    np.testing.assert_array_equal(
+        np.vstack([quick.predict_matrix(block) for block in blocks]), wanted
+    )
+    boosters = [
+        model.booster for layer in quick.estimator.cascade.estimators_ for model in layer.models[0]
+    ]
     assert boosters and all(isinstance(booster, FastBooster) for booster in boosters)
 
 
@@ -54,5 +58,9 @@ def test_a_lightgbm_without_such_a_thing_is_used_as_it_is(monkeypatch):
     import lightgbm.basic
 
     monkeypatch.setattr(lightgbm.basic, "_LIB", object())
-    booster = type("Booster", (), {"num_feature": lambda _: 2, "num_model_per_iteration": lambda _: 1, "_handle": 0})()
+    booster = type(
+        "Booster",
+        (),
+        {"num_feature": lambda _: 2, "num_model_per_iteration": lambda _: 1, "_handle": 0},
+    )()
     assert FastBooster.over(booster) is booster

@@ -96,7 +96,9 @@ def test_who_deletes_waits_for_who_reads(registry: Registry):
     assert registry.names() == ["linear"]
 
 
-def test_models_can_be_read_where_nothing_can_be_written(registry: Registry, monkeypatch: pytest.MonkeyPatch):
+def test_models_can_be_read_where_nothing_can_be_written(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+):
     def refuse(path: Path, *arguments: object, **more: object) -> None:
         raise PermissionError(13, "no", str(path))
 
@@ -153,7 +155,11 @@ class TestCard:
             log.remove_runs([run])
         later = registry.entry("wine").card
         assert (later.run, later.run_exists) == (run, False)
-        assert (later.evaluations, later.data, later.pipeline) == (card.evaluations, card.data, "Wines")
+        assert (later.evaluations, later.data, later.pipeline) == (
+            card.evaluations,
+            card.data,
+            "Wines",
+        )
 
     @pytest.mark.parametrize(
         "card", ["", "[]", "{", '{"run": 3}', '{"run": "last", "node": "x"}', '{"run": "r", "node": "n", "card": 1}',
@@ -178,14 +184,18 @@ class TestFoldersOfOthers:
 
     @pytest.mark.parametrize("name", ["mart.txt", "model.json", "card.json", "more"])
     @pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
-    def test_only_plain_files_are_opened(self, registry: Registry, workspace: Path, name: str, kind: str):
+    def test_only_plain_files_are_opened(
+        self, registry: Registry, workspace: Path, name: str, kind: str
+    ):
         place = registry.folder / "mart" / name
         kept = place.read_bytes() if place.exists() else b"{}"
         place.unlink(missing_ok=True)
         (workspace / "elsewhere").write_bytes(kept)
-        {"pipe": os.mkfifo, "link": lambda path: path.symlink_to(workspace / "elsewhere"), "folder": Path.mkdir}[kind](
-            place
-        )
+        {
+            "pipe": os.mkfifo,
+            "link": lambda path: path.symlink_to(workspace / "elsewhere"),
+            "folder": Path.mkdir,
+        }[kind](place)
         registry.entry("mart")
         ctx, params = make_context(workspace), load_model.NODE.params(name="mart")
         out = workspace / "out"
@@ -193,7 +203,9 @@ class TestFoldersOfOthers:
         for use in (
             lambda: registry.open("mart"),
             lambda: load_model.SavedModel(registry.folder / "mart", ctx.reading).save(out),
-            lambda: save_model.NODE.run(ctx, {"model": Folder(registry.folder / "mart")}, save_model.Params(name="x")),
+            lambda: save_model.NODE.run(
+                ctx, {"model": Folder(registry.folder / "mart")}, save_model.Params(name="x")
+            ),
         ):
             with refused(naming=["'mart'", name]):
                 use()
@@ -207,12 +219,20 @@ class TestFoldersOfOthers:
         about = json.loads((folder / "model.json").read_text())
         features, encoder = about["features"], about["encoder"]
         columns = encoder["columns"]
-        no_levels = [{**column, "levels": []} if "levels" in column else column for column in columns]
+        no_levels = [
+            {**column, "levels": []} if "levels" in column else column for column in columns
+        ]
         twice = [columns[0], *columns[:-1]]
         for changes, naming in [
             ({"encoder": {**encoder, "columns": no_levels}}, ["levels"]),
             ({"encoder": {**encoder, "columns": twice}}, ["columns"]),
-            ({"encoder": {**encoder, "columns": twice}, "features": [features[0], *features[:-1]]}, ["twice"]),
+            (
+                {
+                    "encoder": {**encoder, "columns": twice},
+                    "features": [features[0], *features[:-1]],
+                },
+                ["twice"],
+            ),
             ({"features": [1, *features[1:]]}, ["features", "texts"]),
             ({"features": "amount"}, ["features", "texts"]),
             ({"classes": ["no", "no"]}, ["classes", "twice"]),
@@ -238,16 +258,22 @@ class TestLoadModel:
     def node(self, ctx, **params):
         return load_model.NODE, load_model.NODE.params(**params)
 
-    def test_gives_the_model_without_its_card(self, workspace: Path, kept: Kept, table, tmp_path: Path):
+    def test_gives_the_model_without_its_card(
+        self, workspace: Path, kept: Kept, table, tmp_path: Path
+    ):
         ctx = make_context(workspace, run="r1")
-        save_model.NODE.run(ctx, {"model": Folder(kept.folder("mart"))}, save_model.NODE.params(name="carded"))
+        save_model.NODE.run(
+            ctx, {"model": Folder(kept.folder("mart"))}, save_model.NODE.params(name="carded")
+        )
         assert (workspace / "models" / "carded" / "card.json").is_file()
         outputs = []
         for name in ("mart", "carded"):
             value = load_model.NODE.run(ctx, {}, load_model.NODE.params(name=name))["model"]
             (tmp_path / f"out-{name}").mkdir()
             value.save(tmp_path / f"out-{name}")
-            outputs.append({path.name: path.read_bytes() for path in (tmp_path / f"out-{name}").iterdir()})
+            outputs.append(
+                {path.name: path.read_bytes() for path in (tmp_path / f"out-{name}").iterdir()}
+            )
         assert outputs[0] == outputs[1] and set(outputs[0]) == {"model.json", "mart.txt"}
         again = open_folder(tmp_path / "out-carded").predict_proba(table)
         np.testing.assert_array_equal(again, kept.open("mart").predict_proba(table))
@@ -255,7 +281,9 @@ class TestLoadModel:
     def test_a_missing_model_is_told_before_a_run(self, workspace: Path):
         ctx = make_context(workspace)
         (problem,) = load_model.NODE.check(load_model.NODE.params(name="marts"), ctx.files)
-        assert problem.field == "name" and "'marts'" in problem.message and "'mart'" in problem.message
+        assert (
+            problem.field == "name" and "'marts'" in problem.message and "'mart'" in problem.message
+        )
         assert list(load_model.NODE.check(load_model.NODE.params(name="mart"), ctx.files)) == []
 
     def test_another_model_under_the_name_is_another_result(self, workspace: Path):

@@ -28,7 +28,9 @@ def test_the_matrix_is_that_of_the_table_to_the_last_bit(form, precision):
     reader = RowReader(encoder, precision)
     wanted = encoder.transform(other.data, precision)
     np.testing.assert_array_equal(reader.matrix(as_rows(other)), wanted)
-    np.testing.assert_array_equal(np.vstack([reader.matrix([row]) for row in as_rows(other)]), wanted)
+    np.testing.assert_array_equal(
+        np.vstack([reader.matrix([row]) for row in as_rows(other)]), wanted
+    )
 
 
 @pytest.mark.parametrize("form", ["codes", "onehot"])
@@ -37,7 +39,9 @@ def test_extreme_numbers(form, value):
     encoder = TableEncoder.fit(make_table(), form)
     row = {**as_rows(make_table(1))[0], "steady": value}
     data = make_table(1).data.set_column(3, "steady", pa.array([float(value)]))
-    np.testing.assert_array_equal(RowReader(encoder, "float32").matrix([row]), encoder.transform(data, "float32"))
+    np.testing.assert_array_equal(
+        RowReader(encoder, "float32").matrix([row]), encoder.transform(data, "float32")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -114,10 +118,16 @@ def test_not_more_is_told_than_anyone_reads(reader):
 def test_the_columns_are_described(reader):
     about = {column["name"]: column for column in reader.describe()}
     assert list(about) == DECIDING
-    assert about["colour"]["kind"] == "category" and set(about["colour"]["categories"]) == {"red", "green", "blue"}
+    assert about["colour"]["kind"] == "category" and set(about["colour"]["categories"]) == {
+        "red",
+        "green",
+        "blue",
+    }
     assert about["amount"]["missing_in_training"] and not about["steady"]["missing_in_training"]
     assert about["member"]["kind"] == "bool" and about["member"]["example"] is False
     assert about["when"]["example"].startswith("2024-01-") and all(
         column["missing_allowed"] for column in about.values()
     )
-    reader.matrix([{name: column["example"] for name, column in about.items()}])  # an example is a row
+    reader.matrix(
+        [{name: column["example"] for name, column in about.items()}]
+    )  # an example is a row

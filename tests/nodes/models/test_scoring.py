@@ -65,9 +65,13 @@ def in_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("in_small_blocks")
 class TestFormats:
-    @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.parquet", "t.arrow", "t.ipc", "t.csv.gz"])
+    @pytest.mark.parametrize(
+        "name", ["t.csv", "t.tsv", "t.parquet", "t.arrow", "t.ipc", "t.csv.gz"]
+    )
     @pytest.mark.parametrize("learner", ["mart", "linear"])
-    def test_every_format_gives_what_the_table_gives(self, name, learner, table: Table, kept: Kept, tmp_path: Path):
+    def test_every_format_gives_what_the_table_gives(
+        self, name, learner, table: Table, kept: Kept, tmp_path: Path
+    ):
         model = kept.open(learner)
         scored = score_file(model, write(table.data, tmp_path / name), tmp_path / "out.parquet")
         out = pq.read_table(tmp_path / "out.parquet")
@@ -75,25 +79,39 @@ class TestFormats:
         assert scored.rows == out.num_rows == 600
         assert out.column_names == ["prediction", "p(no)", "p(yes)"]
         np.testing.assert_array_equal(out.column("p(yes)").to_numpy(), wanted[:, 1])
-        assert out.column("prediction").to_pylist() == [model.classes[i] for i in wanted.argmax(axis=1)]
+        assert out.column("prediction").to_pylist() == [
+            model.classes[i] for i in wanted.argmax(axis=1)
+        ]
 
-    @pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.pq", "out.arrow", "out.feather"])
-    def test_every_target_holds_the_same(self, name, table: Table, model: FittedModel, tmp_path: Path):
+    @pytest.mark.parametrize(
+        "name", ["out.csv", "out.parquet", "out.pq", "out.arrow", "out.feather"]
+    )
+    def test_every_target_holds_the_same(
+        self, name, table: Table, model: FittedModel, tmp_path: Path
+    ):
         source = write(table.data, tmp_path / "t.parquet")
         score_file(model, source, tmp_path / name, keep=["id", "colour"])
         kinds = {".pq": pq.read_table, ".feather": lambda path: pa.ipc.open_file(path).read_all()}
         out = kinds.get((tmp_path / name).suffix, read)(tmp_path / name)
         assert out.column_names == ["id", "colour", "prediction", "p(no)", "p(yes)"]
         assert out.column("id").to_pylist() == table.data.column("id").to_pylist()
-        np.testing.assert_array_equal(out.column("p(no)").to_numpy(), model.predict_proba(table)[:, 0])
+        np.testing.assert_array_equal(
+            out.column("p(no)").to_numpy(), model.predict_proba(table)[:, 0]
+        )
 
     def test_libsvm_needs_only_what_is_not_zero(self, kept: Kept, tmp_path: Path):
         rng = np.random.default_rng(1)
         cells = rng.normal(size=(300, 4)) * (rng.random((300, 4)) < 0.7)
-        data = pa.table({f"f{i + 1}": cells[:, i] for i in range(4)} | {"target": pa.array(["a", "b"] * 150)})
-        trained = mart.NODE.run(make_context(tmp_path), {"table": Table(data, "target")}, mart.NODE.params(trees=5))
+        data = pa.table(
+            {f"f{i + 1}": cells[:, i] for i in range(4)} | {"target": pa.array(["a", "b"] * 150)}
+        )
+        trained = mart.NODE.run(
+            make_context(tmp_path), {"table": Table(data, "target")}, mart.NODE.params(trees=5)
+        )
         lines = [
-            f"{label} " + " ".join(f"{i + 1}:{value!r}" for i, value in enumerate(row) if value) + " 9:1.5"
+            f"{label} "
+            + " ".join(f"{i + 1}:{value!r}" for i, value in enumerate(row) if value)
+            + " 9:1.5"
             for label, row in zip(["a", "b"] * 150, cells.tolist(), strict=True)
         ]
         (tmp_path / "t.svm").write_text("\n".join(["# comment", *lines, ""]))
@@ -119,7 +137,10 @@ class TestTypes:
         np.testing.assert_array_equal(got, model.predict_proba(table)[:, 1])
 
     def test_whole_numbers_in_one_block_and_floats_in_another(self, table, model, tmp_path):
-        texts = [str(n) if row < 300 else f"{n}.0" for row, n in enumerate(table.data.column("count").to_pylist())]
+        texts = [
+            str(n) if row < 300 else f"{n}.0"
+            for row, n in enumerate(table.data.column("count").to_pylist())
+        ]
         self.same(model, write(as_written(table.data, count=texts), tmp_path / "t.csv"), table)
 
     def test_numbers_written_as_text_in_a_typed_file(self, table, model, tmp_path):
@@ -128,22 +149,34 @@ class TestTypes:
         data = as_written(table.data, count=texts, amount=amounts)
         self.same(model, write(data, tmp_path / "t.parquet"), table)
 
-    @pytest.mark.parametrize("words", [("true", "false"), ("1", "0"), ("Yes", "no"), ("1.0", "0.0")])
+    @pytest.mark.parametrize(
+        "words", [("true", "false"), ("1", "0"), ("Yes", "no"), ("1.0", "0.0")]
+    )
     def test_bools_in_many_words(self, words, table, model, tmp_path):
-        texts = [words[0] if value else words[1] for value in table.data.column("member").to_pylist()]
+        texts = [
+            words[0] if value else words[1] for value in table.data.column("member").to_pylist()
+        ]
         self.same(model, write(as_written(table.data, member=texts), tmp_path / "t.csv"), table)
 
     def test_categories_that_are_numbers(self, table, model, tmp_path):
         numbers = [int(text) for text in table.data.column("grade").to_pylist()]
-        for number, values in enumerate([numbers, [float(n) for n in numbers], [f"{n}.00" for n in numbers]]):
-            self.same(model, write(as_written(table.data, grade=values), tmp_path / f"t{number}.parquet"), table)
+        for number, values in enumerate(
+            [numbers, [float(n) for n in numbers], [f"{n}.00" for n in numbers]]
+        ):
+            self.same(
+                model,
+                write(as_written(table.data, grade=values), tmp_path / f"t{number}.parquet"),
+                table,
+            )
 
     def test_decimals_and_small_types(self, table, model, tmp_path):
         data = table.data
         data = data.set_column(2, "count", data.column("count").cast(pa.int8()))
         data = data.set_column(4, "member", data.column("member").cast(pa.uint8()))
         place = data.column_names.index("amount")
-        data = data.set_column(place, "amount", pc.round(data.column("amount"), 2).cast(pa.decimal128(20, 2)))
+        data = data.set_column(
+            place, "amount", pc.round(data.column("amount"), 2).cast(pa.decimal128(20, 2))
+        )
         self.same(model, write(data, tmp_path / "t.parquet"), table)
 
     def test_times_with_a_zone_and_as_dates(self, table, model, tmp_path):
@@ -151,13 +184,17 @@ class TestTypes:
         data = as_written(table.data, when=[f"{text}Z" for text in zoned])
         self.same(model, write(data, tmp_path / "t.csv"), table)
         nanos = table.data.column("when").cast(pa.timestamp("ns"))
-        self.same(model, write(table.data.set_column(5, "when", nanos), tmp_path / "t.parquet"), table)
+        self.same(
+            model, write(table.data.set_column(5, "when", nanos), tmp_path / "t.parquet"), table
+        )
 
     def test_a_column_without_any_value_is_missing_everywhere(self, table, model, tmp_path):
         for name in DECIDING:
             place = table.data.column_names.index(name)
             data = table.data.set_column(place, name, pa.nulls(600))
-            empty = table.data.set_column(place, name, pa.nulls(600, table.data.schema.field(name).type))
+            empty = table.data.set_column(
+                place, name, pa.nulls(600, table.data.schema.field(name).type)
+            )
             self.same(model, write(data, tmp_path / "t.csv"), Table(empty))
 
     def test_a_category_never_seen_counts_as_missing(self, table, model, tmp_path):
@@ -178,7 +215,9 @@ class Noting:
 
 
 @pytest.mark.parametrize("limit", ["ROWS_AT_ONCE", "CELLS_AT_ONCE"])
-def test_as_many_rows_at_once_as_the_predict_node_takes(limit, table, kept: Kept, tmp_path, monkeypatch):
+def test_as_many_rows_at_once_as_the_predict_node_takes(
+    limit, table, kept: Kept, tmp_path, monkeypatch
+):
     """Else the last bits of sums would differ."""
     monkeypatch.setattr(f"nodes.models.model.{limit}", 1_000 if limit == "CELLS_AT_ONCE" else 99)
     model = kept.open("linear")
@@ -212,7 +251,9 @@ class TestMissingTexts:
         known = self.table(tmp_path, "known.csv", (*self.COUNTRIES[:5], "nan"))
         model = node_type.run(make_context(tmp_path), {"table": known}, node_type.params())["model"]
         new = self.table(tmp_path, "new.csv", self.COUNTRIES)
-        score_file(model, tmp_path / "data" / "new.csv", tmp_path / "o.parquet", keep=["country", "n"])
+        score_file(
+            model, tmp_path / "data" / "new.csv", tmp_path / "o.parquet", keep=["country", "n"]
+        )
         out = pq.read_table(tmp_path / "o.parquet")
         wanted = model.predict_proba(new)
         np.testing.assert_array_equal(out.column("p(yes)").to_numpy(), wanted[:, 1])
@@ -222,8 +263,14 @@ class TestMissingTexts:
 
     def test_other_texts_are_missing_where_they_are_no_level(self, table, model, tmp_path):
         texts = {
-            "colour": ["NA" if value is None else value for value in table.data.column("colour").to_pylist()],
-            "amount": ["n/k" if value is None else repr(value) for value in table.data.column("amount").to_pylist()],
+            "colour": [
+                "NA" if value is None else value
+                for value in table.data.column("colour").to_pylist()
+            ],
+            "amount": [
+                "n/k" if value is None else repr(value)
+                for value in table.data.column("amount").to_pylist()
+            ],
         }
         source = write(as_written(table.data, **texts), tmp_path / "t.csv")
         file_format = FileFormat(missing=MISSING_TEXTS | {"n/k"})
@@ -259,7 +306,11 @@ class TestDictionaries:
         np.testing.assert_array_equal(got, model.predict_proba(whole)[:, 1])
 
     def test_numbers_before_names_are_fine(self, table, model, tmp_path):
-        score_file(model, self.batches(table, tmp_path / "t.ipc", ["1", "2"], ["red"]), tmp_path / "o.parquet")
+        score_file(
+            model,
+            self.batches(table, tmp_path / "t.ipc", ["1", "2"], ["red"]),
+            tmp_path / "o.parquet",
+        )
 
     def test_numbers_alone_are_refused(self, table, model, tmp_path):
         refuse(model, self.batches(table, tmp_path / "t.ipc", ["1", "2"], ["3"]), *COLOUR)
@@ -268,7 +319,11 @@ class TestDictionaries:
         numbers = pa.array([0, 1, 2] * 200, pa.int8())
         data = table.data.drop_columns(["colour"])
         colour = pa.DictionaryArray.from_arrays(numbers, pa.array(["red", None, "blue"]))
-        score_file(model, write(data.append_column("colour", colour), tmp_path / "t.arrow"), tmp_path / "o.parquet")
+        score_file(
+            model,
+            write(data.append_column("colour", colour), tmp_path / "t.arrow"),
+            tmp_path / "o.parquet",
+        )
         plain = Table(data.append_column("colour", pa.array(["red", None, "blue"] * 200)))
         got = pq.read_table(tmp_path / "o.parquet").column("p(yes)").to_numpy()
         np.testing.assert_array_equal(got, model.predict_proba(plain)[:, 1])
@@ -288,12 +343,20 @@ COLOUR = ("'colour'", "a number", "a category")
 
 class TestRefusals:
     def test_all_columns_that_do_not_fit_are_named_at_once(self, table, model, tmp_path):
-        data = as_written(table.data.drop_columns(["steady", "member"]), count=["few"] * 600, colour=list(range(600)))
+        data = as_written(
+            table.data.drop_columns(["steady", "member"]),
+            count=["few"] * 600,
+            colour=list(range(600)),
+        )
         named = ("'steady', 'member'", "'count'", "'few'", "row 1", *COLOUR)
         refuse(model, write(data, tmp_path / "t.parquet"), *named)
 
     def test_numbers_in_a_csv_where_names_were(self, table, model, tmp_path):
-        refuse(model, write(as_written(table.data, colour=list(range(600))), tmp_path / "t.csv"), *COLOUR)
+        refuse(
+            model,
+            write(as_written(table.data, colour=list(range(600))), tmp_path / "t.csv"),
+            *COLOUR,
+        )
 
     @pytest.mark.parametrize(
         ("column", "values", "naming"),
@@ -372,10 +435,16 @@ class TestRefusals:
         refuse(noting, source, "CSV", "'tags' (list<", "'place' (struct<", "Parquet", keep="all")
         assert noting.estimator.asked == []
         score_file(model, source, tmp_path / "o.parquet", keep=["tags"])
-        assert pq.read_table(tmp_path / "o.parquet").column("tags").to_pylist() == [["a", "b"]] * 600
+        assert (
+            pq.read_table(tmp_path / "o.parquet").column("tags").to_pylist() == [["a", "b"]] * 600
+        )
 
     def test_what_a_killed_command_left_is_removed_after_a_day(self, table, model, tmp_path):
-        names = [".o.csv.12345678.unfinished", ".o.csv.87654321.unfinished", ".other.csv.12345678.unfinished"]
+        names = [
+            ".o.csv.12345678.unfinished",
+            ".o.csv.87654321.unfinished",
+            ".other.csv.12345678.unfinished",
+        ]
         for name, age in zip(names, [90_000, 100, 90_000], strict=True):
             (tmp_path / name).write_text("half")
             os.utime(tmp_path / name, (time.time() - age,) * 2)
@@ -384,7 +453,9 @@ class TestRefusals:
 
     def test_settings_of_a_csv(self, table, model, tmp_path):
         data = as_written(table.data, colour=["grün"] * 600)
-        pa_csv.write_csv(data, tmp_path / "utf8.csv", pa_csv.WriteOptions(include_header=False, delimiter=";"))
+        pa_csv.write_csv(
+            data, tmp_path / "utf8.csv", pa_csv.WriteOptions(include_header=False, delimiter=";")
+        )
         (tmp_path / "t.dat").write_bytes((tmp_path / "utf8.csv").read_text().encode("latin-1"))
         file_format = FileFormat("csv", "semicolon", "latin-1", False, frozenset(["?"]))
         refuse(model, tmp_path / "t.dat", "'amount'", file_format=file_format)
@@ -395,7 +466,12 @@ class TestProgress:
     def test_tells_rows_and_their_number(self, table, model, tmp_path):
         told: list[tuple[int, int | None]] = []
         source = write(table.data, tmp_path / "t.parquet")
-        score_file(model, source, tmp_path / "o.csv", progress=lambda rows, total: told.append((rows, total)))
+        score_file(
+            model,
+            source,
+            tmp_path / "o.csv",
+            progress=lambda rows, total: told.append((rows, total)),
+        )
         assert told[:3] == [(0, 600), (70, 600), (140, 600)] and told[-1] == (600, 600)
 
     def test_the_rows_of_a_text_are_guessed(self, table, tmp_path):
@@ -419,7 +495,9 @@ class TestProgress:
 def test_blocks_are_of_the_size_asked_for(sizes):
     tables, start = [], 0
     for size in sizes:
-        tables.append(pa.table({"n": list(range(start, start + size))}, pa.schema([("n", pa.int64())])))
+        tables.append(
+            pa.table({"n": list(range(start, start + size))}, pa.schema([("n", pa.int64())]))
+        )
         start += size
     blocks = list(regroup(iter(tables), 4))
     assert [block.num_rows for block in blocks[:-1]] == [4] * (len(blocks) - 1)
@@ -436,7 +514,10 @@ def test_another_sample_of_the_same_kind(model, tmp_path):
 def test_what_a_spreadsheet_exports(table, model, tmp_path):
     """Everything is quoted, and missing values are words."""
     columns = zip(table.data.column_names, table.data.columns, strict=True)
-    texts = {name: [str(value) if value is not None else "n/k" for value in each.to_pylist()] for name, each in columns}
+    texts = {
+        name: [str(value) if value is not None else "n/k" for value in each.to_pylist()]
+        for name, each in columns
+    }
     source = write(pa.table(texts), tmp_path / "t.csv")
     refuse(model, source, "'amount'", "'n/k'", "row ")
     file_format = FileFormat(missing=frozenset(["", "n/k"]))

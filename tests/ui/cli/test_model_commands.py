@@ -28,12 +28,23 @@ from ui.cli.model_commands import _cancel_on_sigterm, _check_token, _ProgressLin
 def test_predict_tells_what_it_did(sylva, kept: Kept, table, tmp_path: Path):
     pa_csv.write_csv(table.data, tmp_path / "t.csv")
     told = json.loads(
-        sylva("predict", "mart", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--keep", "id", "--json").stdout
+        sylva(
+            "predict",
+            "mart",
+            tmp_path / "t.csv",
+            "-o",
+            tmp_path / "o.csv",
+            "--keep",
+            "id",
+            "--json",
+        ).stdout
     )
     assert told["rows"] == 600 and told["model"] == "mart" and told["rows_per_second"] > 0
     out = pa_csv.read_csv(tmp_path / "o.csv")
     assert out.column_names == ["id", "prediction", "p(no)", "p(yes)"]
-    np.testing.assert_array_equal(out.column("p(yes)").to_numpy(), kept.open("mart").predict_proba(table)[:, 1])
+    np.testing.assert_array_equal(
+        out.column("p(yes)").to_numpy(), kept.open("mart").predict_proba(table)[:, 1]
+    )
 
 
 def test_what_does_not_fit_is_bad_input(sylva, table, tmp_path: Path):
@@ -59,7 +70,9 @@ def long_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.param(signal.SIGINT, marks=pytest.mark.slow),
     ],
 )
-def test_a_killed_predict_leaves_no_half_file(kept: Kept, long_file: Path, tmp_path: Path, how: signal.Signals):
+def test_a_killed_predict_leaves_no_half_file(
+    kept: Kept, long_file: Path, tmp_path: Path, how: signal.Signals
+):
     target = tmp_path / "o.csv"
     arguments = ("predict", "mart", long_file, "-o", target, "--keep-all", "--threads", 1)
     with started(*arguments, workspace=kept.workspace) as process:
@@ -103,7 +116,9 @@ def test_a_pipe_in_a_models_folder_is_refused(sylva, kept: Kept, tmp_path: Path)
     shutil.copytree(kept.folder("mart"), tmp_path / "piped")
     (tmp_path / "piped" / "mart.txt").unlink()
     os.mkfifo(tmp_path / "piped" / "mart.txt")
-    done = sylva("predict", tmp_path / "piped", tmp_path / "t.csv", "-o", tmp_path / "o.csv", code=2)
+    done = sylva(
+        "predict", tmp_path / "piped", tmp_path / "t.csv", "-o", tmp_path / "o.csv", code=2
+    )
     assert "'piped'" in done.stderr and "'mart.txt'" in done.stderr
 
 
@@ -163,7 +178,9 @@ def test_other_machines_need_a_token(host, token, naming):
         _check_token(host, token)
 
 
-@pytest.mark.parametrize(("host", "token"), [("127.0.0.1", None), ("localhost", None), ("0.0.0.0", "secret")])
+@pytest.mark.parametrize(
+    ("host", "token"), [("127.0.0.1", None), ("localhost", None), ("0.0.0.0", "secret")]
+)
 def test_this_machine_needs_none(host, token):
     _check_token(host, token)
 
@@ -180,7 +197,16 @@ def test_progress_is_a_line_now_and_then(capsys, monkeypatch):
 
 def test_progress_for_a_program_is_lines_of_json(kept: Kept, table, tmp_path: Path):
     pq.write_table(table.data, tmp_path / "t.parquet")
-    arguments = ("predict", "mart", tmp_path / "t.parquet", "-o", tmp_path / "o.csv", "--json", "--progress", "json")
+    arguments = (
+        "predict",
+        "mart",
+        tmp_path / "t.parquet",
+        "-o",
+        tmp_path / "o.csv",
+        "--json",
+        "--progress",
+        "json",
+    )
     often = "from ui.cli import model_commands; model_commands.PROGRESS_SECONDS['json'] = 0.0"
     with started(*arguments, workspace=kept.workspace, before=often) as process:
         stdout, stderr = process.communicate(timeout=90)

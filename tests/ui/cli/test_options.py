@@ -19,7 +19,9 @@ def described(param: Any) -> str:
         kind = "values"
     limits = [str(getattr(param, limit, None)) for limit in ("min", "max")]
     required = "required" if param.required else "optional"
-    return f"{' '.join(param.opts)} {kind} {required} {'..'.join(limits)} {param.envvar or ''}".strip()
+    return (
+        f"{' '.join(param.opts)} {kind} {required} {'..'.join(limits)} {param.envvar or ''}".strip()
+    )
 
 
 def test_every_command_has_the_options_it_always_had():

@@ -6,7 +6,10 @@ import pytest
 
 from ui.cli import output
 
-ROWS = [{"name": "first", "empty": None, "score": 0.5, "words": "a rather long text that goes on"} for _ in range(2)]
+ROWS = [
+    {"name": "first", "empty": None, "score": 0.5, "words": "a rather long text that goes on"}
+    for _ in range(2)
+]
 
 
 def printed(rows: list[dict], capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -14,7 +17,9 @@ def printed(rows: list[dict], capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_columns_are_aligned_and_those_without_values_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_columns_are_aligned_and_those_without_values_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     lines = printed(ROWS, capsys)
     assert lines[0] == "name   score   words"
     assert lines[1] == "first  0.5000  a rather long text that goes on"

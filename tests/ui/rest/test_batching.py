@@ -29,7 +29,9 @@ class Slow:
         return [ValueError("why") if body == b"?" else body.upper() for body in bodies]
 
 
-async def asked_behind(slow: Slow, batcher: RequestBatcher, bodies: Sequence[bytes]) -> list[asyncio.Task[bytes]]:
+async def asked_behind(
+    slow: Slow, batcher: RequestBatcher, bodies: Sequence[bytes]
+) -> list[asyncio.Task[bytes]]:
     """Questions that have come while the first one, ``first``, is at work."""
     tasks = [asyncio.create_task(batcher.submit(b"first"))]
     assert await asyncio.to_thread(slow.at_work.wait, PATIENCE)
@@ -38,7 +40,9 @@ async def asked_behind(slow: Slow, batcher: RequestBatcher, bodies: Sequence[byt
     return tasks
 
 
-def ask_behind(slow: Slow, bodies: Sequence[bytes], most: int = 1000) -> list[bytes | BaseException]:
+def ask_behind(
+    slow: Slow, bodies: Sequence[bytes], most: int = 1000
+) -> list[bytes | BaseException]:
     """What the first and they get."""
 
     async def ask() -> list[bytes | BaseException]:
@@ -68,7 +72,13 @@ def test_what_gathers_is_answered_at_once():
 )
 def test_not_more_bytes_than_may_be(most, parts):
     slow = Slow()
-    assert ask_behind(slow, [b"aa", b"bb", b"cccc", b"d"], most) == [b"FIRST", b"AA", b"BB", b"CCCC", b"D"]
+    assert ask_behind(slow, [b"aa", b"bb", b"cccc", b"d"], most) == [
+        b"FIRST",
+        b"AA",
+        b"BB",
+        b"CCCC",
+        b"D",
+    ]
     assert slow.came[1:] == parts
 
 

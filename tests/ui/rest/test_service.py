@@ -29,7 +29,9 @@ START_SECONDS = 90
 def address_of(process: Any) -> str:
     """Where a service that was just started answers."""
     lines: list[str] = []
-    reading = threading.Thread(target=lambda: lines.extend(iter(process.stdout.readline, "}\n")), daemon=True)
+    reading = threading.Thread(
+        target=lambda: lines.extend(iter(process.stdout.readline, "}\n")), daemon=True
+    )
     reading.start()
     reading.join(START_SECONDS)
     told = json.loads("".join(lines) + "}")
@@ -41,7 +43,9 @@ def address_of(process: Any) -> str:
 def address(kept: Kept) -> Iterator[str]:
     """A service without a token."""
     limits = ("--batch-limit", 50, "--body-limit", 1)
-    with started("serve", "mart", "--port", 0, *limits, "--json", workspace=kept.workspace) as process:
+    with started(
+        "serve", "mart", "--port", 0, *limits, "--json", workspace=kept.workspace
+    ) as process:
         yield address_of(process)
 
 
@@ -80,7 +84,10 @@ class TestPredict:
         answer = client.post("/predict", json={"rows": rows}).json()
         wanted = model.predict_proba(make_table(40, seed=3))
         assert answer["model"] == "mart" and answer["classes"] == ["no", "yes"]
-        got = [[each["probabilities"][name] for name in answer["classes"]] for each in answer["predictions"]]
+        got = [
+            [each["probabilities"][name] for name in answer["classes"]]
+            for each in answer["predictions"]
+        ]
         np.testing.assert_array_equal(np.array(got), wanted)
         assert [each["prediction"] for each in answer["predictions"]] == [
             model.classes[place] for place in wanted.argmax(axis=1)
@@ -92,7 +99,10 @@ class TestPredict:
             stream = plain.makefile("rwb")
             for place, row in enumerate(rows):
                 body = json.dumps({"rows": [row]}).encode()
-                stream.write(b"POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % len(body))
+                stream.write(
+                    b"POST /predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n"
+                    % len(body)
+                )
                 stream.write(body)
                 stream.flush()
                 head = b"".join(iter(stream.readline, b"\r\n"))
@@ -117,7 +127,11 @@ class TestPredict:
             ["body", "rows", 0, "when"],
             ["body", "rows", 1, "count"],
         ]
-        assert [each["msg"].split(":")[0] for each in answer.json()["detail"]] == ["Row 1", "Row 1", "Row 2"]
+        assert [each["msg"].split(":")[0] for each in answer.json()["detail"]] == [
+            "Row 1",
+            "Row 1",
+            "Row 2",
+        ]
         assert "'count'" in answer.json()["detail"][2]["msg"]
 
     def test_too_many_rows(self, client, rows):
@@ -158,7 +172,9 @@ class TestPredict:
         assert first.startswith("Row 1:") and second.startswith("Row 2:")
 
     def test_numbers_that_json_cannot_hold(self, client, rows):
-        body = json.dumps({"rows": [rows[0]]}).replace(f'"count": {rows[0]["count"]}', '"count": 1e999')
+        body = json.dumps({"rows": [rows[0]]}).replace(
+            f'"count": {rows[0]["count"]}', '"count": 1e999'
+        )
         answer = client.post("/predict", content=body)
         assert locations(answer) == [["body", "rows", 0, "count"]]
         assert "too large" in refused(answer, 422)
@@ -168,7 +184,9 @@ class TestPredict:
             for _ in range(50):
                 yield b" " * 100_000
 
-        with httpx.Client(base_url=address, timeout=30) as client:  # it may close the connection meanwhile
+        with httpx.Client(
+            base_url=address, timeout=30
+        ) as client:  # it may close the connection meanwhile
             told = refused(client.post("/predict", content=b" " * 1_000_001), 413)
             assert "1 MB" in told
             with suppress(httpx.WriteError):
@@ -180,7 +198,9 @@ def mixed_bodies(rows: list[dict[str, Any]]) -> list[bytes]:
     """Requests of one and of several rows, of none, with rows that do not fit, and that are no requests."""
     bodies: list[bytes] = []
     for place, row in enumerate(rows):
-        lacking = {name: value for name, value in row.items() if name != DECIDING[place % len(DECIDING)]}
+        lacking = {
+            name: value for name, value in row.items() if name != DECIDING[place % len(DECIDING)]
+        }
         columns, line = list(row), list(row.values())
         wanted: list[Any] = [
             {"rows": [row]},
@@ -207,7 +227,9 @@ class TestTogether:
         async def ask() -> list[tuple[int, bytes]]:
             limits = httpx.Limits(max_connections=24)
             async with httpx.AsyncClient(base_url=address, timeout=60, limits=limits) as client:
-                answers = await asyncio.gather(*(client.post("/predict", content=body) for body in bodies))
+                answers = await asyncio.gather(
+                    *(client.post("/predict", content=body) for body in bodies)
+                )
             return [(answer.status_code, answer.content) for answer in answers]
 
         together = asyncio.run(ask())
@@ -246,10 +268,17 @@ class TestTogether:
 
         service.model.estimator.predict_proba = failing
         wrong = {"rows": [{**rows[1], "steady": 12345}]}
-        bodies = [json.dumps(each).encode() for each in ({"rows": rows[:1]}, wrong, {"rows": [{}]}, {"rows": rows[:3]})]
+        bodies = [
+            json.dumps(each).encode()
+            for each in ({"rows": rows[:1]}, wrong, {"rows": [{}]}, {"rows": rows[:3]})
+        ]
         one, failed, unfit, three = service.answers(bodies)
         assert [one, three] == [*service.answers(bodies[:1]), *service.answers(bodies[3:])]
-        assert isinstance(failed, MemoryError) and isinstance(unfit, HTTPException) and unfit.status_code == 422
+        assert (
+            isinstance(failed, MemoryError)
+            and isinstance(unfit, HTTPException)
+            and unfit.status_code == 422
+        )
         assert len(predictions(one)) == 1 and len(predictions(three)) == 3
 
 
@@ -269,7 +298,10 @@ class TestOther:
     def test_health_schema_and_openapi(self, client, rows):
         assert client.get("/health").json() == {"status": "ok"}
         schema = client.get("/schema").json()
-        assert schema["classes"] == ["no", "yes"] and [each["name"] for each in schema["columns"]] == DECIDING
+        assert (
+            schema["classes"] == ["no", "yes"]
+            and [each["name"] for each in schema["columns"]] == DECIDING
+        )
         assert schema["batch_limit"] == 50 and schema["trained_on_rows"] == 600
         example = {each["name"]: each["example"] for each in schema["columns"]}
         assert client.post("/predict", json={"rows": [example]}).status_code == 200
@@ -286,13 +318,22 @@ class TestOther:
     def test_the_page_needs_nothing_from_elsewhere(self, client, path):
         answer = client.get(path)
         assert answer.headers["content-type"].startswith("text/html")
-        assert "http://" not in answer.text and "https://" not in answer.text and " src=" not in answer.text
+        assert (
+            "http://" not in answer.text
+            and "https://" not in answer.text
+            and " src=" not in answer.text
+        )
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy and "script-src 'sha256-" in policy
 
     @pytest.mark.parametrize(
         ("method", "path", "status"),
-        [("GET", "/nope", 404), ("GET", "/predict", 405), ("DELETE", "/schema", 405), ("POST", "/health", 405)],
+        [
+            ("GET", "/nope", 404),
+            ("GET", "/predict", 405),
+            ("DELETE", "/schema", 405),
+            ("POST", "/health", 405),
+        ],
     )
     def test_other_addresses_are_refused_as_json(self, client, method, path, status):
         refused(client.request(method, path), status)
@@ -305,20 +346,29 @@ class TestOther:
         refused(client.post("/predict", headers={"Host": host}, json={"rows": []}), 403)
         refused(client.get("/schema", headers={"Host": host}), 403)
 
-    @pytest.mark.parametrize("host", ["localhost", "localhost:99", "127.0.0.1", "[::1]:8000", "[::1]"])
+    @pytest.mark.parametrize(
+        "host", ["localhost", "localhost:99", "127.0.0.1", "[::1]:8000", "[::1]"]
+    )
     def test_names_of_this_machine_are_fine(self, client, host):
         assert client.get("/schema", headers={"Host": host}).status_code == 200
 
-    @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:1", "http://127.0.0.1"])
+    @pytest.mark.parametrize(
+        "origin", ["https://evil.example", "null", "http://localhost:1", "http://127.0.0.1"]
+    )
     def test_pages_of_other_addresses_are_refused(self, client, origin):
         headers = {"Origin": origin}
         assert "pages" in refused(client.get("/schema", headers=headers), 403)
         refused(client.post("/predict", headers=headers, json={"rows": []}), 403)
 
     def test_its_own_page_is_not(self, client, address):
-        assert client.post("/predict", headers={"Origin": address}, json={"rows": []}).status_code == 200
+        assert (
+            client.post("/predict", headers={"Origin": address}, json={"rows": []}).status_code
+            == 200
+        )
 
-    @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; a=b"])
+    @pytest.mark.parametrize(
+        "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; a=b"]
+    )
     def test_what_a_form_can_send_is_refused(self, client, kind):
         answer = client.post("/predict", headers={"Content-Type": kind}, content=b'{"rows": []}')
         assert "application/json" in refused(answer, 415)
@@ -388,7 +438,9 @@ class TestConnections:
         for plain in held:
             plain.close()
         deadline = time.monotonic() + 30
-        while not self.is_up(place) and time.monotonic() < deadline:  # until the service has seen them go
+        while (
+            not self.is_up(place) and time.monotonic() < deadline
+        ):  # until the service has seen them go
             time.sleep(0.05)
         assert self.is_up(place)
 
@@ -427,7 +479,9 @@ def test_large_requests_beyond_what_memory_may_hold_are_refused(kept):
 @pytest.fixture(scope="module")
 def guarded(kept: Kept) -> Iterator[httpx.Client]:
     """A service with a token of the environment; it must end by itself when it is asked to."""
-    with started("serve", "linear", "--port", 0, "--json", workspace=kept.workspace, SYLVA_TOKEN=TOKEN) as process:
+    with started(
+        "serve", "linear", "--port", 0, "--json", workspace=kept.workspace, SYLVA_TOKEN=TOKEN
+    ) as process:
         with httpx.Client(base_url=address_of(process), timeout=30) as client:
             yield client
         process.send_signal(signal.SIGTERM)
@@ -456,4 +510,6 @@ class TestToken:
         assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
         answer = guarded.post("/predict", headers=headers, json={"rows": rows[:1]}).json()
         wanted = kept.open("linear").predict_proba(make_table(40, seed=3))[0]
-        np.testing.assert_array_equal(list(answer["predictions"][0]["probabilities"].values()), wanted)
+        np.testing.assert_array_equal(
+            list(answer["predictions"][0]["probabilities"].values()), wanted
+        )

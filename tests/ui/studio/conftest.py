@@ -11,7 +11,9 @@ import pytest
 @pytest.fixture(scope="session", autouse=True)
 def one_search_for_components() -> Iterator[None]:
     """Streamlit looks through all installed packages for components whenever an ``AppTest`` starts; once is enough."""
-    scanner = pytest.importorskip("streamlit.components.v2.manifest_scanner", reason="streamlit is not installed")
+    scanner = pytest.importorskip(
+        "streamlit.components.v2.manifest_scanner", reason="streamlit is not installed"
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scanner, "scan_component_manifests", cache(scanner.scan_component_manifests))
         yield

@@ -29,8 +29,12 @@ def test_growth_shows_scores_of_held_out_rows_and_of_the_table_and_tells_kept_la
 
 def test_margins_by_layer_have_their_spread_as_error_bars():
     traces = named(plots.margin_growth(RECORDS, LAYERS.stages))
-    assert list(traces[HELD_OUT].y) == pytest.approx([layer["margins"]["mean"] for layer in RECORDS])
-    assert list(traces[HELD_OUT].error_y.array) == pytest.approx([layer["margins"]["std"] for layer in RECORDS])
+    assert list(traces[HELD_OUT].y) == pytest.approx(
+        [layer["margins"]["mean"] for layer in RECORDS]
+    )
+    assert list(traces[HELD_OUT].error_y.array) == pytest.approx(
+        [layer["margins"]["std"] for layer in RECORDS]
+    )
     assert len(traces[TABLE].y) == 2
     assert TABLE not in named(plots.margin_growth(RECORDS))
     assert not plots.margin_growth([record(1, margins=None)]).data
@@ -59,8 +63,13 @@ def test_a_distribution_of_margins_is_in_shares_and_a_cumulative_one_ends_at_all
 
 
 def test_each_learner_has_a_line_over_the_layers():
-    figure = plots.learner_quality(["a", "b"], [1, 2], [[0.9, 0.8], [0.95, None]], "Accuracy", HELD_OUT)
-    assert [(trace.name, list(trace.y)) for trace in figure.data] == [("a", [0.9, 0.95]), ("b", [0.8, None])]
+    figure = plots.learner_quality(
+        ["a", "b"], [1, 2], [[0.9, 0.8], [0.95, None]], "Accuracy", HELD_OUT
+    )
+    assert [(trace.name, list(trace.y)) for trace in figure.data] == [
+        ("a", [0.9, 0.95]),
+        ("b", [0.8, None]),
+    ]
 
 
 def test_agreement_writes_the_share_into_each_cell():
@@ -78,7 +87,10 @@ def test_cells_look_as_in_a_confusion_matrix_in_either_theme():
     )
     assert agreement.data[0].colorscale == confusion.data[0].colorscale
     assert agreement.data[1].textfont == confusion.data[1].textfont
-    assert [plots.for_dark(figure).data[1].textfont.color for figure in (agreement, confusion)] == ["white", "white"]
+    assert [plots.for_dark(figure).data[1].textfont.color for figure in (agreement, confusion)] == [
+        "white",
+        "white",
+    ]
 
 
 def test_many_cells_stay_without_numbers():
@@ -88,8 +100,20 @@ def test_many_cells_stay_without_numbers():
 
 def test_features_come_in_the_order_of_their_greatest_importance_and_have_a_gap_where_a_layer_lacks_them():
     stages = [
-        {"number": 1, "importances": [{"feature": "x", "importance": 0.6}, {"feature": "y", "importance": 0.4}]},
-        {"number": 2, "importances": [{"feature": "v", "importance": 0.9}, {"feature": "x", "importance": 0.1}]},
+        {
+            "number": 1,
+            "importances": [
+                {"feature": "x", "importance": 0.6},
+                {"feature": "y", "importance": 0.4},
+            ],
+        },
+        {
+            "number": 2,
+            "importances": [
+                {"feature": "v", "importance": 0.9},
+                {"feature": "x", "importance": 0.1},
+            ],
+        },
     ]
     assert top_features(stages, 2) == ["v", "x"]
     figure = plots.importances_by_layer(stages)
@@ -100,11 +124,20 @@ def test_features_come_in_the_order_of_their_greatest_importance_and_have_a_gap_
 def test_one_rows_vectors_stand_layer_by_layer_with_the_cascade_below_its_learners():
     vectors = [[[0.9, 0.1], [0.5, 0.5]], [[0.2, 0.8], [0.3, 0.7]]]
     figure = plots.class_vectors(vectors, [[0.7, 0.3], [0.25, 0.75]], ["a", "b"], ["no", "yes"], 1)
-    assert list(figure.layout.yaxis.ticktext) == ["1 · a", "1 · b", "1 · cascade", "2 · a", "2 · b", "2 · cascade"]
+    assert list(figure.layout.yaxis.ticktext) == [
+        "1 · a",
+        "1 · b",
+        "1 · cascade",
+        "2 · a",
+        "2 · b",
+        "2 · cascade",
+    ]
     assert list(figure.data[0].z[2]) == [0.7, 0.3] and list(figure.data[0].z[3]) == [0.2, 0.8]
     frame = [shape for shape in figure.layout.shapes if shape.type == "rect"]
     assert [(shape.x0, shape.x1) for shape in frame] == [(0.52, 1.48)]
-    unknown = plots.class_vectors(vectors, [[0.7, 0.3], [0.25, 0.75]], ["a", "b"], ["no", "yes"], None)
+    unknown = plots.class_vectors(
+        vectors, [[0.7, 0.3], [0.25, 0.75]], ["a", "b"], ["no", "yes"], None
+    )
     assert not [shape for shape in unknown.layout.shapes if shape.type == "rect"]
 
 
@@ -139,13 +172,24 @@ def test_rows_of_unknown_class_leave_neither_right_nor_wrong():
 
 
 def test_names_of_flows_stand_beside_them_and_colours_are_told_by_what_they_mean():
-    figure = plots.screening([flow(1, 100, 60, 0.05), flow(2, 40, 40, 0.25), flow(3, 0, 0, None)], "Flow")
+    figure = plots.screening(
+        [flow(1, 100, 60, 0.05), flow(2, 40, 40, 0.25), flow(3, 0, 0, None)], "Flow"
+    )
     *layers, legend = figure.layout.annotations
-    assert [(note.text, note.x, note.y) for note in layers] == [("Layer 1", 0, 1), ("Layer 2", 0.5, 1)]
+    assert [(note.text, note.x, note.y) for note in layers] == [
+        ("Layer 1", 0, 1),
+        ("Layer 2", 0.5, 1),
+    ]
     assert legend.y == 0
-    assert re.findall(r"</span> (\S+ \S+)", legend.text) == ["gone, correct", "gone, wrong", "next layer"]
+    assert re.findall(r"</span> (\S+ \S+)", legend.text) == [
+        "gone, correct",
+        "gone, wrong",
+        "next layer",
+    ]
     assert not figure.data[0].node.label, "plotly would write it onto the flow"
-    unknown = plots.screening([flow(1, 10, 4, None), flow(2, 6, 6, None)], "Flow").layout.annotations[-1]
+    unknown = plots.screening(
+        [flow(1, 10, 4, None), flow(2, 6, 6, None)], "Flow"
+    ).layout.annotations[-1]
     assert "gone" in unknown.text and "correct" not in unknown.text
 
 
@@ -172,6 +216,8 @@ def test_every_plot_is_strict_json_with_a_clear_ground_and_names_as_text(which):
     figure = all_plots(HOSTILE)[which]
     about = drawn(figure)
     assert about["layout"]["paper_bgcolor"] == "rgba(0,0,0,0)"
-    assert about["layout"]["modebar"]["bgcolor"] == "rgba(0,0,0,0)", "else plotly puts a dark box behind its tools"
+    assert about["layout"]["modebar"]["bgcolor"] == "rgba(0,0,0,0)", (
+        "else plotly puts a dark box behind its tools"
+    )
     assert about["layout"]["title"]["text"]
     assert not [text for text in texts(about) if "<img" in text]

@@ -27,7 +27,9 @@ def runner_at(page: str) -> Any:
     return SimpleNamespace(_get_script_run_ctx=lambda: context)
 
 
-def test_a_late_request_of_the_page_before_draws_the_whole_present_page(requests_run: list[RerunData]):
+def test_a_late_request_of_the_page_before_draws_the_whole_present_page(
+    requests_run: list[RerunData],
+):
     late = RerunData(page_script_hash="runs", query_string="run=1", fragment_id_queue=["graph"])
     ScriptRunner._run_script(runner_at("build"), late)
     assert requests_run == [RerunData(page_script_hash="build", query_string="pipeline=wine")]
@@ -41,6 +43,8 @@ def test_a_late_request_of_the_page_before_draws_the_whole_present_page(requests
     ],
     ids=["a fragment of the present page", "another page as a whole"],
 )
-def test_other_requests_stay_as_they_are(requests_run: list[RerunData], request_of_the_browser: RerunData):
+def test_other_requests_stay_as_they_are(
+    requests_run: list[RerunData], request_of_the_browser: RerunData
+):
     ScriptRunner._run_script(runner_at("build"), request_of_the_browser)
     assert requests_run == [request_of_the_browser]

@@ -17,8 +17,14 @@ from ui.studio.markdown import plain
         (":material/delete: :red[x]", r"\::small[]material/delete: \:red\[x\]"),
         ("a:b:c :+1: 9: ok", r"a\::small[]b\:c \::small[]+1: 9: ok"),
         (":_x_: a::b", r"\::small[]\_x\_: a\::small[]\:b"),
-        ("https://a.b www.a.b x_WWW.a x@y.z", r"https\::small[]//a.b www:small[].a.b x_WWW:small[].a x:small[]@y.z"),
-        ("a -> b <-> c -- d >= e->f", r"a -:small[]\> b \<:small[]-:small[]\> c -:small[]- d \>:small[]= e-\>f"),
+        (
+            "https://a.b www.a.b x_WWW.a x@y.z",
+            r"https\::small[]//a.b www:small[].a.b x_WWW:small[].a x:small[]@y.z",
+        ),
+        (
+            "a -> b <-> c -- d >= e->f",
+            r"a -:small[]\> b \<:small[]-:small[]\> c -:small[]- d \>:small[]= e-\>f",
+        ),
         ("# no heading", r"\# no heading"),
         ("--", r"\-:small[]-"),
         ("1. no list", r"1\. no list"),

@@ -25,15 +25,25 @@ def context(tmp_path: Path) -> NodeContext:
 
 
 def evaluation(
-    tmp_path: Path, classes: list[str], *, present: int | None = None, rows: int = 200, seed: int = 0
+    tmp_path: Path,
+    classes: list[str],
+    *,
+    present: int | None = None,
+    rows: int = 200,
+    seed: int = 0,
 ) -> Report:
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, present or len(classes), rows)
     scores = rng.random((rows, len(classes))) + np.eye(len(classes))[truth]
     predictions = Predictions(
-        scores / scores.sum(axis=1, keepdims=True), classes, "Model", pa.array([classes[code] for code in truth])
+        scores / scores.sum(axis=1, keepdims=True),
+        classes,
+        "Model",
+        pa.array([classes[code] for code in truth]),
     )
-    return evaluate.run(context(tmp_path), {"predictions": predictions}, evaluate.Params())["report"]
+    return evaluate.run(context(tmp_path), {"predictions": predictions}, evaluate.Params())[
+        "report"
+    ]
 
 
 def comparison(tmp_path: Path, classes: list[str]) -> Report:
@@ -62,7 +72,9 @@ def all_plots(report: Report) -> dict:
     return {
         "roc": plots.roc_curves(data["curves"]),
         "pr": plots.precision_recall_curves(data["curves"]),
-        "confusion": plots.confusion_matrix(data["confusion"]["labels"], data["confusion"]["counts"]),
+        "confusion": plots.confusion_matrix(
+            data["confusion"]["labels"], data["confusion"]["counts"]
+        ),
         "scores": plots.class_scores(report.rows),
     }
 
@@ -79,7 +91,9 @@ def test_every_plot_of_an_evaluation_has_a_title_sizes_and_axes(tmp_path, names)
     for figure in all_plots(evaluation(tmp_path, CLASSES[names])).values():
         about = drawn(figure)
         assert about["layout"]["title"]["text"] and about["layout"]["height"] >= 200
-        assert about["layout"]["paper_bgcolor"] == about["layout"]["plot_bgcolor"] == "rgba(0,0,0,0)"
+        assert (
+            about["layout"]["paper_bgcolor"] == about["layout"]["plot_bgcolor"] == "rgba(0,0,0,0)"
+        )
         assert about["data"]
 
 
@@ -147,12 +161,16 @@ def contrast(one: list[float], other: list[float]) -> float:
     bright = []
     for colour in (one, other):
         parts = [part / 255 for part in colour]
-        parts = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        parts = [
+            part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+        ]
         bright.append(0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2] + 0.05)
     return max(bright) / min(bright)
 
 
-@pytest.mark.parametrize(("dark", "page"), [(False, "#ffffff"), (True, "#0e1117"), (True, "#262730")])
+@pytest.mark.parametrize(
+    ("dark", "page"), [(False, "#ffffff"), (True, "#0e1117"), (True, "#262730")]
+)
 def test_counts_are_read_on_every_cell_in_either_theme(dark, page):
     figure = plots.confusion_matrix(["a", "b"], [[9, 1], [5, 5]])
     cells, counts = (plots.for_dark(figure) if dark else figure).data
@@ -220,9 +238,13 @@ def _named(parts):
     return bars, "x", by_class
 
 
-@pytest.mark.parametrize("bars", [Bars("number", [3, 97], [0.0, 1.0, 2.0]), Bars("values", [3, 97], labels=["a", "b"])])
+@pytest.mark.parametrize(
+    "bars", [Bars("number", [3, 97], [0.0, 1.0, 2.0]), Bars("values", [3, 97], labels=["a", "b"])]
+)
 def test_with_shares_a_rare_class_is_seen_beside_a_frequent_one(bars):
-    figure = plots.histogram(bars, "x", {"no": [1, 97], "yes": [2, 0], "never": [0, 0]}, shares=True)
+    figure = plots.histogram(
+        bars, "x", {"no": [1, 97], "yes": [2, 0], "never": [0, 0]}, shares=True
+    )
     amounts = [list(trace.y if bars.scale == "number" else trace.x) for trace in figure.data]
     assert amounts == [[1 / 98, 97 / 98], [1.0, 0.0], [0.0, 0.0]]
 
@@ -247,11 +269,16 @@ def test_kept_layers_are_full_marks_and_dropped_ones_hollow():
     ]
     marks = {trace.name: trace for trace in plots.growth(layers, "accuracy", "Accuracy").data}
     assert list(marks["Kept layer"].x) == [1] and marks["Kept layer"].marker.symbol == "circle"
-    assert list(marks["Dropped layer"].x) == [2] and marks["Dropped layer"].marker.symbol == "circle-open"
+    assert (
+        list(marks["Dropped layer"].x) == [2]
+        and marks["Dropped layer"].marker.symbol == "circle-open"
+    )
 
 
 def test_many_importances_are_cut_and_the_title_says_so():
-    figure = plots.importances([{"column": f"c{i}", "importance": 0.01, "kept": i < 5} for i in range(100)])
+    figure = plots.importances(
+        [{"column": f"c{i}", "importance": 0.01, "kept": i < 5} for i in range(100)]
+    )
     assert len(figure.data[0].x) == 40 and "first 40 of 100" in figure.layout.title.text
     assert len(set(figure.data[0].marker.color)) == 2
 

@@ -29,11 +29,15 @@ def listening(port: int) -> set[str]:
     return found
 
 
-def test_the_studio_listens_on_this_machine_only_prints_its_address_and_ends_with_ctrl_c(tmp_path: Path):
+def test_the_studio_listens_on_this_machine_only_prints_its_address_and_ends_with_ctrl_c(
+    tmp_path: Path,
+):
     port = free_port()
     with (tmp_path / "out").open("wb") as out:
         process = subprocess.Popen(
-            command(f"--port={port}", f"--workspace={tmp_path / 'ws'}"), stdout=out, stderr=subprocess.STDOUT
+            command(f"--port={port}", f"--workspace={tmp_path / 'ws'}"),
+            stdout=out,
+            stderr=subprocess.STDOUT,
         )
     try:
         until(lambda: answers(f"http://127.0.0.1:{port}/_stcore/health"), 60, "the start")
@@ -49,7 +53,9 @@ def test_the_studio_listens_on_this_machine_only_prints_its_address_and_ends_wit
 
 @pytest.mark.parametrize("given", ["--port=0", "--port=70000", "--port=ssh"])
 def test_a_port_that_cannot_be_is_refused(given: str, tmp_path: Path):
-    ended = subprocess.run(command(given, f"--workspace={tmp_path}"), capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        command(given, f"--workspace={tmp_path}"), capture_output=True, text=True, timeout=60
+    )
     assert ended.returncode == 2
     assert "port" in ended.stderr and "Traceback" not in ended.stderr
 
@@ -60,7 +66,10 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path):
         taken.listen()
         port = taken.getsockname()[1]
         ended = subprocess.run(
-            command(f"--port={port}", f"--workspace={tmp_path}"), capture_output=True, text=True, timeout=60
+            command(f"--port={port}", f"--workspace={tmp_path}"),
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
     assert ended.returncode == 1
     assert f"Port {port}" in ended.stderr and "--port" in ended.stderr
@@ -68,12 +77,16 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path):
 
 def test_a_workspace_that_cannot_be_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("")
-    ended = subprocess.run(command(f"--workspace={tmp_path / 'file'}"), capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        command(f"--workspace={tmp_path / 'file'}"), capture_output=True, text=True, timeout=60
+    )
     assert ended.returncode == 1
     assert str(tmp_path / "file") in ended.stderr and "--workspace" in ended.stderr
 
 
 def test_help_names_every_option():
     environment = {**os.environ, "COLUMNS": "120"}
-    ended = subprocess.run(command("--help"), capture_output=True, text=True, timeout=60, env=environment)
+    ended = subprocess.run(
+        command("--help"), capture_output=True, text=True, timeout=60, env=environment
+    )
     assert {"--port", "--workspace", "--no-browser"} <= set(ended.stdout.split())

@@ -160,7 +160,12 @@ def _result_line(opened: OpenPipeline, name: str) -> str:
     if run is None:
         return ""
     if copies != (name,) and opened.run_expanded:
-        ends = {PortRef(copy, port) for copy in copies if copy in run.nodes for port in run.nodes[copy].outputs}
+        ends = {
+            PortRef(copy, port)
+            for copy in copies
+            if copy in run.nodes
+            for port in run.nodes[copy].outputs
+        }
         shown = [end.node for end in _meeting_points(opened, opened.run_expanded, ends)]
     for node in shown:
         result = _result(run.nodes.get(node))
@@ -189,7 +194,11 @@ def _apply_edit(opened: OpenPipeline, edited: Edited) -> None:
 
 def _height(opened: OpenPipeline) -> str:
     """Return the height of canvas and form; they are lower while a preview is open below."""
-    return CANVAS_HEIGHT_OVER_OUTPUT if opened.open_panel == "Output" and opened.previewed_port else CANVAS_HEIGHT
+    return (
+        CANVAS_HEIGHT_OVER_OUTPUT
+        if opened.open_panel == "Output" and opened.previewed_port
+        else CANVAS_HEIGHT
+    )
 
 
 def _preview(opened: OpenPipeline, end: PortRef) -> None:
@@ -227,11 +236,17 @@ def _announce_end(opened: OpenPipeline) -> None:
 def _below(opened: OpenPipeline, chosen: tuple[str, ...]) -> None:
     """Draw the panels below the canvas, of which one is open."""
     problems = opened.problems()
-    titles: dict[Panel, str] = {"Problems": f"Problems ({len(problems)})", "Output": "Output", "Log": "Log"}
+    titles: dict[Panel, str] = {
+        "Problems": f"Problems ({len(problems)})",
+        "Output": "Output",
+        "Log": "Log",
+    }
     # Buttons instead of tabs: the program opens panels too, and tabs have a value of their own.
     with st.container(horizontal=True, gap="small", key="bottom"):
         for part, title in titles.items():
-            looks: Literal["secondary", "tertiary"] = "secondary" if part == opened.open_panel else "tertiary"
+            looks: Literal["secondary", "tertiary"] = (
+                "secondary" if part == opened.open_panel else "tertiary"
+            )
             st.button(title, key=f"bottom-{part}", type=looks, on_click=_open, args=(opened, part))
     match opened.open_panel:
         case "Problems":
@@ -280,11 +295,20 @@ def _output(opened: OpenPipeline, end: PortRef | None) -> None:
     name, port = _branch(opened, end)
     state = opened.run.nodes.get(name) if opened.run else None
     if state is None or port not in state.outputs:
-        how = "It appears here when the node is done." if opened.running else "Run the pipeline first."
+        how = (
+            "It appears here when the node is done."
+            if opened.running
+            else "Run the pipeline first."
+        )
         st.caption(f"“{plain(_title(opened, end))}” has no result yet. {how}")
     else:
         title = _title(opened, end) if name == end.node else ""
-        show_output(Artifact.from_dict(state.outputs[port]), studio().store, title=title, key=f"output/{name}.{port}")
+        show_output(
+            Artifact.from_dict(state.outputs[port]),
+            studio().store,
+            title=title,
+            key=f"output/{name}.{port}",
+        )
 
 
 def _branch(opened: OpenPipeline, end: PortRef) -> PortRef:
@@ -348,7 +372,9 @@ def _keep_button(opened: OpenPipeline, values: Mapping[str, Values], label: str)
 
     It is not drawn if the sweep was removed since the run.
     """
-    if values and all(name in opened.document.nodes and opened.document.nodes[name].sweep for name in values):
+    if values and all(
+        name in opened.document.nodes and opened.document.nodes[name].sweep for name in values
+    ):
         st.button(
             label,
             icon=":material/check:",
@@ -360,7 +386,9 @@ def _keep_button(opened: OpenPipeline, values: Mapping[str, Values], label: str)
 
 def _keep(opened: OpenPipeline, values: Mapping[str, Values]) -> None:
     """Save the values of a branch in the settings and remove the sweep."""
-    if opened.attempt(lambda: opened.edit(lambda document: apply_branch(document, opened.catalogue, values))):
+    if opened.attempt(
+        lambda: opened.edit(lambda document: apply_branch(document, opened.catalogue, values))
+    ):
         saved = [
             f"{param_label(param, opened.type_of(name))} = {value_label(value)}"
             for name, each in values.items()
@@ -371,9 +399,13 @@ def _keep(opened: OpenPipeline, values: Mapping[str, Values]) -> None:
         opened.notice = opened.notice or words
 
 
-def _meeting_points(opened: OpenPipeline, run: ExpandedPipeline, ends: Collection[PortRef]) -> Iterator[PortRef]:
+def _meeting_points(
+    opened: OpenPipeline, run: ExpandedPipeline, ends: Collection[PortRef]
+) -> Iterator[PortRef]:
     """Yield the outputs of nodes that read several branches, such as a leaderboard."""
-    for name in dict.fromkeys(edge.target.node for edge in run.pipeline.edges if edge.source in ends):
+    for name in dict.fromkeys(
+        edge.target.node for edge in run.pipeline.edges if edge.source in ends
+    ):
         node_type = opened.catalogue.get(run.pipeline.nodes[name].type)
         if name not in run.values and node_type and node_type.outputs:
             yield PortRef(name, node_type.outputs[0].name)
@@ -431,4 +463,8 @@ def _node_log(opened: OpenPipeline, run: str, name: str, state: NodeState) -> No
     if text:
         st.code(text, language=None, height=200)
     elif state.state in ("running", "done"):
-        st.caption("The node wrote no log." if state.state == "done" else "The node has written nothing yet.")
+        st.caption(
+            "The node wrote no log."
+            if state.state == "done"
+            else "The node has written nothing yet."
+        )

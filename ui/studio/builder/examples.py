@@ -22,7 +22,11 @@ FIRST = ("first_pipeline.json", f"{EXAMPLE}.json")
 @cache
 def samples() -> dict[str, Pipeline]:
     """Return the sample pipelines by the name of their file, those for beginners first."""
-    paths = {path.name: path for path in files("sample_pipelines").iterdir() if path.name.endswith(".json")}
+    paths = {
+        path.name: path
+        for path in files("sample_pipelines").iterdir()
+        if path.name.endswith(".json")
+    }
     order = sorted(paths, key=lambda name: (name not in FIRST, name))
     return {name.removesuffix(".json"): parse(paths[name].read_bytes()) for name in order}
 
@@ -35,7 +39,11 @@ def open_sample(library: Library, name: str) -> str:
     sample = samples()[name]
     for entry in library.entries():
         # Compare the titles first: most files need not be opened.
-        if entry.title == sample.name and not entry.problem and library.open(entry.id).pipeline == sample:
+        if (
+            entry.title == sample.name
+            and not entry.problem
+            and library.open(entry.id).pipeline == sample
+        ):
             return entry.id
     return library.create(sample)
 

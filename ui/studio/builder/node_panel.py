@@ -47,7 +47,9 @@ def panel(opened: OpenPipeline, chosen: Sequence[str], problems: Sequence[Proble
         _of_node(opened, chosen[0], [problem for problem in problems if problem.node == chosen[0]])
     elif chosen:
         st.markdown(f"**{len(chosen)} nodes**")
-        st.caption("You can move, copy, duplicate or delete them together. Select one to see its settings.")
+        st.caption(
+            "You can move, copy, duplicate or delete them together. Select one to see its settings."
+        )
     else:
         _of_pipeline(opened)
 
@@ -71,7 +73,9 @@ def _description(opened: OpenPipeline) -> None:
 
     def save() -> None:
         """Save the description."""
-        opened.attempt(lambda: opened.edit(lambda document: set_description(document, st.session_state[key])))
+        opened.attempt(
+            lambda: opened.edit(lambda document: set_description(document, st.session_state[key]))
+        )
 
     st.text_area(
         "Description",
@@ -141,10 +145,14 @@ def failure(state: NodeState) -> None:
 
 def _revise(opened: OpenPipeline, name: str, edit: ParamsEdit) -> None:
     """Apply an edit of the form to the parameters of a node."""
-    opened.attempt(lambda: opened.edit(lambda document: revise_params(document, opened.catalogue, name, edit)))
+    opened.attempt(
+        lambda: opened.edit(lambda document: revise_params(document, opened.catalogue, name, edit))
+    )
 
 
-def _revise_sweep(opened: OpenPipeline, name: str, edit: SweepEdit, params: ParamsEdit | None) -> None:
+def _revise_sweep(
+    opened: OpenPipeline, name: str, edit: SweepEdit, params: ParamsEdit | None
+) -> None:
     """Apply an edit of the sweep; it may change parameters too, in one step for undo."""
 
     def revise(document: Pipeline) -> Pipeline:
@@ -214,4 +222,6 @@ def _set_setting(opened: OpenPipeline, name: str, field: str, key: str) -> None:
     settings = opened.document.nodes[name].settings.model_dump()
     # An empty field means no limit, and for retries 0.
     settings[field] = 0 if value is None and field == "retries" else value
-    opened.attempt(lambda: opened.edit(lambda document: set_settings(document, name, NodeSettings(**settings))))
+    opened.attempt(
+        lambda: opened.edit(lambda document: set_settings(document, name, NodeSettings(**settings)))
+    )

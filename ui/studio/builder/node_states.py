@@ -121,7 +121,11 @@ def folded_view(states: Sequence[NodeState]) -> NodeView:
     # Between two branches none is running, but the node is not done yet.
     if count["running"] or (count["queued"] and ready):
         failed = f", {count['failed']} failed" if count["failed"] else ""
-        view |= {"state": "running", "progress": sum(map(_share, states)) / total, "text": f"{progress}{failed}"}
+        view |= {
+            "state": "running",
+            "progress": sum(map(_share, states)) / total,
+            "text": f"{progress}{failed}",
+        }
     elif count["failed"]:
         error = next(node.error for node in states if node.state == "failed") or {}
         words = f"{count['failed']} of {total} branches failed: {error.get('message', '')}"
@@ -134,7 +138,10 @@ def folded_view(states: Sequence[NodeState]) -> NodeView:
     elif not count["queued"]:
         # No branch failed and none waits: the run was stopped.
         stopped = next((STOPPED[state] for state in STOPPED if count[state]), "")
-        view |= {"state": "skipped", "text": "; ".join(part for part in (progress, stopped) if part)}
+        view |= {
+            "state": "skipped",
+            "text": "; ".join(part for part in (progress, stopped) if part),
+        }
     return view
 
 

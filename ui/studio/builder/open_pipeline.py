@@ -194,7 +194,9 @@ class OpenPipeline:
             if opened.pipeline == self.document:
                 self._note_saved(opened.version)
             elif self.save_error:
-                self._move_to_copy("The pipeline was changed in another tab before your edits could be saved.")
+                self._move_to_copy(
+                    "The pipeline was changed in another tab before your edits could be saved."
+                )
             else:
                 self._show_version(opened)
                 return False
@@ -208,7 +210,9 @@ class OpenPipeline:
             self._note_unsaved(DELETED)
         except SylvaError as error:
             why = f"The file cannot be read any more: {_first_line(error)}"
-            self._note_unsaved(f"{why}\nThis tab still shows the last version; your next edit goes into a copy.")
+            self._note_unsaved(
+                f"{why}\nThis tab still shows the last version; your next edit goes into a copy."
+            )
         else:
             self.save_error = ""
             if opened.version != self.file_version:
@@ -218,7 +222,9 @@ class OpenPipeline:
         """Save the document as another pipeline, which is open from now on."""
         # The time of the first edit that could not be saved tells the user which edits these are.
         moment = time.strftime("%H:%M", time.localtime(self.unsaved_since or None))
-        copy = with_values(self.document, name=f"{self.document.name[:150]} (unsaved edits of {moment})")
+        copy = with_values(
+            self.document, name=f"{self.document.name[:150]} (unsaved edits of {moment})"
+        )
         try:
             pipeline = self.library.create(copy)
             opened = self.library.open(pipeline)
@@ -354,7 +360,9 @@ class OpenPipeline:
         """Raise ``SylvaError`` if a run of this pipeline is live."""
         self.refresh_run()
         if self.running:
-            raise SylvaError("This pipeline is running already. Stop that run first, or wait for its end.")
+            raise SylvaError(
+                "This pipeline is running already. Stop that run first, or wait for its end."
+            )
 
     def start(self, *, to: tuple[str, ...] = (), force_from: tuple[str, ...] = ()) -> None:
         """Run the pipeline as it is now.

@@ -58,7 +58,9 @@ def current_pipeline() -> OpenPipeline | None:
         _close()
         opened = _return_to_unsaved(requested)
         if opened is None:
-            opened = OpenPipeline.from_library(Library(studio().workspace), studio().runs, requested)
+            opened = OpenPipeline.from_library(
+                Library(studio().workspace), studio().runs, requested
+            )
         st.session_state[OPEN] = opened
     opened.refresh()
     st.query_params[ADDRESS] = opened.pipeline

@@ -67,7 +67,9 @@ def _own(library: Library, entries: list[Entry]) -> None:
     st.subheader("Pipelines", anchor=False)
     with st.container(horizontal=True):
         new = partial(library.create, Pipeline(name="New pipeline", nodes={}))
-        st.button("New pipeline", icon=":material/add:", type="primary", on_click=_open, args=(new,))
+        st.button(
+            "New pipeline", icon=":material/add:", type="primary", on_click=_open, args=(new,)
+        )
         with st.popover("Import", icon=":material/upload:"):
             _import(library)
     if not entries:
@@ -77,27 +79,48 @@ def _own(library: Library, entries: list[Entry]) -> None:
     for entry in entries[:shown]:
         _row(library, entry)
     if len(entries) > shown:
-        st.button("Show all", on_click=lambda: st.session_state.update({"pipelines-shown": len(entries)}))
+        st.button(
+            "Show all", on_click=lambda: st.session_state.update({"pipelines-shown": len(entries)})
+        )
 
 
 def _row(library: Library, entry: Entry) -> None:
     """Draw one pipeline: its name, its size, and its buttons; a broken file can only be deleted."""
     broken = bool(entry.problem)
-    with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"row-{entry.id}"):
+    with st.container(
+        border=True, horizontal=True, vertical_alignment="center", key=f"row-{entry.id}"
+    ):
         with st.container(gap=None):
             st.markdown(f"**{plain(entry.title)}**")
             nodes = counted(entry.nodes, "node")
             facts = f"{nodes} · changed {time_of_day(entry.modified)}"
             st.caption(plain(entry.problem) if broken else facts)
-        st.button("Open", key=f"open-{entry.id}", disabled=broken, on_click=_open, args=(lambda: entry.id,))
+        st.button(
+            "Open",
+            key=f"open-{entry.id}",
+            disabled=broken,
+            on_click=_open,
+            args=(lambda: entry.id,),
+        )
         copy = partial(_duplicate, library, entry.id)
         st.button(
-            "Duplicate", key=f"copy-{entry.id}", type="tertiary", disabled=broken, on_click=_attempt, args=(copy,)
+            "Duplicate",
+            key=f"copy-{entry.id}",
+            type="tertiary",
+            disabled=broken,
+            on_click=_attempt,
+            args=(copy,),
         )
         with st.popover("Delete", type="tertiary", key=f"delete-menu-{entry.id}"):
             st.write(f"Delete “{plain(entry.title)}”? Its runs are not deleted.")
             delete = partial(library.delete, entry.id)
-            st.button("Delete it", key=f"delete-{entry.id}", type="primary", on_click=_attempt, args=(delete,))
+            st.button(
+                "Delete it",
+                key=f"delete-{entry.id}",
+                type="primary",
+                on_click=_attempt,
+                args=(delete,),
+            )
 
 
 def _open(pipeline: Callable[[], str]) -> None:
@@ -131,12 +154,22 @@ def _import(library: Library) -> None:
         # A pipeline with problems can be opened and fixed, so it may be imported too.
         problems: list[Problem] = find_problems(document, studio().catalogue)
     except InvalidPipeline as error:
-        _list_problems("This file cannot be read as a pipeline. It was not imported.", error.problems)
+        _list_problems(
+            "This file cannot be read as a pipeline. It was not imported.", error.problems
+        )
         return
     if problems:
-        _list_problems("This pipeline has problems and cannot run yet. It is not imported yet.", problems)
+        _list_problems(
+            "This pipeline has problems and cannot run yet. It is not imported yet.", problems
+        )
     label = "Import anyway" if problems else "Import"
-    st.button(label, type="primary", key="take-in", on_click=_open, args=(partial(library.create, document),))
+    st.button(
+        label,
+        type="primary",
+        key="take-in",
+        on_click=_open,
+        args=(partial(library.create, document),),
+    )
 
 
 def _list_problems(title: str, problems: list[Problem], most: int = 12) -> None:
@@ -156,9 +189,15 @@ def _start(library: Library) -> None:
     # Not ``open_sample``: this one has results to look at.
     example = partial(open_example, studio())
     st.button(
-        "Open the finished example", icon=":material/play_circle:", type="primary", on_click=_open, args=(example,)
+        "Open the finished example",
+        icon=":material/play_circle:",
+        type="primary",
+        on_click=_open,
+        args=(example,),
     )
-    st.caption("A deep forest that classifies handwritten digits: trained, evaluated and ready to inspect.")
+    st.caption(
+        "A deep forest that classifies handwritten digits: trained, evaluated and ready to inspect."
+    )
     with st.container(border=True):
         st.markdown("**Build your own in five steps**")
         st.markdown(FIVE_STEPS)
@@ -168,7 +207,12 @@ def _start(library: Library) -> None:
             with st.container(gap=None):
                 st.markdown(f"**{plain(document.name)}**")
                 st.caption(plain(document.description))
-            st.button("Open", key=f"sample-{name}", on_click=_open, args=(partial(open_sample, library, name),))
+            st.button(
+                "Open",
+                key=f"sample-{name}",
+                on_click=_open,
+                args=(partial(open_sample, library, name),),
+            )
 
 
 def unreadable(error: SylvaError) -> None:

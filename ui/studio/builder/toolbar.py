@@ -31,7 +31,13 @@ def toolbar(opened: OpenPipeline, chosen: tuple[str, ...]) -> DeltaGenerator:
     callback: the next rerun may cancel a rerun, but not a callback.
     """
     with st.container(horizontal=True, vertical_alignment="center", key="toolbar"):
-        st.button("Pipelines", icon=":material/arrow_back:", type="tertiary", help="All pipelines", on_click=page.close)
+        st.button(
+            "Pipelines",
+            icon=":material/arrow_back:",
+            type="tertiary",
+            help="All pipelines",
+            on_click=page.close,
+        )
         _name(opened)
         _file_menu(opened)
         save_state_slot = st.empty()
@@ -51,7 +57,15 @@ def _name(opened: OpenPipeline) -> None:
         if new_name and new_name != opened.document.name:
             opened.attempt(lambda: opened.edit(lambda document: set_name(document, new_name)))
 
-    st.text_input("Name", name, key=key, on_change=rename, max_chars=200, label_visibility="collapsed", width=260)
+    st.text_input(
+        "Name",
+        name,
+        key=key,
+        on_change=rename,
+        max_chars=200,
+        label_visibility="collapsed",
+        width=260,
+    )
 
 
 def save_state(opened: OpenPipeline) -> None:
@@ -72,7 +86,13 @@ def _file_menu(opened: OpenPipeline) -> None:
             on_click="ignore", width="stretch",
         )  # fmt: skip
         _export_python(opened)
-        st.button("Duplicate", icon=":material/content_copy:", width="stretch", on_click=_do, args=(opened, _duplicate))
+        st.button(
+            "Duplicate",
+            icon=":material/content_copy:",
+            width="stretch",
+            on_click=_do,
+            args=(opened, _duplicate),
+        )
         with st.expander("Delete", icon=":material/delete:"):
             st.caption("Its runs are not deleted.")
             st.button("Delete this pipeline", width="stretch", on_click=_do, args=(opened, _delete))

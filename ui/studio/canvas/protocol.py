@@ -119,12 +119,18 @@ def payload(
         "document": _document_data(document),
         "rules": connection_rules(catalogue),
         "types": {
-            name: {"title": node_type.title, "category": node_type.category, "summary": node_type.summary}
+            name: {
+                "title": node_type.title,
+                "category": node_type.category,
+                "summary": node_type.summary,
+            }
             for name, node_type in catalogue.items()
         },
         "categories": list(get_args(Category)),
         "problems": [_problem_data(problem) for problem in problems],
-        "states": {node: _state_data(view) for node, view in states.items() if node in document.nodes},
+        "states": {
+            node: _state_data(view) for node, view in states.items() if node in document.nodes
+        },
         "reveal": reveal._asdict() if reveal else None,
         "height": height,
         "refused": str(refused) if refused else None,
@@ -186,7 +192,9 @@ class Edited(NamedTuple):
     restored: frozenset[str] = frozenset()
 
 
-def apply_edit(document: Pipeline, edit: object, *, pipeline: str, epoch: int, taken: Revision) -> Edited:
+def apply_edit(
+    document: Pipeline, edit: object, *, pipeline: str, epoch: int, taken: Revision
+) -> Edited:
     """Return the pipeline after ``edit``.
 
     Raise a ``Problem`` if it is not a valid edit. An edit of another pipeline or epoch is ignored:
@@ -216,7 +224,9 @@ def _nodes(document: Pipeline, sent: object, since: int) -> tuple[dict[str, Any]
     Python keeps what it owns of a node unless the node is new, or an edit after ``since`` sets it.
     """
     if not isinstance(sent, dict) or not all(isinstance(node, dict) for node in sent.values()):
-        raise BadStructure("the nodes that the canvas sent cannot be read; reload the page", field="nodes")
+        raise BadStructure(
+            "the nodes that the canvas sent cannot be read; reload the page", field="nodes"
+        )
     nodes: dict[str, Any] = {}
     restored = []
     for name, node in sent.items():
@@ -242,7 +252,11 @@ def _with_sweep(values: dict[str, Any]) -> dict[str, Any]:
 
 def _whole_number(value: object) -> int:
     """Return a whole number; JavaScript may send it as a float. Raise if it is not one."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not float(value).is_integer():
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not float(value).is_integer()
+    ):
         raise BadStructure("the canvas sent an edit without a revision; reload the page")
     return int(value)
 
@@ -266,6 +280,8 @@ def run_in(document: Pipeline, sent: object) -> RunRequest | None:
     match sent:
         case {"node": "", "direction": "all"}:
             return RunRequest("", "all")
-        case {"node": str() as node, "direction": "to" | "from" as direction} if node in document.nodes:
+        case {"node": str() as node, "direction": "to" | "from" as direction} if (
+            node in document.nodes
+        ):
             return RunRequest(node, direction)
     return None

@@ -269,7 +269,11 @@ class Evaluations:
         with self._runs.log() as log:
             # One connection for all runs: opening the log takes longer than a question.
             newest = [log.last_event(row.id) for row in rows]
-        return [line for row, last_event in zip(rows, newest, strict=True) for line in self._lines_of(row, last_event)]
+        return [
+            line
+            for row, last_event in zip(rows, newest, strict=True)
+            for line in self._lines_of(row, last_event)
+        ]
 
     def _lines_of(self, row: RunRow, last_event: int) -> list[Line]:
         """Return the lines of a run, read again only if it has new events."""
@@ -292,7 +296,14 @@ class Evaluations:
                     lines.append(self._line(row, state, name, artifact, evaluation))
         return lines
 
-    def _line(self, row: RunRow, state: RunState, node: str, artifact: Artifact, evaluation: EvaluationFigures) -> Line:
+    def _line(
+        self,
+        row: RunRow,
+        state: RunState,
+        node: str,
+        artifact: Artifact,
+        evaluation: EvaluationFigures,
+    ) -> Line:
         """Return the line of one evaluation, with its model and what Inspect can show."""
         planned = self._runs.planned_pipeline(row)
         title, inspect = UNKNOWN, None

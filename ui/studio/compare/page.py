@@ -79,7 +79,9 @@ def _root() -> str:
 
 def requested_runs(address: str) -> list[str]:
     """Return the ids of the runs that an address names, each once."""
-    return list(dict.fromkeys(part.strip() for part in address.split(",") if part.strip()))[:MOST_RUNS]
+    return list(dict.fromkeys(part.strip() for part in address.split(",") if part.strip()))[
+        :MOST_RUNS
+    ]
 
 
 # What is compared
@@ -125,7 +127,12 @@ def _draw_scope(requested: Sequence[str], rows: Sequence[RunRow]) -> None:
     """Draw which runs the lines are from, and how to choose others."""
     if not requested:
         st.selectbox(
-            "Runs", LATEST, index=1, format_func=lambda count: f"Newest {count}", key="compare-latest", width=140
+            "Runs",
+            LATEST,
+            index=1,
+            format_func=lambda count: f"Newest {count}",
+            key="compare-latest",
+            width=140,
         )
         return
     names = ", ".join(dict.fromkeys(shortened(row.name, 40) for row in rows))
@@ -173,7 +180,9 @@ def _draw_board(requested: Sequence[str], runs: Sequence[RunRow], lines: list[Li
     if ticked:
         _draw_ticked(ticked, data)
     else:
-        st.caption("Tick lines to see their curves, recalls, confusion matrices and settings side by side.")
+        st.caption(
+            "Tick lines to see their curves, recalls, confusion matrices and settings side by side."
+        )
 
 
 def _filtered(lines: list[Line], data: dict[str, str]) -> list[Line]:
@@ -181,10 +190,15 @@ def _filtered(lines: list[Line], data: dict[str, str]) -> list[Line]:
 
     With a single pipeline there is nothing to choose, and the same for the data.
     """
-    pipelines, kinds = list(dict.fromkeys(line.pipeline for line in lines)), list(dict.fromkeys(data.values()))
+    pipelines, kinds = (
+        list(dict.fromkeys(line.pipeline for line in lines)),
+        list(dict.fromkeys(data.values())),
+    )
     chosen, kind = [], None
     if len(pipelines) > 1:
-        chosen = st.multiselect("Pipelines", pipelines, key="compare-pipelines", placeholder="all", width=320)
+        chosen = st.multiselect(
+            "Pipelines", pipelines, key="compare-pipelines", placeholder="all", width=320
+        )
     if len(kinds) > 1:
         kind = st.selectbox(
             "Data", kinds, None, key="compare-data", placeholder="all", width=280, format_func=readable,
@@ -220,8 +234,12 @@ def _draw_table(order: list[Line], rows: list[dict[str, Any]], measure: str | No
         "height": min(38 + 35 * len(rows) + SCROLLBAR, 420),
     }
     # The file has the full time, the page a short one.
-    shown = [row | {"started": time_of_day(line.started)} for row, line in zip(rows, order, strict=True)]
-    picked = st.dataframe(as_arrow(shown), hide_index=True, placeholder="–", key=table_key(order), **settings)  # type: ignore[call-overload]
+    shown = [
+        row | {"started": time_of_day(line.started)} for row, line in zip(rows, order, strict=True)
+    ]
+    picked = st.dataframe(
+        as_arrow(shown), hide_index=True, placeholder="–", key=table_key(order), **settings
+    )  # type: ignore[call-overload]
     return [order[row] for row in picked["selection"]["rows"] if row < len(order)]
 
 
@@ -239,7 +257,9 @@ def _columns(lines: Sequence[Line], measure: str | None) -> dict[str, Any]:
         "started": text("Started", help="When the run began."),
         "model": text("Model"),
         "pipeline": text("Pipeline"),
-        "data": text("Data", help="The evaluated rows; only lines with the same rows can be compared."),
+        "data": text(
+            "Data", help="The evaluated rows; only lines with the same rows can be compared."
+        ),
         "run": text("Run"),
         "node": text("Node"),
     }
@@ -273,7 +293,9 @@ def _draw_ticked(ticked: list[Line], data: dict[str, str]) -> None:
     drawn = ticked[:MOST_DRAWN]
     names = ["Curves", "Recall at rates", "Confusion", "Settings", "Runs"]
     tabs = dict(zip(names, st.tabs(names, key="compare-tabs", on_change="rerun"), strict=True))
-    name, tab = next(((name, tab) for name, tab in tabs.items() if tab.open), (names[0], tabs[names[0]]))
+    name, tab = next(
+        ((name, tab) for name, tab in tabs.items() if tab.open), (names[0], tabs[names[0]])
+    )
     with tab:
         if name in ("Curves", "Confusion"):
             _draw_reports(name, drawn)
@@ -288,12 +310,17 @@ def _draw_ticked(ticked: list[Line], data: dict[str, str]) -> None:
 def _draw_reports(which: str, lines: list[Line]) -> None:
     """Draw curves or confusion matrices, which need the whole reports."""
     read = [
-        (name, _report(_root(), line.output.digest, line)) for name, line in zip(names_of(lines), lines, strict=True)
+        (name, _report(_root(), line.output.digest, line))
+        for name, line in zip(names_of(lines), lines, strict=True)
     ]
     stored = [(name, report) for name, report in read if report is not None]
     if len(stored) < len(lines):
         missing = [name for name, report in read if report is None]
-        st.warning(plain(f"Deleted or damaged: {', '.join(missing)}. Run the pipeline again to restore them."))
+        st.warning(
+            plain(
+                f"Deleted or damaged: {', '.join(missing)}. Run the pipeline again to restore them."
+            )
+        )
     if not stored:
         return
     if which == "Curves":
@@ -307,11 +334,17 @@ def _draw_curves(reports: list[tuple[str, Report]]) -> None:
     models: list[dict[str, Any]] = [
         {"name": name, "curves": report.data.get("curves") or []} for name, report in reports
     ]
-    classes = list(dict.fromkeys(str(curve["class"]) for model in models for curve in model["curves"]))
+    classes = list(
+        dict.fromkeys(str(curve["class"]) for model in models for curve in model["curves"])
+    )
     if not classes:
         st.caption("These evaluations have no curves.")
         return
-    label = st.selectbox("Class", classes, key="compare-class", width=240) if len(classes) > 1 else classes[0]
+    label = (
+        st.selectbox("Class", classes, key="compare-class", width=240)
+        if len(classes) > 1
+        else classes[0]
+    )
     if len(classes) == 1:
         facts([f"class {label} against the rest"])
     precision_recall, roc = st.columns(2)
@@ -328,38 +361,54 @@ def _draw_confusions(reports: list[tuple[str, Report]]) -> None:
             confusion = reports[index][1].data.get("confusion") if index < len(reports) else None
             if confusion:
                 with column:
-                    figure = plots.confusion_matrix(confusion["labels"], confusion["counts"], title=reports[index][0])
+                    figure = plots.confusion_matrix(
+                        confusion["labels"], confusion["counts"], title=reports[index][0]
+                    )
                     chart(figure, f"compare-confusion-{index}")
 
 
 def _draw_recalls(lines: list[Line]) -> None:
     """Draw the recall if only one row in 100, 1,000 or 10,000 can be checked."""
-    rows = [{"name": name, **line.evaluation.measures} for name, line in zip(names_of(lines), lines, strict=True)]
+    rows = [
+        {"name": name, **line.evaluation.measures}
+        for name, line in zip(names_of(lines), lines, strict=True)
+    ]
     if not any(row.get(rate) is not None for row in rows for rate in RATES):
         st.caption(
             "These lines have no recall at a rate. It needs a positive class, which is a setting of Evaluate, "
             "and at least 100 rows."
         )
         return
-    chart(plots.recall_at_rates(rows, [(rate, metric_title(rate)) for rate in RATES]), "compare-recalls")
+    chart(
+        plots.recall_at_rates(rows, [(rate, metric_title(rate)) for rate in RATES]),
+        "compare-recalls",
+    )
     # The smallest table decides what can be measured for all lines.
     fewest = min(line.evaluation.rows for line in lines)
     if fewest < 10_000:
-        st.caption(f"With {fewest:,} rows, one in 10,000 is less than one row: it cannot be measured.")
+        st.caption(
+            f"With {fewest:,} rows, one in 10,000 is less than one row: it cannot be measured."
+        )
 
 
 def _draw_changes(lines: list[Line]) -> None:
     """Draw in which settings the pipelines of the runs differ."""
     runs = list(dict.fromkeys(line.run for line in lines))
     if len(runs) == 1:
-        st.caption("All ticked lines are from one run. Tick lines of two runs to see how their settings differ.")
+        st.caption(
+            "All ticked lines are from one run. Tick lines of two runs to see how their settings differ."
+        )
         return
     rows = [studio().runs.find(run) for run in runs]
     pipelines = {run_title(row): studio().runs.written_pipeline(row) for row in rows}
     # A pipeline of another version may not be readable.
-    differences = changes({title: each for title, each in pipelines.items() if each}, studio().catalogue)
+    differences = changes(
+        {title: each for title, each in pipelines.items() if each}, studio().catalogue
+    )
     if differences:
-        grid(differences, "compare-changes", height=min(38 + 35 * len(differences) + SCROLLBAR, 420))
+        grid(
+            differences, "compare-changes", height=min(38 + 35 * len(differences) + SCROLLBAR, 420)
+        )
     else:
         st.caption("These runs have the same nodes, connections and settings.")
 
@@ -381,7 +430,9 @@ def _draw_runs(lines: list[Line]) -> None:
             st.space("stretch")
             if st.button("Open run", icon=":material/history:", key=f"compare-run-{line.run}"):
                 links.to_run(line.run)
-            if line.inspect and st.button("Inspect", icon=":material/layers:", key=f"compare-inspect-{line.run}"):
+            if line.inspect and st.button(
+                "Inspect", icon=":material/layers:", key=f"compare-inspect-{line.run}"
+            ):
                 links.to_inspect(line.run, line.inspect)
             if st.button(
                 "Open this pipeline", icon=":material/account_tree:", key=f"compare-open-{line.run}",

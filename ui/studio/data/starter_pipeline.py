@@ -16,9 +16,12 @@ EDGES = (
     ("split.test", "predict.table"),
     ("predict.predictions", "evaluate.predictions"),
 )
-LAYOUT = {"load": (0.0, 120.0), "split": (288.0, 120.0), "forest": (576.0, 0.0), "predict": (864.0, 120.0)} | {
-    "evaluate": (1152.0, 120.0)
-}
+LAYOUT = {
+    "load": (0.0, 120.0),
+    "split": (288.0, 120.0),
+    "forest": (576.0, 0.0),
+    "predict": (864.0, 120.0),
+} | {"evaluate": (1152.0, 120.0)}
 
 
 def pipeline_for(source: str, target: str, file_format: FileFormat, seen: Preview) -> Pipeline:

@@ -185,7 +185,11 @@ def _draw_classes(table: Table, target: str, seen: Preview) -> None:
 
 
 def _draw_actions(
-    source: str, version: FileVersion | None, file_format: FileFormat, target: str | None, usable: Preview | None
+    source: str,
+    version: FileVersion | None,
+    file_format: FileFormat,
+    target: str | None,
+    usable: Preview | None,
 ) -> None:
     """Draw the buttons; ``usable`` is the preview if a pipeline can be made of it."""
     with st.container(horizontal=True, vertical_alignment="center"):

@@ -92,10 +92,16 @@ def choose_file_format(name: str, key: str) -> FileFormat:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         # The session may have another encoding than those that are offered.
         encodings = [*dict.fromkeys((*ENCODINGS, now.encoding))]
-        encoding = st.selectbox("Encoding", encodings, encodings.index(now.encoding), key=f"{key}-encoding", width=140)
+        encoding = st.selectbox(
+            "Encoding", encodings, encodings.index(now.encoding), key=f"{key}-encoding", width=140
+        )
         delimiters = ["auto", *DELIMITERS]
         delimiter = st.selectbox(
-            "Delimiter", delimiters, delimiters.index(now.delimiter), key=f"{key}-delimiter", width=140
+            "Delimiter",
+            delimiters,
+            delimiters.index(now.delimiter),
+            key=f"{key}-delimiter",
+            width=140,
         )
         header = st.toggle("First row is the header", now.header, key=f"{key}-header")
     chosen = replace(now, encoding=encoding, delimiter=delimiter, header=header)
@@ -130,7 +136,9 @@ def _try(sent: UploadedFile, upload: Upload, key: str) -> bool:
     return False
 
 
-def _show_progress(bar: st.delta_generator.DeltaGenerator, fraction: float, name: str, text: str) -> None:
+def _show_progress(
+    bar: st.delta_generator.DeltaGenerator, fraction: float, name: str, text: str
+) -> None:
     """Show how far the copy is."""
     bar.progress(min(fraction, 1.0), f"{plain(name)}: {text}")
 
@@ -145,13 +153,20 @@ def _ask(sent: UploadedFile, upload: Upload, key: str) -> None:
         if upload.field in FIXED_BY_FILE_OPTIONS:
             with st.expander("File options (encoding, delimiter, header)"):
                 choose_file_format(name, f"{key}-again")
-                st.button("Try again", key=f"{key}-try-again", on_click=_try_next, args=(upload, SaveAs(name), key))
+                st.button(
+                    "Try again",
+                    key=f"{key}-try-again",
+                    on_click=_try_next,
+                    args=(upload, SaveAs(name), key),
+                )
 
 
 def _ask_for_name(upload: Upload, key: str) -> None:
     """Draw the choice between another name and replacing the file."""
     st.warning(f"A file named “{plain(upload.taken)}” exists already.")
-    other = st.text_input("Save this one as", free_name(upload.taken, studio().files), key=f"{key}-other-name")
+    other = st.text_input(
+        "Save this one as", free_name(upload.taken, studio().files), key=f"{key}-other-name"
+    )
     problem = name_problem(other)
     if problem:
         st.caption(f":red[{plain(problem)}]")

@@ -79,11 +79,17 @@ def choices(document: Pipeline, state: RunState) -> list[ForestChoice]:
 
     A node that this run leaves out is not listed.
     """
-    forests = [_choice(document, name, state) for name, node in document.nodes.items() if node.type in TITLES]
+    forests = [
+        _choice(document, name, state)
+        for name, node in document.nodes.items()
+        if node.type in TITLES
+    ]
     # A run that is just starting has not reported yet which nodes it will run.
     if state.nodes or not state.live:
         forests = [choice for choice in forests if choice.node in state.nodes]
-    return sorted(forests, key=lambda choice: (choice.type != INSPECTION, choice.state not in FINISHED))
+    return sorted(
+        forests, key=lambda choice: (choice.type != INSPECTION, choice.state not in FINISHED)
+    )
 
 
 def _choice(document: Pipeline, name: str, state: RunState) -> ForestChoice:
@@ -106,7 +112,9 @@ def listed(forests: Sequence[ForestChoice]) -> list[ForestChoice]:
     A forest is left out if an inspection of it is in the list: that shows more.
     """
     inspected = {choice.forest for choice in forests if choice.type == INSPECTION}
-    return [choice for choice in forests if choice.type == INSPECTION or choice.node not in inspected]
+    return [
+        choice for choice in forests if choice.type == INSPECTION or choice.node not in inspected
+    ]
 
 
 def forest_of(document: Pipeline, inspection: str) -> str | None:
@@ -122,7 +130,9 @@ def forest_of(document: Pipeline, inspection: str) -> str | None:
     return next((name for name in sources if document.nodes[name].type == FOREST), None)
 
 
-def forest_view(choice: ForestChoice, state: RunState, read_forest: ReadForest, read_layers: ReadLayers) -> ForestView:
+def forest_view(
+    choice: ForestChoice, state: RunState, read_forest: ReadForest, read_layers: ReadLayers
+) -> ForestView:
     """Return what is known of a forest now.
 
     A finished inspection has everything. Otherwise the records come from the stored model, or from
@@ -175,7 +185,9 @@ def _output(node: NodeState, port_type: str) -> Artifact | None:
     """Return the output of this type, if the node is finished and has one."""
     if node.state not in FINISHED:
         return None
-    outputs = [Artifact.from_dict(data) for data in node.outputs.values() if data["type"] == port_type]
+    outputs = [
+        Artifact.from_dict(data) for data in node.outputs.values() if data["type"] == port_type
+    ]
     return outputs[0] if outputs else None
 
 

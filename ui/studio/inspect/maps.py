@@ -194,7 +194,11 @@ def _renderer() -> ComponentRenderer:
     global _known
     manager = get_bidi_component_manager()
     if _known is None or _known[0] is not manager:
-        js, css = ((_ASSETS / f"row_maps.{end}").read_text(encoding="utf-8") for end in ("js", "css"))
-        component = st.components.v2.component(_NAME, html='<div class="row-maps"></div>', js=js, css=css)
+        js, css = (
+            (_ASSETS / f"row_maps.{end}").read_text(encoding="utf-8") for end in ("js", "css")
+        )
+        component = st.components.v2.component(
+            _NAME, html='<div class="row-maps"></div>', js=js, css=css
+        )
         _known = manager, component
     return _known[1]

@@ -100,7 +100,8 @@ def chooser_table(forests: list[tuple[RunSummary, ForestChoice, str]]) -> pd.Dat
             "Pipeline": [readable(run.name) for run, _, _ in forests],
             "Node": [readable(choice.label) for _, choice, _ in forests],
             "Shows": [
-                "all parts" if choice.type == INSPECTION else "growth, margins, learners" for _, choice, _ in forests
+                "all parts" if choice.type == INSPECTION else "growth, margins, learners"
+                for _, choice, _ in forests
             ],
             "When": [clock(run.started or run.created) for run, _, _ in forests],
             "State": [state_label(choice.state) for _, choice, _ in forests],
@@ -157,7 +158,9 @@ def _draw_run(run_id: str) -> None:
     state = watcher.refresh()
     planned = studio().runs.planned_pipeline(watcher.row)
     if planned is None:
-        st.warning("Another version of Sylva wrote the pipeline of this run; it cannot be inspected here.")
+        st.warning(
+            "Another version of Sylva wrote the pipeline of this run; it cannot be inspected here."
+        )
         return
     forests = choices(planned.pipeline, state)
     choice = _chosen(forests, state)
@@ -170,7 +173,9 @@ def _draw_run(run_id: str) -> None:
     awaited = _is_awaited(choice, state)
     inspected = any(each.type == INSPECTION and each.forest == choice.node for each in forests)
     with steady("inspect-live"):
-        st.fragment(_draw, run_every=LOOK_SECONDS if awaited else None)(watcher, choice, awaited, inspected)
+        st.fragment(_draw, run_every=LOOK_SECONDS if awaited else None)(
+            watcher, choice, awaited, inspected
+        )
 
 
 def _chosen(forests: list[ForestChoice], state: RunState) -> ForestChoice | None:
@@ -235,10 +240,19 @@ def _draw(watcher: RunWatcher, choice: ForestChoice, awaited: bool, inspected: b
         _draw_state(forest, state, inspected=inspected)
         _draw_sections(forest, growing=awaited and choice.type == FOREST)
     except CorruptObject:
-        st.warning("The result of this node is damaged or was deleted. Run the node again to restore it.")
+        st.warning(
+            "The result of this node is damaged or was deleted. Run the node again to restore it."
+        )
     except SylvaError as error:
-        st.warning(plain(readable(f"This cannot be shown: {error} Run the node again to restore it.")))
-    except (KeyError, TypeError, ValueError, IndexError):  # another version wrote it, or it is damaged
+        st.warning(
+            plain(readable(f"This cannot be shown: {error} Run the node again to restore it."))
+        )
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        IndexError,
+    ):  # another version wrote it, or it is damaged
         logging.getLogger(__name__).exception("layers of %s in run %s", choice.node, watcher.row.id)
         st.warning("The result of this node cannot be read. Run the node again to restore it.")
 
@@ -251,7 +265,9 @@ def _draw_state(forest: ForestView, state: RunState, *, inspected: bool) -> None
     node = node_of(state, forest.choice.node)
     if forest.unfinished is not None:
         with st.container(key="inspect-progress"):
-            st.progress(min(max(forest.unfinished.fraction, 0.0), 1.0), plain(readable(_doing(forest))))
+            st.progress(
+                min(max(forest.unfinished.fraction, 0.0), 1.0), plain(readable(_doing(forest)))
+            )
     elif forest.error:
         st.error(plain(readable(failure_line(forest.choice.node, node.error or {}))))
     elif forest.layers is None and node.state not in ("done", "cached"):
@@ -272,7 +288,11 @@ def forest_facts(forest: ForestView) -> list[str]:
     """Return facts about the forest, in a few words each."""
     layers = forest.layers
     if layers is None:
-        return [counted(len(forest.records[0]["learners"]), "learner") + " per layer"] if forest.records else []
+        return (
+            [counted(len(forest.records[0]["learners"]), "learner") + " per layer"]
+            if forest.records
+            else []
+        )
     return [
         layers.title,
         layers.kind.replace("_", " "),

@@ -35,9 +35,7 @@ MARGIN = (
     "below 0 the prediction is wrong, 1 is certain."
 )
 RATIO = "The spread of the margins divided by their mean."
-SEPARATION = (
-    "Spread of the rows within their classes divided by the spread between the classes. Smaller means better separated."
-)
+SEPARATION = "Spread of the rows within their classes divided by the spread between the classes. Smaller means better separated."
 
 Layer = Mapping[str, Any]
 
@@ -71,10 +69,18 @@ def _ratio_plot(forest: ForestView, title: str) -> Any:
     It shows the inspected table if that was scored, else the held-out training rows.
     """
     # An inspected table may have no target, or none that this metric can use.
-    scored = [(stage, stage["scores"][forest.metric]) for stage in forest.stages if _has(stage, forest.metric)]
+    scored = [
+        (stage, stage["scores"][forest.metric])
+        for stage in forest.stages
+        if _has(stage, forest.metric)
+    ]
     if scored:
-        return plots.ratio_and_score([stage for stage, _ in scored], [score for _, score in scored], title, TABLE)
-    return plots.ratio_and_score(forest.records, [record["score"] for record in forest.records], title, HELD_OUT)
+        return plots.ratio_and_score(
+            [stage for stage, _ in scored], [score for _, score in scored], title, TABLE
+        )
+    return plots.ratio_and_score(
+        forest.records, [record["score"] for record in forest.records], title, HELD_OUT
+    )
 
 
 def _has(stage: Layer, metric: str) -> bool:
@@ -87,15 +93,21 @@ def _draw_layer_table(forest: ForestView, title: str) -> None:
     rows = tables.growth_rows(forest.records, forest.stages, forest.metric)
     number = st.column_config.NumberColumn(format="%.4f")
     # All columns are numbers except these three.
-    config: dict[str, Any] = {name: number for name in rows[0] if name not in ("layer", "kept", "why")}
+    config: dict[str, Any] = {
+        name: number for name in rows[0] if name not in ("layer", "kept", "why")
+    }
     config["score"] = st.column_config.NumberColumn(f"{plain(title)}, held out", format="%.4f")
     config["table score"] = st.column_config.NumberColumn(f"{plain(title)}, table", format="%.4f")
     for where in ("", "table "):
         config[f"{where}margin ratio"] = st.column_config.NumberColumn(
             format="%.4f", help=f"{RATIO} It should fall from layer to layer."
         )
-    config["S_A/S_E of the map"] = st.column_config.NumberColumn(format="%.4f", help=f"{SEPARATION} On the t-SNE map.")
-    config["S_A/S_E"] = st.column_config.NumberColumn(format="%.4f", help=f"{SEPARATION} On the class vectors.")
+    config["S_A/S_E of the map"] = st.column_config.NumberColumn(
+        format="%.4f", help=f"{SEPARATION} On the t-SNE map."
+    )
+    config["S_A/S_E"] = st.column_config.NumberColumn(
+        format="%.4f", help=f"{SEPARATION} On the class vectors."
+    )
     config["why"] = st.column_config.TextColumn(width="large")
     grid(rows, "inspect-layer-table", column_config=config, height=min(38 + 35 * len(rows), 340))
     download_csv("growth", rows)
@@ -117,11 +129,20 @@ def draw_margins(forest: ForestView) -> None:
         return
     with st.container(horizontal=True, gap="medium"):
         shape = st.segmented_control(
-            "Show", ["Distribution", "Cumulative"], default="Distribution", required=True, key="inspect-margin-shape"
+            "Show",
+            ["Distribution", "Cumulative"],
+            default="Distribution",
+            required=True,
+            key="inspect-margin-shape",
         )
         row_sets = [HELD_OUT, TABLE] if on_table else [HELD_OUT]
         chosen_sets = st.pills(
-            "Rows", row_sets, default=row_sets[:1], selection_mode="multi", key="inspect-margin-rows", help=WHOSE_ROWS
+            "Rows",
+            row_sets,
+            default=row_sets[:1],
+            selection_mode="multi",
+            key="inspect-margin-rows",
+            help=WHOSE_ROWS,
         )
         chosen = st.pills(
             "Layers", with_margins, default=some(with_margins, MAX_OVERLAID), selection_mode="multi",
@@ -153,7 +174,11 @@ def draw_maps(forest: ForestView) -> None:
         chosen = numbers
         if len(numbers) > 1:
             chosen = st.pills(
-                "Layers", numbers, default=some(numbers), selection_mode="multi", key="inspect-map-layers"
+                "Layers",
+                numbers,
+                default=some(numbers),
+                selection_mode="multi",
+                key="inspect-map-layers",
             )
     if chosen:
         row_maps(layers, sorted(chosen), str(by), marked, "t-sne")
@@ -184,10 +209,15 @@ def _draw_marked(layers: Layers, marked: Marks) -> None:
                 st.markdown(f"**{counted(len(marked.rows), 'row')} marked**", width="content")
                 download_csv("marked-rows", _marked_csv(layers, marked.digest, marked.rows))
             else:
-                words = "Mark rows in a map to list them here: drag a frame around them, or click one."
+                words = (
+                    "Mark rows in a map to list them here: drag a frame around them, or click one."
+                )
                 st.caption(words, width="content")
             st.button(
-                "Mark all mistakes", on_click=_mark_mistakes, args=(marked, layers), disabled=not _has_truth(layers)
+                "Mark all mistakes",
+                on_click=_mark_mistakes,
+                args=(marked, layers),
+                disabled=not _has_truth(layers),
             )
         if not marked.rows:
             return
@@ -281,17 +311,27 @@ def _draw_way(layers: Layers, at: int) -> None:
             words = "A class vector: the probability that a learner predicts for each class. Darker is more probable."
             if true_class is not None:
                 words += " Good: the cell in the dotted frame, which is the true class, is dark."
-            figure = plots.class_vectors(vectors, outputs, layers.learners, layers.classes, true_class)
+            figure = plots.class_vectors(
+                vectors, outputs, layers.learners, layers.classes, true_class
+            )
             picture(figure, "class-vectors", words)
         with right_side:
             margins = [float(layers.margin(number)[at]) for number in range(1, depth + 1)]
-            names = [layers.classes[int(layers.predicted(number)[at])] for number in range(1, depth + 1)]
+            names = [
+                layers.classes[int(layers.predicted(number)[at])] for number in range(1, depth + 1)
+            ]
             if truth != UNKNOWN:
-                picture(plots.row_margin(margins, names, left), "row-margin", f"{MARGIN} Good: it rises.")
+                picture(
+                    plots.row_margin(margins, names, left),
+                    "row-margin",
+                    f"{MARGIN} Good: it rises.",
+                )
             st.markdown("**The row itself**")
             own = layers.sample.slice(at, 1).to_pylist()[0]
             grid(
-                [{"Column": name, "Value": str(value)[:200]} for name, value in own.items()], "inspect-own", height=260
+                [{"Column": name, "Value": str(value)[:200]} for name, value in own.items()],
+                "inspect-own",
+                height=260,
             )
         download_csv("class-vectors", tables.vector_rows(layers, at))
 
@@ -304,11 +344,21 @@ def draw_learners(forest: ForestView) -> None:
     learners = [learner["name"] for learner in forest.records[0]["learners"]]
     row_sets: dict[str, Sequence[Layer]] = {HELD_OUT: forest.records}
     # A table without a target gives no scores.
-    if any(scores for stage in forest.stages for scores in stage["learner_scores"] if any(scores.values())):
+    if any(
+        scores
+        for stage in forest.stages
+        for scores in stage["learner_scores"]
+        if any(scores.values())
+    ):
         row_sets[TABLE] = forest.stages
     with st.container(horizontal=True, gap="medium"):
         where = st.segmented_control(
-            "Rows", list(row_sets), default=HELD_OUT, required=True, key="inspect-learner-rows", help=WHOSE_ROWS
+            "Rows",
+            list(row_sets),
+            default=HELD_OUT,
+            required=True,
+            key="inspect-learner-rows",
+            help=WHOSE_ROWS,
         )
         measures = _measures(row_sets[str(where)])
         measure = st.selectbox(
@@ -321,7 +371,11 @@ def draw_learners(forest: ForestView) -> None:
     words = "The score of each learner alone. Good: all improve from layer to layer, and none is far behind."
     if screened(forest.kept):
         words += " Later layers are evaluated on the rows that did not leave early, which are the difficult ones."
-    picture(plots.learner_quality(learners, at, scores, metric_title(measure), str(where)), "learners", words)
+    picture(
+        plots.learner_quality(learners, at, scores, metric_title(measure), str(where)),
+        "learners",
+        words,
+    )
     download_csv("learners", tables.quality_rows(learners, layers, measures, str(where)))
     if forest.layers:
         _draw_agreement(learners, forest.stages)
@@ -330,14 +384,20 @@ def draw_learners(forest: ForestView) -> None:
 def _measures(layers: Sequence[Layer]) -> list[str]:
     """Return the metrics by which the learners were scored; the layers are records or stages."""
     first = layers[0]
-    scores = first["learner_scores"] if "learner_scores" in first else [each["scores"] for each in first["learners"]]
+    scores = (
+        first["learner_scores"]
+        if "learner_scores" in first
+        else [each["scores"] for each in first["learners"]]
+    )
     return list(dict.fromkeys(name for part in scores for name in part))
 
 
 def _draw_agreement(learners: Sequence[str], stages: Sequence[Layer]) -> None:
     """Draw how often learners agree and what they use: of one layer, then of all."""
     at = [stage["number"] for stage in stages]
-    layer = st.segmented_control("Layer", at, default=at[0], required=True, key="inspect-learner-layer")
+    layer = st.segmented_control(
+        "Layer", at, default=at[0], required=True, key="inspect-learner-layer"
+    )
     stage = next(stage for stage in stages if stage["number"] == layer)
     left, right = st.columns(2)
     with left:
@@ -345,9 +405,14 @@ def _draw_agreement(learners: Sequence[str], stages: Sequence[Layer]) -> None:
         picture(plots.agreement(learners, stage["agreement"], stage["number"]), "agreement", words)
         download_csv("agreement", tables.agreement_rows(learners, stages))
     with right:
-        rows = [{"column": row["feature"], "importance": row["importance"]} for row in stage["importances"]]
+        rows = [
+            {"column": row["feature"], "importance": row["importance"]}
+            for row in stage["importances"]
+        ]
         if rows:
-            figure = plots.importances(rows, 15).update_xaxes(title="Share of the layer's importance")
+            figure = plots.importances(rows, 15).update_xaxes(
+                title="Share of the layer's importance"
+            )
             words = "What the learners of this layer use: columns of the table, and predictions of the previous layer."
             picture(figure, "importances", words)
         else:
@@ -384,9 +449,15 @@ def _draw_what_happened(forest: ForestView, *, did: bool) -> None:
             "The preset gcForest-CS uses it."
         )
         return
-    layers, what = (forest.stages, "inspected table") if forest.layers else (forest.kept, "training rows")
+    layers, what = (
+        (forest.stages, "inspected table") if forest.layers else (forest.kept, "training rows")
+    )
     flows = tables.flows_of(layers)
-    picture(plots.screening(flows, f"Rows that left early: {what}"), "screening", tables.flow_words(flows))
+    picture(
+        plots.screening(flows, f"Rows that left early: {what}"),
+        "screening",
+        tables.flow_words(flows),
+    )
     download_csv("screening", tables.flow_rows(flows, what))
 
 
@@ -403,7 +474,11 @@ def _draw_what_if(layers: Layers) -> None:
     flows = [flow._asdict() for flow in screening_flow(layers.outputs, layers.truth, share)]
     with st.container(key="inspect-what-if"):
         words = f"With a = {share:.2f}: {tables.flow_words(flows)}"
-        picture(plots.screening(flows, f"Rows that would leave, of the {len(layers.rows):,} sampled"), "what-if", words)
+        picture(
+            plots.screening(flows, f"Rows that would leave, of the {len(layers.rows):,} sampled"),
+            "what-if",
+            words,
+        )
         download_csv("what-if", tables.flow_rows(flows, f"a = {share:.2f}"))
 
 

@@ -40,7 +40,12 @@ def growth_rows(records: Sequence[Layer], stages: Sequence[Layer], metric: str) 
     rows = []
     for record in records:
         held_out, stage = record["margins"] or {}, stage_of.get(record["number"], {})
-        row: Row = {"layer": record["number"], "kept": record["kept"], "score": record["score"], "gain": record["gain"]}
+        row: Row = {
+            "layer": record["number"],
+            "kept": record["kept"],
+            "score": record["score"],
+            "gain": record["gain"],
+        }
         row |= {f"margin {name}": held_out.get(name) for name in ("mean", "std", "ratio")}
         if stages:
             table = stage.get("margins") or {}
@@ -53,7 +58,10 @@ def growth_rows(records: Sequence[Layer], stages: Sequence[Layer], metric: str) 
 
 
 def margin_series(
-    records: Sequence[Layer], stages: Sequence[Layer], row_sets: Sequence[str], numbers: Sequence[int]
+    records: Sequence[Layer],
+    stages: Sequence[Layer],
+    row_sets: Sequence[str],
+    numbers: Sequence[int],
 ) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the name and the margins of the chosen layers on the chosen sets of rows.
 
@@ -78,7 +86,9 @@ def margin_rows(series: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Row]:
     for name, margins in series:
         total = sum(margins["counts"]) or 1
         for (low, high), count in zip(pairwise(margins["edges"]), margins["counts"], strict=True):
-            rows.append({"margins of": name, "from": low, "to": high, "rows": count, "share": count / total})
+            rows.append(
+                {"margins of": name, "from": low, "to": high, "rows": count, "share": count / total}
+            )
     return rows
 
 
@@ -95,9 +105,14 @@ def marked_rows(layers: Layers, positions: Sequence[int]) -> pa.Table:
 
     at = np.asarray(positions, dtype=np.int64)
     names = np.asarray([*layers.classes, None], dtype=object)  # UNKNOWN is -1: the last
-    columns: dict[str, Any] = {"row": layers.rows[at], "truth": pa.array(names[layers.truth[at]], pa.string())}
+    columns: dict[str, Any] = {
+        "row": layers.rows[at],
+        "truth": pa.array(names[layers.truth[at]], pa.string()),
+    }
     for number in range(1, len(layers.stages) + 1):
-        columns[f"predicted after layer {number}"] = pa.array(names[layers.predicted(number)[at]], pa.string())
+        columns[f"predicted after layer {number}"] = pa.array(
+            names[layers.predicted(number)[at]], pa.string()
+        )
     if (layers.truth != UNKNOWN).any():
         for number in range(1, len(layers.stages) + 1):
             columns[f"margin {number}"] = pa.array(layers.margin(number)[at], from_pandas=True)
@@ -123,7 +138,9 @@ def mistakes(layers: Layers, most: int) -> list[int]:
     The most confident errors come first; ``most`` limits how many.
     """
     margin = layers.margin(len(layers.stages))
-    wrong = np.flatnonzero((layers.truth != UNKNOWN) & (layers.predicted(len(layers.stages)) != layers.truth))
+    wrong = np.flatnonzero(
+        (layers.truth != UNKNOWN) & (layers.predicted(len(layers.stages)) != layers.truth)
+    )
     return [int(at) for at in wrong[np.argsort(margin[wrong], kind="stable")][:most]]
 
 
@@ -173,10 +190,14 @@ def row_story(layers: Layers, at: int) -> list[str]:
     depth, left = len(layers.stages), int(layers.left_at[at])
     predicted = [int(layers.predicted(number)[at]) for number in range(1, left + 1)]
     truth = int(layers.truth[at])
-    words = ["Its class is not known." if truth == UNKNOWN else f"Its class is {layers.classes[truth]}."]
+    words = [
+        "Its class is not known." if truth == UNKNOWN else f"Its class is {layers.classes[truth]}."
+    ]
     words.append(f"Layer 1 predicted {layers.classes[predicted[0]]}.")
     turns = [
-        (number, before, after) for number, (before, after) in enumerate(pairwise(predicted), 2) if before != after
+        (number, before, after)
+        for number, (before, after) in enumerate(pairwise(predicted), 2)
+        if before != after
     ]
     words += [
         f"Layer {number} changed it from {layers.classes[before]} to {layers.classes[after]}."
@@ -187,7 +208,11 @@ def row_story(layers: Layers, at: int) -> list[str]:
     if left < depth:
         words.append(f"It left after layer {left}: the cascade was confident enough.")
     if truth != UNKNOWN:
-        words.append("The final prediction is right." if predicted[-1] == truth else "The final prediction is wrong.")
+        words.append(
+            "The final prediction is right."
+            if predicted[-1] == truth
+            else "The final prediction is wrong."
+        )
     return words
 
 
@@ -224,21 +249,30 @@ def _learner_scores(layer: Layer) -> Sequence[Mapping[str, Any]]:
     return [learner["scores"] for learner in layer["learners"]]
 
 
-def quality_rows(learners: Sequence[str], layers: Sequence[Layer], measures: Sequence[str], where: str) -> list[Row]:
+def quality_rows(
+    learners: Sequence[str], layers: Sequence[Layer], measures: Sequence[str], where: str
+) -> list[Row]:
     """Return one row for each learner of each layer; ``where`` names the rows that were scored."""
     by_measure = {measure: quality(layers, measure) for measure in measures}
     rows = []
     for level, layer in enumerate(layers):
         for at, name in enumerate(learners):
             row: Row = {"rows": where, "layer": layer["number"], "learner": name}
-            rows.append(row | {measure: scores[level][at] for measure, scores in by_measure.items()})
+            rows.append(
+                row | {measure: scores[level][at] for measure, scores in by_measure.items()}
+            )
     return rows
 
 
 def agreement_rows(learners: Sequence[str], stages: Sequence[Layer]) -> list[Row]:
     """Return how often two learners agree: one row for each layer and pair of learners."""
     return [
-        {"layer": stage["number"], "learner": one, "other": other, "agree": stage["agreement"][first][second]}
+        {
+            "layer": stage["number"],
+            "learner": one,
+            "other": other,
+            "agree": stage["agreement"][first][second],
+        }
         for stage in stages
         for first, one in enumerate(learners)
         for second, other in enumerate(learners)
@@ -293,7 +327,9 @@ def flow_words(flows: Sequence[Layer]) -> str:
     early = sum(flow["rows_out"] for flow in flows[:-1])
     if not early:
         return "No row leaves before the last layer."
-    errors = [flow["error_out"] * flow["rows_out"] for flow in flows[:-1] if flow["error_out"] is not None]
+    errors = [
+        flow["error_out"] * flow["rows_out"] for flow in flows[:-1] if flow["error_out"] is not None
+    ]
     words = (
         f"{early / total:.0%} of the rows leave before the last layer, "
         f"{sum(errors) / early:.1%} of them with a wrong prediction."

@@ -40,7 +40,9 @@ def draw_model(registry: Registry, entry: ModelEntry) -> None:
     _draw_links(registry, entry, find_origin(entry.card, registry.workspace))
     _draw_measures(entry)
     score, call, inside = st.tabs(
-        ["Score a file", "How to use it", "Inside"], key=f"model-{entry.name}-tabs", on_change="rerun"
+        ["Score a file", "How to use it", "Inside"],
+        key=f"model-{entry.name}-tabs",
+        on_change="rerun",
     )
     if call.open:
         with call:
@@ -72,7 +74,13 @@ def _draw_facts(entry: ModelEntry) -> None:
     if entry.card.run:
         from_where = [_source_words(source.name, source.rows) for source in entry.card.data]
         pipeline = f"pipeline {entry.card.pipeline}" if entry.card.pipeline else ""
-        facts([f"data {', '.join(from_where)}" if from_where else "", pipeline, f"run {entry.card.run}"])
+        facts(
+            [
+                f"data {', '.join(from_where)}" if from_where else "",
+                pipeline,
+                f"run {entry.card.run}",
+            ]
+        )
 
 
 def _source_words(name: str, rows: int | None) -> str:
@@ -116,7 +124,9 @@ def _draw_links(registry: Registry, entry: ModelEntry, origin: Origin) -> None:
         if origin.run:
             _link_button("Run", ":material/history:", "to_run", origin.run)
         if origin.run and origin.layers:
-            _link_button("Inspect layers", ":material/layers:", "to_inspect", origin.run, origin.layers)
+            _link_button(
+                "Inspect layers", ":material/layers:", "to_inspect", origin.run, origin.layers
+            )
         if origin.pipeline:
             _link_button("Pipeline", ":material/account_tree:", "to_build", origin.pipeline)
         if data:
@@ -160,8 +170,16 @@ def _draw_download(registry: Registry, entry: ModelEntry) -> None:
 def _draw_delete(registry: Registry, entry: ModelEntry) -> None:
     """Draw the deletion, which asks first."""
     with st.popover("Delete", type="tertiary"):
-        st.write(f"Delete the model “{plain(entry.name)}”? Its run is not deleted; run it again to save the model.")
-        st.button("Delete it", type="primary", key="model-delete", on_click=_delete, args=(registry, entry.name))
+        st.write(
+            f"Delete the model “{plain(entry.name)}”? Its run is not deleted; run it again to save the model."
+        )
+        st.button(
+            "Delete it",
+            type="primary",
+            key="model-delete",
+            on_click=_delete,
+            args=(registry, entry.name),
+        )
 
 
 def _delete(registry: Registry, name: str) -> None:
@@ -182,11 +200,22 @@ def _delete(registry: Registry, name: str) -> None:
 def _draw_calls(registry: Registry, entry: ModelEntry) -> None:
     """Draw commands and code that use the model, ready to copy."""
     call = UsageExample(entry.name, studio().workspace.root)
-    row = usage_examples.example_row(TableEncoder.from_json(describe_model(registry.folder_of(entry.name))["encoder"]))
-    st.markdown("**Command line.** Score a file of any size. The result is a CSV, Parquet or Arrow file.")
+    row = usage_examples.example_row(
+        TableEncoder.from_json(describe_model(registry.folder_of(entry.name))["encoder"])
+    )
+    st.markdown(
+        "**Command line.** Score a file of any size. The result is a CSV, Parquet or Arrow file."
+    )
     st.code(usage_examples.command_line(call), language="bash", wrap_lines=True)
-    st.markdown("**REST.** Start the service, then send rows. Open its address in a browser to read more.")
+    st.markdown(
+        "**REST.** Start the service, then send rows. Open its address in a browser to read more."
+    )
     st.code(usage_examples.service(call), language="bash", wrap_lines=True)
-    st.code(usage_examples.request(row), language="bash", wrap_lines=True, height=260 if len(row) > 20 else "content")
+    st.code(
+        usage_examples.request(row),
+        language="bash",
+        wrap_lines=True,
+        height=260 if len(row) > 20 else "content",
+    )
     st.markdown("**Python.** Run this where Sylva is installed.")
     st.code(usage_examples.python(call), language="python")

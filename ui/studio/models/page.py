@@ -53,7 +53,9 @@ def _draw() -> None:
 def _draw_chosen(registry: Registry, chosen: str | None) -> None:
     """Draw the model that the address names, or why it cannot be shown."""
     if not chosen:
-        st.info("Choose a model to see where it comes from, to score a file with it, or to see how to use it.")
+        st.info(
+            "Choose a model to see where it comes from, to score a file with it, or to see how to use it."
+        )
         return
     try:
         entry = registry.entry(chosen)

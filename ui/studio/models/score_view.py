@@ -85,14 +85,23 @@ def _draw_start(registry: Registry, entry: ModelEntry, source: str) -> None:
     """Draw whether the file fits the model, the options, and the button that starts."""
     file_format = file_format_of(source)
     fault = _misfit(
-        entry.name, entry.saved, source, FileVersion.of(studio().files.data / source), file_format, registry
+        entry.name,
+        entry.saved,
+        source,
+        FileVersion.of(studio().files.data / source),
+        file_format,
+        registry,
     )
     if fault:
         st.error(plain(fault[:1].upper() + fault[1:]) + ".")
     else:
-        st.caption(f":material/check: The file has all {counted(len(entry.features), 'column')} that the model needs.")
+        st.caption(
+            f":material/check: The file has all {counted(len(entry.features), 'column')} that the model needs."
+        )
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        ending = st.segmented_control("Result as", list(ENDINGS), default="CSV", key="scoring-ending", required=True)
+        ending = st.segmented_control(
+            "Result as", list(ENDINGS), default="CSV", key="scoring-ending", required=True
+        )
         keep_all = st.toggle("Include the columns of the file", value=True, key="scoring-keep")
         st.button(
             "Score", type="primary", icon=":material/play_arrow:", disabled=bool(fault), key="scoring-start",
@@ -102,7 +111,12 @@ def _draw_start(registry: Registry, entry: ModelEntry, source: str) -> None:
 
 @st.cache_data(max_entries=32, show_spinner="Checking the columns …")
 def _misfit(
-    model: str, saved: float, source: str, version: FileVersion | None, file_format: FileFormat, _registry: Registry
+    model: str,
+    saved: float,
+    source: str,
+    version: FileVersion | None,
+    file_format: FileFormat,
+    _registry: Registry,
 ) -> str:
     """Return why the file does not fit, from the cache; empty if it does.
 
@@ -163,19 +177,25 @@ def _draw_ended(job: ScoringJob) -> None:
     took = duration(job.finished - job.started) if job.finished else ""
     match job.state:
         case "failed":
-            st.error(f"{plain(job.source)} was not scored. {plain(job.error[:1].upper() + job.error[1:])}")
+            st.error(
+                f"{plain(job.source)} was not scored. {plain(job.error[:1].upper() + job.error[1:])}"
+            )
         case "cancelled":
             st.caption(f"{plain(job.source)}: {CANCELLED}")
         case _:
             _draw_result(job, took)
-    st.button("Clear", key=f"forget-{job.id}", type="tertiary", on_click=jobs().forget, args=(job.id,))
+    st.button(
+        "Clear", key=f"forget-{job.id}", type="tertiary", on_click=jobs().forget, args=(job.id,)
+    )
 
 
 def _draw_result(job: ScoringJob, took: str) -> None:
     """Draw the first rows of the result, and its download."""
     version = FileVersion.of(job.target)
     if version is None:
-        st.caption(f"{plain(job.source)} was scored, but its result {plain(job.target.name)} was deleted since.")
+        st.caption(
+            f"{plain(job.source)} was scored, but its result {plain(job.target.name)} was deleted since."
+        )
         return
     st.markdown(f"**{plain(job.source)}** was scored: {counted(job.rows, 'row')} in {took}.")
     facts([f"exports/{job.target.name}", size(version.size)])
@@ -211,6 +231,8 @@ def first_rows(path: Path, most: int = FIRST_ROWS) -> pa.Table:
         batch = next(pq.ParquetFile(path).iter_batches(most), None)
         data = pa.Table.from_batches([batch] if batch is not None else [])
     else:
-        data = pa.Table.from_pandas(pd.read_csv(path, nrows=most, low_memory=False), preserve_index=False)
+        data = pa.Table.from_pandas(
+            pd.read_csv(path, nrows=most, low_memory=False), preserve_index=False
+        )
     at = data.column_names.index("prediction") if "prediction" in data.column_names else 0
     return data.select([*data.column_names[at:], *data.column_names[:at]])

@@ -135,7 +135,9 @@ class ScoringJobs:
         arguments = _predict_arguments(folder, path, target, keep_all, file_format or FileFormat())
         # The thread that starts a process waits for its end: the kernel takes the end of that
         # thread for the end of the parent.
-        thread = threading.Thread(target=self._run, args=(job, arguments), name=f"scoring-{job.id}", daemon=True)
+        thread = threading.Thread(
+            target=self._run, args=(job, arguments), name=f"scoring-{job.id}", daemon=True
+        )
         thread.start()
         return job
 
@@ -249,9 +251,20 @@ class ScoringJobs:
         return result
 
 
-def _predict_arguments(model: Path, source: Path, target: Path, keep_all: bool, file_format: FileFormat) -> list[str]:
+def _predict_arguments(
+    model: Path, source: Path, target: Path, keep_all: bool, file_format: FileFormat
+) -> list[str]:
     """Return the arguments of ``sylva predict`` for a job."""
-    arguments = ["predict", str(model), str(source), "--out", str(target), "--json", "--progress", "json"]
+    arguments = [
+        "predict",
+        str(model),
+        str(source),
+        "--out",
+        str(target),
+        "--json",
+        "--progress",
+        "json",
+    ]
     arguments += ["--encoding", file_format.encoding, "--delimiter", file_format.delimiter]
     if not file_format.header:
         arguments.append("--no-header")

@@ -31,12 +31,23 @@ class UsageExample:
 
 def command_line(call: UsageExample) -> str:
     """Return the command that scores a file."""
-    return _command("sylva", "predict", call.model, call.source, "-o", call.target, "--workspace", str(call.workspace))
+    return _command(
+        "sylva",
+        "predict",
+        call.model,
+        call.source,
+        "-o",
+        call.target,
+        "--workspace",
+        str(call.workspace),
+    )
 
 
 def service(call: UsageExample) -> str:
     """Return the command that starts the model as a service."""
-    return _command("sylva", "serve", call.model, "--port", str(PORT), "--workspace", str(call.workspace))
+    return _command(
+        "sylva", "serve", call.model, "--port", str(PORT), "--workspace", str(call.workspace)
+    )
 
 
 def request(row: Mapping[str, Any]) -> str:

@@ -56,7 +56,11 @@ def _draw(output: Artifact, store: Store, key: str) -> None:
     except CorruptObject:
         st.warning("This output is damaged or was deleted. Run the node again to restore it.")
     except SylvaError as error:
-        st.warning(f"This output cannot be shown: {plain(str(error))} Run the node again to restore it.")
+        st.warning(
+            f"This output cannot be shown: {plain(str(error))} Run the node again to restore it."
+        )
     except Exception:  # what is stored may have been written by any version of any node
         logging.getLogger(__name__).exception("preview of %s %s", output.type, output.digest)
-        st.warning("This output cannot be read. Run the node again. If that does not help, report it as a bug.")
+        st.warning(
+            "This output cannot be read. Run the node again. If that does not help, report it as a bug."
+        )

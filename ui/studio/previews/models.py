@@ -56,7 +56,9 @@ def show_inside(folder: Path, info: Mapping[str, Any], key: str) -> None:
     forest = forest_record(folder)
     names = [*(["Layers"] if forest else []), "Features", "Classes", "Settings"]
     by_name = dict(zip(names, tabs(names, key), strict=True))
-    name, tab = next(((name, tab) for name, tab in by_name.items() if tab.open), (names[0], by_name[names[0]]))
+    name, tab = next(
+        ((name, tab) for name, tab in by_name.items() if tab.open), (names[0], by_name[names[0]])
+    )
     with tab:
         if name == "Layers" and forest:
             _show_layers(forest, key)
@@ -76,7 +78,10 @@ def show_layers(output: Artifact, store: Store, key: str) -> None:
     folder: Path = opened(output, store).path
     if not (folder / LAYERS_FILE).is_file():
         facts([counted(len(output.files), "file"), size(output.size)])
-        grid([{"File": name, "Size": size(file.size)} for name, file in output.files.items()], f"{key}-files")
+        grid(
+            [{"File": name, "Size": size(file.size)} for name, file in output.files.items()],
+            f"{key}-files",
+        )
         return
     layers = load_layers(folder)
     depth = counted(len(layers.stages), "layer")
@@ -93,7 +98,11 @@ def show_layers(output: Artifact, store: Store, key: str) -> None:
         st.caption("Open Inspect to see the layers.")
     number = st.column_config.NumberColumn(format="%.4f")
     rows = stage_rows(layers)
-    grid(rows, f"{key}-stages", column_config=dict.fromkeys([name for name in rows[0] if name != "Layer"], number))
+    grid(
+        rows,
+        f"{key}-stages",
+        column_config=dict.fromkeys([name for name in rows[0] if name != "Layer"], number),
+    )
 
 
 def stage_rows(layers: Layers) -> list[dict[str, Any]]:
@@ -113,7 +122,9 @@ def _maker(digest: str, store: Store) -> tuple[str, str] | None:
 
     An output does not know its maker: the newest cache entries are searched for it.
     """
-    paths = sorted(store.workspace.results.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    paths = sorted(
+        store.workspace.results.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True
+    )
     for path in paths[:MOST_RESULTS]:
         text = path.read_text(encoding="utf-8", errors="replace")
         # A text that does not contain the digest need not be parsed.
@@ -134,7 +145,10 @@ def forest_record(folder: Path) -> dict[str, Any] | None:
     from deepforest.inspection import steering_measure
 
     model = json.loads(path.read_text(encoding="utf-8"))["content"]["model"]
-    return {"layers": model["layers"], "metric": steering_measure(model["layers"], model["params"].get("metric"))}
+    return {
+        "layers": model["layers"],
+        "metric": steering_measure(model["layers"], model["params"].get("metric")),
+    }
 
 
 def layer_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -174,14 +188,20 @@ def _show_layers(forest: Mapping[str, Any], key: str) -> None:
     rows = learner_rows(layers)
     names = [name for name in rows[0] if name not in ("Layer", "Learner", "Fits")] if rows else []
     grid(rows, f"{key}-learners", column_config=dict.fromkeys(names, number))
-    st.caption("Scores and margins are those of held-out rows. The weight is a learner's share in the layer.")
+    st.caption(
+        "Scores and margins are those of held-out rows. The weight is a learner's share in the layer."
+    )
 
 
 def _features(info: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return one row for each feature: its kind, and whether training data had missing values."""
     kinds = {column["name"]: column for column in info["encoder"]["columns"]}
     return [
-        {"Feature": name, "Kind": kinds[name]["kind"], "Missing seen": bool(kinds[name].get("has_missing"))}
+        {
+            "Feature": name,
+            "Kind": kinds[name]["kind"],
+            "Missing seen": bool(kinds[name].get("has_missing")),
+        }
         for name in info["features"]
     ]
 
@@ -193,7 +213,11 @@ def _show_classes(info: Mapping[str, Any], key: str) -> None:
         rows = [{"Class": name, "Weight": weights.get(name)} for name in info["classes"]]
     else:
         rows = [{"Class": name} for name in info["classes"]]
-    grid(rows, f"{key}-classes", column_config={"Weight": st.column_config.NumberColumn(format="%.4g")})
+    grid(
+        rows,
+        f"{key}-classes",
+        column_config={"Weight": st.column_config.NumberColumn(format="%.4g")},
+    )
 
 
 def _show_settings(info: Mapping[str, Any], key: str) -> None:
@@ -203,7 +227,9 @@ def _show_settings(info: Mapping[str, Any], key: str) -> None:
     if changed:
         grid(changed, f"{key}-settings")
     if rest:
-        with st.expander("Settings with their defaults" if changed else "All settings have their defaults"):
+        with st.expander(
+            "Settings with their defaults" if changed else "All settings have their defaults"
+        ):
             grid(rest, f"{key}-defaults")
 
 
@@ -224,7 +250,11 @@ def settings(
         field = fields.get(name)
         title = (field.title if field else None) or metric_title(name)
         # A list of mappings, such as learners, is easier to read in several rows.
-        parts = value if isinstance(value, list) and value and isinstance(value[0], Mapping) else [value]
+        parts = (
+            value
+            if isinstance(value, list) and value and isinstance(value[0], Mapping)
+            else [value]
+        )
         rows = [{"Setting": title, "Value": in_words(part)} for part in parts]
         is_default = field is not None and _default(field) == value
         (rest if is_default else changed).extend(rows)
@@ -243,7 +273,9 @@ def in_words(value: Any) -> str:
     if isinstance(value, Mapping):
         kind = [in_words(value["kind"])] if value.get("kind") else []
         others = {name: part for name, part in value.items() if name != "kind" and part is not None}
-        return ", ".join(kind + [f"{name.replace('_', ' ')} {in_words(part)}" for name, part in others.items()])
+        return ", ".join(
+            kind + [f"{name.replace('_', ' ')} {in_words(part)}" for name, part in others.items()]
+        )
     if isinstance(value, list | tuple):
         return "; ".join(in_words(part) for part in value)
     return str(value).replace("_", " ") if isinstance(value, str) else f"{value:,}"

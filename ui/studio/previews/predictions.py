@@ -44,12 +44,29 @@ def show_predictions(output: Artifact, store: Store, key: str) -> None:
     check_intact(output, store)
     summary = _summary(output.digest, output, store)
     by = f"by {summary.model}" if summary.model else ""
-    facts([counted(summary.rows, "row"), counted(len(summary.counts), "class", "classes"), by, size(output.size)])
+    facts(
+        [
+            counted(summary.rows, "row"),
+            counted(len(summary.counts), "class", "classes"),
+            by,
+            size(output.size),
+        ]
+    )
     if summary.known:
         accuracy = METRIC_INFO["accuracy"]
-        tiles([(accuracy.title, format_metric("accuracy", summary.right / summary.known), accuracy.explanation)])
+        tiles(
+            [
+                (
+                    accuracy.title,
+                    format_metric("accuracy", summary.right / summary.known),
+                    accuracy.explanation,
+                )
+            ]
+        )
         if summary.known < summary.rows:
-            st.caption(f"Evaluated on the {counted(summary.known, 'row')} whose true class is known.")
+            st.caption(
+                f"Evaluated on the {counted(summary.known, 'row')} whose true class is known."
+            )
     by_rows, by_plot = tabs(["Rows", "Probabilities"], key)
     if by_rows.open:
         with by_rows:
@@ -92,7 +109,9 @@ def summarize(predictions: Predictions) -> PredictionSummary:
     import numpy as np
 
     # argmax fails without columns: a table without rows may have no classes.
-    predicted = predictions.probabilities.argmax(axis=1) if predictions.classes else np.empty(0, np.intp)
+    predicted = (
+        predictions.probabilities.argmax(axis=1) if predictions.classes else np.empty(0, np.intp)
+    )
     known, right = _right(predictions, predicted)
     frequency = np.bincount(predicted, minlength=len(predictions.classes))
     edges = np.linspace(0, 1, BINS + 1)
@@ -101,7 +120,9 @@ def summarize(predictions: Predictions) -> PredictionSummary:
         len(predictions.probabilities),
         edges.tolist(),
         {
-            predictions.classes[code]: np.histogram(predictions.probabilities[:, code], edges)[0].tolist()
+            predictions.classes[code]: np.histogram(predictions.probabilities[:, code], edges)[
+                0
+            ].tolist()
             for code in np.argsort(-frequency, kind="stable")
         },
         known,

@@ -58,7 +58,10 @@ def _evaluation(report: Report, key: str) -> None:
             _curves(data["curves"], key)
     elif confusion.open:
         with confusion:
-            chart(plots.confusion_matrix(data["confusion"]["labels"], data["confusion"]["counts"]), f"{key}-confusion")
+            chart(
+                plots.confusion_matrix(data["confusion"]["labels"], data["confusion"]["counts"]),
+                f"{key}-confusion",
+            )
             st.caption(_decided_by(report))
     elif classes.open:
         with classes:
@@ -72,7 +75,12 @@ def _metric_tiles(report: Report) -> list[tuple[str, str, str]]:
     # A stable sort: the others stay in the order of their importance.
     order = sorted(known, key=lambda name: name != first)
     return [
-        (title_in(report, name), format_metric(name, report.headline[name]), _explained(name, report)) for name in order
+        (
+            title_in(report, name),
+            format_metric(name, report.headline[name]),
+            _explained(name, report),
+        )
+        for name in order
     ]
 
 
@@ -113,7 +121,10 @@ def _classes(report: Report, key: str) -> None:
             "Predicted", format="localized", help="Rows predicted as this class"
         ),
     }
-    shares = {name: st.column_config.NumberColumn(title, format="percent") for name, title in SCORES.items()}
+    shares = {
+        name: st.column_config.NumberColumn(title, format="percent")
+        for name, title in SCORES.items()
+    }
     grid(report.rows, f"{key}-classes", column_config=titles | shares)
     chart(plots.class_scores(report.rows), f"{key}-scores")
 
@@ -172,10 +183,15 @@ def _bars(report: Report, metric: str, key: str) -> None:
         st.caption("No model has a value to compare.")
         return
     index = measures.index(metric) if metric in measures else 0
-    measure = st.selectbox("Metric", measures, index, format_func=partial(title_in, report), key=f"{key}-measure")
+    measure = st.selectbox(
+        "Metric", measures, index, format_func=partial(title_in, report), key=f"{key}-measure"
+    )
     lower = lower_is_better(measure)
     rows = sorted(report.rows, key=lambda row: _rank(row.get(measure), lower))
-    chart(plots.leaderboard(rows, measure, title_in(report, measure), greater_is_better=not lower), f"{key}-bars")
+    chart(
+        plots.leaderboard(rows, measure, title_in(report, measure), greater_is_better=not lower),
+        f"{key}-bars",
+    )
 
 
 def _rank(value: float | None, lower: bool) -> tuple[bool, float]:
@@ -188,7 +204,9 @@ def _rank(value: float | None, lower: bool) -> tuple[bool, float]:
 def _overlaid(report: Report, key: str) -> None:
     """Draw the curves of all models on top of each other, for one class."""
     models = report.data.get("curves") or []
-    classes = list(dict.fromkeys(str(curve["class"]) for model in models for curve in model["curves"]))
+    classes = list(
+        dict.fromkeys(str(curve["class"]) for model in models for curve in model["curves"])
+    )
     if not classes:
         st.caption("The evaluations have no curves to compare.")
         return
@@ -208,7 +226,9 @@ def _feature_selection(report: Report, key: str) -> None:
     chart(plots.importances(report.rows), f"{key}-importances")
     config = {
         "column": "Column",
-        "importance": st.column_config.ProgressColumn("Importance", format="percent", min_value=0.0, max_value=1.0),
+        "importance": st.column_config.ProgressColumn(
+            "Importance", format="percent", min_value=0.0, max_value=1.0
+        ),
         "kept": st.column_config.CheckboxColumn("Kept"),
     }
     grid(report.rows, f"{key}-rows", column_config=config)
@@ -220,13 +240,20 @@ def _any(report: Report, key: str) -> None:
     if report.headline:
         grid(headline_rows(report.headline), f"{key}-headline")
     if report.rows:
-        grid(report.rows, f"{key}-rows", column_config={name: metric_title(name) for name in report.rows[0]})
+        grid(
+            report.rows,
+            f"{key}-rows",
+            column_config={name: metric_title(name) for name in report.rows[0]},
+        )
 
 
 def headline_rows(headline: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return a headline as rows of texts."""
     return [
-        {"": metric_title(name), "Value": size(value) if _is_bytes(name, value) else format_metric(name, value)}
+        {
+            "": metric_title(name),
+            "Value": size(value) if _is_bytes(name, value) else format_metric(name, value),
+        }
         for name, value in headline.items()
     ]
 
@@ -236,7 +263,11 @@ def _is_bytes(name: str, value: Any) -> bool:
     return name.lower() == "bytes" and isinstance(value, int)
 
 
-KINDS = {"evaluation": _evaluation, "comparison": _comparison, "feature-selection": _feature_selection}
+KINDS = {
+    "evaluation": _evaluation,
+    "comparison": _comparison,
+    "feature-selection": _feature_selection,
+}
 
 
 # Metrics of a report
@@ -259,7 +290,9 @@ def headline(report: Report) -> tuple[str, str]:
     data = report.headline
     if report.kind == "comparison" and data.get("metric") and data.get("value") is not None:
         metric = str(data["metric"])
-        return str(data.get("best") or ""), f"{title_in(report, metric)} {format_metric(metric, data['value'])}"
+        return str(
+            data.get("best") or ""
+        ), f"{title_in(report, metric)} {format_metric(metric, data['value'])}"
     headline_name = headline_metric(data) if report.kind == "evaluation" else None
     if headline_name is None:
         return "", ""

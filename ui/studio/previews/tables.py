@@ -59,14 +59,24 @@ def show_rows_and_columns(table: Table, digest: str, key: str) -> None:
 def _target_first(table: Table) -> list[str]:
     """Return the names of the first columns, with the target before the others."""
     names = table.data.column_names[:MOST_COLUMNS]
-    return names if table.target is None else [table.target, *(name for name in names if name != table.target)]
+    return (
+        names
+        if table.target is None
+        else [table.target, *(name for name in names if name != table.target)]
+    )
 
 
 def _show_rows(table: Table, key: str) -> None:
     """Draw the first rows, and how many are left out."""
     names = _target_first(table)
-    pinned = {table.target: st.column_config.Column(pinned=True, help="Target")} if table.target else {}
-    grid(short_texts(table.data.select(names).slice(0, FIRST_ROWS)), f"{key}-rows", column_config=pinned)
+    pinned = (
+        {table.target: st.column_config.Column(pinned=True, help="Target")} if table.target else {}
+    )
+    grid(
+        short_texts(table.data.select(names).slice(0, FIRST_ROWS)),
+        f"{key}-rows",
+        column_config=pinned,
+    )
     rows, columns = table.data.shape
     shown = []
     if rows > FIRST_ROWS:
@@ -103,7 +113,9 @@ def _show_plot(digest: str, table: Table, key: str) -> None:
     # Splitting the target by itself would show nothing.
     can_split = _has_classes(table) and name != table.target
     with st.container(horizontal=True):
-        split = st.toggle("Split by target", key=f"{key}-split", disabled=not can_split) and can_split
+        split = (
+            st.toggle("Split by target", key=f"{key}-split", disabled=not can_split) and can_split
+        )
         shares = st.toggle("Each class as 100 %", key=f"{key}-shares", disabled=not split) and split
     bars, by_class = _bars(digest, name, split, table)
     if not bars.counts:
@@ -138,7 +150,9 @@ def _statistics(digest: str, _table: Table) -> list[ColumnStatistics]:
 
 
 @st.cache_data(max_entries=64, show_spinner="Counting …")
-def _bars(digest: str, name: str, split: bool, _table: Table) -> tuple[Bars, dict[str, list[int]] | None]:
+def _bars(
+    digest: str, name: str, split: bool, _table: Table
+) -> tuple[Bars, dict[str, list[int]] | None]:
     """Return the distribution of a column from the cache.
 
     The second value has the counts of each class if the plot is split.
@@ -167,7 +181,9 @@ def _figures(columns: list[ColumnStatistics]) -> pa.Table:
     }
     for title, name in numbers.items():
         values = [getattr(column, name) if column.kind == "number" else None for column in columns]
-        shown[title] = pa.array([None if value is None else float(value) for value in values], pa.float64())
+        shown[title] = pa.array(
+            [None if value is None else float(value) for value in values], pa.float64()
+        )
     shown["Distinct"] = pa.array([column.distinct for column in columns], pa.int64())
     return pa.table(shown)
 
@@ -186,7 +202,9 @@ def _figure_columns() -> dict[str, Any]:
             color="blue",
             help="Number of rows by value: in the order of the values, or the most frequent first",
         ),
-        "Values": config.TextColumn(width="medium", help="The most frequent values; for times, the first and the last"),
+        "Values": config.TextColumn(
+            width="medium", help="The most frequent values; for times, the first and the last"
+        ),
         **dict.fromkeys(names, number),
         "Spread": config.NumberColumn(format="%.4g", help="Standard deviation"),
         "Distinct": config.NumberColumn(help="Number of different values"),
@@ -198,7 +216,9 @@ def _in_words(column: ColumnStatistics) -> str:
     if column.bars is not None and column.bars.scale == "time" and column.minimum is not None:
         assert column.maximum is not None
         with_clock = column.maximum - column.minimum < SHORT_SPAN
-        first, last = (moment(end, with_clock=with_clock) for end in (column.minimum, column.maximum))
+        first, last = (
+            moment(end, with_clock=with_clock) for end in (column.minimum, column.maximum)
+        )
         return f"{first} to {last}"
     words = [f"{value} {_share(count, column.counted)}" for value, count in column.frequent[:3]]
     if column.distinct == column.counted > 1:

@@ -87,17 +87,23 @@ def _draw_jobs(run: str, name: str, node: NodeState) -> None:
     last = list(lines)[-1]
     st.text(f"{readable(last)}: {lines[last]}")
     st.html(job_grid(jobs))
-    with st.expander("One layer as a graph", key=f"run-layer-{run}-{name}", on_change="rerun") as opened:
+    with st.expander(
+        "One layer as a graph", key=f"run-layer-{run}-{name}", on_change="rerun"
+    ) as opened:
         if opened.open:
             _draw_layer(run, name, jobs, list(lines))
 
 
 def _draw_layer(run: str, name: str, jobs: Jobs, layers: list[str]) -> None:
     """Draw the fits of one layer as a graph, unless there are too many to read it."""
-    layer = st.selectbox("Layer", layers, index=len(layers) - 1, key=f"run-layer-choice-{run}-{name}")
+    layer = st.selectbox(
+        "Layer", layers, index=len(layers) - 1, key=f"run-layer-choice-{run}-{name}"
+    )
     count = sum(three_parts(path)[0] == layer for path in jobs)
     if count > LEGIBLE_JOBS:
-        st.info(f"This layer has {count} fits: too many for a graph. The grid above shows all of them.")
+        st.info(
+            f"This layer has {count} fits: too many for a graph. The grid above shows all of them."
+        )
         return
     key = f"run-layer-graph-{run}-{name}-{layer}"
     shown = st.session_state.get(key)
@@ -165,4 +171,6 @@ def _draw_outputs(state: RunState, name: str, node: NodeState) -> None:
     if port is None:
         st.caption("Choose an output to see it.")
     else:
-        show_output(outputs[port], studio().store, title="", key=f"run-output-{state.id}-{name}-{port}")
+        show_output(
+            outputs[port], studio().store, title="", key=f"run-output-{state.id}-{name}-{port}"
+        )

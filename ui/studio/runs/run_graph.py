@@ -40,7 +40,9 @@ class Layered(LayeredLayout):  # type: ignore[misc]
     """Layers from left to right, with space for edges that pass a node."""
 
     def __init__(self, between_nodes: int, between_layers: int) -> None:
-        super().__init__("right", node_node_spacing=between_nodes, node_layer_spacing=between_layers)
+        super().__init__(
+            "right", node_node_spacing=between_nodes, node_layer_spacing=between_layers
+        )
 
     def __to_dict__(self) -> dict[str, Any]:
         options: dict[str, Any] = super().__to_dict__()
@@ -62,7 +64,9 @@ class Drawing:
     chosen: str | None = None
 
 
-def drawing(document: Pipeline, catalogue: NodeCatalog, state: RunState, chosen: str | None) -> Drawing:
+def drawing(
+    document: Pipeline, catalogue: NodeCatalog, state: RunState, chosen: str | None
+) -> Drawing:
     """Return the drawing of a pipeline with the states of its nodes; ``chosen`` gets a frame."""
     shown = {}
     for name, title in titles(document, catalogue).items():
@@ -74,7 +78,11 @@ def drawing(document: Pipeline, catalogue: NodeCatalog, state: RunState, chosen:
 
 
 def folded_drawing(
-    document: Pipeline, catalogue: NodeCatalog, state: RunState, copies: Mapping[str, Sequence[str]], chosen: str | None
+    document: Pipeline,
+    catalogue: NodeCatalog,
+    state: RunState,
+    copies: Mapping[str, Sequence[str]],
+    chosen: str | None,
 ) -> Drawing:
     """Return the drawing of a pipeline as it was written, with its sweeps not expanded.
 
@@ -136,7 +144,11 @@ def layer_drawing(jobs: Mapping[tuple[str, ...], Subtask], layer: str) -> Drawin
         nodes[f"vectors {learner}"] = (learner, "class vectors", "done" if whole else "queued")
         edges[f"vectors {learner}", "layer"] = None
     vectors = [node for name, node in nodes.items() if name.startswith("vectors ")]
-    nodes["layer"] = (layer, "", "done" if vectors and all(node[2] == "done" for node in vectors) else "queued")
+    nodes["layer"] = (
+        layer,
+        "",
+        "done" if vectors and all(node[2] == "done" for node in vectors) else "queued",
+    )
     return Drawing(nodes, tuple(edges))
 
 

@@ -23,7 +23,15 @@ from ui.studio import links
 from ui.studio.builder.open_pipeline import pipeline_of_run
 from ui.studio.markdown import plain
 from ui.studio.runs.node_view import draw_node
-from ui.studio.runs.run_graph import Layered, clicked, drawing, flow_state, folded_drawing, is_laid_out, titles
+from ui.studio.runs.run_graph import (
+    Layered,
+    clicked,
+    drawing,
+    flow_state,
+    folded_drawing,
+    is_laid_out,
+    titles,
+)
 from ui.studio.runs.state_style import state_label, tone
 from ui.studio.runs.timeline import gantt, live_timeline
 from ui.studio.session import studio
@@ -46,7 +54,9 @@ def draw_run(run_id: str) -> None:
     is_polled = _needs_polling(watcher.refresh())
     planned = studio().runs.planned_pipeline(watcher.row)
     with steady("run-live"):
-        st.fragment(_draw, run_every=LOOK_SECONDS if is_polled else None)(watcher, planned, is_polled)
+        st.fragment(_draw, run_every=LOOK_SECONDS if is_polled else None)(
+            watcher, planned, is_polled
+        )
 
 
 def steady(key: str) -> DeltaGenerator:
@@ -55,7 +65,9 @@ def steady(key: str) -> DeltaGenerator:
     Streamlit makes old content pale until the new one is there. At one refresh a second, that
     blinks.
     """
-    st.html(f"<style>.st-key-{key} [data-stale='true'] {{opacity: 1 !important; transition: none !important}}</style>")
+    st.html(
+        f"<style>.st-key-{key} [data-stale='true'] {{opacity: 1 !important; transition: none !important}}</style>"
+    )
     return st.container(key=key)
 
 
@@ -81,7 +93,9 @@ def _draw(watcher: RunWatcher, planned: ExpandedPipeline | None, is_polled: bool
             st.rerun()
         _draw_head(watcher.row, state)
         if document is None:
-            st.warning("Another version of Sylva wrote the pipeline of this run; its graph cannot be drawn.")
+            st.warning(
+                "Another version of Sylva wrote the pipeline of this run; its graph cannot be drawn."
+            )
         chosen = _chosen_node(state, planned)
         if planned is not None:
             _draw_graph(watcher, state, planned, chosen)
@@ -133,7 +147,11 @@ def _draw_buttons(state: RunState) -> None:
             "Resume", icon=":material/play_arrow:", type="primary", on_click=_resume, args=(state,), disabled=waiting,
             help="Continue the run; finished nodes do not run again.",
         )  # fmt: skip
-    if st.button("Open this pipeline", icon=":material/account_tree:", help="Open it exactly as it was in this run."):
+    if st.button(
+        "Open this pipeline",
+        icon=":material/account_tree:",
+        help="Open it exactly as it was in this run.",
+    ):
         open_pipeline(state.id)
     if st.button("All runs", icon=":material/arrow_back:"):
         st.query_params.pop("run", None)
@@ -148,7 +166,11 @@ def _draw_advice(state: RunState) -> None:
         st.error(plain(readable(refused)))
     if state.state == "interrupted" and not _is_resuming(state):
         words = studio().workspace.supervisor_error(state.id)
-        why = f"The run was interrupted: {words}" if words else "The run was interrupted: its supervisor ended."
+        why = (
+            f"The run was interrupted: {words}"
+            if words
+            else "The run was interrupted: its supervisor ended."
+        )
         st.warning(plain(readable(f"{why} Press Resume to continue it.")))
     elif state.state == "failed" and not _is_resuming(state):
         st.error(plain(readable(cause(state))))
@@ -165,7 +187,9 @@ def cause(state: RunState) -> str:
 
     It is the error of the first node that failed, and how many more failed.
     """
-    failed = [(name, node.error) for name in state.nodes_in("failed") if (node := state.nodes[name]).error]
+    failed = [
+        (name, node.error) for name in state.nodes_in("failed") if (node := state.nodes[name]).error
+    ]
     if not failed:
         return "The run failed."
     (name, error), more = failed[0], len(failed) - 1
@@ -236,14 +260,20 @@ def spotlight(state: RunState) -> str | None:
 
     That is one that failed, else one that is running, else one that was interrupted, else the last.
     """
-    begun = [name for name in state.nodes_in("cancelled", "interrupted") if state.nodes[name].started is not None]
+    begun = [
+        name
+        for name in state.nodes_in("cancelled", "interrupted")
+        if state.nodes[name].started is not None
+    ]
     for names in (state.nodes_in("failed"), state.nodes_in("running"), begun):
         if names:
             return names[0]
     return list(state.nodes)[-1] if state.nodes else None
 
 
-def _one_of_its_branches(name: str | None, state: RunState, planned: ExpandedPipeline | None) -> str | None:
+def _one_of_its_branches(
+    name: str | None, state: RunState, planned: ExpandedPipeline | None
+) -> str | None:
     """Return the node of the run that a click means.
 
     A folded node stands for several branches: one that failed or is running is shown, else the
@@ -261,10 +291,16 @@ def _graph_key(run: str) -> str:
     return f"run-graph-{run}"
 
 
-def _draw_graph(watcher: RunWatcher, state: RunState, planned: ExpandedPipeline, chosen: str | None) -> None:
+def _draw_graph(
+    watcher: RunWatcher, state: RunState, planned: ExpandedPipeline, chosen: str | None
+) -> None:
     """Draw the pipeline with the states of its nodes; many branches are drawn as one node."""
     shown = st.session_state.get(_graph_key(state.id))
-    as_written = studio().runs.written_pipeline(watcher.row) if len(planned.pipeline.nodes) > MOST_DRAWN else None
+    as_written = (
+        studio().runs.written_pipeline(watcher.row)
+        if len(planned.pipeline.nodes) > MOST_DRAWN
+        else None
+    )
     if as_written is None:
         drawn = drawing(planned.pipeline, studio().catalogue, state, chosen)
     else:
@@ -292,7 +328,9 @@ def _draw_timeline(watcher: RunWatcher, state: RunState, document: Pipeline | No
     if state.live:
         st.html(live_timeline(spans, shown))
     else:
-        st.plotly_chart(gantt(spans, shown), key=f"run-gantt-{state.id}", config={"displayModeBar": False})
+        st.plotly_chart(
+            gantt(spans, shown), key=f"run-gantt-{state.id}", config={"displayModeBar": False}
+        )
 
 
 def _draw_details(state: RunState, document: Pipeline | None) -> None:
@@ -302,7 +340,9 @@ def _draw_details(state: RunState, document: Pipeline | None) -> None:
     name = st.selectbox(
         "Node",
         list(state.nodes),
-        format_func=lambda node: f"{readable(named.get(node) or node)} ({node}): {state.nodes[node].state}",
+        format_func=lambda node: (
+            f"{readable(named.get(node) or node)} ({node}): {state.nodes[node].state}"
+        ),
         key=key,
         on_change=_note_choice,
         args=(state.id,),

@@ -184,7 +184,9 @@ def job_grid(jobs: Jobs) -> str:
     written = width <= ROOM_FOR_TEXT
     cells = {three_parts(path): _cell(path, job, written=written) for path, job in jobs.items()}
     rows = "".join(_grid_row(layer, grid, cells) for layer in grid.layers)
-    heads = "".join(f"<th colspan={len(folds) + 1}>{_named(name)}</th>" for name, folds in grid.learners.items())
+    heads = "".join(
+        f"<th colspan={len(folds) + 1}>{_named(name)}</th>" for name, folds in grid.learners.items()
+    )
     # Lower rows if there are many layers, so that the grid fits the page.
     height = 24 if len(grid.layers) <= 12 else 15
     states = dict.fromkeys(job.state for job in jobs.values() if job.state in SUBTASK_STATES)
@@ -207,7 +209,9 @@ def _grid_row(layer: str, grid: Grid, cells: Mapping[tuple[str, str, str], str])
 def _cell(path: tuple[str, ...], job: Subtask, *, written: bool) -> str:
     """Return the cell of a job; ``written`` is whether its seconds fit into it."""
     state = job.state if job.state in SUBTASK_STATES else "waiting"
-    return f"<td class='{state}' title='{_job_hover(path, job)}'>{_brief(job) if written else ''}</td>"
+    return (
+        f"<td class='{state}' title='{_job_hover(path, job)}'>{_brief(job) if written else ''}</td>"
+    )
 
 
 def _named(name: str) -> str:
@@ -266,7 +270,8 @@ GRID_STYLE = (
     ".run-legend span {margin-right: 14px; font-size: 12px}"
     ".run-legend i {display: inline-block; width: 11px; height: 11px}"
     + "".join(
-        f".run-jobs td.{state}, .run-legend i.{state} {{background: {job_colour(state)}}}" for state in SUBTASK_STATES
+        f".run-jobs td.{state}, .run-legend i.{state} {{background: {job_colour(state)}}}"
+        for state in SUBTASK_STATES
     )
 )
 
@@ -295,7 +300,9 @@ def live_timeline(spans: Sequence[Span], titles: Mapping[str, str]) -> str:
 def _live_bar(span: Span, start: float, whole: float) -> str:
     """Return the bar of a span: a part of the ``whole`` seconds since ``start``."""
     left, width = 100 * (span.start - start) / whole, 100 * (_end(span) - span.start) / whole
-    style = f"left: {left:.2f}%; width: max(4px, {width:.2f}%); background: {tone(span.state).strong}"
+    style = (
+        f"left: {left:.2f}%; width: max(4px, {width:.2f}%); background: {tone(span.state).strong}"
+    )
     return f"<i title='{_hover(span).replace('<br>', ', ')}' style='{style}'></i>"
 
 

@@ -40,7 +40,10 @@ def with_node(name: str, **values: object) -> Pipeline:
             with_values(CHAIN, edges=(CHAIN.edges[0], Edge.between("split.test", "mart.table"))),
             {"load", "split", "other"},
         ),
-        (with_values(CHAIN, edges=(Edge.between("other.table", "split.table"), CHAIN.edges[1])), {"load", "other"}),
+        (
+            with_values(CHAIN, edges=(Edge.between("other.table", "split.table"), CHAIN.edges[1])),
+            {"load", "other"},
+        ),
         (with_values(CHAIN, layout={"load": (5.0, 5.0)}), {"load", "split", "mart", "other"}),
     ],
 )
@@ -57,9 +60,18 @@ def test_a_cycle_drawn_since_does_not_hang():
     ("state", "view"),
     [
         (NodeState("queued"), {"state": "queued"}),
-        (NodeState("running", fraction=0.4, text="layer 2"), {"state": "running", "progress": 0.4, "text": "layer 2"}),
-        (NodeState("done", fraction=1.0, seconds=1.5), {"state": "done", "seconds": 1.5, "progress": None}),
-        (NodeState("cached", seconds=1.5, text="unchanged"), {"state": "cached", "seconds": None, "text": "unchanged"}),
+        (
+            NodeState("running", fraction=0.4, text="layer 2"),
+            {"state": "running", "progress": 0.4, "text": "layer 2"},
+        ),
+        (
+            NodeState("done", fraction=1.0, seconds=1.5),
+            {"state": "done", "seconds": 1.5, "progress": None},
+        ),
+        (
+            NodeState("cached", seconds=1.5, text="unchanged"),
+            {"state": "cached", "seconds": None, "text": "unchanged"},
+        ),
         (NodeState("failed", error={"message": "no file"}), {"state": "failed", "text": "no file"}),
         (NodeState("skipped", text="needs 'load'"), {"state": "skipped", "text": "needs 'load'"}),
         (NodeState("cancelled"), {"state": "skipped"}),
@@ -75,10 +87,13 @@ def test_every_state_is_shown(state: NodeState, view: dict[str, object]):
 
 
 @pytest.mark.parametrize(
-    ("state", "text"), [("done", "AUC 0.925"), ("cached", "AUC 0.925"), ("running", "at work"), ("failed", "at work")]
+    ("state", "text"),
+    [("done", "AUC 0.925"), ("cached", "AUC 0.925"), ("running", "at work"), ("failed", "at work")],
 )
 def test_a_finished_node_says_what_came_out(state: str, text: str):
-    run = RunState("1", "Chain", 0.0, nodes={name: NodeState(state, text="at work") for name in CHAIN.nodes})
+    run = RunState(
+        "1", "Chain", 0.0, nodes={name: NodeState(state, text="at work") for name in CHAIN.nodes}
+    )
     shown = node_views(CHAIN, run, CHAIN, result=lambda name: {"mart": "AUC 0.925"}.get(name, ""))
     assert shown["mart"]["text"] == text
     assert shown["load"]["text"] == "at work"

@@ -24,7 +24,9 @@ from ui.studio.canvas import Edited
 from ui.studio.canvas.protocol import Revision, apply_edit
 
 CATALOGUE = load_catalog()
-DOCUMENT = Pipeline(name="Wine", nodes={"load": Node(type="load-data", params={"source": "sample:wine"})})
+DOCUMENT = Pipeline(
+    name="Wine", nodes={"load": Node(type="load-data", params={"source": "sample:wine"})}
+)
 
 
 @pytest.fixture
@@ -34,7 +36,9 @@ def library(tmp_path: Path) -> Library:
 
 @pytest.fixture
 def opened(library: Library) -> OpenPipeline:
-    return OpenPipeline.from_library(library, Runs(library.workspace, CATALOGUE), library.create(DOCUMENT))
+    return OpenPipeline.from_library(
+        library, Runs(library.workspace, CATALOGUE), library.create(DOCUMENT)
+    )
 
 
 def other_tab(opened: OpenPipeline) -> OpenPipeline:
@@ -58,7 +62,10 @@ def described(text: str) -> Callable[[Pipeline], Pipeline]:
 
 
 def with_split(document: Pipeline) -> Pipeline:
-    nodes, layout = {**document.nodes, "split": Node(type="split")}, {**document.layout, "split": (0.0, 0.0)}
+    nodes, layout = (
+        {**document.nodes, "split": Node(type="split")},
+        {**document.layout, "split": (0.0, 0.0)},
+    )
     return with_values(document, nodes=nodes, layout=layout)
 
 
@@ -67,14 +74,22 @@ def connected(document: Pipeline) -> Pipeline:
 
 
 def test_every_edit_is_in_the_file_at_once(opened: OpenPipeline):
-    opened.edit(lambda document: set_params(document, CATALOGUE, "load", {"source": "sample:iris"}), named("Iris"))
+    opened.edit(
+        lambda document: set_params(document, CATALOGUE, "load", {"source": "sample:iris"}),
+        named("Iris"),
+    )
     assert in_file(opened) == opened.document
-    assert (in_file(opened).name, in_file(opened).nodes["load"].params) == ("Iris", {"source": "sample:iris"})
+    assert (in_file(opened).name, in_file(opened).nodes["load"].params) == (
+        "Iris",
+        {"source": "sample:iris"},
+    )
 
 
 def test_a_wrong_value_is_kept_and_named_and_costs_no_other_edit(opened: OpenPipeline):
     opened.edit(
-        lambda document: set_params(document, CATALOGUE, "load", {"source": "sample:iris", "max_columns": "many"})
+        lambda document: set_params(
+            document, CATALOGUE, "load", {"source": "sample:iris", "max_columns": "many"}
+        )
     )
     opened.edit(named("Iris"))
     assert in_file(opened).nodes["load"].params == {"source": "sample:iris", "max_columns": "many"}
@@ -84,7 +99,8 @@ def test_a_wrong_value_is_kept_and_named_and_costs_no_other_edit(opened: OpenPip
 def test_the_canvas_is_drawn_anew_only_for_what_it_owns(opened: OpenPipeline):
     first = opened.canvas_version
     opened.edit(
-        lambda document: set_params(document, CATALOGUE, "load", {"source": "sample:iris"}), described("Flowers")
+        lambda document: set_params(document, CATALOGUE, "load", {"source": "sample:iris"}),
+        described("Flowers"),
     )
     assert opened.canvas_version == first
     opened.edit(with_split)
@@ -94,14 +110,34 @@ def test_the_canvas_is_drawn_anew_only_for_what_it_owns(opened: OpenPipeline):
 
 
 def test_an_edit_that_a_browser_sends_again_to_a_new_tab_takes_nothing_back(opened: OpenPipeline):
-    sent = {"instance": "tab", "pipeline": opened.pipeline, "revision": 1, "epoch": opened.canvas_version}
-    sent["document"] = {"nodes": {"load": {"type": "load-data"}}, "edges": [], "layout": {"load": [9, 9]}, "notes": []}
-    edited = apply_edit(opened.document, sent, pipeline=opened.pipeline, epoch=opened.canvas_version, taken=Revision())
+    sent = {
+        "instance": "tab",
+        "pipeline": opened.pipeline,
+        "revision": 1,
+        "epoch": opened.canvas_version,
+    }
+    sent["document"] = {
+        "nodes": {"load": {"type": "load-data"}},
+        "edges": [],
+        "layout": {"load": [9, 9]},
+        "notes": [],
+    }
+    edited = apply_edit(
+        opened.document,
+        sent,
+        pipeline=opened.pipeline,
+        epoch=opened.canvas_version,
+        taken=Revision(),
+    )
     assert edited.document != opened.document and opened.apply_canvas_edit(edited)
     other_tab(opened).edit(with_split)
     after_restart = other_tab(opened)
     again = apply_edit(
-        after_restart.document, sent, pipeline=opened.pipeline, epoch=after_restart.canvas_version, taken=Revision()
+        after_restart.document,
+        sent,
+        pipeline=opened.pipeline,
+        epoch=after_restart.canvas_version,
+        taken=Revision(),
     )
     assert again.document is after_restart.document
     assert set(again.document.nodes) == {"load", "split"}
@@ -127,9 +163,21 @@ def test_edits_of_two_tabs_are_both_kept(opened: OpenPipeline):
 
 def test_two_tabs_may_set_different_fields_of_one_node(opened: OpenPipeline):
     other = other_tab(opened)
-    other.edit(lambda document: revise_params(document, CATALOGUE, "load", lambda params: {**params, "max_columns": 7}))
-    opened.edit(lambda document: revise_params(document, CATALOGUE, "load", lambda params: {**params, "header": False}))
-    assert in_file(opened).nodes["load"].params == {"source": "sample:wine", "max_columns": 7, "header": False}
+    other.edit(
+        lambda document: revise_params(
+            document, CATALOGUE, "load", lambda params: {**params, "max_columns": 7}
+        )
+    )
+    opened.edit(
+        lambda document: revise_params(
+            document, CATALOGUE, "load", lambda params: {**params, "header": False}
+        )
+    )
+    assert in_file(opened).nodes["load"].params == {
+        "source": "sample:wine",
+        "max_columns": 7,
+        "header": False,
+    }
 
 
 def test_an_edit_overtaken_between_looking_and_saving_is_made_again(
@@ -158,7 +206,9 @@ def test_what_the_canvas_sends_is_saved_and_restored_forms_are_drawn_anew(opened
     assert opened.canvas_version == first
 
 
-def test_an_edit_on_the_canvas_that_was_overtaken_is_left_to_the_canvas_to_make_again(opened: OpenPipeline):
+def test_an_edit_on_the_canvas_that_was_overtaken_is_left_to_the_canvas_to_make_again(
+    opened: OpenPipeline,
+):
     first = opened.canvas_version
     other_tab(opened).edit(named("Faster"))
     assert not opened.apply_canvas_edit(Edited(with_node(opened.document, "split"), Revision()))
@@ -210,7 +260,10 @@ def test_unsaved_edits_and_those_of_another_tab_are_both_kept(opened: OpenPipeli
     assert opened.document.name.startswith("Mine") and opened.document.name != "Mine"
     assert opened.document.name in opened.notice
     opened.edit(described("More"))
-    assert (in_file(opened).description, opened.library.open(origin).pipeline.description) == ("More", "")
+    assert (in_file(opened).description, opened.library.open(origin).pipeline.description) == (
+        "More",
+        "",
+    )
 
 
 def test_unsaved_edits_stay_while_not_even_a_copy_can_be_saved(opened: OpenPipeline):
@@ -245,7 +298,9 @@ def make_a_folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "why"), [(make_invalid, "JSON"), (make_a_folder, "regular file")], ids=["invalid", "folder"]
+    ("spoil", "why"),
+    [(make_invalid, "JSON"), (make_a_folder, "regular file")],
+    ids=["invalid", "folder"],
 )
 def test_a_file_that_cannot_be_read_any_more_costs_no_edit(
     opened: OpenPipeline, spoil: Callable[[Path], None], why: str
@@ -304,8 +359,12 @@ def test_the_last_run_is_followed_and_a_changed_pipeline_is_run_anew(opened: Ope
         run = log.create_run("Wine", dumps(opened.document), {"pipeline": opened.pipeline})
         log.append(run, RunStarted(supervisor=identify(), todo=("load",)))
         opened.refresh_run()
-        assert opened.running and opened.run is not None and opened.run.nodes["load"].state == "queued"
-        append_stored(log, run, "failed", "load", error={"kind": "bad-input", "message": "no", "field": None})
+        assert (
+            opened.running and opened.run is not None and opened.run.nodes["load"].state == "queued"
+        )
+        append_stored(
+            log, run, "failed", "load", error={"kind": "bad-input", "message": "no", "field": None}
+        )
         log.append(run, RunFinished(state="failed"))
         opened.refresh_run()
     assert not opened.running

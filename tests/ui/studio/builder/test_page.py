@@ -132,11 +132,15 @@ def test_a_first_visitor_is_told_how_to_begin(studio: Studio):
     app = open_page()
     assert pipeline_list.FIVE_STEPS.strip() in words(app)
     assert not [button for button in app.button if (button.key or "").startswith("open-")]
-    assert {sample.name for sample in samples().values()} <= {part.value.strip("*") for part in app.markdown}
+    assert {sample.name for sample in samples().values()} <= {
+        part.value.strip("*") for part in app.markdown
+    }
 
 
 @pytest.mark.slow
-def test_the_example_is_run_once_in_a_new_workspace_and_one_click_shows_it_finished(studio: Studio, canvas: Canvas):
+def test_the_example_is_run_once_in_a_new_workspace_and_one_click_shows_it_finished(
+    studio: Studio, canvas: Canvas
+):
     prepare_example(studio)
     prepare_example(studio)
     with EventLog(studio.workspace) as log:
@@ -189,7 +193,10 @@ def test_the_chosen_nodes_form_changes_the_document(studio: Studio, canvas: Canv
     canvas.selection = ("sample",)
     app = open_page(pipeline)
     next(field for field in app.number_input if field.label == "Seed").set_value(7).run()
-    assert library(studio).open(pipeline).pipeline.nodes["sample"].params == {"share": 0.5, "seed": 7}
+    assert library(studio).open(pipeline).pipeline.nodes["sample"].params == {
+        "share": 0.5,
+        "seed": 7,
+    }
     next(field for field in app.text_input if field.label == "Label").set_value("A half").run()
     next(field for field in app.number_input if field.label == "Timeout").set_value(2.5).run()
     node = library(studio).open(pipeline).pipeline.nodes["sample"]
@@ -205,7 +212,10 @@ def test_a_pipeline_is_run_and_its_states_are_shown_on_the_canvas(studio: Studio
     press(app, "Run")
     assert finished(studio, pipeline) == "done"
     app.run()
-    assert {name: view["state"] for name, view in canvas.drawn["states"].items()} == {"load": "done", "sample": "done"}
+    assert {name: view["state"] for name, view in canvas.drawn["states"].items()} == {
+        "load": "done",
+        "sample": "done",
+    }
     assert not is_disabled(app, "Run")
 
 
@@ -232,7 +242,9 @@ def judged(**forest: Any) -> Pipeline:
 
 def test_the_best_of_a_sweep_is_told_and_kept_at_once(studio: Studio, canvas: Canvas):
     sweep = Sweep.model_validate({"grid": {"max_depth": [1, 6], "seed": [1]}})
-    pipeline = library(studio).create(judged(type="random-forest", params={"trees": 3}, sweep=sweep))
+    pipeline = library(studio).create(
+        judged(type="random-forest", params={"trees": 3}, sweep=sweep)
+    )
     app = press(open_page(pipeline), "Run")
     assert finished(studio, pipeline) == "done"
     app.run()
@@ -242,7 +254,11 @@ def test_the_best_of_a_sweep_is_told_and_kept_at_once(studio: Studio, canvas: Ca
     canvas.drawn["on_port"](PortRef("evaluate", "report"))
     opened = library(studio).open(pipeline)
     kept = {name: node for name, node in opened.pipeline.nodes.items() if name != "forest"}
-    edges = tuple(edge for edge in opened.pipeline.edges if "forest" not in (edge.source.node, edge.target.node))
+    edges = tuple(
+        edge
+        for edge in opened.pipeline.edges
+        if "forest" not in (edge.source.node, edge.target.node)
+    )
     gone = Pipeline(name="Without", nodes=kept, edges=edges)
     stamp = library(studio).save(pipeline, gone, opened.version)
     app.run()
@@ -254,7 +270,9 @@ def test_the_best_of_a_sweep_is_told_and_kept_at_once(studio: Studio, canvas: Ca
     assert "depth = 6, seed = 1" in app.toast[0].value
 
 
-def test_a_finished_evaluation_says_its_result_and_that_it_wrote_no_log(studio: Studio, canvas: Canvas):
+def test_a_finished_evaluation_says_its_result_and_that_it_wrote_no_log(
+    studio: Studio, canvas: Canvas
+):
     pipeline = library(studio).create(judged(type="random-forest", params={"trees": 2}))
     app = press(open_page(pipeline), "Run")
     assert finished(studio, pipeline) == "done"
@@ -265,7 +283,9 @@ def test_a_finished_evaluation_says_its_result_and_that_it_wrote_no_log(studio: 
     assert not app.exception and not app.code, "no log, no block of text"
 
 
-def test_learners_of_a_preset_are_written_down_with_the_sweep_of_one(studio: Studio, canvas: Canvas):
+def test_learners_of_a_preset_are_written_down_with_the_sweep_of_one(
+    studio: Studio, canvas: Canvas
+):
     pipeline = library(studio).create(judged(type="deep-forest", params={"preset": "gcforest"}))
     canvas.selection = ("forest",)
     app = open_page(pipeline)
@@ -278,7 +298,9 @@ def test_learners_of_a_preset_are_written_down_with_the_sweep_of_one(studio: Stu
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Library, "save", save)
-        next(one for one in app.selectbox if one.label == "Setting to sweep").set_value("Trees of Random forest").run()
+        next(one for one in app.selectbox if one.label == "Setting to sweep").set_value(
+            "Trees of Random forest"
+        ).run()
     assert len(saves) == 1  # and so one undo
     node = saves[0].nodes["forest"]
     assert node.sweep is not None and node.sweep.grid == {"learners.0.trees": [500]}
@@ -312,16 +334,28 @@ def test_a_column_that_will_not_arrive_is_told_before_the_run(studio: Studio, ca
     edges = (*WINE.edges, Edge.between("sample.table", "pick.table"))
     pipeline = library(studio).create(Pipeline(name="Wine", nodes=nodes, edges=edges))
     app = press(open_page(pipeline), "Run")
-    assert [(problem.node, problem.field) for problem in canvas.drawn["problems"]] == [("pick", "columns")]
+    assert [(problem.node, problem.field) for problem in canvas.drawn["problems"]] == [
+        ("pick", "columns")
+    ]
     assert "'nonsense'" in app.button(key="problem-0").label
     with EventLog(studio.workspace) as log:
         assert log.runs() == []
 
 
 def test_a_failure_is_brought_into_view_mended_and_retried(studio: Studio, canvas: Canvas):
-    best = Node(type="feature-selection", params={"trees": 5})  # what it keeps is not known before the run
-    nodes = {**WINE.nodes, "best": best, "pick": Node(type="select-columns", params={"columns": ["nonsense"]})}
-    edges = (*WINE.edges, Edge.between("sample.table", "best.table"), Edge.between("best.table", "pick.table"))
+    best = Node(
+        type="feature-selection", params={"trees": 5}
+    )  # what it keeps is not known before the run
+    nodes = {
+        **WINE.nodes,
+        "best": best,
+        "pick": Node(type="select-columns", params={"columns": ["nonsense"]}),
+    }
+    edges = (
+        *WINE.edges,
+        Edge.between("sample.table", "best.table"),
+        Edge.between("best.table", "pick.table"),
+    )
     pipeline = library(studio).create(Pipeline(name="Wine", nodes=nodes, edges=edges))
     app = press(open_page(pipeline), "Run")
     assert finished(studio, pipeline) == "failed"
@@ -352,7 +386,9 @@ def test_a_run_under_way_is_polled_stopped_and_gone_on_with(studio: Studio, canv
         Pipeline(name="Slow", nodes=nodes, edges=(Edge.between("load.table", "forest.table"),))
     )
     app = press(open_page(pipeline), "Run")
-    until(lambda: app.run() and canvas.drawn["states"].get("forest", {}).get("state") == "running", 60)
+    until(
+        lambda: app.run() and canvas.drawn["states"].get("forest", {}).get("state") == "running", 60
+    )
     assert is_disabled(app, "Run") and not is_disabled(app, "Stop")
     press(app, "Stop")
     assert finished(studio, pipeline) == "cancelled"
@@ -361,13 +397,17 @@ def test_a_run_under_way_is_polled_stopped_and_gone_on_with(studio: Studio, canv
     assert not is_disabled(app, "Retry")
 
 
-def test_a_workspace_that_cannot_be_written_is_said_plainly_and_the_edit_is_kept(studio: Studio, canvas: Canvas):
+def test_a_workspace_that_cannot_be_written_is_said_plainly_and_the_edit_is_kept(
+    studio: Studio, canvas: Canvas
+):
     pipeline = library(studio).create(WINE)
     app = open_page(pipeline)
     lock = library(studio).folder / ".lock"
     lock.unlink()
     lock.mkdir()
-    canvas.edit = lambda document: Pipeline(name="Wine", nodes={**document.nodes, "new": Node(type="split")})
+    canvas.edit = lambda document: Pipeline(
+        name="Wine", nodes={**document.nodes, "new": Node(type="split")}
+    )
     app.run()
     assert not app.exception
     assert "not saved" in words(app)
@@ -390,7 +430,9 @@ def rename(app: AppTest, name: str) -> AppTest:
     return next(field for field in app.text_input if field.label == "Name").set_value(name).run()
 
 
-def test_unsaved_edits_are_kept_when_the_pipeline_is_left_and_found_again(studio: Studio, canvas: Canvas):
+def test_unsaved_edits_are_kept_when_the_pipeline_is_left_and_found_again(
+    studio: Studio, canvas: Canvas
+):
     pipeline = library(studio).create(WINE)
     app = open_page(pipeline)
     lock = forbid_saving(studio)
@@ -407,7 +449,9 @@ def test_unsaved_edits_are_kept_when_the_pipeline_is_left_and_found_again(studio
     assert not press(app, "Pipelines").warning
 
 
-def test_unsaved_edits_that_were_left_are_saved_once_that_is_possible(studio: Studio, canvas: Canvas):
+def test_unsaved_edits_that_were_left_are_saved_once_that_is_possible(
+    studio: Studio, canvas: Canvas
+):
     pipeline = library(studio).create(WINE)
     app = open_page(pipeline)
     lock = forbid_saving(studio)
@@ -437,13 +481,17 @@ def test_a_pipeline_deleted_elsewhere_is_not_called_saved(studio: Studio, canvas
     assert not app.exception and not app.error
 
 
-def test_an_edit_upon_a_file_that_became_unreadable_goes_into_a_copy_which_is_open_then(studio: Studio, canvas: Canvas):
+def test_an_edit_upon_a_file_that_became_unreadable_goes_into_a_copy_which_is_open_then(
+    studio: Studio, canvas: Canvas
+):
     pipeline = library(studio).create(WINE)
     app = open_page(pipeline)
     (library(studio).folder / f"{pipeline}.json").write_text("{")
     app.run()
     assert "JSON" in app.toast[0].value and not app.exception
-    canvas.edit = lambda document: Pipeline(name="Wine", nodes={**document.nodes, "new": Node(type="split")})
+    canvas.edit = lambda document: Pipeline(
+        name="Wine", nodes={**document.nodes, "new": Node(type="split")}
+    )
     app.run()
     assert not app.exception
     copy = canvas.drawn["pipeline"]
@@ -452,7 +500,9 @@ def test_an_edit_upon_a_file_that_became_unreadable_goes_into_a_copy_which_is_op
     assert "Wine" in app.toast[0].value
 
 
-def test_what_goes_wrong_while_drawing_is_said_plainly(studio: Studio, monkeypatch: pytest.MonkeyPatch):
+def test_what_goes_wrong_while_drawing_is_said_plainly(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+):
     def refuse(*_: object, **__: object) -> None:
         raise SylvaError("The canvas is out.")
 
@@ -483,7 +533,9 @@ def test_a_run_that_another_tab_started_is_seen_before_a_second_one_is(
     assert stopped == [newer]
 
 
-def test_a_new_pipeline_does_not_take_the_runs_of_a_deleted_one_for_its_own(studio: Studio, canvas: Canvas):
+def test_a_new_pipeline_does_not_take_the_runs_of_a_deleted_one_for_its_own(
+    studio: Studio, canvas: Canvas
+):
     gone = library(studio).create(WINE)
     with EventLog(studio.workspace) as log:
         log.create_run("Wine", dumps(WINE), RunOptions(pipeline=gone).to_dict())
@@ -506,7 +558,9 @@ def test_the_pipeline_of_a_run_is_opened_as_it_was(studio: Studio):
     pipeline = library(studio).create(WINE)
     with EventLog(studio.workspace) as log:
         same = log.create_run("Wine", dumps(WINE), RunOptions(pipeline=pipeline).to_dict())
-        other = log.create_run("Wine", dumps(Pipeline(name="Wine", nodes={"old": Node(type="split")})), {})
+        other = log.create_run(
+            "Wine", dumps(Pipeline(name="Wine", nodes={"old": Node(type="split")})), {}
+        )
     assert pipeline_of_run(library(studio), studio.runs, same) == pipeline
     copy = pipeline_of_run(library(studio), studio.runs, other)
     assert copy != pipeline
@@ -544,7 +598,11 @@ def test_an_import_with_problems_shows_them_and_changes_nothing(
 def test_a_good_import_is_opened(studio: Studio, canvas: Canvas, tmp_path: Path):
     write(tmp_path / "given.json", WINE)
     app = open_page()
-    app.file_uploader[0].set_value(("given.json", (tmp_path / "given.json").read_bytes(), "application/json")).run()
+    app.file_uploader[0].set_value(
+        ("given.json", (tmp_path / "given.json").read_bytes(), "application/json")
+    ).run()
     press(app, "Import")
-    assert [library(studio).open(entry.id).pipeline for entry in library(studio).entries()] == [WINE]
+    assert [library(studio).open(entry.id).pipeline for entry in library(studio).entries()] == [
+        WINE
+    ]
     assert canvas.drawn["document"] == WINE

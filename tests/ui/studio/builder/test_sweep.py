@@ -16,7 +16,9 @@ from ui.studio.canvas.protocol import Revision, apply_edit, payload
 
 CATALOGUE = load_catalog()
 SWEEP = Sweep.model_validate({"random": {"trees": {"from": 3, "to": 9}}, "trials": 3})
-DOCUMENT = Pipeline(name="One", nodes={"forest": Node(type="random-forest", label="Mine", sweep=SWEEP)})
+DOCUMENT = Pipeline(
+    name="One", nodes={"forest": Node(type="random-forest", label="Mine", sweep=SWEEP)}
+)
 COPIES = {"forest": ("forest-1", "forest-2", "forest-3")}
 
 DONE = NodeState("done", fraction=1.0, seconds=2.0)
@@ -41,7 +43,9 @@ QUEUED = NodeState()
         ((DONE, DONE), "done", "2 branches"),  # the run was of some branches only
     ],
 )
-def test_the_branches_of_a_node_are_shown_as_one(branches: tuple[NodeState, ...], state: str, words: str):
+def test_the_branches_of_a_node_are_shown_as_one(
+    branches: tuple[NodeState, ...], state: str, words: str
+):
     run = RunState("r", "One", 0.0, nodes=dict(zip(COPIES["forest"], branches, strict=False)))
     view = node_views(DOCUMENT, run, DOCUMENT, COPIES)["forest"]
     assert view["state"] == state
@@ -51,7 +55,9 @@ def test_the_branches_of_a_node_are_shown_as_one(branches: tuple[NodeState, ...]
 def test_branches_that_are_all_done_say_which_was_best():
     def text(*branches: NodeState) -> str:
         run = RunState("r", "One", 0.0, nodes=dict(zip(COPIES["forest"], branches, strict=True)))
-        return node_views(DOCUMENT, run, DOCUMENT, COPIES, lambda name: "AUC 0.9: Mine trees=5")["forest"]["text"]
+        return node_views(DOCUMENT, run, DOCUMENT, COPIES, lambda name: "AUC 0.9: Mine trees=5")[
+            "forest"
+        ]["text"]
 
     best = text(DONE, CACHED, DONE)
     assert "3" in best and best.endswith("AUC 0.9: Mine trees=5")
@@ -78,8 +84,14 @@ def test_a_sweep_goes_to_the_canvas_and_comes_back_with_an_undo():
         "pipeline": "p", "epoch": 1, "taken": Revision(), "problems": [], "states": {}, "reveal": None, "height": 1,
     }  # fmt: skip
     sent = json.loads(json.dumps(payload(DOCUMENT, CATALOGUE, **parts)))["document"]
-    assert set(sent["nodes"]["forest"]) == {"type", "label", "settings"}  # all that the canvas keeps
-    without = with_values(DOCUMENT, nodes={"forest": with_values(DOCUMENT.nodes["forest"], sweep=None)})
+    assert set(sent["nodes"]["forest"]) == {
+        "type",
+        "label",
+        "settings",
+    }  # all that the canvas keeps
+    without = with_values(
+        DOCUMENT, nodes={"forest": with_values(DOCUMENT.nodes["forest"], sweep=None)}
+    )
     sent["nodes"]["forest"]["since"] = 2
     edit = {"instance": "tab", "pipeline": "p", "revision": 2, "epoch": 1, "document": sent}
     assert apply_edit(without, edit, pipeline="p", epoch=1, taken=Revision()).document == DOCUMENT
@@ -88,4 +100,7 @@ def test_a_sweep_goes_to_the_canvas_and_comes_back_with_an_undo():
 
 
 def test_a_node_that_sweeps_says_so_before_any_run():
-    assert node_views(DOCUMENT, None, None)["forest"] == {"state": "idle", "text": "Sweep: 3 branches"}
+    assert node_views(DOCUMENT, None, None)["forest"] == {
+        "state": "idle",
+        "text": "Sweep: 3 branches",
+    }

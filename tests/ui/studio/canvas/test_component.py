@@ -24,7 +24,13 @@ def app() -> None:
 
     document = Pipeline(name="One", nodes={"load": Node(type="load-data")})
     seen: list[Pipeline] = []
-    result = canvas(document, epoch=0, catalogue=load_catalog(), problems=lambda now: seen.append(now) or [], key="c")
+    result = canvas(
+        document,
+        epoch=0,
+        catalogue=load_catalog(),
+        problems=lambda now: seen.append(now) or [],
+        key="c",
+    )
     assert seen == [document]
     assert result.document is document and not result.edited(document)
     assert (result.selection, result.port, result.run, result.refused) == ((), None, None, None)
@@ -58,17 +64,27 @@ def app_that_keeps_edits() -> None:
             st.rerun()
 
     document = Pipeline(name="One", nodes={"load": Node(type="load-data")})
-    canvas(document, epoch=st.session_state.get("epoch", 0), catalogue=load_catalog(), key="c", on_edit=keep)
+    canvas(
+        document,
+        epoch=st.session_state.get("epoch", 0),
+        catalogue=load_catalog(),
+        key="c",
+        on_edit=keep,
+    )
 
 
-@pytest.mark.parametrize(("overtaken", "told"), [(False, [Revision("tab", 1)]), (True, [Revision()])])
+@pytest.mark.parametrize(
+    ("overtaken", "told"), [(False, [Revision("tab", 1)]), (True, [Revision()])]
+)
 def test_the_canvas_never_hears_that_an_edit_was_taken_which_was_not_kept(
     overtaken: bool, told: list[Revision], monkeypatch: pytest.MonkeyPatch
 ):
     drawn: list[Revision] = []
     monkeypatch.setattr(component, "_last_edit", lambda key: EDIT)
     monkeypatch.setattr(
-        component, "payload", lambda *given, **data: drawn.append(data["taken"]) or payload(*given, **data)
+        component,
+        "payload",
+        lambda *given, **data: drawn.append(data["taken"]) or payload(*given, **data),
     )
     test = AppTest.from_function(app_that_keeps_edits, default_timeout=30)
     test.session_state["overtaken"] = overtaken

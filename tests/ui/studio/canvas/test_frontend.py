@@ -31,7 +31,9 @@ needs_packages = pytest.mark.skipif(
 
 def node(*arguments: str, given: str = "") -> str:
     assert NODE
-    done = subprocess.run([NODE, *arguments], input=given, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [NODE, *arguments], input=given, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -58,8 +60,16 @@ def pipelines() -> Iterator[Pipeline]:
 
 
 def possible_edges(document: Pipeline) -> Iterator[Edge]:
-    outputs = [PortRef(name, port.name) for name, n in document.nodes.items() for port in CATALOGUE[n.type].outputs]
-    inputs = [PortRef(name, port.name) for name, n in document.nodes.items() for port in CATALOGUE[n.type].inputs]
+    outputs = [
+        PortRef(name, port.name)
+        for name, n in document.nodes.items()
+        for port in CATALOGUE[n.type].outputs
+    ]
+    inputs = [
+        PortRef(name, port.name)
+        for name, n in document.nodes.items()
+        for port in CATALOGUE[n.type].inputs
+    ]
     yield from (Edge(source=source, target=target) for source in outputs for target in inputs)
     yield Edge.between("n0.nothing", "n1.nothing")
     yield Edge.between("n0.nothing", "n0.nothing")
@@ -86,7 +96,11 @@ def test_the_canvas_allows_exactly_the_connections_that_the_engine_allows():
     checked = 0
     for document, reasons in zip(documents, answers, strict=True):
         for edge, reason in zip(possible_edges(document), reasons, strict=True):
-            assert (reason is None) == can_connect(document, CATALOGUE, edge), (document.edges, edge, reason)
+            assert (reason is None) == can_connect(document, CATALOGUE, edge), (
+                document.edges,
+                edge,
+                reason,
+            )
             checked += 1
     assert checked > 300
 
@@ -97,7 +111,15 @@ def ends(edge: Edge) -> dict[str, str]:
 
 def wire(document: Pipeline) -> dict[str, Any]:
     data = payload(
-        document, CATALOGUE, pipeline="p", epoch=0, taken=Revision(), problems=[], states={}, reveal=None, height=1
+        document,
+        CATALOGUE,
+        pipeline="p",
+        epoch=0,
+        taken=Revision(),
+        problems=[],
+        states={},
+        reveal=None,
+        height=1,
     )
     found: dict[str, Any] = data["document"]
     return found
@@ -109,7 +131,9 @@ def test_the_committed_bundle_is_what_the_source_gives(tmp_path: Path):
     for folder in ("once", "twice"):
         node(str(FRONTEND / "build.mjs"), str(tmp_path / folder))
         made = {file.name: file.read_bytes() for file in (tmp_path / folder).iterdir()}
-        committed = {file.name: file.read_bytes() for file in (FRONTEND.parent / "frontend_dist").iterdir()}
+        committed = {
+            file.name: file.read_bytes() for file in (FRONTEND.parent / "frontend_dist").iterdir()
+        }
         assert made.keys() == committed.keys(), "run `node build.mjs` in ui/studio/canvas/frontend"
         assert made == committed
 

@@ -9,13 +9,24 @@ from engine.errors import Problem
 from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, NodeSettings, Note, Pipeline, PortRef
 from engine.validation import connection_rules, find_problems
-from ui.studio.canvas.protocol import Reveal, Revision, RunRequest, apply_edit, payload, port_in, run_in, selection_in
+from ui.studio.canvas.protocol import (
+    Reveal,
+    Revision,
+    RunRequest,
+    apply_edit,
+    payload,
+    port_in,
+    run_in,
+    selection_in,
+)
 
 CATALOGUE = load_catalog()
 DOCUMENT = Pipeline(
     name="Two steps",
     nodes={
-        "load": Node(type="load-data", params={"source": "sample:digits"}, settings=NodeSettings(retries=2)),
+        "load": Node(
+            type="load-data", params={"source": "sample:digits"}, settings=NodeSettings(retries=2)
+        ),
         "split": Node(type="split", label="In two"),
     },
     edges=(Edge.between("load.table", "split.table"),),
@@ -32,7 +43,13 @@ def sent(**changes: Any) -> dict[str, Any]:
         "layout": {"load": [0, 0], "split": [288, 0]},
         "notes": [{"text": "why", "x": 1, "y": 2, "width": 240, "height": 120}],
     }
-    edit = {"instance": "tab", "pipeline": "p", "revision": 3, "epoch": 7, "document": {**document, **changes}}
+    edit = {
+        "instance": "tab",
+        "pipeline": "p",
+        "revision": 3,
+        "epoch": 7,
+        "document": {**document, **changes},
+    }
     return json.loads(json.dumps(edit))
 
 
@@ -64,11 +81,17 @@ def test_problems_are_said_shortly_for_the_badge_of_their_node():
     document = Pipeline(name="One", nodes={"predict": Node(type="predict")})
     found = payload_of(document, problems=find_problems(document, CATALOGUE))["problems"]
     assert [problem["node"] for problem in found] == ["predict", "predict"]
-    assert "'model'" in found[0]["text"] and "predict" not in found[0]["text"], "the badge is at its node already"
+    assert "'model'" in found[0]["text"] and "predict" not in found[0]["text"], (
+        "the badge is at its node already"
+    )
 
 
 def test_states_are_kept_within_what_the_canvas_can_show():
-    states = {"load": {"state": "running", "progress": 1.7}, "split": {"state": "odd"}, "gone": {"state": "done"}}
+    states = {
+        "load": {"state": "running", "progress": 1.7},
+        "split": {"state": "odd"},
+        "gone": {"state": "done"},
+    }
     shown = payload_of(states=states)["states"]
     assert shown["load"] == {"state": "running", "progress": 1.0, "text": "", "seconds": None}
     assert shown["split"]["state"] == "idle"
@@ -88,7 +111,11 @@ def test_no_edit_leaves_the_very_same_document():
 
 
 def test_an_edit_sets_topology_and_keeps_what_python_owns():
-    nodes = {"split": {"type": "split"}, "load": {"type": "load-data"}, "mart": {"type": "mart", "since": 3}}
+    nodes = {
+        "split": {"type": "split"},
+        "load": {"type": "load-data"},
+        "mart": {"type": "mart", "since": 3},
+    }
     edges = [{"from": "split.train", "to": "mart.table"}]
     edited = taken_from(sent(nodes=nodes, edges=edges, layout={"mart": [16, 32]}, notes=[]))
     document = edited.document
@@ -103,7 +130,12 @@ def test_an_edit_sets_topology_and_keeps_what_python_owns():
 
 
 def test_the_same_edit_taken_twice_changes_nothing_more():
-    edit = sent(nodes={"load": {"type": "load-data"}, "copy": {"type": "split", "since": 3, "label": "Copy"}})
+    edit = sent(
+        nodes={
+            "load": {"type": "load-data"},
+            "copy": {"type": "split", "since": 3, "label": "Copy"},
+        }
+    )
     first = taken_from(edit)
     second = taken_from(edit, first.document, first.taken)
     assert second.document is first.document
@@ -111,7 +143,10 @@ def test_the_same_edit_taken_twice_changes_nothing_more():
 
 
 def test_parameters_set_by_the_canvas_are_taken_once_and_a_later_form_wins():
-    nodes = {"load": {"type": "load-data", "since": 3, "params": {"source": "old.csv"}}, "split": {"type": "split"}}
+    nodes = {
+        "load": {"type": "load-data", "since": 3, "params": {"source": "old.csv"}},
+        "split": {"type": "split"},
+    }
     first = taken_from(sent(nodes=nodes))
     assert first.document.nodes["load"].params == {"source": "old.csv"}
     assert first.document.nodes["load"].settings == NodeSettings()

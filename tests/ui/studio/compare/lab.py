@@ -10,7 +10,10 @@ from ui.studio.session import Studio
 
 def pipeline(**learners: str) -> Pipeline:
     """Load, split, and for each learner the model, predictions and evaluation of its own."""
-    nodes = {"load": Node(type="load-data", params={"source": "sample:digits"}), "split": Node(type="split")}
+    nodes = {
+        "load": Node(type="load-data", params={"source": "sample:digits"}),
+        "split": Node(type="split"),
+    }
     edges = [Edge.between("load.table", "split.table")]
     for name, kind in learners.items():
         nodes |= {
@@ -30,7 +33,11 @@ def pipeline(**learners: str) -> Pipeline:
 def judged_run(studio: Studio, document: Pipeline, **reports: Report) -> str:
     """A finished run in which these nodes gave these reports."""
     done = [
-        ("finished", node, {**DONE, "outputs": {"report": studio.store.put("report", report).to_dict()}})
+        (
+            "finished",
+            node,
+            {**DONE, "outputs": {"report": studio.store.put("report", report).to_dict()}},
+        )
         for node, report in reports.items()
     ]
     return written(studio, document, [*done, ("run-finished", None, {"state": "done"})])

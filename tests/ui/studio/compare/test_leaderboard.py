@@ -29,13 +29,19 @@ from ui.studio.compare.leaderboard import (
 from ui.studio.session import Studio
 
 
-def evaluation(title: str = "MART", *, positive: str | None = None, rows: int = 10, **measures: Any) -> Report:
+def evaluation(
+    title: str = "MART", *, positive: str | None = None, rows: int = 10, **measures: Any
+) -> Report:
     counts = [{"class": "no", "rows": rows - 2}, {"class": "yes", "rows": 2}]
     data = {"classes": ["no", "yes"], "positive": positive}
-    return Report("evaluation", title, {**measures, "positive": positive, "rows": rows}, counts, data)
+    return Report(
+        "evaluation", title, {**measures, "positive": positive, "rows": rows}, counts, data
+    )
 
 
-def line(run: str = "20260101-120000-aaaa", node: str = "evaluate", title: str = "MART", **about: Any) -> Line:
+def line(
+    run: str = "20260101-120000-aaaa", node: str = "evaluate", title: str = "MART", **about: Any
+) -> Line:
     return Line(
         run,
         "Pipe",
@@ -51,7 +57,9 @@ def line(run: str = "20260101-120000-aaaa", node: str = "evaluate", title: str =
     ("measure", "expected"),
     [("auc", ["b", "a", "c"]), ("log_loss", ["a", "b", "c"]), ("ks", ["a", "b", "c"])],
 )
-def test_the_best_come_first_and_those_without_a_value_last(measure: str, expected: list[str]) -> None:
+def test_the_best_come_first_and_those_without_a_value_last(
+    measure: str, expected: list[str]
+) -> None:
     lines = [
         line(node="a", auc=0.7, log_loss=0.2, ks=None),
         line(node="b", auc=0.9, log_loss=0.4),
@@ -61,9 +69,12 @@ def test_the_best_come_first_and_those_without_a_value_last(measure: str, expect
 
 
 @pytest.mark.parametrize(
-    ("thresholds", "title"), [((0.3, 0.5), "F1 at threshold"), ((None, None), "Mean F1"), ((0.3, None), "F1")]
+    ("thresholds", "title"),
+    [((0.3, 0.5), "F1 at threshold"), ((None, None), "Mean F1"), ((0.3, None), "F1")],
 )
-def test_f1_is_called_by_what_the_lines_go_by(thresholds: tuple[float | None, ...], title: str) -> None:
+def test_f1_is_called_by_what_the_lines_go_by(
+    thresholds: tuple[float | None, ...], title: str
+) -> None:
     lines = [line(f1=0.9, threshold=threshold) for threshold in thresholds]
     assert measure_title(lines, "f1") == title
     assert measure_title(lines, "auc") == "AUC"
@@ -91,7 +102,9 @@ def test_the_first_ranking_is_by_the_telling_measure(lines: list[Line], expected
     ("other", "same"),
     [({"auc": 0.1}, True), ({"rows": 11}, False), ({"positive": "yes"}, False)],
 )
-def test_lines_of_the_same_rows_and_question_share_a_letter(other: dict[str, Any], same: bool) -> None:
+def test_lines_of_the_same_rows_and_question_share_a_letter(
+    other: dict[str, Any], same: bool
+) -> None:
     first, second = line(node="a", auc=0.9), line(node="b", **other)
     named = data_names([first, second])
     assert named[first.key] == "A: 10 rows, 2 classes"
@@ -102,13 +115,20 @@ def test_lines_of_the_same_rows_and_question_share_a_letter(other: dict[str, Any
 
 def test_as_many_rows_of_other_classes_are_other_data() -> None:
     counts = [{"class": "no", "rows": 5}, {"class": "yes", "rows": 5}]
-    even = Report("evaluation", "E", {"rows": 10}, counts, {"classes": ["no", "yes"], "positive": None})
+    even = Report(
+        "evaluation", "E", {"rows": 10}, counts, {"classes": ["no", "yes"], "positive": None}
+    )
     assert EvaluationFigures.of(even).data != EvaluationFigures.of(evaluation()).data
 
 
 def test_letters_go_on_after_the_alphabet() -> None:
     lines = [line(node=f"n{rows}", rows=rows) for rows in range(3, 31)]
-    assert [name.split(":")[0] for name in data_names(lines).values()][24:] == ["Y", "Z", "AA", "AB"]
+    assert [name.split(":")[0] for name in data_names(lines).values()][24:] == [
+        "Y",
+        "Z",
+        "AA",
+        "AB",
+    ]
 
 
 def test_names_tell_lines_apart_with_as_few_words_as_will_do() -> None:
@@ -137,7 +157,9 @@ def test_the_board_has_every_measure_in_every_row() -> None:
     ]
 
 
-def test_runs_of_one_pipeline_are_told_apart_by_when_they_began_and_by_their_preset(studio: Studio) -> None:
+def test_runs_of_one_pipeline_are_told_apart_by_when_they_began_and_by_their_preset(
+    studio: Studio,
+) -> None:
     plain, preset = pipeline(one="deep-forest"), pipeline(one="deep-forest")
     node = plain.nodes["one"].model_copy(update={"params": {"preset": "mddf"}})
     preset = preset.model_copy(update={"nodes": {**preset.nodes, "one": node}})
@@ -146,11 +168,18 @@ def test_runs_of_one_pipeline_are_told_apart_by_when_they_began_and_by_their_pre
     with studio.runs.log() as log:
         lines = Evaluations(studio.runs).lines(log.runs())
     assert {each.model for each in lines} == {"Deep forest", "Deep forest, mddf"}
-    assert list(board_rows(lines, data_names(lines))[0])[:4] == ["rank", "evaluation", "started", "model"]
+    assert list(board_rows(lines, data_names(lines))[0])[:4] == [
+        "rank",
+        "evaluation",
+        "started",
+        "model",
+    ]
 
 
 def test_an_odd_report_is_taken_as_it_is() -> None:
-    odd = Report("evaluation", "x" * 500 + "\x1b[2J", {"auc": "high", "accuracy": True, "rows": None})
+    odd = Report(
+        "evaluation", "x" * 500 + "\x1b[2J", {"auc": "high", "accuracy": True, "rows": None}
+    )
     judged = EvaluationFigures.of(odd)
     assert judged.measures == {} and judged.rows == 0 and judged.classes == ()
     assert len(judged.title) < 70 and "\x1b" not in judged.title
@@ -164,10 +193,14 @@ def test_an_odd_report_is_taken_as_it_is() -> None:
         ("mart", ("mart",), None),
     ],
 )
-def test_a_deep_forest_that_is_trained_can_be_inspected(model: str, ready: tuple[str, ...], expected: str) -> None:
+def test_a_deep_forest_that_is_trained_can_be_inspected(
+    model: str, ready: tuple[str, ...], expected: str
+) -> None:
     document = pipeline(forest="deep-forest", mart="mart")
     outputs = {"model": {"type": "model", "digest": "d", "files": {}}}
-    state = RunState("r", "n", 0.0, nodes={name: NodeState("done", outputs=outputs) for name in ready})
+    state = RunState(
+        "r", "n", 0.0, nodes={name: NodeState("done", outputs=outputs) for name in ready}
+    )
     assert inspectable_node(document, state, model) == expected
 
 
@@ -196,7 +229,9 @@ def test_a_damaged_evaluation_is_left_out(studio: Studio) -> None:
         assert Evaluations(studio.runs).lines(log.runs()) == []
 
 
-def test_reports_are_read_once_however_many_runs_have_them(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_are_read_once_however_many_runs_have_them(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
     document = pipeline(one="mart")
     for number in range(20):
         judged_run(studio, document, evaluate_one=evaluation(auc=number % 5 / 5))
@@ -204,7 +239,9 @@ def test_reports_are_read_once_however_many_runs_have_them(studio: Studio, monke
     opened = []
     plain_open = type(studio.store).open
     monkeypatch.setattr(
-        type(studio.store), "open", lambda store, output: opened.append(output.digest) or plain_open(store, output)
+        type(studio.store),
+        "open",
+        lambda store, output: opened.append(output.digest) or plain_open(store, output),
     )
     with studio.runs.log() as log:
         first = evaluations.lines(log.runs())
@@ -221,5 +258,10 @@ def test_a_run_that_went_on_is_read_again(studio: Studio) -> None:
     with studio.runs.log() as log:
         assert [each.evaluation.title for each in evaluations.lines(log.runs())] == ["First"]
         output = studio.store.put("report", evaluation("Second")).to_dict()
-        append_stored(log, run, "finished", "evaluate_two", **{**DONE, "outputs": {"report": output}})
-        assert [each.evaluation.title for each in evaluations.lines(log.runs())] == ["First", "Second"]
+        append_stored(
+            log, run, "finished", "evaluate_two", **{**DONE, "outputs": {"report": output}}
+        )
+        assert [each.evaluation.title for each in evaluations.lines(log.runs())] == [
+            "First",
+            "Second",
+        ]

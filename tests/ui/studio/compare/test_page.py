@@ -42,18 +42,32 @@ def compare_page(tab: str = "Curves", **address: str) -> AppTest:
 
 def full(title: str, auc: float, *, rows: int = 20_000, label: str = "fraud") -> Report:
     """An evaluation as the node makes it, in miniature."""
-    points = {"false_positive_rate": [0.0, 1.0], "true_positive_rate": [0.0, 1.0], "threshold": [None, 0.5]}
+    points = {
+        "false_positive_rate": [0.0, 1.0],
+        "true_positive_rate": [0.0, 1.0],
+        "threshold": [None, 0.5],
+    }
     curve = {"recall": [0.5, 1.0], "precision": [1.0, 0.5], "threshold": [0.9, 0.1]}
     return Report(
         "evaluation",
         title,
-        {"auc": auc, "log_loss": 1 - auc, "positive": label, "rows": rows, "recall_at_1_in_100": auc},
+        {
+            "auc": auc,
+            "log_loss": 1 - auc,
+            "positive": label,
+            "rows": rows,
+            "recall_at_1_in_100": auc,
+        },
         [{"class": "fine", "rows": rows - 10}, {"class": label, "rows": 10}],
         {
             "classes": ["fine", label],
             "positive": label,
             "curves": [{"class": label, "share": 0.1, "roc": points, "precision_recall": curve}],
-            "confusion": {"labels": ["fine", label], "counts": [[rows - 10, 0], [5, 5]], "threshold": None},
+            "confusion": {
+                "labels": ["fine", label],
+                "counts": [[rows - 10, 0], [5, 5]],
+                "threshold": None,
+            },
         },
     )
 
@@ -94,10 +108,17 @@ def test_the_board_is_ranked_by_the_chosen_measure(studio: Studio) -> None:
 
 
 def test_the_address_names_the_runs_and_what_is_not_there_is_said(studio: Studio) -> None:
-    runs = [judged_run(studio, pipeline(one="mart"), evaluate_one=full(f"E{n}", n / 10)) for n in (5, 6, 7)]
+    runs = [
+        judged_run(studio, pipeline(one="mart"), evaluate_one=full(f"E{n}", n / 10))
+        for n in (5, 6, 7)
+    ]
     test = compare_page(runs=f"{runs[0]},{runs[2]},{runs[0]},[x](http://y)")
     assert [row["run"] for row in board(test)] == [runs[2], runs[0]]
-    assert len(test.warning) == 1 and "http" in test.warning[0].value and "[x](" not in test.warning[0].value
+    assert (
+        len(test.warning) == 1
+        and "http" in test.warning[0].value
+        and "[x](" not in test.warning[0].value
+    )
     press(test, "2 runs chosen")
     assert len(board(test)) == 3
     assert "runs" not in test.query_params
@@ -111,7 +132,9 @@ def test_different_data_is_warned_about_and_can_be_chosen(studio: Studio) -> Non
     assert not test.warning, "at first only lines of the same data are ticked"
     with studio.runs.log() as log:
         order = ranked(Evaluations(studio.runs).lines(log.runs()), "auc")
-    test.session_state[compare.table_key(order)] = {"selection": {"rows": [0, 1], "columns": [], "cells": []}}
+    test.session_state[compare.table_key(order)] = {
+        "selection": {"rows": [0, 1], "columns": [], "cells": []}
+    }
     test.run()
     assert len(test.warning) == 1
     choice = test.selectbox(key="compare-data")
@@ -120,7 +143,9 @@ def test_different_data_is_warned_about_and_can_be_chosen(studio: Studio) -> Non
     assert "different sets" not in words(test)
 
 
-@pytest.mark.parametrize(("tab", "charts"), [("Curves", 2), ("Recall at rates", 1), ("Confusion", 2)])
+@pytest.mark.parametrize(
+    ("tab", "charts"), [("Curves", 2), ("Recall at rates", 1), ("Confusion", 2)]
+)
 def test_ticked_lines_are_drawn_side_by_side(studio: Studio, tab: str, charts: int) -> None:
     judged_run(studio, pipeline(one="mart"), evaluate_one=full(HOSTILE, 0.6, label=HOSTILE))
     judged_run(studio, pipeline(one="mart"), evaluate_one=full("Other", 0.9, label=HOSTILE))
@@ -151,7 +176,9 @@ def test_one_run_has_nothing_to_differ_from(studio: Studio) -> None:
     assert not test.exception and len(test.dataframe) == 1, "the board alone"
 
 
-def test_each_run_can_be_opened_and_a_deep_forest_inspected(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_run_can_be_opened_and_a_deep_forest_inspected(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
     judged_run(studio, pipeline(one="mart"), evaluate_one=full("A", 0.9))
     test = compare_page("Runs")
     assert {"Open run", "Open this pipeline"} <= set(labels(test)) and "Inspect" not in labels(test)
@@ -174,7 +201,9 @@ def test_an_evaluation_that_is_no_longer_stored_is_named(studio: Studio, tmp_pat
     assert len(test.get("plotly_chart")) == 1
 
 
-@pytest.mark.parametrize("address", ["", ",,,", "a" * 5000, "' OR 1=1 --", ",".join(str(n) for n in range(3000))])
+@pytest.mark.parametrize(
+    "address", ["", ",,,", "a" * 5000, "' OR 1=1 --", ",".join(str(n) for n in range(3000))]
+)
 def test_any_address_draws_a_page(studio: Studio, address: str) -> None:
     judged_run(studio, pipeline(one="mart"), evaluate_one=full("A", 0.9))
     assert not compare_page(runs=address).exception

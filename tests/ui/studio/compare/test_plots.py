@@ -12,15 +12,21 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 def test_recalls_stand_side_by_side_and_a_missing_one_has_no_bar() -> None:
-    figure = plots.recall_at_rates([{"name": "MART", "a": 0.25, "b": 1.0}, {"name": "MLP", "b": 0.5}], RATES)
+    figure = plots.recall_at_rates(
+        [{"name": "MART", "a": 0.25, "b": 1.0}, {"name": "MLP", "b": 0.5}], RATES
+    )
     assert [bar.name for bar in figure.data] == ["MART", "MLP"]
     assert [list(bar.y) for bar in figure.data] == [[0.25, 1.0], [None, 0.5]]
     assert [list(bar.text) for bar in figure.data] == [["25.0%", "100.0%"], ["", "50.0%"]]
     assert list(figure.layout.xaxis.ticktext) == ["One in ten", "One in two"]
 
 
-@pytest.mark.parametrize(("values", "top"), [((0.009, 0.07), 0.077), ((0.25, 1.0), 1.1), ((None, None), 1.1)])
-def test_the_axis_of_recalls_ends_just_above_the_greatest(values: tuple[float | None, ...], top: float) -> None:
+@pytest.mark.parametrize(
+    ("values", "top"), [((0.009, 0.07), 0.077), ((0.25, 1.0), 1.1), ((None, None), 1.1)]
+)
+def test_the_axis_of_recalls_ends_just_above_the_greatest(
+    values: tuple[float | None, ...], top: float
+) -> None:
     figure = plots.recall_at_rates([dict(zip(("a", "b"), values, strict=True), name="MART")], RATES)
     assert figure.layout.yaxis.range == pytest.approx((0, top))
 

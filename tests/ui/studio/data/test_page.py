@@ -86,16 +86,23 @@ def test_a_target_of_the_address_that_is_no_column_is_passed_over(studio: Studio
     test = AppTest.from_function(_page, default_timeout=30)
     test.query_params["file"], test.query_params["target"] = "sample:wine", "<b>no</b>"
     test.run()
-    assert not test.exception and next(box for box in test.selectbox if box.label == "Target").value == "grower"
+    assert (
+        not test.exception
+        and next(box for box in test.selectbox if box.label == "Target").value == "grower"
+    )
 
 
 def test_files_are_listed_with_their_shape(studio: Studio):
     (studio.workspace.data / "a.csv").write_text(CSV)
     table = at().dataframe[0].value
-    assert table[["Name", "Rows", "Columns", "Size"]].values.tolist() == [["a.csv", 40, 3, len(CSV)]]
+    assert table[["Name", "Rows", "Columns", "Size"]].values.tolist() == [
+        ["a.csv", 40, 3, len(CSV)]
+    ]
 
 
-def test_an_uploaded_file_is_kept_shown_and_made_into_a_pipeline(studio: Studio, monkeypatch: pytest.MonkeyPatch):
+def test_an_uploaded_file_is_kept_shown_and_made_into_a_pipeline(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+):
     went: list[str] = []
     monkeypatch.setattr(links, "to_build", went.append)
     test = send(at(), "../../people.csv", CSV)
@@ -138,7 +145,8 @@ def test_a_file_in_another_encoding_is_kept_once_it_is_named(studio: Studio):
 
 
 @pytest.mark.parametrize(
-    ("answer", "kept"), [("Keep both", {"a.csv": "x\n1\n", "a-2.csv": CSV}), ("Replace the old one", {"a.csv": CSV})]
+    ("answer", "kept"),
+    [("Keep both", {"a.csv": "x\n1\n", "a-2.csv": CSV}), ("Replace the old one", {"a.csv": CSV})],
 )
 def test_a_name_that_is_taken_is_asked_about(studio: Studio, answer: str, kept: dict[str, str]):
     (studio.workspace.data / "a.csv").write_text("x\n1\n")
@@ -162,11 +170,15 @@ def test_a_column_that_cannot_be_a_target_is_told_why_and_the_table_stays(studio
     (studio.workspace.data / "a.csv").write_text(CSV)
     test = choose_target(at("a.csv"), "age")
     assert len(test.warning) == 1 and "age" in test.warning[0].value
-    assert next(button for button in test.button if button.label == "Use in a new pipeline").disabled
+    assert next(
+        button for button in test.button if button.label == "Use in a new pipeline"
+    ).disabled
     assert len(test.dataframe) == 2
 
 
-@pytest.mark.parametrize("file", ["none.csv", "../secret.csv", "/etc/passwd", "sample:none", "a\0b", "x" * 5000])
+@pytest.mark.parametrize(
+    "file", ["none.csv", "../secret.csv", "/etc/passwd", "sample:none", "a\0b", "x" * 5000]
+)
 def test_an_address_of_no_file_says_so(studio: Studio, file: str):
     test = at(file)
     assert not test.exception and test.error
@@ -194,11 +206,15 @@ def test_hostile_columns_classes_and_names_are_shown_as_text(studio: Studio):
     (studio.workspace.data / "**b** [x](y).csv").write_text(f"{bad},y\n1,{bad}\n2,b\n3,b\n")
     test = choose_target(at("**b** [x](y).csv"), "y")
     assert not test.exception
-    shown = "\n".join(str(element.value) for element in [*test.markdown, *test.caption, *test.subheader])
+    shown = "\n".join(
+        str(element.value) for element in [*test.markdown, *test.caption, *test.subheader]
+    )
     assert "[x](y)" not in shown and "<img" not in shown.replace("\\<", "")
 
 
-def test_a_large_table_says_that_figures_are_of_its_first_rows(studio: Studio, monkeypatch: pytest.MonkeyPatch):
+def test_a_large_table_says_that_figures_are_of_its_first_rows(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+):
     from nodes.data import tables
 
     monkeypatch.setattr(tables, "MAX_BYTES", 100)
@@ -219,15 +235,23 @@ def test_a_large_table_whose_first_rows_are_of_one_class_can_be_used_all_the_sam
     (studio.workspace.data / "a.csv").write_text(CSV)
     test = choose_target(at("a.csv"), "pay")
     assert len(test.warning) == 1 and "single class" in test.warning[0].value
-    assert not next(button for button in test.button if button.label == "Use in a new pipeline").disabled
+    assert not next(
+        button for button in test.button if button.label == "Use in a new pipeline"
+    ).disabled
 
 
-def test_a_file_read_in_another_way_is_shown_and_used_so(studio: Studio, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_read_in_another_way_is_shown_and_used_so(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+):
     went: list[str] = []
     monkeypatch.setattr(links, "to_build", went.append)
     (studio.workspace.data / "a.csv").write_text(CSV.partition("\n")[2])
     test = choose_target(at("a.csv"), "low")
-    test = next(toggle for toggle in test.toggle if toggle.label.startswith("First row")).set_value(False).run()
+    test = (
+        next(toggle for toggle in test.toggle if toggle.label.startswith("First row"))
+        .set_value(False)
+        .run()
+    )
     assert not test.exception
     assert "40 rows × 3 columns" in words(test)
     test = choose_target(test, "f3")

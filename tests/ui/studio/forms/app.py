@@ -25,7 +25,11 @@ if "document" not in state:
     given = st.query_params.get("document")
     kind = st.query_params.get("type", "load-data")
     params = json.loads(st.query_params.get("params", "{}"))
-    state.document = parse(given) if given else Pipeline(name="One", nodes={"node": Node(type=kind, params=params)})
+    state.document = (
+        parse(given)
+        if given
+        else Pipeline(name="One", nodes={"node": Node(type=kind, params=params)})
+    )
 if "node" not in state:
     state.node = next(reversed(state.document.nodes))
 
@@ -50,7 +54,9 @@ with panel:
         node,
         catalogue[node.type],
         columns=columns_for(document, catalogue, state.node, files),
-        offered_files=sorted(path.name for path in files.data.iterdir()) if files.data.is_dir() else [],
+        offered_files=sorted(path.name for path in files.data.iterdir())
+        if files.data.is_dir()
+        else [],
         problems=[problem for problem in problems if problem.node == state.node],
         key=f"form.{state.node}.{state.get('epoch', 0)}",
         change=change,

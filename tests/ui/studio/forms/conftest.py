@@ -66,8 +66,13 @@ class Drawn:
         """Those of the node but for inputs that nothing is connected to: what the engine says of the document."""
         document, catalogue = self.app.session_state["document"], load_catalog()
         files = Files(Path(os.environ["FORMS_WORKSPACE"]))
-        found = [*find_problems(document, catalogue), *find_source_problems(document, catalogue, files)]
-        return [each for each in found if each.node == self.node and each.field_word.lower() == "field"]
+        found = [
+            *find_problems(document, catalogue),
+            *find_source_problems(document, catalogue, files),
+        ]
+        return [
+            each for each in found if each.node == self.node and each.field_word.lower() == "field"
+        ]
 
     @property
     def labels(self) -> list[str]:
@@ -77,7 +82,9 @@ class Drawn:
     @property
     def said(self) -> str:
         """All text but that of widgets."""
-        return "\n".join(one.value for kind in ("caption", "markdown", "text") for one in self.app.get(kind))
+        return "\n".join(
+            one.value for kind in ("caption", "markdown", "text") for one in self.app.get(kind)
+        )
 
     def find(self, label: str, number: int = 0) -> Any:
         kinds = ("selectbox", "multiselect", "text_input", "text_area", "number_input", "toggle")
@@ -88,7 +95,11 @@ class Drawn:
     def give(self, label: str, value: Any, number: int = 0) -> dict[str, Any]:
         """Set a widget; the parameters after it."""
         widget = self.find(label, number)
-        if isinstance(widget, Selectbox) and isinstance(value, str) and widget.format_func(value) not in widget.options:
+        if (
+            isinstance(widget, Selectbox)
+            and isinstance(value, str)
+            and widget.format_func(value) not in widget.options
+        ):
             widget.options.append(value)  # as if it were typed
         if isinstance(widget, Selectbox) and value is None:
             widget.select_index(0)  # the entry that means no choice
@@ -109,7 +120,9 @@ def draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
     monkeypatch.setenv("FORMS_WORKSPACE", str(tmp_path))
 
     def drawn(node_type: str, **params: Any) -> Drawn:
-        return Drawn(Pipeline(name="One", nodes={"node": Node(type=node_type, params=params)}), "node")
+        return Drawn(
+            Pipeline(name="One", nodes={"node": Node(type=node_type, params=params)}), "node"
+        )
 
     yield drawn
 
@@ -118,7 +131,13 @@ def draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
 def draw_document(draw: Callable[..., Drawn]) -> Callable[..., Drawn]:
     def drawn(node: str, nodes: dict[str, Any], *edges: tuple[str, str]) -> Drawn:
         wires = [{"from": source, "to": target} for source, target in edges]
-        whole = {"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": nodes, "edges": wires}
+        whole = {
+            "format": "sylva-pipeline",
+            "version": 1,
+            "name": "x",
+            "nodes": nodes,
+            "edges": wires,
+        }
         return Drawn(parse(json.dumps(whole)), node)
 
     return drawn

@@ -10,7 +10,13 @@ from deepforest.presets import PRESETS, preset
 from nodes.deep_forest import Params
 from ui.studio.forms.cards import duplicated, moved, removed, with_kind
 from ui.studio.forms.fields import specs_of
-from ui.studio.forms.fit_count import LEARNER_TITLES, fit_count_text, learner_text, needs_folds, preset_info
+from ui.studio.forms.fit_count import (
+    LEARNER_TITLES,
+    fit_count_text,
+    learner_text,
+    needs_folds,
+    preset_info,
+)
 
 SPECS = {spec.name: spec for spec in specs_of(Params)}
 FOREST = {"kind": "random_forest", "count": 2, "trees": 50, "max_features": 0.5}
@@ -27,19 +33,31 @@ MART = {"kind": "mart", "leaves": 15}
             "3 learners out of bag + 1 learner × 5 folds = 8 fits per layer with up to 4 classes, 4 with more, "
             "up to 10 layers",
         ),
-        ({"preset": "gcforest", "class_vectors": "oob"}, "4 learners out of bag = 4 fits per layer, up to 10 layers"),
+        (
+            {"preset": "gcforest", "class_vectors": "oob"},
+            "4 learners out of bag = 4 fits per layer, up to 10 layers",
+        ),
         (
             {"preset": "mart_cascade", "class_vectors": "oob"},
             "4 learners × 5 folds (MART has no bags) = 20 fits per layer, up to 10 layers",
         ),
-        ({"learners": [{"kind": "mart"}]}, "1 learner × 5 folds = 5 fits per layer, up to 10 layers"),
+        (
+            {"learners": [{"kind": "mart"}]},
+            "1 learner × 5 folds = 5 fits per layer, up to 10 layers",
+        ),
         ({"learners": []}, "4 learners × 5 folds = 20 fits per layer, up to 10 layers"),
-        ({"learners": [FOREST, MART], "folds": 2}, "3 learners × 2 folds = 6 fits per layer, up to 10 layers"),
+        (
+            {"learners": [FOREST, MART], "folds": 2},
+            "3 learners × 2 folds = 6 fits per layer, up to 10 layers",
+        ),
         (
             {"learners": [FOREST, MART], "class_vectors": "oob", "folds": 7},
             "2 learners out of bag + 1 learner × 7 folds = 9 fits per layer, up to 10 layers",
         ),
-        ({"preset": "mddf_sf", "folds": None}, "4 learners × 5 folds = 20 fits per layer, up to 10 layers"),
+        (
+            {"preset": "mddf_sf", "folds": None},
+            "4 learners × 5 folds = 20 fits per layer, up to 10 layers",
+        ),
         ({"learners": [{"kind": "oak"}]}, None),
         ({"learners": [{"kind": "mart", "count": 0}]}, None),
         ({"learners": [5]}, None),
@@ -147,19 +165,28 @@ def test_changing_the_kind_keeps_what_both_kinds_share(draw):
     assert form.give("Kind", "mart") == {"learners": [{"kind": "mart", "count": 2, "trees": 50}]}
     assert "Columns per split" not in form.labels
     assert form.give("Leaves", 63)["learners"][0]["leaves"] == 63
-    assert form.give("Kind", "extra_trees") == {"learners": [{"kind": "extra_trees", "count": 2, "trees": 50}]}
+    assert form.give("Kind", "extra_trees") == {
+        "learners": [{"kind": "extra_trees", "count": 2, "trees": 50}]
+    }
 
 
 def test_a_wrong_card_is_kept_and_can_be_mended(draw):
     form = draw(
-        "deep-forest", learners=[{"kind": "oak"}, {"kind": "mart", "max_features": 1}, {"kind": "mart", "trees": 0}]
+        "deep-forest",
+        learners=[
+            {"kind": "oak"},
+            {"kind": "mart", "max_features": 1},
+            {"kind": "mart", "trees": 0},
+        ],
     )
     assert "'oak'" in form.said and "max_features" in form.said and len(form.problems) == 3
     assert "fits per" not in form.said
     form.give("Entry 1", '{"kind": "mart"}')
     form.press("learners.1.max_features.remove")
     form.give("Trees", 9, 2)
-    assert form.params == {"learners": [{"kind": "mart"}, {"kind": "mart"}, {"kind": "mart", "trees": 9}]}
+    assert form.params == {
+        "learners": [{"kind": "mart"}, {"kind": "mart"}, {"kind": "mart", "trees": 9}]
+    }
     assert "15 fits" in form.said and form.problems == []
 
 
@@ -197,7 +224,9 @@ def test_an_empty_field_shows_what_the_preset_has(draw, chosen: str, label: str,
 
 
 def test_titles_of_presets_are_readable(draw):
-    assert draw("deep-forest").find("Preset").options == [PRESETS[name].title for name in SPECS["preset"].choices]
+    assert draw("deep-forest").find("Preset").options == [
+        PRESETS[name].title for name in SPECS["preset"].choices
+    ]
 
 
 def test_a_setting_of_another_preset_stays_to_be_taken_out(draw):
@@ -218,5 +247,7 @@ def test_other_forms_do_without_the_learning_library():
 
 def test_a_word_that_is_no_choice_is_not_taken_for_one(draw):
     form = draw("deep-forest", preset="gcforest")
-    assert form.give("Metric for growth", "preset: AUC (3+ classes: accuracy)") == {"preset": "gcforest"}
+    assert form.give("Metric for growth", "preset: AUC (3+ classes: accuracy)") == {
+        "preset": "gcforest"
+    }
     assert form.give("Metric for growth", "ks") == {"preset": "gcforest", "metric": "ks"}

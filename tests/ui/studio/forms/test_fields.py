@@ -39,7 +39,9 @@ class Everything(NodeParams):
     names: list[str] = Field(["", "NA"])
     kinds: list[Literal["x", "y"]] = Field([])
     layers: list[int] = Field([100])
-    trees: list[Annotated[Oak | Pine, Field(discriminator="kind")]] = Field(default_factory=list, max_length=4)
+    trees: list[Annotated[Oak | Pine, Field(discriminator="kind")]] = Field(
+        default_factory=list, max_length=4
+    )
     day: date | None = None
     odd: dict[str, list[int]] = Field(default_factory=dict)
     anything: Any = None
@@ -60,7 +62,16 @@ SPECS = {spec.name: spec for spec in specs_of(Everything)}
         ("needed", {"kind": "text", "required": True}),
         ("mode", {"kind": "choice", "choices": ("a", "b"), "default": "b", "optional": False}),
         ("maybe_mode", {"kind": "choice", "choices": ("a", "b"), "optional": True}),
-        ("columns", {"kind": "mixed", "choices": ("sqrt", "all"), "minimum": 0, "maximum": 1, "default": "sqrt"}),
+        (
+            "columns",
+            {
+                "kind": "mixed",
+                "choices": ("sqrt", "all"),
+                "minimum": 0,
+                "maximum": 1,
+                "default": "sqrt",
+            },
+        ),
         ("roles", {"kind": "table", "choices": ("id", "time"), "default": {}}),
         ("weights", {"kind": "table", "choices": (), "integer": False}),
         ("class_weights", {"kind": "choice or table", "choices": ("none",), "default": "none"}),
@@ -80,7 +91,9 @@ def test_a_field_is_read_from_the_model(name: str, about: dict[str, Any]):
 def test_cards_know_the_fields_of_each_kind_in_the_order_of_the_model():
     variants = SPECS["trees"].variants
     assert list(variants) == ["oak", "pine", "fir"]
-    assert [(spec.name, spec.kind, spec.default) for spec in variants["oak"]] == [("age", "integer", 100)]
+    assert [(spec.name, spec.kind, spec.default) for spec in variants["oak"]] == [
+        ("age", "integer", 100)
+    ]
     assert variants["pine"] == variants["fir"]
 
 
@@ -93,7 +106,9 @@ def test_a_model_without_a_schema_is_given_as_json():
 
 
 def test_no_built_in_field_needs_json():
-    kinds = {spec.kind for node_type in load_catalog().values() for spec in specs_of(node_type.params)}
+    kinds = {
+        spec.kind for node_type in load_catalog().values() for spec in specs_of(node_type.params)
+    }
     assert "json" not in kinds and {"cards", "mixed", "choice or table", "table", "texts"} <= kinds
 
 
@@ -103,7 +118,11 @@ def test_hints_come_along_only_as_far_as_they_are_given():
         "x-form": {"choose": "column", "when": {"a": ["x*"], "b": ["y", "!z"]}, "folded": True}
     }
     hints = {spec.name: spec.hint for spec in specs_of(LoadDataParams)}
-    assert (hints["source"].choose, hints["target"].choose, hints["roles"].choose) == ("file", "column", "columns")
+    assert (hints["source"].choose, hints["target"].choose, hints["roles"].choose) == (
+        "file",
+        "column",
+        "columns",
+    )
     assert hints["max_columns"].folded and not hints["source"].folded
 
 
@@ -127,7 +146,9 @@ def test_hints_come_along_only_as_far_as_they_are_given():
         (LoadDataParams, "delimiter", {"source": "a.dat", "format": "libsvm"}, False),
     ],
 )
-def test_a_field_is_of_use_when_the_others_say_so(model: Any, name: str, params: dict[str, Any], of_use: bool):
+def test_a_field_is_of_use_when_the_others_say_so(
+    model: Any, name: str, params: dict[str, Any], of_use: bool
+):
     specs = specs_of(model)
     spec = next(spec for spec in specs if spec.name == name)
     assert applies(spec, params, specs) is of_use
@@ -135,7 +156,15 @@ def test_a_field_is_of_use_when_the_others_say_so(model: Any, name: str, params:
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(True, "yes"), (None, "none"), ([], "none"), (0.0, "0"), (0.05, "0.05"), (7, "7"), (["", "NA"], "(empty), NA")],
+    [
+        (True, "yes"),
+        (None, "none"),
+        ([], "none"),
+        (0.0, "0"),
+        (0.05, "0.05"),
+        (7, "7"),
+        (["", "NA"], "(empty), NA"),
+    ],
 )
 def test_values_are_put_in_words(value: Any, words: str):
     assert display_text(value) == words

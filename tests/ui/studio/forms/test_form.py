@@ -17,7 +17,11 @@ CATALOGUE = load_catalog()
 def test_every_node_type_has_a_form_whose_labels_are_the_titles(draw, name: str):
     form = draw(name)
     assert form.params == {}
-    titles = {spec.title for spec in specs_of(CATALOGUE[name].params) if not spec.hint.when and spec.kind != "cards"}
+    titles = {
+        spec.title
+        for spec in specs_of(CATALOGUE[name].params)
+        if not spec.hint.when and spec.kind != "cards"
+    }
     shown = {*form.labels, *(label.removeprefix("Add a column to ") for label in form.labels)}
     assert titles <= shown
 
@@ -66,7 +70,9 @@ def test_every_node_type_has_a_form_whose_labels_are_the_titles(draw, name: str)
         ("deep-forest", {}, "Tolerance", "1e-3", {"tolerance": 0.001}),
     ],
 )  # fmt: skip
-def test_an_edit_changes_its_own_field_only(draw, node_type: str, before: Any, label: str, value: Any, after: Any):
+def test_an_edit_changes_its_own_field_only(
+    draw, node_type: str, before: Any, label: str, value: Any, after: Any
+):
     assert draw(node_type, **before).give(label, value) == after
 
 
@@ -93,7 +99,9 @@ def test_an_edit_changes_its_own_field_only(draw, node_type: str, before: Any, l
         ("deep-forest", {"learners": 5}, "Learners of a layer", "5"),
     ],
 )
-def test_a_wrong_value_is_kept_shown_and_its_problem_is_told(draw, node_type: str, params: Any, label: str, shown: Any):
+def test_a_wrong_value_is_kept_shown_and_its_problem_is_told(
+    draw, node_type: str, params: Any, label: str, shown: Any
+):
     form = draw(node_type, **params)
     assert form.find(label).value == shown
     said = form.said.replace("\\", "").lower()
@@ -127,7 +135,21 @@ def test_a_drawing_that_is_cut_short_leaves_no_widget_with_another_value_than_th
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_no_value_however_odd_breaks_a_form(draw, name: str):
-    odd = [None, True, -5, 10**30, 1.5, "", "x\ny", [], [None], ["a", 1], {}, {"a": None, "": []}, [{"kind": "mart"}]]
+    odd = [
+        None,
+        True,
+        -5,
+        10**30,
+        1.5,
+        "",
+        "x\ny",
+        [],
+        [None],
+        ["a", 1],
+        {},
+        {"a": None, "": []},
+        [{"kind": "mart"}],
+    ]
     names = [spec.name for spec in specs_of(CATALOGUE[name].params)]
     for value in odd:
         params = dict.fromkeys(names, value)
@@ -174,7 +196,9 @@ def test_another_key_draws_anew_from_the_document(draw):
         ({"source": "people.parquet"}, {"Format"}, {"Delimiter"}),
     ],
 )
-def test_fields_are_there_when_they_apply_or_are_set(draw, params: Any, shown: set[str], hidden: set[str]):
+def test_fields_are_there_when_they_apply_or_are_set(
+    draw, params: Any, shown: set[str], hidden: set[str]
+):
     labels = set(draw("load-data", **params).labels)
     assert shown <= labels and not hidden & labels
 
@@ -223,16 +247,27 @@ def test_files_of_the_workspace_and_samples_are_offered(draw, tmp_path: Path):
 def test_columns_of_a_file_flow_along_the_edges_to_a_picker(draw_document, tmp_path: Path):
     (tmp_path / "data/people.csv").write_text(PEOPLE)
     nodes = {
-        "load": {"type": "load-data", "params": {"source": "people.csv", "target": "income", "types": {"age": "text"}}},
+        "load": {
+            "type": "load-data",
+            "params": {"source": "people.csv", "target": "income", "types": {"age": "text"}},
+        },
         "split": {"type": "split"},
         "select": {"type": "select-columns", "params": {"columns": ["city"]}},
         "last": {"type": "split"},
     }
-    edges = [("load.table", "split.table"), ("split.train", "select.table"), ("select.table", "last.table")]
+    edges = [
+        ("load.table", "split.table"),
+        ("split.train", "select.table"),
+        ("select.table", "last.table"),
+    ]
     form = draw_document("select", nodes, *edges)
     assert form.find("Columns").options == ["age", "city", "income"]
     assert form.find("Columns").value == ["city"]
-    assert draw_document("last", nodes, *edges).find("Time column").options == ["(not set)", "age", "income"]
+    assert draw_document("last", nodes, *edges).find("Time column").options == [
+        "(not set)",
+        "age",
+        "income",
+    ]
 
 
 def test_columns_are_offered_while_another_field_of_the_source_is_wrong(draw, tmp_path: Path):
@@ -276,7 +311,9 @@ def third_party() -> None:
     from tests.ui.studio.forms.test_fields import Everything
     from ui.studio.forms import node_form
 
-    node_type = NodeType("odd", "Odd", "Data", "Odd.", 1, Everything, lambda ctx, inputs, params: {})
+    node_type = NodeType(
+        "odd", "Odd", "Data", "Odd.", 1, Everything, lambda ctx, inputs, params: {}
+    )
     params = st.session_state.setdefault("params", {})
 
     def change(edit) -> None:

@@ -60,11 +60,22 @@ def test_a_range_is_typed_as_one_says_it(text: str, values: Any):
 
 
 @pytest.mark.parametrize(
-    "values", [[5, 10], [None, 3], ["a, b", "none", "", "plain"], [[1, 2], [3]], {"from": 3, "to": 12, "log": True}]
+    "values",
+    [
+        [5, 10],
+        [None, 3],
+        ["a, b", "none", "", "plain"],
+        [[1, 2], [3]],
+        {"from": 3, "to": 12, "log": True},
+    ],
 )
 def test_what_is_shown_reads_back_as_the_same(values: Any):
     spec = specs_of(CATALOGUE["evaluate"].params)[1]  # optional text
-    spec = spec if values and isinstance(values, list) and "plain" in values else spec_at(FOREST, {}, "max_depth")
+    spec = (
+        spec
+        if values and isinstance(values, list) and "plain" in values
+        else spec_at(FOREST, {}, "max_depth")
+    )
     assert as_values(spec, values_text(values), random=isinstance(values, dict)) == values
 
 
@@ -72,8 +83,14 @@ def test_settings_of_a_card_are_found_by_their_place():
     params = {"learners": [{"kind": "random_forest"}, {"kind": "mart"}]}
     assert spec_at(DEEP, params, "learners.1.trees").kind == "integer"
     assert spec_at(DEEP, params, "learners.1.trees").title == "Trees of MART"
-    assert spec_at(DEEP, {"learners": [{"kind": "mart"}] * 2}, "learners.1.trees").title == "Trees of MART (2)"
-    assert spec_at(DEEP, {"learners": [None, {"kind": ["mart"]}, {}]}, "learners.1.trees").kind == "json"
+    assert (
+        spec_at(DEEP, {"learners": [{"kind": "mart"}] * 2}, "learners.1.trees").title
+        == "Trees of MART (2)"
+    )
+    assert (
+        spec_at(DEEP, {"learners": [None, {"kind": ["mart"]}, {}]}, "learners.1.trees").kind
+        == "json"
+    )
     assert spec_at(DEEP, params, "7.trees").kind == "json"
     assert spec_at(DEEP, params, "learners.7.trees").kind == "json"
     assert spec_at(DEEP, params, "nothing").title == "nothing"
@@ -90,23 +107,52 @@ def test_the_other_way_to_try_keeps_the_values():
 @pytest.mark.parametrize(
     ("sweep", "words"),
     [
-        ({"grid": {"trees": [1, 2, 3], "max_depth": [1, None]}}, "6 branches: trees (3) × depth (2)"),
+        (
+            {"grid": {"trees": [1, 2, 3], "max_depth": [1, None]}},
+            "6 branches: trees (3) × depth (2)",
+        ),
         ({"grid": {"trees": [1]}}, "1 branch: trees (1)"),
-        ({"random": {"trees": {"from": 3, "to": 90}}, "trials": 4}, "4 branches, drawn from trees (3 to 90)"),
+        (
+            {"random": {"trees": {"from": 3, "to": 90}}, "trials": 4},
+            "4 branches, drawn from trees (3 to 90)",
+        ),
         ({"grid": {"trees": []}}, ""),
     ],
 )
 def test_a_line_says_what_it_amounts_to(sweep: dict[str, Any], words: str):
-    assert summary("n", Node(type="random-forest", sweep=Sweep.model_validate(sweep)), CATALOGUE) == words
+    assert (
+        summary("n", Node(type="random-forest", sweep=Sweep.model_validate(sweep)), CATALOGUE)
+        == words
+    )
 
 
 @pytest.mark.parametrize(
     ("params", "taken", "there", "missing"),
     [
-        ({"preset": "gcforest"}, {}, {"Max. layers": "max_layers"}, {"gamma", "mu", "error_share", "learners.0.trees"}),
-        ({"preset": "mddf"}, {}, {"Target margin γ": "gamma", "Trade-off μ": "mu"}, {"error_share"}),
-        ({}, {"preset": ["mddf", "mddf_sf"]}, {"Target margin γ": "gamma"}, {"preset", "error_share"}),
-        ({"learners": [{"kind": "mart"}]}, {}, {"Leaves of MART": "learners.0.leaves"}, {"learners.0.max_features"}),
+        (
+            {"preset": "gcforest"},
+            {},
+            {"Max. layers": "max_layers"},
+            {"gamma", "mu", "error_share", "learners.0.trees"},
+        ),
+        (
+            {"preset": "mddf"},
+            {},
+            {"Target margin γ": "gamma", "Trade-off μ": "mu"},
+            {"error_share"},
+        ),
+        (
+            {},
+            {"preset": ["mddf", "mddf_sf"]},
+            {"Target margin γ": "gamma"},
+            {"preset", "error_share"},
+        ),
+        (
+            {"learners": [{"kind": "mart"}]},
+            {},
+            {"Leaves of MART": "learners.0.leaves"},
+            {"learners.0.max_features"},
+        ),
         ({"learners": [{"kind": "mart"}]}, {"learners": []}, {}, {"learners", "learners.0.trees"}),
         (
             {"learners": [{"kind": "mart"}]},
@@ -158,9 +204,13 @@ def app():
             state.document = revise_params(state.document, catalogue, "node", params)
         state.document = revise_sweep(state.document, "node", edit)
 
-    problems = [problem for problem in find_problems(state.document, catalogue) if in_sweep(problem)]
+    problems = [
+        problem for problem in find_problems(state.document, catalogue) if in_sweep(problem)
+    ]
     node = state.document.nodes["node"]
-    sweep_form("node", node, catalogue, problems=problems, has_evaluation=False, key="form", change=change)
+    sweep_form(
+        "node", node, catalogue, problems=problems, has_evaluation=False, key="form", change=change
+    )
 
 
 class Form:
@@ -185,7 +235,9 @@ class Form:
 
     @property
     def said(self) -> str:
-        return "\n".join(one.value for kind in ("caption", "markdown") for one in self.app.get(kind))
+        return "\n".join(
+            one.value for kind in ("caption", "markdown") for one in self.app.get(kind)
+        )
 
     def give(self, kind: str, label: str, value: Any) -> Any:
         next(one for one in self.app.get(kind) if one.label == label).set_value(value)
@@ -227,9 +279,16 @@ def test_settings_of_the_preset_s_own_learners_can_be_swept():
     assert not {"max_layers", "Target margin γ", "Error share a"} & set(form.offered)
     assert form.add("Max. layers") == {"grid": {"max_layers": []}}
     assert form.params == {"preset": "gcforest"}
-    assert form.add("Trees of Random forest") == {"grid": {"max_layers": [], "learners.0.trees": [500]}}
-    assert [one["kind"] for one in form.params["learners"]] == ["random_forest", "completely_random_forest"]
-    assert form.give("text_input", "Trees of Random forest", "5, 10")["grid"]["learners.0.trees"] == [5, 10]
+    assert form.add("Trees of Random forest") == {
+        "grid": {"max_layers": [], "learners.0.trees": [500]}
+    }
+    assert [one["kind"] for one in form.params["learners"]] == [
+        "random_forest",
+        "completely_random_forest",
+    ]
+    assert form.give("text_input", "Trees of Random forest", "5, 10")["grid"][
+        "learners.0.trees"
+    ] == [5, 10]
     assert "learners.0" not in form.said
     assert "Trees of Random forest" not in form.offered
 
@@ -237,7 +296,9 @@ def test_settings_of_the_preset_s_own_learners_can_be_swept():
 def test_values_at_random_with_trials_and_seed():
     form = Form("random-forest", {"grid": {"trees": [10, 20]}})
     assert form.give("radio", "Try", "random") == {"random": {"trees": [10, 20]}}
-    assert form.give("text_input", "Trees", "10 to 500") == {"random": {"trees": {"from": 10, "to": 500}}}
+    assert form.give("text_input", "Trees", "10 to 500") == {
+        "random": {"trees": {"from": 10, "to": 500}}
+    }
     assert form.give("number_input", "Trials", 4)["trials"] == 4
     assert form.give("number_input", "Seed", 7)["seed"] == 7
     assert "4 branches" in form.said and "trees (10 to 500)" in form.said
@@ -246,9 +307,13 @@ def test_values_at_random_with_trials_and_seed():
 
 def test_choices_are_chosen_from_a_list():
     form = Form("split", {"grid": {"stratified": [True]}})
-    assert form.give("multiselect", "Stratified", [True, False]) == {"grid": {"stratified": [True, False]}}
+    assert form.give("multiselect", "Stratified", [True, False]) == {
+        "grid": {"stratified": [True, False]}
+    }
     deep = Form("deep-forest", {"grid": {"class_vectors": ["oob"]}})
-    assert deep.give("multiselect", "Class vectors", ["oob", None]) == {"grid": {"class_vectors": ["oob", None]}}
+    assert deep.give("multiselect", "Class vectors", ["oob", None]) == {
+        "grid": {"class_vectors": ["oob", None]}
+    }
 
 
 def test_a_wrong_value_is_kept_and_its_problem_stands_below_it():

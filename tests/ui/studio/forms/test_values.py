@@ -16,9 +16,17 @@ CARDS = {"learners": [{"kind": "mart", "trees": 5}, {"kind": "oak"}], "seed": 1}
     [
         (("seed",), 2, {**CARDS, "seed": 2}),
         (("seed",), MISSING, {"learners": CARDS["learners"]}),
-        (("learners", 0, "trees"), MISSING, {"learners": [{"kind": "mart"}, {"kind": "oak"}], "seed": 1}),
+        (
+            ("learners", 0, "trees"),
+            MISSING,
+            {"learners": [{"kind": "mart"}, {"kind": "oak"}], "seed": 1},
+        ),
         (("learners", 1), MISSING, {"learners": [{"kind": "mart", "trees": 5}], "seed": 1}),
-        (("learners", 1, "kind"), "mart", {"learners": [CARDS["learners"][0], {"kind": "mart"}], "seed": 1}),
+        (
+            ("learners", 1, "kind"),
+            "mart",
+            {"learners": [CARDS["learners"][0], {"kind": "mart"}], "seed": 1},
+        ),
         (("roles", "age"), "id", {**CARDS, "roles": {"age": "id"}}),
         (("seed", "inner"), 1, {**CARDS, "seed": {"inner": 1}}),
         (("none",), MISSING, CARDS),
@@ -112,7 +120,14 @@ def test_what_is_typed_becomes_a_value_or_stays_text(field: FieldSpec, text: str
 
 
 def test_values_are_shown_as_one_types_them():
-    assert [as_text(value) for value in (MISSING, None, "a", 5, 0.1, [1, "é"])] == ["", "", "a", "5", "0.1", '[1, "é"]']
+    assert [as_text(value) for value in (MISSING, None, "a", 5, 0.1, [1, "é"])] == [
+        "",
+        "",
+        "a",
+        "5",
+        "0.1",
+        '[1, "é"]',
+    ]
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,23 @@ HOSTILE = "<img src=x onerror=alert(1)> **b** $x$"
 
 def margin_record(values: Any) -> dict[str, Any]:
     made = MarginRecord.of(np.asarray(values, dtype=float))
-    return {"mean": made.mean, "std": made.std, "ratio": made.ratio, "edges": made.edges, "counts": made.counts}
+    return {
+        "mean": made.mean,
+        "std": made.std,
+        "ratio": made.ratio,
+        "edges": made.edges,
+        "counts": made.counts,
+    }
 
 
 def record(
-    number: int, score: float = 0.9, *, kept: bool = True, reason: str = "", learners: int = 2, **more: Any
+    number: int,
+    score: float = 0.9,
+    *,
+    kept: bool = True,
+    reason: str = "",
+    learners: int = 2,
+    **more: Any,
 ) -> Any:
     """What training knows of a layer."""
     return {
@@ -50,7 +62,9 @@ RECORDS = [
 ]  # fmt: skip
 
 
-def small(classes: tuple[str, str] = ("no", "yes"), *, truth: tuple[int, ...] = (0, 1, 1, 0)) -> Layers:
+def small(
+    classes: tuple[str, str] = ("no", "yes"), *, truth: tuple[int, ...] = (0, 1, 1, 0)
+) -> Layers:
     """Two layers of two learners over four rows of a table of ten.
 
     Row 2 is right all the way, row 4 is turned from wrong to right, row 5 is wrong all the way, row 9 left after
@@ -61,7 +75,9 @@ def small(classes: tuple[str, str] = ("no", "yes"), *, truth: tuple[int, ...] = 
     outputs = np.array([first, second], dtype=np.float32)
     vectors = np.stack([outputs, outputs], axis=1)
     codes = np.array(truth)
-    return assembled(outputs, vectors, codes, np.array([2, 2, 2, 1]), list(classes), np.array([2, 4, 5, 9]), 10)
+    return assembled(
+        outputs, vectors, codes, np.array([2, 2, 2, 1]), list(classes), np.array([2, 4, 5, 9]), 10
+    )
 
 
 def large(rows: int = 5000, depth: int = 4, learners: int = 4, classes: int = 10) -> Layers:
@@ -73,7 +89,9 @@ def large(rows: int = 5000, depth: int = 4, learners: int = 4, classes: int = 10
         scores[layer, :, np.arange(rows), truth] += 0.4 + 0.5 * layer
     vectors = (scores / scores.sum(axis=3, keepdims=True)).astype(np.float32)
     centres = rng.normal(size=(classes, 2)) * 10
-    spread = [centres[truth] + rng.normal(size=(rows, 2)) * (4 - 0.8 * layer) for layer in range(depth)]
+    spread = [
+        centres[truth] + rng.normal(size=(rows, 2)) * (4 - 0.8 * layer) for layer in range(depth)
+    ]
     names = [f"class {code}" for code in range(classes)]
     return assembled(
         vectors.mean(axis=1), vectors, truth, np.full(rows, depth), names, np.arange(rows) * 3, rows * 3,
@@ -89,7 +107,9 @@ def assembled(
     if embedding is None:
         embedding = np.arange(depth * count * 2, dtype=np.float32).reshape(depth, count, 2) % 7
     names = [f"forest {at + 1}" for at in range(learners)]
-    stages = [stage(layer, outputs, vectors, truth, left_at, embedding, names) for layer in range(depth)]
+    stages = [
+        stage(layer, outputs, vectors, truth, left_at, embedding, names) for layer in range(depth)
+    ]
     records = [record(layer + 1, 0.9 + 0.02 * layer, learners=learners) for layer in range(depth)]
     sample = pa.table({"row": [f"own {row}" for row in rows], "size": np.arange(count) * 1.5})
     return Layers(
@@ -100,7 +120,15 @@ def assembled(
     )  # fmt: skip
 
 
-def stage(layer: int, outputs: Any, vectors: Any, truth: Any, left_at: Any, embedding: Any, names: list[str]) -> Any:
+def stage(
+    layer: int,
+    outputs: Any,
+    vectors: Any,
+    truth: Any,
+    left_at: Any,
+    embedding: Any,
+    names: list[str],
+) -> Any:
     """What an inspected table shows of a layer; rows that left and those without a class do not count."""
     there = (left_at > layer) & (truth != UNKNOWN)
     said, leaves = outputs[layer][there], (left_at == layer + 1)
@@ -110,17 +138,24 @@ def stage(layer: int, outputs: Any, vectors: Any, truth: Any, left_at: Any, embe
         "number": layer + 1,
         "scores": {"accuracy": float(right.mean()), "log_loss": 0.3} if judged else None,
         "margins": margin_record(margins(said.astype(float), truth[there])) if judged else None,
-        "learner_scores": learner_scores(vectors[layer][:, there], truth[there]) if judged else [{} for _ in names],
+        "learner_scores": learner_scores(vectors[layer][:, there], truth[there])
+        if judged
+        else [{} for _ in names],
         "agreement": agreement(vectors[layer][:, left_at > layer]).tolist(),
         "separation": scatter_ratio(embedding[layer], truth),
         "separation_vectors": None,
         "rows_in": int((left_at > layer).sum()),
         "rows_out": int(leaves.sum()),
-        "error_out": float((outputs[layer][leaves].argmax(axis=1) != truth[leaves]).mean()) if leaves.any() else None,
+        "error_out": float((outputs[layer][leaves].argmax(axis=1) != truth[leaves]).mean())
+        if leaves.any()
+        else None,
         "threshold": 0.94 if not layer else None,
         "importances": [
             {"feature": name, "importance": share, "learners": [share] * len(names)}
-            for name, share in (("size", 0.75 - 0.2 * layer), ("class vectors of layer 1", 0.25 + 0.2 * layer))
+            for name, share in (
+                ("size", 0.75 - 0.2 * layer),
+                ("class vectors of layer 1", 0.25 + 0.2 * layer),
+            )
         ],
     }
 
@@ -134,8 +169,13 @@ def pipeline(*, inspected: bool = True, label: str = "", **params: Any) -> Pipel
     edges = [Edge.between("load.table", "forest.table")]
     if inspected:
         nodes["inspect"] = Node(type="inspect-layers")
-        edges += [Edge.between("forest.model", "inspect.model"), Edge.between("load.table", "inspect.table")]
-    return Pipeline(name=f"Digits {HOSTILE}" if label else "Digits", nodes=nodes, edges=tuple(edges))
+        edges += [
+            Edge.between("forest.model", "inspect.model"),
+            Edge.between("load.table", "inspect.table"),
+        ]
+    return Pipeline(
+        name=f"Digits {HOSTILE}" if label else "Digits", nodes=nodes, edges=tuple(edges)
+    )
 
 
 def finished(output: Artifact, port: str) -> dict[str, Any]:

@@ -40,7 +40,9 @@ def test_inspections_come_first_and_a_forest_that_is_inspected_is_not_listed_bes
         ("forest", "Deep forest", "forest"),
     ]
     assert [choice.node for choice in listed(found)] == ["inspect"]
-    assert [choice.node for choice in listed(choices(pipeline(inspected=False), state))] == ["forest"]
+    assert [choice.node for choice in listed(choices(pipeline(inspected=False), state))] == [
+        "forest"
+    ]
 
 
 def test_a_node_that_the_run_leaves_out_is_no_choice():
@@ -56,14 +58,21 @@ def test_a_run_that_is_just_starting_has_its_forests_in_the_queue():
 
 
 def test_a_finished_inspection_has_everything():
-    seen = look("inspect", run_of(forest=NodeState("done"), inspect=NodeState("cached", outputs={"layers": LAYERS})))
+    seen = look(
+        "inspect",
+        run_of(forest=NodeState("done"), inspect=NodeState("cached", outputs={"layers": LAYERS})),
+    )
     assert seen.layers is not None and len(seen.stages) == 2 and seen.metric == "accuracy"
     assert seen.digest == "n" * 64 and seen.unfinished is None
 
 
 def test_a_finished_forest_is_known_by_the_records_of_its_model():
     seen = look("forest", run_of(forest=NodeState("done", outputs={"model": MODEL})))
-    assert seen.layers is None and seen.records == RECORDS and [layer["number"] for layer in seen.kept] == [1, 2]
+    assert (
+        seen.layers is None
+        and seen.records == RECORDS
+        and [layer["number"] for layer in seen.kept] == [1, 2]
+    )
 
 
 def test_a_growing_forest_is_known_by_the_layers_it_told_of():
@@ -75,7 +84,9 @@ def test_a_growing_forest_is_known_by_the_layers_it_told_of():
 
 def test_an_unfinished_inspection_shows_the_forest_it_waits_for():
     done = NodeState("done", outputs={"model": MODEL})
-    seen = look("inspect", run_of(forest=done, inspect=NodeState("running", text="t-SNE of layer 1")))
+    seen = look(
+        "inspect", run_of(forest=done, inspect=NodeState("running", text="t-SNE of layer 1"))
+    )
     assert seen.records == RECORDS and seen.unfinished is not None and seen.layers is None
     failed = NodeState("failed", error={"kind": "error", "message": "no room", "field": None})
     assert look("inspect", run_of(forest=done, inspect=failed)).error == "no room"
@@ -89,7 +100,9 @@ def test_a_forest_that_has_told_nothing_has_no_records():
 def test_an_inspection_of_a_model_from_elsewhere_stands_alone():
     choice = ForestChoice("inspect", "Inspect layers", "inspect-layers", "running", None)
     state = run_of(inspect=NodeState("running"))
-    seen = forest_view(choice, state, lambda output: pytest.fail("no model"), lambda output: small())
+    seen = forest_view(
+        choice, state, lambda output: pytest.fail("no model"), lambda output: small()
+    )
     assert not seen.records and seen.unfinished is not None
 
 
@@ -100,10 +113,16 @@ def test_an_inspection_of_a_model_from_elsewhere_stands_alone():
         (RECORDS[:2], True, ["2 layers", "growing"]),
         (RECORDS[:1], True, ["1 layer ", "growing"]),
         (RECORDS[:2], False, ["2 layers"]),
-        ([record(1, reason="x; growth stopped: no wish for more")], False, ["1 layer ", "no wish for more"]),
+        (
+            [record(1, reason="x; growth stopped: no wish for more")],
+            False,
+            ["1 layer ", "no wish for more"],
+        ),
     ],
 )
-def test_growth_is_told_with_the_number_of_layers_and_the_reason_of_the_end(records, growing, named):
+def test_growth_is_told_with_the_number_of_layers_and_the_reason_of_the_end(
+    records, growing, named
+):
     said = growth_text(records, growing=growing)
     assert all(each in said for each in named), said
     assert said != growth_text(records, growing=not growing)

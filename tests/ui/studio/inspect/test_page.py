@@ -56,7 +56,10 @@ def grown_run(studio: Studio, folder: Path) -> tuple[str, Artifact]:
     about = {"content": {"model": {"layers": RECORDS, "params": {"metric": "accuracy"}}}}
     (folder / "forest.json").write_text(json.dumps(about))
     output = studio.store.put("model", Folder(folder))
-    events = [("finished", "forest", finished(output, "model")), ("run-finished", None, {"state": "done"})]
+    events = [
+        ("finished", "forest", finished(output, "model")),
+        ("run-finished", None, {"state": "done"}),
+    ]
     return written(studio, pipeline(inspected=False), events), output
 
 
@@ -83,13 +86,17 @@ def test_the_list_has_the_newest_forests_first_with_a_score(studio: Studio, tmp_
 
 
 @pytest.mark.parametrize("tab", TABS)
-def test_every_part_of_an_inspection_is_drawn_and_names_of_others_are_shown_as_text(studio: Studio, tab: str):
+def test_every_part_of_an_inspection_is_drawn_and_names_of_others_are_shown_as_text(
+    studio: Studio, tab: str
+):
     run, _ = inspected_run(studio, small((HOSTILE, "yes")), label=HOSTILE)
     test = inspect_page(tab, run=run, node="inspect")
     assert not test.exception and not test.warning and not test.error
     assert tab_labels(test) == TABS
     assert tab == "t-SNE" or charts(test) > 0
-    shown = "\n".join(str(element.value) for element in [*test.markdown, *test.caption, *test.subheader])
+    shown = "\n".join(
+        str(element.value) for element in [*test.markdown, *test.caption, *test.subheader]
+    )
     assert "<img" not in shown.replace("\\<", "")
 
 
@@ -97,11 +104,15 @@ def test_every_part_of_an_inspection_is_drawn_and_names_of_others_are_shown_as_t
     ("tab", "opened", "field"),
     [("One row", "One row", "Row"), ("Learners", "Learners", "Metric"), ("No", "Growth", None)],
 )
-def test_the_address_names_the_tab_that_is_open(studio: Studio, tab: str, opened: str, field: str | None):
+def test_the_address_names_the_tab_that_is_open(
+    studio: Studio, tab: str, opened: str, field: str | None
+):
     run, _ = inspected_run(studio, small())
     test = inspect_page(tab, run=run, node="inspect")
     assert not test.exception and test.session_state["tab"] == opened
-    assert {box.label for box in test.selectbox} & {"Row", "Metric"} == ({field} if field else set())
+    assert {box.label for box in test.selectbox} & {"Row", "Metric"} == (
+        {field} if field else set()
+    )
 
 
 @pytest.mark.parametrize("tab", TABS)
@@ -115,7 +126,10 @@ def test_every_plot_has_words_under_it(studio: Studio, tab: str):
 def test_plots_of_growth_that_stand_side_by_side_are_of_one_height(studio: Studio):
     run, _ = inspected_run(studio, small())
     first, second = inspect_page("Growth", run=run, node="inspect").get("plotly_chart")[:2]
-    assert json.loads(first.proto.spec)["layout"]["height"] == json.loads(second.proto.spec)["layout"]["height"]
+    assert (
+        json.loads(first.proto.spec)["layout"]["height"]
+        == json.loads(second.proto.spec)["layout"]["height"]
+    )
 
 
 @pytest.mark.parametrize("tab", ["Growth", "t-SNE", "One row", "Screening"])
@@ -213,8 +227,14 @@ def test_before_the_first_layer_the_page_says_to_wait(studio: Studio):
 
 
 def test_layers_of_a_failed_forest_stay_and_the_cause_is_told(studio: Studio):
-    events = [("started", "forest", STARTED), part("forest", RECORDS[0]), ("failed", "forest", {"error": ERROR})]
-    run = written(studio, pipeline(inspected=False), [*events, ("run-finished", None, {"state": "failed"})])
+    events = [
+        ("started", "forest", STARTED),
+        part("forest", RECORDS[0]),
+        ("failed", "forest", {"error": ERROR}),
+    ]
+    run = written(
+        studio, pipeline(inspected=False), [*events, ("run-finished", None, {"state": "failed"})]
+    )
     test = inspect_page(run=run, node="forest")
     assert "no \\<b\\>rows" in test.error[0].value and charts(test) == 3
 
@@ -225,9 +245,16 @@ def test_a_cut_off_forest_says_so(studio: Studio):
 
 
 def test_a_screening_forest_shows_who_left(studio: Studio):
-    layers = [record(1, rows_out=60, error_out=0.05), record(2, rows_in=40, reason="growth stopped: enough")]
+    layers = [
+        record(1, rows_out=60, error_out=0.05),
+        record(2, rows_in=40, reason="growth stopped: enough"),
+    ]
     events = [("started", "forest", STARTED), *(part("forest", each) for each in layers)]
-    test = inspect_page("Screening", run=written(studio, pipeline(inspected=False), events, alive=True), node="forest")
+    test = inspect_page(
+        "Screening",
+        run=written(studio, pipeline(inspected=False), events, alive=True),
+        node="forest",
+    )
     assert not test.exception and "60%" in words(test)
 
 
@@ -235,7 +262,9 @@ def test_a_screening_forest_shows_who_left(studio: Studio):
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda path: path.unlink(), lambda path: path.write_text("{}")], ids=["gone", "damaged"]
+    "damage",
+    [lambda path: path.unlink(), lambda path: path.write_text("{}")],
+    ids=["gone", "damaged"],
 )
 def test_a_damaged_inspection_is_told_plainly(studio: Studio, damage):
     run, output = inspected_run(studio, small())
@@ -248,7 +277,9 @@ def test_a_model_without_layers_is_told_plainly(studio: Studio, tmp_path: Path):
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / "model.json").write_text("{}")
     output = studio.store.put("model", Folder(tmp_path / "odd"))
-    run = written(studio, pipeline(inspected=False), [("finished", "forest", finished(output, "model"))])
+    run = written(
+        studio, pipeline(inspected=False), [("finished", "forest", finished(output, "model"))]
+    )
     test = inspect_page(run=run, node="forest")
     assert not test.exception and len(test.warning) == 1 and not charts(test)
 
@@ -257,7 +288,9 @@ def test_a_model_without_layers_is_told_plainly(studio: Studio, tmp_path: Path):
     ("address", "told"),
     [({"run": "nope"}, "nope"), ({"node": "<b>"}, "b")],
 )
-def test_an_address_that_leads_nowhere_says_so_and_leads_back(studio: Studio, address: dict, told: str):
+def test_an_address_that_leads_nowhere_says_so_and_leads_back(
+    studio: Studio, address: dict, told: str
+):
     run, _ = inspected_run(studio, small())
     test = inspect_page(**({"run": run} | address))
     assert not test.exception and told in test.error[0].value and "All forests" in labels(test)

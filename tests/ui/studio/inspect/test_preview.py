@@ -56,6 +56,8 @@ def test_a_card_of_unknown_origin_only_tells(shown):
 
 def test_a_damaged_inspection_has_no_card(shown):
     test, studio, _ = shown
-    (studio.workspace.objects / test.session_state["output"].digest / "layers.json").write_text("{}")
+    (studio.workspace.objects / test.session_state["output"].digest / "layers.json").write_text(
+        "{}"
+    )
     test.run()
     assert not test.exception and "damaged" in test.warning[0].value

@@ -32,12 +32,16 @@ def test_growth_has_a_row_a_layer_with_the_table_beside_training():
     ],
 )
 def test_margins_are_of_the_layers_and_rows_wanted(places, numbers, names):
-    assert [name for name, _ in tables.margin_series(RECORDS, LAYERS.stages, places, numbers)] == names
+    assert [
+        name for name, _ in tables.margin_series(RECORDS, LAYERS.stages, places, numbers)
+    ] == names
 
 
 def test_margin_rows_count_every_row_once():
     rows = tables.margin_rows([("Layer 1", RECORDS[0]["margins"])])
-    assert sum(row["rows"] for row in rows) == 4 and sum(row["share"] for row in rows) == pytest.approx(1)
+    assert sum(row["rows"] for row in rows) == 4 and sum(
+        row["share"] for row in rows
+    ) == pytest.approx(1)
 
 
 def test_marked_rows_tell_truth_words_and_margins_after_each_layer_and_keep_their_own_columns():
@@ -84,7 +88,9 @@ def test_the_way_of_a_row_without_a_class_says_so():
 def test_vectors_of_a_row_end_where_it_left():
     rows = tables.vector_rows(LAYERS, 3)
     assert {row["layer"] for row in rows} == {1}
-    assert [row["probability"] for row in rows if row["learner"] == "cascade"] == pytest.approx([0.95, 0.05])
+    assert [row["probability"] for row in rows if row["learner"] == "cascade"] == pytest.approx(
+        [0.95, 0.05]
+    )
     assert len(tables.vector_rows(LAYERS, 0)) == 2 * 3 * 2
 
 
@@ -123,7 +129,13 @@ def test_whoever_is_still_there_leaves_at_the_last_layer():
 
 
 def flow(rows_in, rows_out, error_out):
-    return {"layer": 1, "rows_in": rows_in, "rows_out": rows_out, "error_out": error_out, "threshold": None}
+    return {
+        "layer": 1,
+        "rows_in": rows_in,
+        "rows_out": rows_out,
+        "error_out": error_out,
+        "threshold": None,
+    }
 
 
 @pytest.mark.parametrize(
@@ -141,6 +153,7 @@ def test_the_flow_is_told_in_shares(flows, shares):
 def test_more_rows_leave_the_more_errors_are_allowed():
     layers = large(rows=400, depth=3, classes=3)
     early = [
-        sum(flow.rows_out for flow in screening_flow(layers.outputs, layers.truth, share)[:-1]) for share in (0.05, 0.9)
+        sum(flow.rows_out for flow in screening_flow(layers.outputs, layers.truth, share)[:-1])
+        for share in (0.05, 0.9)
     ]
     assert early[0] < early[1]

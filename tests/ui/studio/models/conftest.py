@@ -31,7 +31,9 @@ class Saved:
 
 def run_node(node: Any, workspace: Path, inputs: dict[str, Any], **params: Any) -> dict[str, Any]:
     (workspace / "ck").mkdir(parents=True, exist_ok=True)
-    context = NodeContext(node="n", key="0" * 64, files=Files(workspace), checkpoint=workspace / "ck")
+    context = NodeContext(
+        node="n", key="0" * 64, files=Files(workspace), checkpoint=workspace / "ck"
+    )
     found: dict[str, Any] = node.run(context, inputs, node.params(**params))
     return found
 

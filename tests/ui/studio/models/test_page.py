@@ -70,7 +70,9 @@ def ended(jobs: ScoringJobs) -> None:
         time.sleep(0.02)
 
 
-def test_without_models_the_page_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_models_the_page_says_how_to_get_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     studio_of(Workspace(tmp_path).create(), monkeypatch)
     test = at()
     assert not test.exception
@@ -86,7 +88,9 @@ def test_models_are_listed_with_what_is_known_of_them(jobs: ScoringJobs):
 def test_a_model_shows_its_card(jobs: ScoringJobs):
     test = at(MODEL)
     assert not test.exception
-    assert all(each in words(test) for each in ("Random forest", "2 classes", "4 features", "120 rows"))
+    assert all(
+        each in words(test) for each in ("Random forest", "2 classes", "4 features", "120 rows")
+    )
     assert "Delete it" in labels(test) and "Run" not in labels(test)
 
 
@@ -97,11 +101,18 @@ def test_what_a_model_was_judged_on_is_told_in_words():
 
 @pytest.mark.parametrize(("threshold", "title"), [(0.3, "F1 at threshold"), (None, "Mean F1")])
 def test_a_tile_says_what_f1_goes_by(threshold: float | None, title: str):
-    judged = EvaluationSummary("evaluate", "Deep forest", "split.test", {"auc": 0.9, "f1": 0.8, "threshold": threshold})
-    assert [(name, value) for name, value, _ in metric_tiles(judged)][:2] == [("AUC", "0.900"), (title, "0.800")]
+    judged = EvaluationSummary(
+        "evaluate", "Deep forest", "split.test", {"auc": 0.9, "f1": 0.8, "threshold": threshold}
+    )
+    assert [(name, value) for name, value, _ in metric_tiles(judged)][:2] == [
+        ("AUC", "0.900"),
+        (title, "0.800"),
+    ]
 
 
-def test_ways_lead_to_run_layers_and_pipeline(jobs: ScoringJobs, workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
+def test_ways_lead_to_run_layers_and_pipeline(
+    jobs: ScoringJobs, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+):
     pipeline = Library(workspace).create(document())
     run = Runs(workspace).create(document(), RunOptions(pipeline=pipeline))
     card = {"run": run, "node": "save", "saved": 1.0}
@@ -131,7 +142,9 @@ def test_a_damaged_model_says_so_and_can_be_deleted(jobs: ScoringJobs, workspace
     assert not (workspace.root / "models" / MODEL).exists() and "deleted" in test.toast[0].value
 
 
-def test_columns_that_do_not_fit_are_named_before_anything_starts(jobs: ScoringJobs, workspace: Workspace):
+def test_columns_that_do_not_fit_are_named_before_anything_starts(
+    jobs: ScoringJobs, workspace: Workspace
+):
     (workspace.data / "weather.csv").write_text("age,rain\n1,2\n")
     test = choose(at(MODEL), "weather.csv")
     assert not test.exception
@@ -139,7 +152,9 @@ def test_columns_that_do_not_fit_are_named_before_anything_starts(jobs: ScoringJ
     assert next(button for button in test.button if button.label == "Score").disabled
 
 
-def test_a_file_is_scored_and_its_result_shown_also_to_another_tab(jobs: ScoringJobs, workspace: Workspace):
+def test_a_file_is_scored_and_its_result_shown_also_to_another_tab(
+    jobs: ScoringJobs, workspace: Workspace
+):
     (workspace.data / "quick.csv").write_text(ROWS)
     jobs.command[-1] = STAND_IN.replace(
         'open(beside, "w").close()', 'open(beside, "w").write("age,prediction\\n1,low\\n")'
@@ -158,7 +173,9 @@ def test_a_file_is_scored_and_its_result_shown_also_to_another_tab(jobs: Scoring
     assert jobs.all() == [] and (workspace.root / "exports" / "quick by people.csv").exists()
 
 
-def test_a_running_job_shows_how_far_it_is_and_is_cancelled(jobs: ScoringJobs, workspace: Workspace):
+def test_a_running_job_shows_how_far_it_is_and_is_cancelled(
+    jobs: ScoringJobs, workspace: Workspace
+):
     (workspace.data / "slow.csv").write_text(ROWS)
     press(choose(at(MODEL), "slow.csv"), "Score")
     deadline = time.monotonic() + 30
@@ -197,7 +214,9 @@ def test_a_model_is_deleted_after_being_asked(jobs: ScoringJobs, workspace: Work
     assert "Save model" in words(test)
 
 
-def test_deleting_a_model_ends_what_is_being_scored_with_it(jobs: ScoringJobs, workspace: Workspace):
+def test_deleting_a_model_ends_what_is_being_scored_with_it(
+    jobs: ScoringJobs, workspace: Workspace
+):
     (workspace.data / "slow.csv").write_text("the stand-in takes its time over it")
     job = jobs.start(MODEL, "slow.csv")
     press(at(MODEL), "Delete it")

@@ -83,15 +83,27 @@ def leftovers(workspace: Workspace) -> list[str]:
 @pytest.mark.parametrize("ending", ["csv", pytest.param("parquet", marks=pytest.mark.slow)])
 def test_a_file_is_scored_row_by_row_as_the_model_itself_does(workspace: Workspace, ending: str):
     jobs = ScoringJobs(workspace)
-    (workspace.data / "alt.csv").write_bytes(ROWS.replace("nurse", "ä").replace(",", ";").encode("latin-1"))
+    (workspace.data / "alt.csv").write_bytes(
+        ROWS.replace("nurse", "ä").replace(",", ";").encode("latin-1")
+    )
     file_format = FileFormat(encoding="latin-1")
-    job = ended(jobs, jobs.start(MODEL, "alt.csv", ending=ending, keep_all=ending == "csv", file_format=file_format))
+    job = ended(
+        jobs,
+        jobs.start(
+            MODEL, "alt.csv", ending=ending, keep_all=ending == "csv", file_format=file_format
+        ),
+    )
     assert (job.state, job.rows, job.error) == ("done", 120, "")
     assert job.target == workspace.root / "exports" / f"alt by people.{ending}"
     rows = first_rows(job.target, 1000)
     given = list(csv.DictReader(ROWS.splitlines()))
-    assert rows.column_names[:3] == ["prediction", "p(high)", "p(low)"] and rows.num_rows == len(given)
-    right = [row["pay"] == found for row, found in zip(given, rows.column("prediction").to_pylist(), strict=True)]
+    assert rows.column_names[:3] == ["prediction", "p(high)", "p(low)"] and rows.num_rows == len(
+        given
+    )
+    right = [
+        row["pay"] == found
+        for row, found in zip(given, rows.column("prediction").to_pylist(), strict=True)
+    ]
     assert sum(right) > 100
     if ending == "csv":
         assert [str(age) for age in rows.column("age").to_pylist()] == [row["age"] for row in given]
@@ -108,8 +120,12 @@ def test_a_result_replaces_no_other(jobs: ScoringJobs, workspace: Workspace):
     assert [job.id for job in jobs.of(MODEL)] == [second.id, first.id] and jobs.of("other") == []
 
 
-@pytest.mark.parametrize(("source", "said"), [("misfit.csv", "'job'"), ("fault.csv", "RuntimeError: it broke")])
-def test_a_job_that_fails_says_why_and_leaves_nothing(jobs: ScoringJobs, workspace: Workspace, source: str, said: str):
+@pytest.mark.parametrize(
+    ("source", "said"), [("misfit.csv", "'job'"), ("fault.csv", "RuntimeError: it broke")]
+)
+def test_a_job_that_fails_says_why_and_leaves_nothing(
+    jobs: ScoringJobs, workspace: Workspace, source: str, said: str
+):
     job = ended(jobs, jobs.start(MODEL, source))
     assert job.state == "failed" and said in job.error
     assert leftovers(workspace) == []
@@ -124,7 +140,9 @@ def test_what_is_not_there_is_refused_at_once(jobs: ScoringJobs):
     assert jobs.all() == []
 
 
-def test_a_job_tells_how_far_it_is_and_is_stopped_without_a_trace(jobs: ScoringJobs, workspace: Workspace):
+def test_a_job_tells_how_far_it_is_and_is_stopped_without_a_trace(
+    jobs: ScoringJobs, workspace: Workspace
+):
     job = jobs.start(MODEL, "slow.csv")
     assert "loading" in progress_text(job)
     until(lambda: (jobs.get(job.id) or job).rows > 1)
@@ -159,7 +177,9 @@ def test_a_process_that_does_not_listen_is_ended(
     assert leftovers(workspace) == []
 
 
-def test_a_process_that_is_killed_fails_its_job_and_leaves_nothing(jobs: ScoringJobs, workspace: Workspace):
+def test_a_process_that_is_killed_fails_its_job_and_leaves_nothing(
+    jobs: ScoringJobs, workspace: Workspace
+):
     job = jobs.start(MODEL, "slow.csv")
     until(lambda: (jobs.get(job.id) or job).rows)
     os.kill(jobs._processes[job.id].pid, signal.SIGKILL)
@@ -200,7 +220,9 @@ def test_only_the_last_jobs_are_remembered(jobs: ScoringJobs, monkeypatch: pytes
         ("age,job,since,member\n", ["rows"]),
     ],
 )
-def test_columns_that_do_not_fit_are_all_named(workspace: Workspace, content: str, named: list[str]):
+def test_columns_that_do_not_fit_are_all_named(
+    workspace: Workspace, content: str, named: list[str]
+):
     path = workspace.data / "new.csv"
     path.write_text(content)
     said = misfit(Registry(workspace).folder_of(MODEL), path)

@@ -35,7 +35,9 @@ def scored(folder: Path) -> list[str]:
 
 def words_of(command: str, folder: Path) -> list[str]:
     """The words of a command as a shell takes it apart."""
-    done = subprocess.run(["bash", "-c", f"printf '%s\\0' {command}"], cwd=folder, capture_output=True, check=True)
+    done = subprocess.run(
+        ["bash", "-c", f"printf '%s\\0' {command}"], cwd=folder, capture_output=True, check=True
+    )
     return done.stdout.decode().split("\0")[:-1]
 
 
@@ -43,7 +45,9 @@ def test_the_command_line_scores_a_file_whatever_it_is_called(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (tmp_path / HOSTILE).write_text(ROWS)
-    words = words_of(usage_examples.command_line(UsageExample(MODEL, workspace.root, source=HOSTILE)), tmp_path)
+    words = words_of(
+        usage_examples.command_line(UsageExample(MODEL, workspace.root, source=HOSTILE)), tmp_path
+    )
     assert words[:3] == ["sylva", "predict", MODEL] and HOSTILE in words
     assert not (tmp_path / "hacked").exists()
     monkeypatch.chdir(tmp_path)
@@ -54,7 +58,10 @@ def test_the_command_line_scores_a_file_whatever_it_is_called(
 
 
 def test_the_python_code_scores_a_file(
-    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    workspace: Workspace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ):
     (tmp_path / "new_rows.csv").write_text(ROWS)
     monkeypatch.chdir(tmp_path)
@@ -107,7 +114,9 @@ def test_a_model_from_an_archive_is_the_same_model(workspace: Workspace, tmp_pat
     assert load_model(tmp_path / "out" / MODEL).classes == ["high", "low"]
 
 
-def test_a_model_that_is_too_large_is_not_zipped(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
+def test_a_model_that_is_too_large_is_not_zipped(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("nodes.models.registry.MAX_ZIPPED", 10)
     with refused(SylvaError, naming=str(Registry(workspace).folder_of(MODEL))):
         zip_model(Registry(workspace).folder_of(MODEL))
@@ -120,7 +129,9 @@ def document(*inspections: str, kind: str = "deep-forest") -> Pipeline:
     nodes = {"learn": Node(type=kind), "save": Node(type="save-model", params={"name": "m"})}
     nodes |= {name: Node(type="inspect-layers") for name in inspections}
     ends = ["save.model", *(f"{name}.model" for name in inspections)]
-    return Pipeline(name="x", nodes=nodes, edges=tuple(Edge.between("learn.model", end) for end in ends))
+    return Pipeline(
+        name="x", nodes=nodes, edges=tuple(Edge.between("learn.model", end) for end in ends)
+    )
 
 
 def test_layers_are_shown_by_an_inspection_else_by_the_forest_itself():
@@ -132,7 +143,10 @@ def test_layers_are_shown_by_an_inspection_else_by_the_forest_itself():
 
 def test_what_is_gone_is_not_offered(workspace: Workspace):
     assert find_origin(Card(), workspace) == Origin()
-    assert find_origin(Card("20200101-000000-abcd", True, "save", pipeline_id="x"), workspace) == Origin()
+    assert (
+        find_origin(Card("20200101-000000-abcd", True, "save", pipeline_id="x"), workspace)
+        == Origin()
+    )
 
 
 @pytest.mark.parametrize(
@@ -145,5 +159,7 @@ def test_what_is_gone_is_not_offered(workspace: Workspace):
     ],
 )
 def test_the_list_shows_the_most_telling_measure(metrics: dict[str, float | str], shown: str):
-    card = Card(evaluations=(EvaluationSummary("evaluate", "t", "split.test", metrics),) if metrics else ())
+    card = Card(
+        evaluations=(EvaluationSummary("evaluate", "t", "split.test", metrics),) if metrics else ()
+    )
     assert card.headline == shown

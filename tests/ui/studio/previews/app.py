@@ -13,7 +13,12 @@ from ui.studio.previews import show_output
 
 st.set_page_config(layout="wide")
 store = Store(Workspace.at())
-results = [CacheEntry.from_dict(json.loads(path.read_text())) for path in sorted(store.workspace.results.iterdir())]
-outputs = {f"{result.node}.{port}": output for result in results for port, output in result.outputs.items()}
+results = [
+    CacheEntry.from_dict(json.loads(path.read_text()))
+    for path in sorted(store.workspace.results.iterdir())
+]
+outputs = {
+    f"{result.node}.{port}": output for result in results for port, output in result.outputs.items()
+}
 chosen = st.query_params.get("output") or os.environ.get("PREVIEWED") or sorted(outputs)[0]
 show_output(outputs[chosen], store, title=chosen, key="preview")

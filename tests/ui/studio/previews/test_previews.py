@@ -36,7 +36,10 @@ PIPELINE = {
     "nodes": {
         "load": {"type": "load-data", "params": {"source": "sample:breast-cancer"}},
         "select": {"type": "feature-selection", "params": {"columns": 5, "trees": 10}},
-        "forest": {"type": "deep-forest", "params": {"learners": LEARNERS, "folds": 2, "max_layers": 2}},
+        "forest": {
+            "type": "deep-forest",
+            "params": {"learners": LEARNERS, "folds": 2, "max_layers": 2},
+        },
         "mart": {"type": "mart", "params": {"trees": 5}},
         "predict_forest": {"type": "predict"},
         "predict_mart": {"type": "predict"},
@@ -52,8 +55,14 @@ PIPELINE = {
         {"from": "select.table", "to": "mart.table"},
         *({"from": "select.table", "to": f"predict_{name}.table"} for name in ("forest", "mart")),
         *({"from": f"{name}.model", "to": f"predict_{name}.model"} for name in ("forest", "mart")),
-        *({"from": f"predict_{name}.predictions", "to": f"evaluate_{name}.predictions"} for name in ("forest", "mart")),
-        *({"from": f"evaluate_{name}.report", "to": "compare.reports"} for name in ("forest", "mart")),
+        *(
+            {"from": f"predict_{name}.predictions", "to": f"evaluate_{name}.predictions"}
+            for name in ("forest", "mart")
+        ),
+        *(
+            {"from": f"evaluate_{name}.report", "to": "compare.reports"}
+            for name in ("forest", "mart")
+        ),
         {"from": "mart.model", "to": "save_model.model"},
         {"from": "load.table", "to": "save_table.table"},
     ],
@@ -68,15 +77,21 @@ def workspace(tmp_path_factory) -> Workspace:
     document.write_text(json.dumps(PIPELINE))
     command = [sys.executable, "-c", "from ui.cli import main; main()", "run", str(document)]
     environment = os.environ | {"SYLVA_WORKSPACE": str(root / "workspace")}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=120)
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=120
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return Workspace(root / "workspace")
 
 
 @pytest.fixture(scope="module")
 def outputs(workspace) -> dict[str, Artifact]:
-    results = [CacheEntry.from_dict(json.loads(path.read_text())) for path in workspace.results.iterdir()]
-    return {f"{each.node}.{port}": output for each in results for port, output in each.outputs.items()}
+    results = [
+        CacheEntry.from_dict(json.loads(path.read_text())) for path in workspace.results.iterdir()
+    ]
+    return {
+        f"{each.node}.{port}": output for each in results for port, output in each.outputs.items()
+    }
 
 
 def keep(workspace: Workspace, name: str, port_type: str, value) -> Artifact:
@@ -114,8 +129,20 @@ CASES = [
     ("load.table", "Columns", "569 rows × 31 columns", 1, []),
     ("load.table", "Plots", "569 rows × 31 columns", 0, ["diagnosis"]),
     ("predict_forest.predictions", "Rows", "569 rows · 2 classes · by Deep forest", 1, []),
-    ("predict_forest.predictions", "Probabilities", "569 rows", 0, ["Predicted probability of each class"]),
-    ("evaluate_forest.report", "Curves", "evaluated on 569 rows · 2 classes", 0, ["ROC curve", "Precision and recall"]),
+    (
+        "predict_forest.predictions",
+        "Probabilities",
+        "569 rows",
+        0,
+        ["Predicted probability of each class"],
+    ),
+    (
+        "evaluate_forest.report",
+        "Curves",
+        "evaluated on 569 rows · 2 classes",
+        0,
+        ["ROC curve", "Precision and recall"],
+    ),
     ("evaluate_forest.report", "Confusion", "most probable one", 0, ["Confusion matrix"]),
     ("evaluate_forest.report", "Classes", "evaluated on 569 rows", 1, ["Scores by class"]),
     ("compare.report", "Leaderboard", "2 models · ranked by AUC", 1, []),
@@ -124,17 +151,30 @@ CASES = [
     ("select.report", None, "5 of 30 columns kept", 1, ["Importance"]),
     ("save_model.report", None, "Saved 'kept'", 2, []),
     ("save_table.report", None, "Saved kept.csv", 1, []),
-    ("forest.model", "Layers", "Deep forest · 2 classes · 5 features · trained on 569 rows", 2, ["AUC by layer"]),
+    (
+        "forest.model",
+        "Layers",
+        "Deep forest · 2 classes · 5 features · trained on 569 rows",
+        2,
+        ["AUC by layer"],
+    ),
     ("forest.model", "Features", "Deep forest", 1, []),
     ("forest.model", "Classes", "Deep forest", 1, []),
     ("mart.model", "Settings", "MART · 2 classes", 2, []),
 ]
 
 
-@pytest.mark.parametrize(("name", "tab", "fact", "tables", "charts"), CASES, ids=lambda value: str(value)[:24])
-def test_every_kind_of_output_of_a_real_run_is_drawn(monkeypatch, workspace, outputs, name, tab, fact, tables, charts):
+@pytest.mark.parametrize(
+    ("name", "tab", "fact", "tables", "charts"), CASES, ids=lambda value: str(value)[:24]
+)
+def test_every_kind_of_output_of_a_real_run_is_drawn(
+    monkeypatch, workspace, outputs, name, tab, fact, tables, charts
+):
     test = preview(monkeypatch, workspace, name, tab)
-    assert not test.warning and test.subheader[0].value.replace("\\", "").replace(":small[]", "") == name
+    assert (
+        not test.warning
+        and test.subheader[0].value.replace("\\", "").replace(":small[]", "") == name
+    )
     assert fact in words(test).replace("\\", "").replace(":small[]", "")
     assert len(test.dataframe) == tables
     assert plotted(test) == charts
@@ -146,7 +186,11 @@ def test_rows_have_the_target_first(monkeypatch, workspace, outputs):
 
 
 def test_columns_tell_missing_and_figures(monkeypatch, workspace, outputs):
-    frame = preview(monkeypatch, workspace, "load.table", "Columns").dataframe[0].value.set_index("Column")
+    frame = (
+        preview(monkeypatch, workspace, "load.table", "Columns")
+        .dataframe[0]
+        .value.set_index("Column")
+    )
     table = Store(workspace).open(outputs["load.table"]).data.to_pandas()
     assert frame.loc["mean radius", "Largest"] == table["mean radius"].max()
     assert frame.loc["mean radius", "Median"] == table["mean radius"].median()
@@ -159,7 +203,10 @@ def test_a_column_is_chosen_and_split_by_the_target(monkeypatch, workspace, outp
     test.selectbox[0].select("mean radius").run()
     test.toggle[0].set_value(True).run()
     (chart,) = test.get("plotly_chart")
-    assert [trace["name"] for trace in json.loads(chart.proto.spec)["data"]] == ["benign", "malignant"]
+    assert [trace["name"] for trace in json.loads(chart.proto.spec)["data"]] == [
+        "benign",
+        "malignant",
+    ]
     test.toggle[1].set_value(True).run()
     (chart,) = test.get("plotly_chart")
     assert json.loads(chart.proto.spec)["layout"]["yaxis"]["title"]["text"] == "Share of the class"
@@ -171,7 +218,10 @@ def test_measures_of_an_evaluation_have_names_and_explanations_and_the_best_come
     test = preview(monkeypatch, workspace, "evaluate_forest.report")
     report = Store(workspace).open(outputs["evaluate_forest.report"])
     assert test.metric[0].label == "AUC"
-    assert test.metric[0].value.replace("\\", "").replace(":small[]", "") == f"{report.headline['auc']:.3f}"
+    assert (
+        test.metric[0].value.replace("\\", "").replace(":small[]", "")
+        == f"{report.headline['auc']:.3f}"
+    )
     assert all(metric.help for metric in test.metric)
     names = [metric.label.replace("\\", "").replace(":small[]", "") for metric in test.metric]
     assert report.headline["recall_at_1_in_10000"] is None and "Recall at 1/10,000" not in names
@@ -213,9 +263,13 @@ def test_a_deep_forest_is_read_without_its_trees(monkeypatch, workspace, outputs
     assert any(name.endswith(".npz") for name in output.files)
 
 
-@pytest.mark.parametrize("name", ["load.table", "predict_mart.predictions", "compare.report", "mart.model"])
+@pytest.mark.parametrize(
+    "name", ["load.table", "predict_mart.predictions", "compare.report", "mart.model"]
+)
 @pytest.mark.parametrize("damage", ["gone", "changed"])
-def test_an_output_that_is_gone_or_damaged_is_told_plainly(monkeypatch, workspace, outputs, tmp_path, name, damage):
+def test_an_output_that_is_gone_or_damaged_is_told_plainly(
+    monkeypatch, workspace, outputs, tmp_path, name, damage
+):
     copy = Workspace(tmp_path / "copy")
     shutil.copytree(workspace.root, copy.root)
     folder = copy.objects / outputs[name].digest
@@ -239,7 +293,9 @@ def test_an_output_that_is_gone_or_damaged_is_told_plainly(monkeypatch, workspac
         ("predictions", Predictions(np.empty((0, 2)), ["a", "b"], ""), "0 rows · 2 classes"),
         (
             "report",
-            Report("of a plugin", HOSTILE, {"a": None, "b": HOSTILE, "c": 1.5}, [{"x": 1}, {"x": "y"}]),
+            Report(
+                "of a plugin", HOSTILE, {"a": None, "b": HOSTILE, "c": 1.5}, [{"x": 1}, {"x": "y"}]
+            ),
             HOSTILE,
         ),
         ("report", Report("evaluation", "Bare", {}), "read"),
@@ -247,7 +303,16 @@ def test_an_output_that_is_gone_or_damaged_is_told_plainly(monkeypatch, workspac
         ("table", Table(pa.table({HOSTILE: [HOSTILE, "b"]}), HOSTILE), f"target {HOSTILE}"),
         ("table", Table(pa.table({"t": ["x" * 5000]})), "1 row × 1 column"),
     ],
-    ids=["no columns", "no rows", "no predictions", "unknown report", "broken", "empty comparison", "hostile", "long"],
+    ids=[
+        "no columns",
+        "no rows",
+        "no predictions",
+        "unknown report",
+        "broken",
+        "empty comparison",
+        "hostile",
+        "long",
+    ],
 )
 def test_odd_outputs_are_drawn_without_a_traceback(monkeypatch, tmp_path, port_type, value, said):
     workspace = Workspace(tmp_path / "odd")
@@ -263,7 +328,9 @@ def test_odd_outputs_are_drawn_without_a_traceback(monkeypatch, tmp_path, port_t
 def test_long_texts_do_not_go_to_the_browser_whole(monkeypatch, tmp_path):
     workspace = Workspace(tmp_path / "long")
     keep(workspace, "long", "table", Table(pa.table({"t": ["x" * 5000]})))
-    assert preview(monkeypatch, workspace, "long.out").dataframe[0].value["t"].str.len().tolist() == [200]
+    assert preview(monkeypatch, workspace, "long.out").dataframe[0].value[
+        "t"
+    ].str.len().tolist() == [200]
 
 
 def test_a_foreign_model_and_layers_are_told_plainly(monkeypatch, tmp_path):
@@ -275,7 +342,9 @@ def test_a_foreign_model_and_layers_are_told_plainly(monkeypatch, tmp_path):
     test = preview(monkeypatch, workspace, "foreign.out")
     assert not test.exception and len(test.warning) == 1
     keep(workspace, "layers", "layers", Folder(folder))
-    assert preview(monkeypatch, workspace, "layers.out").dataframe[0].value["File"].tolist() == ["notes.txt"]
+    assert preview(monkeypatch, workspace, "layers.out").dataframe[0].value["File"].tolist() == [
+        "notes.txt"
+    ]
 
 
 EVALUATION = {"accuracy": 0.9721, "auc": 0.97345, "positive": None}
@@ -286,10 +355,19 @@ EVALUATION = {"accuracy": 0.9721, "auc": 0.97345, "positive": None}
     [
         (Report("evaluation", "", EVALUATION | {"positive": "yes"}), ("AUC", "0.973")),
         (Report("evaluation", "", EVALUATION), ("Accuracy", "97.2 %")),
-        (Report("evaluation", "", EVALUATION | {"positive": "yes", "auc": None}), ("Accuracy", "97.2 %")),
+        (
+            Report("evaluation", "", EVALUATION | {"positive": "yes", "auc": None}),
+            ("Accuracy", "97.2 %"),
+        ),
         (Report("evaluation", "", {}), ("", "")),
-        (Report("comparison", "", {"best": "MART", "metric": "auc", "value": 0.9}), ("MART", "AUC 0.900")),
-        (Report("comparison", "", {"best": "A", "metric": "accuracy", "value": 0.5}), ("A", "Accuracy 50.0 %")),
+        (
+            Report("comparison", "", {"best": "MART", "metric": "auc", "value": 0.9}),
+            ("MART", "AUC 0.900"),
+        ),
+        (
+            Report("comparison", "", {"best": "A", "metric": "accuracy", "value": 0.5}),
+            ("A", "Accuracy 50.0 %"),
+        ),
         (Report("comparison", "", {"best": "A", "metric": "auc", "value": None}), ("", "")),
         (Report("saved-model", "", {"name": "x"}), ("", "")),
     ],
@@ -301,7 +379,9 @@ def test_the_headline_of_a_report(report, figure):
 def test_predictions_without_truth_or_with_unknown_classes_have_no_accuracy():
     probabilities = np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]])
     assert summarize(Predictions(probabilities, ["a", "b"], "m")).known == 0
-    judged = summarize(Predictions(probabilities, ["a", "b"], "m", pa.array(["a", "a", "never seen"])))
+    judged = summarize(
+        Predictions(probabilities, ["a", "b"], "m", pa.array(["a", "a", "never seen"]))
+    )
     assert (judged.known, judged.right) == (2, 1)
     assert sum(judged.counts["a"]) == 3 and judged.counts["a"][-3:] == [0, 1, 0]
 
@@ -327,22 +407,36 @@ def test_a_report_is_told_in_a_line_that_is_read_once(workspace, outputs, monkey
     evaluation, comparison = (outputs[f"{name}.report"] for name in ("evaluate_mart", "compare"))
     auc, about = store.open(evaluation).headline["auc"], store.open(comparison).headline
     assert result_of(evaluation, store) == (f"AUC {auc:.3f}", "")
-    assert result_of(comparison, store) == (f"AUC {about['value']:.3f}: {about['best']}", about["best"])
+    assert result_of(comparison, store) == (
+        f"AUC {about['value']:.3f}: {about['best']}",
+        about["best"],
+    )
     assert result_of(outputs["select.report"], store) == ("", "")
     monkeypatch.setattr(Store, "open", lambda *_: pytest.fail("read again"))
     assert result_of(evaluation, store).line == f"AUC {auc:.3f}"
 
 
 def test_a_report_that_is_gone_says_nothing(tmp_path):
-    assert result_of(Artifact("report", "0" * 64, {}), Store(Workspace(tmp_path).create())) == ("", "")
+    assert result_of(Artifact("report", "0" * 64, {}), Store(Workspace(tmp_path).create())) == (
+        "",
+        "",
+    )
 
 
 @pytest.mark.parametrize(
     ("report", "title"),
     [
-        (Report("evaluation", "", {"f1": 0.9, "threshold": 0.3}, rows=[{"class": "a", "f1": 0.8}]), "F1 at threshold"),
+        (
+            Report(
+                "evaluation", "", {"f1": 0.9, "threshold": 0.3}, rows=[{"class": "a", "f1": 0.8}]
+            ),
+            "F1 at threshold",
+        ),
         (Report("evaluation", "", {"f1": 0.9, "threshold": None}), "Mean F1"),  # of several classes
-        (Report("comparison", "", {}, rows=[{"f1": 0.9, "threshold": 0.3}, {"f1": None}]), "F1 at threshold"),
+        (
+            Report("comparison", "", {}, rows=[{"f1": 0.9, "threshold": 0.3}, {"f1": None}]),
+            "F1 at threshold",
+        ),
         (Report("comparison", "", {}, rows=[{"f1": 0.9}]), "Mean F1"),
         (Report("comparison", "", {}, rows=[{"f1": 0.9, "threshold": 0.3}, {"f1": 0.9}]), "F1"),
     ],
@@ -351,16 +445,22 @@ def test_f1_is_named_by_what_it_goes_by(report, title):
     assert title_in(report, "f1") == title
 
 
-@pytest.mark.parametrize(("theme", "ink"), [("light", "#1f2937"), (None, "#1f2937"), ("dark", "white")])
+@pytest.mark.parametrize(
+    ("theme", "ink"), [("light", "#1f2937"), (None, "#1f2937"), ("dark", "white")]
+)
 def test_texts_in_cells_are_written_for_the_theme_that_is_seen(monkeypatch, theme, ink):
     monkeypatch.setattr("streamlit.context", SimpleNamespace(theme=SimpleNamespace(type=theme)))
     assert in_theme(plots.confusion_matrix(["a"], [[1]])).data[1].textfont.color == ink
 
 
 def test_swept_settings_stand_on_the_leaderboard_under_their_titles(monkeypatch):
-    rows = [{"rank": 1, "name": "a", "max_depth": 3, "odd": 1, "auc": 0.9, "positive": None, "rows": 5}]
+    rows = [
+        {"rank": 1, "name": "a", "max_depth": 3, "odd": 1, "auc": 0.9, "positive": None, "rows": 5}
+    ]
     data = {"details": ["max_depth", "odd"], "titles": {"max_depth": "Depth", "gone": "Gone"}}
     drawn = {}
-    monkeypatch.setattr(reports, "grid", lambda rows, key, column_config: drawn.update(column_config))
+    monkeypatch.setattr(
+        reports, "grid", lambda rows, key, column_config: drawn.update(column_config)
+    )
     reports._leaderboard(Report("comparison", "", {}, rows=rows, data=data), "k")
     assert drawn["max_depth"] == "Depth" and "odd" not in drawn and "gone" not in drawn

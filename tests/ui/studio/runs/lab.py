@@ -19,7 +19,12 @@ from ui.studio.session import Studio
 GONE = {"pid": 1, "began": 1, "boot": "another"}
 STARTED = {"attempt": 1, "key": "k", "process": GONE}
 DONE: dict[str, Any] = {"key": "k", "seconds": 1.5, "outputs": {}}
-ERROR = {"kind": "error", "message": "ValueError: no <b>rows</b>", "field": None, "traceback": "Traceback: line 1"}
+ERROR = {
+    "kind": "error",
+    "message": "ValueError: no <b>rows</b>",
+    "field": None,
+    "traceback": "Traceback: line 1",
+}
 
 Event = tuple[str, str | None, dict[str, Any]]
 
@@ -28,11 +33,15 @@ def probes(*names: str, name: str = "Probes", **params: dict[str, Any]) -> Pipel
     """A chain of probes; ``params`` by node."""
     edges = [Edge.between(f"{first}.report", f"{then}.reports") for first, then in pairwise(names)]
     return Pipeline(
-        name=name, nodes={each: Node(type="probe", params=params.get(each, {})) for each in names}, edges=tuple(edges)
+        name=name,
+        nodes={each: Node(type="probe", params=params.get(each, {})) for each in names},
+        edges=tuple(edges),
     )
 
 
-def written(studio: Studio, document: Pipeline, events: Iterable[Event], *, alive: bool = False) -> str:
+def written(
+    studio: Studio, document: Pipeline, events: Iterable[Event], *, alive: bool = False
+) -> str:
     """A run whose log says just this; its supervisor lives or is gone."""
     supervisor = identify().to_dict() if alive else GONE
     with studio.runs.log() as log:
@@ -81,7 +90,15 @@ def runs_page(**address: str) -> AppTest:
 
 def words(test: AppTest) -> str:
     """All plain text on the page."""
-    elements = [*test.markdown, *test.caption, *test.text, *test.error, *test.warning, *test.info, *test.subheader]
+    elements = [
+        *test.markdown,
+        *test.caption,
+        *test.text,
+        *test.error,
+        *test.warning,
+        *test.info,
+        *test.subheader,
+    ]
     return "\n".join(str(element.value) for element in elements).replace("\\", "")
 
 

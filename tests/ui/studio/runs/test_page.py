@@ -64,7 +64,9 @@ def starter(traces: Path) -> Iterator[SupervisorStarter]:
 
 
 @pytest.fixture
-def studio(tmp_path: Path, starter: SupervisorStarter, traces: Path, monkeypatch: pytest.MonkeyPatch) -> Studio:
+def studio(
+    tmp_path: Path, starter: SupervisorStarter, traces: Path, monkeypatch: pytest.MonkeyPatch
+) -> Studio:
     monkeypatch.syspath_prepend(PLUGIN)
     from sylva_test_nodes import PROBE
 
@@ -88,7 +90,9 @@ def test_an_empty_history_says_what_to_do(studio: Studio) -> None:
 def test_the_history_lists_runs_newest_first(studio: Studio) -> None:
     report = studio.store.put("report", Report("evaluation", "E", {"accuracy": 0.5})).to_dict()
     finished = ("finished", "a", {**DONE, "outputs": {"report": report}})
-    first = written(studio, probes("a", name="First"), [finished, ("run-finished", None, {"state": "done"})])
+    first = written(
+        studio, probes("a", name="First"), [finished, ("run-finished", None, {"state": "done"})]
+    )
     second = written(studio, probes("a", name="<b>Second</b>"), [("started", "a", STARTED)])
     table = runs_page().dataframe[0].value
     assert list(table["Id"]) == [second, first]
@@ -102,7 +106,9 @@ def test_the_history_is_filtered_by_words_and_states_and_shows_more_on_demand(
 ) -> None:
     monkeypatch.setattr(runs, "PAGE_LENGTH", 2)
     for number in range(3):
-        written(studio, probes("a", name=f"Run {number}"), [("run-finished", None, {"state": "failed"})])
+        written(
+            studio, probes("a", name=f"Run {number}"), [("run-finished", None, {"state": "failed"})]
+        )
     test = runs_page()
     assert list(test.dataframe[0].value["Pipeline"]) == ["Run 2", "Run 1"]
     press(test, "Show more")
@@ -119,8 +125,13 @@ def ticked(*rows: int, cells: list[tuple[int, str]] | None = None) -> dict[str, 
     return {"selection": {"rows": list(rows), "columns": [], "cells": cells or []}}
 
 
-def test_one_chosen_run_is_opened_and_two_are_compared(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = [written(studio, probes("a", name="Probe"), [("run-finished", None, {"state": "done"})]) for _ in range(2)]
+def test_one_chosen_run_is_opened_and_two_are_compared(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [
+        written(studio, probes("a", name="Probe"), [("run-finished", None, {"state": "done"})])
+        for _ in range(2)
+    ]
     key = f"runs-table-{made[1]}"
     compared: list[list[str]] = []
     monkeypatch.setattr("ui.studio.links.to_compare", compared.append)
@@ -156,13 +167,17 @@ def test_a_click_into_the_table_opens_the_run(studio: Studio) -> None:
         ([ERROR, ERROR, ERROR], ["'n0'", ERROR["message"], "2 more"]),
     ],
 )
-def test_the_cause_of_a_failure_names_node_and_field(errors: list[dict[str, Any]], named: list[str]) -> None:
+def test_the_cause_of_a_failure_names_node_and_field(
+    errors: list[dict[str, Any]], named: list[str]
+) -> None:
     nodes = {f"n{number}": NodeState("failed", error=error) for number, error in enumerate(errors)}
     said = run_view.cause(RunState("r", "n", 0.0, nodes=nodes))
     assert all(each in said for each in named) and "'n1'" not in said
 
 
-@pytest.mark.parametrize("wanted", ["no-such-run", "../../etc/passwd", "' OR 1=1 --", "![x](http://y)", "a" * 5000])
+@pytest.mark.parametrize(
+    "wanted", ["no-such-run", "../../etc/passwd", "' OR 1=1 --", "![x](http://y)", "a" * 5000]
+)
 def test_a_run_that_is_not_there_is_said_plainly(studio: Studio, wanted: str) -> None:
     test = runs_page(run=wanted)
     assert not test.exception
@@ -180,13 +195,17 @@ def test_a_finished_run_shows_its_result_and_what_each_node_did(studio: Studio) 
     assert test.subheader[0].value == r"Two \*probes\*"
     assert test.selectbox(key=f"run-node-{run}").value == "b"
     assert "probe does none" in test.code[0].value
-    assert "Stop" not in labels(test) and "Retry" not in labels(test) and "Resume" not in labels(test)
+    assert (
+        "Stop" not in labels(test) and "Retry" not in labels(test) and "Resume" not in labels(test)
+    )
     assert "attempt 1" in words(test)
     test.selectbox(key=f"run-node-{run}").set_value("a").run()
     assert '"value": 2' in test.code[-1].value
 
 
-def test_a_failed_run_tells_the_cause_first_and_a_retry_runs_nothing_twice(studio: Studio, traces: Path) -> None:
+def test_a_failed_run_tells_the_cause_first_and_a_retry_runs_nothing_twice(
+    studio: Studio, traces: Path
+) -> None:
     document = probes("a", "b", "c", b={"action": "raise", "first": 1})
     run = studio.runs.start(document, RunOptions())
     assert ended(studio, run).state == "failed"
@@ -239,7 +258,9 @@ def test_a_run_that_is_at_work_already_is_not_started_again(studio: Studio) -> N
     press(test, "Resume")
     assert not test.exception
     with studio.runs.log() as log:
-        assert [entry.event.kind for entry in log.events(run)].count("run-started") == 2, "the two written here"
+        assert [entry.event.kind for entry in log.events(run)].count("run-started") == 2, (
+            "the two written here"
+        )
 
 
 def test_the_jobs_inside_a_node_are_shown(studio: Studio) -> None:
@@ -281,7 +302,9 @@ def test_a_pipeline_of_another_version_is_shown_without_its_graph(studio: Studio
     assert state_of(studio, run).state == "done"
 
 
-def test_the_exact_pipeline_of_a_run_is_opened(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exact_pipeline_of_a_run_is_opened(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened: list[str] = []
     monkeypatch.setattr(run_view, "open_pipeline", opened.append)
     run = written(studio, probes("a"), [("run-finished", None, {"state": "done"})])
@@ -340,7 +363,11 @@ def test_a_log_that_breaks_while_the_page_is_open_is_said_plainly(
 
 
 def test_a_node_that_was_interrupted_is_shown_before_one_that_never_began() -> None:
-    nodes = {"a": NodeState("done"), "b": NodeState("cancelled", started=1.0), "c": NodeState("cancelled")}
+    nodes = {
+        "a": NodeState("done"),
+        "b": NodeState("cancelled", started=1.0),
+        "c": NodeState("cancelled"),
+    }
     assert run_view.spotlight(RunState("r", "n", 0.0, nodes=nodes)) == "b"
 
 
@@ -364,7 +391,10 @@ def test_a_failed_node_is_shown_first(states: dict[str, str], expected: str | No
         (None, ""),
         (Report("probe", "P", {"value": 3}), ""),
         (Report("evaluation", "E", {"accuracy": 0.5}), "Accuracy: 50.0 %"),
-        (Report("comparison", "C", {"best": "MART", "metric": "accuracy", "value": 0.9}), "MART: Accuracy 90.0 %"),
+        (
+            Report("comparison", "C", {"best": "MART", "metric": "accuracy", "value": 0.9}),
+            "MART: Accuracy 90.0 %",
+        ),
     ],
 )
 def test_a_list_shows_the_main_figure_of_a_report(report: Report | None, expected: str) -> None:

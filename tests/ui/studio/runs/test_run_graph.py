@@ -9,7 +9,15 @@ import pytest
 from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline
 from engine.run_state import NodeState, RunState, Subtask
-from ui.studio.runs.run_graph import Drawing, clicked, drawing, flow_state, is_laid_out, layer_drawing, node_line
+from ui.studio.runs.run_graph import (
+    Drawing,
+    clicked,
+    drawing,
+    flow_state,
+    is_laid_out,
+    layer_drawing,
+    node_line,
+)
 
 TWO = Drawing({"a": ("A", "done", "done"), "b": ("B", "queued", "queued")}, (("a", "b"),))
 
@@ -77,7 +85,11 @@ def test_a_label_is_text_and_nothing_else() -> None:
 
 
 def test_nodes_are_called_by_label_title_or_type_and_those_outside_the_run_say_so() -> None:
-    nodes = {"a": Node(type="load-data", label="Digits"), "b": Node(type="mart"), "c": Node(type="of-a-plugin")}
+    nodes = {
+        "a": Node(type="load-data", label="Digits"),
+        "b": Node(type="mart"),
+        "c": Node(type="of-a-plugin"),
+    }
     edges = (Edge.between("a.table", "b.table"), Edge.between("a.table", "b.extra"))
     document = Pipeline(name="x", nodes=nodes, edges=edges)
     state = RunState("r", "x", 0.0, nodes={"a": NodeState("done", seconds=1.5)})

@@ -21,7 +21,9 @@ from ui.studio.runs.timeline import (
 )
 
 
-def jobs(learners: int, folds: int, layers: int, state: str = "done") -> dict[tuple[str, ...], Subtask]:
+def jobs(
+    learners: int, folds: int, layers: int, state: str = "done"
+) -> dict[tuple[str, ...], Subtask]:
     return {
         (f"Layer {layer}", f"Forest {learner}", f"Fold {fold}"): Subtask(state, 1.25)
         for layer in range(1, layers + 1)
@@ -40,12 +42,17 @@ def jobs(learners: int, folds: int, layers: int, state: str = "done") -> dict[tu
         (("Layer 1", "Window 3", "Forest", "Fold 2"), ("Layer 1", "Window 3 · Forest", "Fold 2")),
     ],
 )
-def test_a_place_has_a_layer_a_learner_and_a_fold(place: tuple[str, ...], expected: tuple[str, str, str]) -> None:
+def test_a_place_has_a_layer_a_learner_and_a_fold(
+    place: tuple[str, ...], expected: tuple[str, str, str]
+) -> None:
     assert three_parts(place) == expected
 
 
 def test_layers_and_folds_are_in_the_order_of_their_numbers_and_learners_as_they_came() -> None:
-    found = {("Layer 10", "Z", "Fold 10"): Subtask("done"), ("Layer 2", "A", "Fold 9"): Subtask("done")}
+    found = {
+        ("Layer 10", "Z", "Fold 10"): Subtask("done"),
+        ("Layer 2", "A", "Fold 9"): Subtask("done"),
+    }
     found |= {("Layer 2", "Z", "Fold 9"): Subtask("done")}
     grid = grid_of(found)
     assert grid.layers == ("Layer 2", "Layer 10")
@@ -59,7 +66,9 @@ def test_each_job_has_a_cell_in_the_colour_of_its_state() -> None:
         for number, state in enumerate(SUBTASK_STATES, start=1)
     }
     cells = job_grid(found)
-    assert [cells.count(f"<td class='{state}'") for state in SUBTASK_STATES] == [1] * len(SUBTASK_STATES)
+    assert [cells.count(f"<td class='{state}'") for state in SUBTASK_STATES] == [1] * len(
+        SUBTASK_STATES
+    )
     assert "title='Layer 1 · Forest · Fold 4: reused in 1.2 s, attempt 2'>1.2</td>" in cells
     assert len({job_colour(state) for state in SUBTASK_STATES}) == len(SUBTASK_STATES)
 
@@ -84,14 +93,17 @@ def test_a_grid_of_nothing_is_empty() -> None:
 
 def test_names_are_no_markup() -> None:
     bad = "<a href='javascript:x'>x</a>"
-    drawn = job_grid({(bad, bad, bad): Subtask("done")}) + live_timeline([Span(bad, 0, 1, "done", 1)], {bad: bad})
+    drawn = job_grid({(bad, bad, bad): Subtask("done")}) + live_timeline(
+        [Span(bad, 0, 1, "done", 1)], {bad: bad}
+    )
     drawn += gantt([Span(bad, 0, 1, "done", 1)], {bad: bad}).to_json()
     assert "<a" not in drawn and "href='" not in drawn
 
 
 def test_a_live_timeline_has_a_row_for_each_node_and_a_bar_for_each_span() -> None:
     drawn = live_timeline(
-        [Span("a", 10, 20, "done", 1), Span("b", 20, 30, "running", 1)], {"a": "A", "b": "B", "c": "C"}
+        [Span("a", 10, 20, "done", 1), Span("b", 20, 30, "running", 1)],
+        {"a": "A", "b": "B", "c": "C"},
     )
     assert drawn.count("<tr>") == 4 and drawn.count("<i ") == 2
     assert "left: 50.00%; width: max(4px, 50.00%)" in drawn
@@ -110,7 +122,9 @@ def test_how_far_each_layer_is_in_words() -> None:
     assert re.findall(r"\d+", lines["Layer 2"]) == ["2", "4", "2", "1", "1"]
 
 
-def test_the_timeline_has_a_row_for_each_node_a_bar_for_each_span_and_a_mark_for_what_was_ready() -> None:
+def test_the_timeline_has_a_row_for_each_node_a_bar_for_each_span_and_a_mark_for_what_was_ready() -> (
+    None
+):
     spans = [Span("a", 0, 0, "cached", 1), Span("b", 0, 2, "failed", 1), Span("b", 5, 6, "done", 2)]
     figure = gantt(spans, {"a": "Load", "b": "Forest", "c": "Judge"})
     cached, failed, done = figure.data
@@ -122,7 +136,10 @@ def test_the_timeline_has_a_row_for_each_node_a_bar_for_each_span_and_a_mark_for
 
 @pytest.mark.parametrize(
     ("node", "expected"),
-    [("running", ["done", "running", "waiting"]), ("cancelled", ["done", "interrupted", "waiting"])],
+    [
+        ("running", ["done", "running", "waiting"]),
+        ("cancelled", ["done", "interrupted", "waiting"]),
+    ],
 )
 def test_what_was_under_way_when_a_node_ended_was_cut_off(node: str, expected: list[str]) -> None:
     found = {(state,): Subtask(state) for state in ("done", "running", "waiting")}
