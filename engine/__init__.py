@@ -3,8 +3,8 @@
 The engine knows no node type and no learner: node types come from installed packages, through the
 entry point group ``sylva.nodes``. A pipeline on its way through the package:
 
-- ``pipeline``    a pipeline as a value; ``pipeline_file`` is its JSON, ``pipeline_library`` saves it,
-  ``edits`` change it, ``sweeps`` expand it, ``pipeline_diff`` compares it with another
+- ``pipeline``    a pipeline as a value; ``pipeline_file`` is its JSON, ``pipeline_library`` saves
+  it, ``edits`` change it, ``sweeps`` expand it, ``pipeline_diff`` compares it with another
 - ``node_types``  what a node type is, and which are installed; ``values`` flow along the edges
 - ``validation``  everything that is wrong with a pipeline, as a ``Problem`` of ``errors`` each
 - ``plan``        which nodes run, in which order; ``graph`` knows which node reads from which
@@ -72,30 +72,22 @@ __all__ = [
     "write",
 ]
 
+# Imported on first use: a node that needs one name must not wait for the whole engine to load.
 _MODULES = {
-    "errors": ("BadInput", "InvalidPipeline", "Problem", "SylvaError"),
-    "node_types": (
-        "Column",
-        "NodeCatalog",
-        "NodeContext",
-        "NodeParams",
-        "NodeType",
-        "Port",
-        "form_hint",
-        "load_catalog",
-    ),
-    "pipeline": ("Edge", "Node", "Pipeline"),
-    "pipeline_file": ("dumps", "parse", "read", "write"),
-    "testing": ("check_node",),
-    "validation": ("find_problems",),
-    "values": ("Folder", "Predictions", "Report", "Table"),
-    "workspace": ("Files", "Workspace"),
+    "errors": "BadInput InvalidPipeline Problem SylvaError",
+    "node_types": "Column NodeCatalog NodeContext NodeParams NodeType Port form_hint load_catalog",
+    "pipeline": "Edge Node Pipeline",
+    "pipeline_file": "dumps parse read write",
+    "testing": "check_node",
+    "validation": "find_problems",
+    "values": "Folder Predictions Report Table",
+    "workspace": "Files Workspace",
 }
 
 
 def __getattr__(name: str) -> Any:
     for module, names in _MODULES.items():
-        if name in names:
+        if name in names.split():
             return getattr(importlib.import_module(f"engine.{module}"), name)
     raise AttributeError(f"module 'engine' has no attribute {name!r}")
 

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -21,10 +22,7 @@ class SylvaError(Exception):
 
 
 class BadInput(SylvaError):
-    """A node cannot use its data or parameters.
-
-    ``field`` names the parameter to change, if there is one.
-    """
+    """A node cannot use its data or parameters; ``field`` names the parameter to change."""
 
     exit_code = 2
 
@@ -35,10 +33,7 @@ class BadInput(SylvaError):
 
 
 def reader_crashed(file: str, how: str, field: str | None = None) -> BadInput:
-    """Return the error for a file whose reader crashed its process.
-
-    ``how`` is the signal or exit code.
-    """
+    """Return the error for a file whose reader crashed; ``how`` is its signal or exit code."""
     return BadInput(
         f"'{file}' cannot be read: the reader crashed ({how}), so the file is probably damaged; "
         "save it again or use another file",
@@ -66,13 +61,17 @@ class CorruptObject(SylvaError):
 class Problem(SylvaError):
     """One thing that is wrong with a pipeline; ``edge`` names both ends if it is a connection.
 
-    ``code`` identifies the reason in ``--json``; ``field_word`` is what ``field`` names: a field of
-    a form, a port or an input.
+    ``code`` identifies the reason in ``--json``: ``unknown-type`` for ``UnknownType``.
+    ``field_word`` is what ``field`` names: a field of a form, a port or an input.
     """
 
     exit_code = 2
     code: ClassVar[str] = "problem"
     field_word: ClassVar[str] = "field"
+
+    def __init_subclass__(cls) -> None:
+        # Programs that read --json know the code, so a class must not be renamed.
+        cls.code = re.sub("(?<=[a-z])(?=[A-Z])", "-", cls.__name__).lower()
 
     def __init__(
         self,
@@ -125,159 +124,109 @@ def _capitalized(text: str) -> str:
 class Unreadable(Problem):
     """The file does not exist or cannot be read."""
 
-    code = "unreadable"
-
 
 class NotJson(Problem):
     """The text is not JSON, or not even UTF-8."""
-
-    code = "not-json"
 
 
 class TooLarge(Problem):
     """The document has more bytes or more values than a pipeline may have."""
 
-    code = "too-large"
-
 
 class TooDeep(Problem):
     """Lists and objects are nested deeper than a pipeline may have them."""
-
-    code = "too-deep"
 
 
 class DuplicateKey(Problem):
     """An object has the same key twice; one of the values would be lost."""
 
-    code = "duplicate-key"
-
 
 class NotFinite(Problem):
     """A number is NaN, infinite, or larger than any floating-point number."""
-
-    code = "not-finite"
 
 
 class BadText(Problem):
     """A text has half a character (a lone surrogate) and cannot be written as UTF-8."""
 
-    code = "bad-text"
-
 
 class WrongFormat(Problem):
     """The JSON is something other than a pipeline."""
-
-    code = "wrong-format"
 
 
 class NewerVersion(Problem):
     """The document was written by a newer version of the program."""
 
-    code = "newer-version"
-
 
 class BadStructure(Problem):
     """A part of the document is missing, unknown or of the wrong kind."""
-
-    code = "bad-structure"
 
 
 class BadName(Problem):
     """A node's name cannot be used."""
 
-    code = "bad-name"
-
 
 class UnknownType(Problem):
     """No installed package has a node type of that name."""
-
-    code = "unknown-type"
 
 
 class UnknownParam(Problem):
     """The node type has no such parameter."""
 
-    code = "unknown-param"
-
 
 class MissingParam(Problem):
     """A parameter without a default has no value."""
-
-    code = "missing-param"
 
 
 class BadParam(Problem):
     """A parameter's value cannot be used."""
 
-    code = "bad-param"
-
 
 class UnknownNode(Problem):
     """An edge or an edit names a node that does not exist."""
-
-    code = "unknown-node"
 
 
 class UnknownPort(Problem):
     """An edge names a port that the node does not have."""
 
-    code = "unknown-port"
     field_word = "port"
 
 
 class TypeMismatch(Problem):
     """An edge leads from an output to an input of another type."""
 
-    code = "type-mismatch"
-
 
 class SelfEdge(Problem):
     """An edge leads from a node to itself."""
-
-    code = "self-edge"
 
 
 class DuplicateEdge(Problem):
     """The pipeline has the same edge twice."""
 
-    code = "duplicate-edge"
-
 
 class PortTaken(Problem):
     """A second edge leads to an input that takes one only."""
-
-    code = "port-taken"
 
 
 class Cycle(Problem):
     """Edges form a cycle, so that none of its nodes could start."""
 
-    code = "cycle"
-
 
 class MissingInput(Problem):
     """A required input is not connected."""
 
-    code = "missing-input"
     field_word = "input"
 
 
 class BadSweep(Problem):
     """A sweep cannot be run, or leads to a node that must not run more than once."""
 
-    code = "bad-sweep"
-
 
 class BadSource(Problem):
     """A file or model that a node reads does not exist or cannot be used."""
 
-    code = "bad-source"
-
 
 class BadColumns(Problem):
     """A node cannot work with the columns that will arrive at it."""
-
-    code = "bad-columns"
 
 
 class InvalidPipeline(SylvaError):

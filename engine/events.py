@@ -38,7 +38,6 @@ from engine.workspace import Workspace
 
 # The events. A field that the log has lost takes its default.
 
-
 Outputs = dict[str, ArtifactData]
 """The outputs of a node by port, as ``Artifact.to_dict`` describes them."""
 
@@ -208,7 +207,7 @@ KnownEvent = (
 )
 RunEvent = KnownEvent | UnknownEvent
 
-_ADAPTER: TypeAdapter[Any] = TypeAdapter(Annotated[KnownEvent, Field(discriminator="kind")])
+_ADAPTER: TypeAdapter[KnownEvent] = TypeAdapter(Annotated[KnownEvent, Field(discriminator="kind")])
 
 
 def event_from_dict(data: Mapping[str, Any]) -> RunEvent:
@@ -217,21 +216,18 @@ def event_from_dict(data: Mapping[str, Any]) -> RunEvent:
     A field with a wrong value takes its default. If a required field is wrong or missing, or the
     kind is unknown, return an ``UnknownEvent``.
     """
-    event: RunEvent
     try:
-        event = _ADAPTER.validate_python(data)
-        return event
+        return _ADAPTER.validate_python(data)
     except ValidationError as error:
         # The location of a problem begins with the kind of the event and the name of the field.
         wrong = {problem["loc"][1] for problem in error.errors() if len(problem["loc"]) > 1}
     try:
-        event = _ADAPTER.validate_python({name: data[name] for name in data if name not in wrong})
-        return event
+        return _ADAPTER.validate_python({name: data[name] for name in data if name not in wrong})
     except ValidationError:
         return UnknownEvent(kind=str(data.get("kind")), node=data.get("node"))
 
 
-# The log.
+# The log
 
 VERSION = 1
 SCHEMA = """
@@ -325,9 +321,8 @@ class EventLog:
     def _check_version(self) -> None:
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version > VERSION:
-            raise SylvaError(
-                f"The run log {self.workspace.database} was made by a newer Sylva; update this one."
-            )
+            path = self.workspace.database
+            raise SylvaError(f"The run log {path} was made by a newer Sylva; update this one.")
         if version < VERSION:
             self._db.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -419,22 +414,24 @@ class EventLog:
                 with self._transaction():
                     return change()
             except sqlite3.OperationalError as error:
+                # The low byte is the error itself, the rest says more about it.
                 if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
                     raise self._damaged(error) from error
                 if time.monotonic() > deadline:
+                    where = self.workspace.root
                     raise SylvaError(
-                        f"The run log cannot be written ({error}); free some space at {self.workspace.root}."
+                        f"The run log cannot be written ({error}); free some space at {where}."
                     ) from error
             except sqlite3.IntegrityError:
-                raise
+                raise  # ``create_run`` tries another id
             except sqlite3.Error as error:
                 raise self._damaged(error) from error
             time.sleep(0.1)
 
     def _damaged(self, error: sqlite3.Error) -> SylvaError:
         return SylvaError(
-            f"The run log {self.workspace.database} cannot be used: {error}. If the file is damaged, "
-            "move it away: a new one is created, and stored results stay."
+            f"The run log {self.workspace.database} cannot be used: {error}. If the file is "
+            "damaged, move it away: a new one is created, and stored results stay."
         )
 
     @contextmanager
@@ -459,17 +456,14 @@ class EventLog:
         others = f"AND kind NOT IN ({', '.join('?' * len(without))})" if without else ""
         if not nodes:
             others += " AND node IS NULL"
-        rows = self._select(
-            f"SELECT seq, time, kind, node, data FROM events WHERE run = ? AND seq > ? {others} ORDER BY seq",
-            run,
-            after,
-            *without,
-        )
-        return [
-            LogEntry(run, when, event_from_dict({**_object(data), "kind": kind, "node": node}), seq)
-            for seq, when, kind, node, data in rows
-            if _is_moment(when)
-        ]
+        columns, which = "seq, time, kind, node, data", f"run = ? AND seq > ? {others}"
+        query = f"SELECT {columns} FROM events WHERE {which} ORDER BY seq"
+        entries = []
+        for seq, when, kind, node, data in self._select(query, run, after, *without):
+            if _is_moment(when):
+                event = event_from_dict({**_object(data), "kind": kind, "node": node})
+                entries.append(LogEntry(run, when, event, seq))
+        return entries
 
     def last_event(self, run: str) -> int:
         """Return the number of the run's newest event, 0 if it has none."""
@@ -487,17 +481,17 @@ class EventLog:
         """
         found = self.runs(1) if wanted == "last" else []
         found = found or self._rows("WHERE id = ?", wanted)
-        found = found or self._rows(
-            "WHERE substr(id, 1, ?) = ? ORDER BY rowid DESC", len(wanted), wanted
-        )
+        if not found:
+            # Not LIKE: a name with % or _ would match other runs.
+            beginning = "WHERE substr(id, 1, ?) = ? ORDER BY rowid DESC"
+            found = self._rows(beginning, len(wanted), wanted)
         if len(found) == 1:
             return found[0]
         if found:
             ids = ", ".join(row.id for row in found[:5])
             raise UnknownRun(f"'{wanted}' fits {len(found)} runs: {ids} …")
-        raise UnknownRun(
-            f"There is no run '{wanted}' in {self.workspace.root}; `sylva runs` lists them."
-        )
+        root = self.workspace.root
+        raise UnknownRun(f"There is no run '{wanted}' in {root}; `sylva runs` lists them.")
 
     def last_run_of(self, pipeline: str) -> RunRow | None:
         """Return the newest run of a pipeline of the workspace."""
@@ -510,9 +504,8 @@ class EventLog:
         return {name for (name,) in rows if isinstance(name, str)}
 
     def _rows(self, which: str, *values: str | int) -> list[RunRow]:
-        rows = self._select(
-            f"SELECT id, name, document, request, created FROM runs {which}", *values
-        )
+        query = f"SELECT id, name, document, request, created FROM runs {which}"
+        rows = self._select(query, *values)
         return [
             RunRow(str(run), str(name), document, _object(request), created)
             for run, name, document, request, created in rows
@@ -534,22 +527,15 @@ class EventLog:
             "summaries.seq, facts FROM runs LEFT JOIN summaries ON summaries.run = id "
         )
         if run is None:
-            rows = self._select(
-                f"{query} ORDER BY runs.rowid DESC LIMIT ?", -1 if limit is None else limit
-            )
+            most = -1 if limit is None else limit
+            rows = self._select(f"{query} ORDER BY runs.rowid DESC LIMIT ?", most)
         else:
             rows = self._select(f"{query} WHERE id = ?", run)
         for found, name, created, request, last, seq, facts in rows:
             if _is_moment(created):
-                yield Noted(
-                    str(found),
-                    str(name),
-                    created,
-                    _object(request),
-                    last or 0,
-                    seq or 0,
-                    _object(facts),
-                )
+                numbers = last or 0, seq or 0
+                options = _object(request)
+                yield Noted(str(found), str(name), created, options, *numbers, _object(facts))
 
     def save_summaries(self, found: Iterable[tuple[str, int, dict[str, Any]]]) -> None:
         """Save summaries of runs: run, the number of its last event, facts."""

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
-from engine.text import readable
+from engine.text import free_name, readable
 
 if TYPE_CHECKING:
     from engine.node_types import Branch, NodeParams, NodeType, NodeTypes
@@ -72,29 +72,29 @@ Python = Callable[[Any, Variables], Snippet]
 """``python(params, variables) -> snippet``: the hook of a node type."""
 
 
-def export_python(document: Pipeline, catalogue: NodeTypes) -> str:
+def export_python(pipeline: Pipeline, catalog: NodeTypes) -> str:
     """Return the script of a valid pipeline, with every branch of its sweeps written out.
 
     Raise ``BadInput`` if a node type does not say how its nodes read as Python.
     """
     from engine.plan import RunOptions, make_plan
 
-    check_exportable(document, catalogue)
-    plan = make_plan(document, catalogue, RunOptions())
+    check_exportable(pipeline, catalog)
+    plan = make_plan(pipeline, catalog, RunOptions())
     # A variable must not hide an imported name, and only the snippets say what they import.
     # So they are written twice: the first pass collects the imports.
     imports = _Imports(snippet.imports for snippet in _snippets(plan, RESERVED).values())
     snippets = _snippets(plan, RESERVED | imports.bound)
-    blocks = [_block(plan.steps[node], document, snippet) for node, snippet in snippets.items()]
-    return "\n\n".join(["\n".join(_header(document)), imports.text, *blocks]) + "\n"
+    blocks = [_block(plan.steps[node], pipeline, snippet) for node, snippet in snippets.items()]
+    return "\n\n".join(["\n".join(_header(pipeline)), imports.text, *blocks]) + "\n"
 
 
-def check_exportable(document: Pipeline, catalogue: NodeTypes) -> None:
+def check_exportable(pipeline: Pipeline, catalog: NodeTypes) -> None:
     """Raise ``BadInput`` with the nodes whose types do not say how they read as Python."""
     unsupported = [
         f"'{name}' ({node.type})"
-        for name, node in document.nodes.items()
-        if node.type in catalogue and catalogue[node.type].python is None
+        for name, node in pipeline.nodes.items()
+        if node.type in catalog and catalog[node.type].python is None
     ]
     if unsupported:
         raise BadInput(
@@ -123,18 +123,14 @@ class _VariableNames:
             self._name_outputs(node, step.type)
 
     def _name_outputs(self, node: str, node_type: NodeType) -> None:
-        """Reserve a variable for each output: the id of the node, and the port if it has several."""
+        """Reserve a variable for each output: the node's id, with the port if it has several."""
         for port in node_type.outputs:
             stem = node if len(node_type.outputs) == 1 else f"{node}_{port.name}"
             self._outputs[node, port.name] = self.unused(stem)
 
     def unused(self, stem: str) -> Expression:
         """Return an identifier like ``stem`` that is not used yet, and reserve it."""
-        stem = re.sub(r"[^A-Za-z0-9_]", "_", stem)
-        name, number = stem, 1
-        while name in self._used:
-            number += 1
-            name = f"{stem}_{number}"
+        name = free_name(re.sub(r"[^A-Za-z0-9_]", "_", stem), self._used.__contains__)
         self._used.add(name)
         return Expression(name)
 
@@ -149,33 +145,30 @@ class _VariableNames:
             elif sources:
                 inputs[port.name] = self._outputs[sources[0]]
         outputs = {port.name: self._outputs[step.id, port.name] for port in step.type.outputs}
-        return Variables(
-            inputs,
-            gathered,
-            outputs,
-            step.branch,
-            step.branches,
-            lambda stem: self.unused(f"{step.id}_{stem}"),
-        )
+
+        def local(stem: str) -> Expression:
+            return self.unused(f"{step.id}_{stem}")
+
+        return Variables(inputs, gathered, outputs, step.branch, step.branches, local)
 
 
 # Parts of the script
 
 
-def _header(document: Pipeline) -> Iterator[str]:
+def _header(pipeline: Pipeline) -> Iterator[str]:
     """Yield the comment lines at the top: name, description, and where files are read from."""
-    yield comment(document.name)
-    if document.description:
+    yield comment(pipeline.name)
+    if pipeline.description:
         yield "#"
-        yield from _wrapped(document.description)
+        yield from _wrapped(pipeline.description)
     yield "#"
     yield "# Files and models are those of the workspace: $SYLVA_WORKSPACE, else ~/.sylva."
 
 
-def _block(step: PlannedNode, document: Pipeline, snippet: Snippet) -> str:
+def _block(step: PlannedNode, pipeline: Pipeline, snippet: Snippet) -> str:
     """Return the code of a node below a comment with its id, title and label."""
     words = [step.id, step.type.title]
-    node = document.nodes.get(step.id)
+    node = pipeline.nodes.get(step.id)
     if node and node.label and node.label != step.type.title:
         words.append(node.label)
     return "\n".join([comment(" · ".join(words)), *snippet.lines])
@@ -229,10 +222,7 @@ def _import_order(name: str) -> tuple[bool, str]:
 
 
 def step_call(
-    function: str,
-    *,
-    positional: Sequence[str] = (),
-    always: Sequence[str] = (),
+    function: str, *, positional: Sequence[str] = (), always: Sequence[str] = ()
 ) -> Python:
     """Return the hook of a node that is one call: ``output = module.function(inputs, **params)``.
 

@@ -1,7 +1,8 @@
 """What a node type is, what it gets when it runs, and which ones are installed.
 
-A node type is one frozen description, ``NodeType``: its ports, its parameters (a pydantic model) and
-its ``run`` function. Palette, form, validation, JSON schema and reference page all come from it.
+A node type is one frozen description, ``NodeType``: its ports, its parameters (a pydantic model)
+and its ``run`` function. Palette, form, validation, JSON schema and reference page all come from
+it.
 
 - ``Port``         an input or output, with a type
 - ``NodeParams``   base of every node's parameters: strict, closed, finite
@@ -27,12 +28,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from engine.errors import BadInput, Cancelled
+from engine.text import shortened
 from engine.workspace import Files
 
 if TYPE_CHECKING:
     import numpy as np
 
     from engine.export_python import Python
+    from engine.pipeline import Node
 
 PortType = Literal["table", "model", "predictions", "report", "layers"]
 Kind = Literal["number", "category", "bool", "time", "text"]
@@ -53,10 +56,7 @@ class Port:
     title: str = ""
     required: bool = True
     many: bool = False
-    """For an input: it takes any number of edges.
-
-    ``run`` gets a list, in the order of the edges.
-    """
+    """For an input: it takes any number of edges; ``run`` gets a list, in their order."""
     accepts: tuple[PortType, ...] = ()
     """For an input: further types that it takes."""
     role: Literal["", "evaluation"] = ""
@@ -71,10 +71,7 @@ class Port:
 
 
 class NodeParams(BaseModel):
-    """Base of every node's parameters: values are not converted.
-
-    Unknown fields, NaN and infinity are refused.
-    """
+    """Base of every node's parameters: nothing is converted, unknown fields and NaN are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
@@ -94,8 +91,7 @@ class Branch:
 
     def title(self, name: str = "") -> str:
         """Return the title of an evaluation in this branch; ``name`` replaces the subject."""
-        title = f"{name or self.subject} {self.label}"
-        return title if len(title) <= MAX_LABEL else f"{title[: MAX_LABEL - 1]}…"
+        return shortened(f"{name or self.subject} {self.label}", MAX_LABEL)
 
 
 FORM = "x-form"
@@ -192,10 +188,7 @@ class NodeContext:
     def subtask(
         self, path: tuple[str, ...], state: SubtaskState, seconds: float | None = None
     ) -> None:
-        """Report the state of a subtask.
-
-        ``path`` identifies it, for example layer, learner and fold.
-        """
+        """Report the state of a subtask; ``path`` names it, such as layer, learner and fold."""
         self.on_subtask(path, state, seconds)
 
     def publish(self, name: str, data: dict[str, Any]) -> None:
@@ -253,7 +246,7 @@ class NodeType:
     category: Category
     summary: str
     version: int
-    """Increase it when the same inputs and parameters give another result; old ones are not reused."""
+    """Increase it when the same input gives another result; stored ones are then not reused."""
     params: type[NodeParams]
     run: Run
     inputs: tuple[Port, ...] = ()
@@ -270,10 +263,7 @@ class NodeType:
     cacheable: bool = True
     """False for a node that runs for its effect: it runs again in every run of the pipeline."""
     python: Python | None = None
-    """How a node of this type is written in a Python script.
-
-    Without it, its pipelines cannot be exported.
-    """
+    """How a node of this type is written in a Python script; without it, it cannot be exported."""
 
     @property
     def evaluation_output(self) -> Port | None:
@@ -293,46 +283,39 @@ NodeTypes = Mapping[str, NodeType]
 """Node types by name: a ``NodeCatalog``, or a plain dictionary."""
 
 
+def node_title(node: Node, catalog: NodeTypes) -> str:
+    """Return the title of a node: its label, else the title of its type, else the type's name."""
+    node_type = catalog.get(node.type)
+    return node.label or (node_type.title if node_type else node.type)
+
+
 # The installed node types
 
 GROUP = "sylva.nodes"
 OWN_DISTRIBUTION = "sylva-studio"
 
 
-class NodeCatalog(Mapping[str, NodeType]):
+class NodeCatalog(dict[str, NodeType]):
     """Node types by name; ``failures`` has one sentence for each that could not be added."""
 
-    def __init__(
-        self, node_types: Iterable[NodeType] = (), *, source: str = "this program"
-    ) -> None:
-        self._types: dict[str, NodeType] = {}
+    def __init__(self, node_types: Iterable[NodeType] = ()) -> None:
+        super().__init__()
         self._sources: dict[str, str] = {}
         self.failures: list[str] = []
-        self.add(node_types, source=source)
+        self.add(node_types, source="this program")
 
     def add(self, node_types: Iterable[NodeType], *, source: str) -> None:
-        """Add node types from ``source``.
-
-        The first of a name stays, so that no package can replace another's.
-        """
+        """Add node types from ``source``; one whose name is taken goes to ``failures``."""
         for node_type in node_types:
-            if node_type.name in self._types:
+            # The first of a name stays, so that no package can replace another's.
+            if node_type.name in self:
                 self.failures.append(
                     f"Node type '{node_type.name}' of {source} is left out: "
                     f"{self._sources[node_type.name]} already has a node type of that name."
                 )
             else:
-                self._types[node_type.name] = node_type
+                self[node_type.name] = node_type
                 self._sources[node_type.name] = source
-
-    def __getitem__(self, name: str) -> NodeType:
-        return self._types[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._types)
-
-    def __len__(self) -> int:
-        return len(self._types)
 
 
 @cache
@@ -346,10 +329,7 @@ def load_catalog() -> NodeCatalog:
 
 
 def catalog_of(entries: Iterable[EntryPoint]) -> NodeCatalog:
-    """Return the node types that these entry points give.
-
-    One that fails is left out and named in ``failures``.
-    """
+    """Return the node types that these entry points give; ``failures`` names those that fail."""
     catalog = NodeCatalog()
     for entry in entries:
         try:

@@ -98,10 +98,7 @@ def _is_storable(value: object) -> bool:
 
 
 def _storable(values: dict[str, Any]) -> dict[str, Any]:
-    """Refuse values that a pipeline file cannot hold, such as NaN.
-
-    ``JsonValue`` refuses the others.
-    """
+    """Refuse numbers and text that a pipeline file cannot hold; ``JsonValue`` refuses the rest."""
     if not _is_storable(values):
         raise PydanticCustomError("unstorable", "cannot be written as JSON")
     return values
@@ -130,7 +127,8 @@ End = Annotated[
 Finite = Annotated[float, AllowInfNan(False)]
 # JSON has lists where these have tuples, so the containers alone are not strict.
 Position = Annotated[tuple[Finite, Finite], Strict(False)]
-Params = Annotated[dict[str, JsonValue], Field(max_length=MAX_PARAMS), AfterValidator(_storable)]
+_LIMITED = (Field(max_length=MAX_PARAMS), AfterValidator(_storable))
+Params = Annotated[dict[str, JsonValue], *_LIMITED]
 
 
 class NodeSettings(_Model):
@@ -173,10 +171,8 @@ class Sweep(_Model):
     tries all combinations, ``random`` draws ``trials`` of them.
     """
 
-    grid: Annotated[dict[str, Values], Field(max_length=MAX_PARAMS), AfterValidator(_storable)] = {}
-    random: Annotated[
-        dict[str, Drawn], Field(max_length=MAX_PARAMS), AfterValidator(_storable)
-    ] = {}
+    grid: Annotated[dict[str, Values], *_LIMITED] = {}
+    random: Annotated[dict[str, Drawn], *_LIMITED] = {}
     trials: int = Field(
         default=10, ge=1, le=MAX_BRANCHES, description="How many combinations to draw."
     )

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
-from engine.node_types import NodeType, NodeTypes
+from engine.node_types import NodeType, NodeTypes, node_title
 from engine.pipeline import Node, NodeSettings, Pipeline, Range, Sweep
-from engine.sweeps import param_label
+from engine.sweeps import Choice, param_label
 from engine.text import readable
 
 ABSENT, PRESENT, UNSET = "missing", "present", "–"
@@ -36,7 +35,8 @@ def changes(pipelines: Mapping[str, Pipeline], catalog: NodeTypes) -> list[dict[
     rows = []
     for name in names:
         nodes = {key: pipeline.nodes.get(name) for key, pipeline in pipelines.items()}
-        title = _title(name, next(node for node in nodes.values() if node), catalog)
+        first = next(node for node in nodes.values() if node)
+        title = f"{readable(node_title(first, catalog))} ({name})"
         # A node that some pipelines do not have is one row, besides the rows of its settings.
         if not all(nodes.values()):
             presence = {key: PRESENT if node else ABSENT for key, node in nodes.items()}
@@ -53,23 +53,12 @@ def _differences(
     nodes = {key: pipeline.nodes[name] for key, pipeline in having.items()}
     settings = {key: _settings(name, pipeline, catalog) for key, pipeline in having.items()}
     for setting in dict.fromkeys(each for values in settings.values() for each in values):
-        values = {
-            key: _value_or_default(setting, settings[key], nodes[key], catalog) for key in having
-        }
-        if len(set(values.values())) > 1:
+        values = dict.fromkeys(pipelines, ABSENT)
+        for key, node in nodes.items():
+            values[key] = _value_or_default(setting, settings[key], node, catalog)
+        if len({values[key] for key in nodes}) > 1:
             words = _setting_title(setting, nodes.values(), catalog)
-            yield {
-                "Node": title,
-                "Setting": words,
-                **{key: values.get(key, ABSENT) for key in pipelines},
-            }
-
-
-def _title(name: str, node: Node, catalog: NodeTypes) -> str:
-    """Return the title and the id of a node: ``Deep forest (forest)``."""
-    node_type = catalog.get(node.type)
-    title = node.label or (node_type.title if node_type else node.type)
-    return f"{readable(title)} ({name})"
+            yield {"Node": title, "Setting": words, **values}
 
 
 def _settings(name: str, pipeline: Pipeline, catalog: NodeTypes) -> Settings:
@@ -105,24 +94,21 @@ def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
 
 def _text(value: object) -> str:
     """Return a value as a table shows it."""
-    return readable(
-        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), LONGEST_VALUE
-    )
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return readable(text, LONGEST_VALUE)
 
 
 def _sweep_text(sweep: Sweep, node_type: NodeType | None) -> str:
     """Return a sweep in a line: ``γ: 0.5, 0.9; μ: 1 to 4; 10 drawn``."""
-    choices = {**sweep.grid, **sweep.random}
-    parts = [
-        f"{param_label(name, node_type)}: {_choice_text(choice)}"
-        for name, choice in choices.items()
-    ]
+    parts = []
+    for name, choice in {**sweep.grid, **sweep.random}.items():
+        parts.append(f"{param_label(name, node_type)}: {_choice_text(choice)}")
     if sweep.random:
         parts.append(f"{sweep.trials} drawn")
     return readable("; ".join(parts), LONGEST_VALUE)
 
 
-def _choice_text(choice: list[Any] | Range) -> str:
+def _choice_text(choice: Choice) -> str:
     """Return the values that a sweep tries: a range, or a list."""
     if isinstance(choice, Range):
         return f"{choice.start:g} to {choice.end:g}"
@@ -138,12 +124,8 @@ def _value_or_default(setting: str, settings: Settings, node: Node, catalog: Nod
     if setting in settings:
         return settings[setting]
     field = _field(setting, node, catalog)
-    default = (
-        UNSET if field is None else field.get_default(call_default_factory=True, validated_data={})
-    )
-    if default is PydanticUndefined or not isinstance(default, str | int | float | bool):
-        return UNSET
-    return _text(default)
+    default = field.get_default(call_default_factory=True, validated_data={}) if field else None
+    return _text(default) if isinstance(default, str | int | float | bool) else UNSET
 
 
 def _setting_title(setting: str, nodes: Iterable[Node], catalog: NodeTypes) -> str:

@@ -95,8 +95,7 @@ def parse(text: str | bytes) -> Pipeline:
 def read(path: Path) -> Pipeline:
     """Return the pipeline in the file ``path``.
 
-    Raise ``InvalidPipeline`` if the file cannot be read, or with everything that is wrong with its
-    text.
+    Raise ``InvalidPipeline`` if it cannot be read, or with everything that is wrong with its text.
     """
     try:
         with path.open("rb") as file:
@@ -117,10 +116,7 @@ def _unreadable(message: str) -> InvalidPipeline:
 
 
 class RepeatedKeys(dict[str, Any]):
-    """An object with keys that occur twice.
-
-    They are kept until the walk knows the path of the object.
-    """
+    """An object with keys that occur twice, until the walk knows the path of the object."""
 
     repeated: tuple[str, ...] = ()
 
@@ -140,7 +136,8 @@ def _load_json(text: str | bytes) -> Any:
 def _decoded(text: str | bytes) -> str:
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
     if size > MAX_BYTES:
-        message = f"the document is larger than {MAX_BYTES // 1024**2} MB; keep data in files and name them"
+        limit = f"{MAX_BYTES // 1024**2} MB"
+        message = f"the document is larger than {limit}; keep data in files and name them"
         raise InvalidPipeline([TooLarge(message)])
     try:
         # Editors on Windows put a byte order mark in front; it means nothing.
@@ -172,10 +169,8 @@ def _current(raw: Any, problems: list[Problem]) -> dict[str, Any]:
         raise InvalidPipeline([*problems, BadStructure(message)])
     header = list(_header_problems(raw))
     problems += header
-    if (
-        any(isinstance(problem, NewerVersion) for problem in header)
-        or raw.get("format", FORMAT) != FORMAT
-    ):
+    is_newer = any(isinstance(problem, NewerVersion) for problem in header)
+    if is_newer or raw.get("format", FORMAT) != FORMAT:
         raise InvalidPipeline(problems)
     if not header:
         raw = _migrated(raw)
@@ -189,20 +184,21 @@ def _header_problems(raw: dict[str, Any]) -> Iterator[Problem]:
     if "format" not in raw:
         yield WrongFormat(f"it is missing; {begins_with}", field="format")
     elif raw["format"] != FORMAT:
-        yield WrongFormat(
-            f"{shown(raw['format'])} is not a pipeline; {begins_with}", field="format"
-        )
+        message = f"{shown(raw['format'])} is not a pipeline; {begins_with}"
+        yield WrongFormat(message, field="format")
         return
     version = raw.get("version")
     if "version" not in raw:
         yield BadStructure(f'it is missing; add "version": {VERSION}', field="version")
     elif not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        yield BadStructure(
-            f"{shown(version)} is not a version; give a whole number from 1", field="version"
-        )
+        message = f"{shown(version)} is not a version; give a whole number from 1"
+        yield BadStructure(message, field="version")
     elif version > VERSION:
-        message = f"version {shown(version)} is newer than version {VERSION}, the last that this program reads"
-        yield NewerVersion(f"{message}; update Sylva", field="version")
+        message = (
+            f"version {shown(version)} is newer than version {VERSION}, "
+            "the last that this program reads; update Sylva"
+        )
+        yield NewerVersion(message, field="version")
 
 
 def _migrated(raw: dict[str, Any]) -> dict[str, Any]:
@@ -211,8 +207,11 @@ def _migrated(raw: dict[str, Any]) -> dict[str, Any]:
         try:
             raw = {**MIGRATIONS[version](raw), "version": version + 1}
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            message = f"the document is not a valid version {version} ({error!r}); fix it or build it again"
-            raise InvalidPipeline([BadStructure(message)]) from None
+            problem = BadStructure(
+                f"the document is not a valid version {version} ({error!r}); "
+                "fix it or build it again"
+            )
+            raise InvalidPipeline([problem]) from None
     return raw
 
 
@@ -228,10 +227,8 @@ def value_problems(value: Any, start: JsonPath = ()) -> Iterator[tuple[JsonPath,
     """
     for count, (path, inner) in enumerate(_walk(value, start), start=1):
         if count > MAX_VALUES:
-            yield (
-                path,
-                TooLarge(f"the document has more than {MAX_VALUES:,} values; make it smaller"),
-            )
+            message = f"the document has more than {MAX_VALUES:,} values; make it smaller"
+            yield path, TooLarge(message)
             return
         if len(path) + isinstance(inner, dict | list) > MAX_DEPTH:
             yield path, _too_deep()
@@ -239,27 +236,16 @@ def value_problems(value: Any, start: JsonPath = ()) -> Iterator[tuple[JsonPath,
         if isinstance(inner, dict):
             yield from _key_problems(inner, path)
         elif isinstance(inner, str) and not is_utf8(inner):
-            yield (
-                path,
-                _problem_at(
-                    path, BadText, "the text has half a character (a lone surrogate); remove it"
-                ),
-            )
+            message = "the text has half a character (a lone surrogate); remove it"
+            yield path, _problem_at(path, BadText, message)
         elif isinstance(inner, int | float) and not is_finite(inner):
-            yield (
-                path,
-                _problem_at(
-                    path, NotFinite, "the number is not finite or is too large; give another number"
-                ),
-            )
+            message = "the number is not finite or is too large; give another number"
+            yield path, _problem_at(path, NotFinite, message)
 
 
 def _walk(value: Any, path: JsonPath) -> Iterator[tuple[JsonPath, Any]]:
-    """Yield every value inside ``value`` with its path, the outer before the inner.
-
-    Without recursion and without a list of all values: a hostile document must not exhaust the
-    memory.
-    """
+    """Yield every value inside ``value`` with its path, the outer before the inner."""
+    # No recursion and no list of all values: a hostile document must not exhaust the memory.
     pending: list[Iterator[tuple[JsonPath, Any]]] = [iter([(path, value)])]
     while pending:
         for path, value in pending[-1]:
@@ -272,21 +258,18 @@ def _walk(value: Any, path: JsonPath) -> Iterator[tuple[JsonPath, Any]]:
 
 
 def _children(path: JsonPath, value: dict[str, Any] | list[Any]) -> Iterator[tuple[JsonPath, Any]]:
-    items: Iterable[tuple[str | int, Any]] = (
-        value.items() if isinstance(value, dict) else enumerate(value)
-    )
+    items: Iterable[tuple[str | int, Any]]
+    items = value.items() if isinstance(value, dict) else enumerate(value)
     return (((*path, key), inner) for key, inner in items)
 
 
 def _key_problems(value: dict[str, Any], path: JsonPath) -> Iterator[tuple[JsonPath, Problem]]:
     """Yield what is wrong with the keys of an object."""
     if isinstance(value, RepeatedKeys):
+        message = "it occurs more than once; keep one"
         for key in value.repeated:
             # With the path of the object, not of the value: the value may be wrong besides.
-            yield (
-                path,
-                _problem_at((*path, key), DuplicateKey, "it occurs more than once; keep one"),
-            )
+            yield path, _problem_at((*path, key), DuplicateKey, message)
     for key in value:
         if not is_utf8(key):
             message = "the name has half a character (a lone surrogate); remove it"
@@ -338,9 +321,8 @@ def _model_problem(path: JsonPath, details: ErrorDetails) -> Problem:
         case ("nodes", _, "[key]"):
             return BadName(f"this name cannot be used; {NAME_RULE}", node=str(details["input"]))
         case ("layout", _, *_):
-            return _problem_at(
-                path, BadStructure, "this is not a position; give two numbers, such as [0, 0]"
-            )
+            message = "this is not a position; give two numbers, such as [0, 0]"
+            return _problem_at(path, BadStructure, message)
     if details["type"] == "extra_forbidden":
         near = suggest(str(path[-1]), _fields_at(path), "remove it")
         return _problem_at(path, BadStructure, f"this field does not exist; {near}")
@@ -413,11 +395,7 @@ def dumps(pipeline: Pipeline) -> str:
 
 def to_json(pipeline: Pipeline) -> dict[str, Any]:
     """Return the pipeline as plain JSON data, in the order in which ``dumps`` writes it."""
-    data: dict[str, Any] = {
-        "format": pipeline.format,
-        "version": pipeline.version,
-        "name": pipeline.name,
-    }
+    data: dict[str, Any] = pipeline.model_dump(include={"format", "version", "name"})
     if pipeline.description:
         data["description"] = pipeline.description
     data["nodes"] = {name: _without_defaults(node) for name, node in pipeline.nodes.items()}
@@ -437,17 +415,16 @@ def to_json(pipeline: Pipeline) -> dict[str, Any]:
 def write(path: Path, pipeline: Pipeline) -> None:
     """Write the pipeline to the file ``path``; raise ``SylvaError`` if that fails.
 
-    A reader sees the old text or the new, never a part. A link stays a link: its target is
-    replaced.
+    A reader sees the old text or the new, never a part.
     """
     try:
+        # A link stays a link: the file that it points to is replaced.
         with replacing(path.resolve()) as temporary:
             temporary.write_text(dumps(pipeline), encoding="utf-8", newline="\n")
     except OSError as error:
         reason = error.strerror or error
-        raise SylvaError(
-            f"The pipeline could not be saved to {shown(str(path))}: {reason}."
-        ) from None
+        message = f"The pipeline could not be saved to {shown(str(path))}: {reason}."
+        raise SylvaError(message) from None
 
 
 def _without_defaults(model: BaseModel) -> dict[str, Any]:
@@ -465,6 +442,7 @@ def _plain(value: Any) -> Any:
         case BaseModel():
             return _without_defaults(value)
         case dict():
+            # Numbers inside ``params`` stay: a node type may distinguish 30.0 from 30.
             return {
                 name: _plain(one) if isinstance(one, BaseModel) else one
                 for name, one in value.items()
@@ -519,20 +497,17 @@ def json_schema(catalog: NodeTypes) -> dict[str, Any]:
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "Sylva pipeline"
     schema["required"] = ["format", "version", "name", "nodes"]
-    models: list[tuple[type[BaseModel], JsonSchemaMode]] = [
-        (node_type.params, "validation") for node_type in catalog.values()
-    ]
+    models: list[tuple[type[BaseModel], JsonSchemaMode]]
+    models = [(node_type.params, "validation") for node_type in catalog.values()]
     params, definitions = models_json_schema(models, ref_template="#/$defs/params.{model}")
-    schema["$defs"] |= {
-        f"params.{name}": model for name, model in definitions.get("$defs", {}).items()
-    }
+    for name, model in definitions.get("$defs", {}).items():
+        schema["$defs"][f"params.{name}"] = model
     schema["properties"]["nodes"]["additionalProperties"] = False
     node = schema["$defs"]["Node"]
     node["properties"]["type"]["enum"] = sorted(catalog)
     if catalog:  # a schema may not have an empty allOf
-        node["allOf"] = [
-            _params_rule(each, params[each.params, "validation"]) for each in catalog.values()
-        ]
+        types = catalog.values()
+        node["allOf"] = [_params_rule(each, params[each.params, "validation"]) for each in types]
     return schema
 
 
@@ -540,7 +515,5 @@ def _params_rule(node_type: NodeType, params: Mapping[str, Any]) -> dict[str, An
     rule: dict[str, Any] = {"properties": {"params": params}}
     if any(field.is_required() for field in node_type.params.model_fields.values()):
         rule["required"] = ["params"]
-    return {
-        "if": {"properties": {"type": {"const": node_type.name}}, "required": ["type"]},
-        "then": rule,
-    }
+    condition = {"properties": {"type": {"const": node_type.name}}, "required": ["type"]}
+    return {"if": condition, "then": rule}

@@ -24,7 +24,7 @@ from engine.errors import InvalidPipeline, SylvaError, Unreadable
 from engine.events import EventLog
 from engine.pipeline import Pipeline
 from engine.pipeline_file import read, write
-from engine.text import shown
+from engine.text import free_name, shown
 from engine.workspace import Workspace
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -85,30 +85,25 @@ class Library:
     def open(self, pipeline_id: str) -> Opened:
         """Read a pipeline; raise ``InvalidPipeline`` if its file does not hold one."""
         path = self._path(pipeline_id)
-        # Before reading: if the file changes in between, the next save is refused instead of losing
-        # data.
+        # Before reading: if the file changes in between, the next save is refused.
         version = _version(path)
         if version is None:
             if os.path.lexists(path):
-                problem = Unreadable(
-                    f"{shown(str(path))} is not a regular file; remove it, or replace it by a file"
-                )
-                raise InvalidPipeline([problem])
-            raise UnknownPipeline(
-                f"{self.folder} has no pipeline '{pipeline_id}'; it may have been deleted."
-            )
+                name = shown(str(path))
+                message = f"{name} is not a regular file; remove it, or replace it by a file"
+                raise InvalidPipeline([Unreadable(message)])
+            message = f"{self.folder} has no pipeline '{pipeline_id}'; it may have been deleted."
+            raise UnknownPipeline(message)
         return Opened(read(path), version)
 
     def save(self, pipeline_id: str, pipeline: Pipeline, over: FileVersion) -> FileVersion:
-        """Replace the version ``over`` and return the new one.
-
-        Raise ``Outdated`` if the file has another.
-        """
+        """Replace the version ``over`` and return the new one; raise ``Outdated`` for another."""
         path = self._path(pipeline_id)
         with self._changing():
             if _version(path) != over:
                 raise Outdated(
-                    f"The pipeline '{pipeline_id}' was changed or deleted elsewhere since it was opened."
+                    f"The pipeline '{pipeline_id}' was changed or deleted elsewhere "
+                    "since it was opened."
                 )
             self._refuse_outside(path)
             write(path, pipeline)
@@ -118,10 +113,7 @@ class Library:
         return version
 
     def create(self, pipeline: Pipeline) -> str:
-        """Save a new pipeline and return its id, made from its name.
-
-        No run has used the id before.
-        """
+        """Save a new pipeline and return its id, made from its name and used by no run before."""
         with self._changing():
             pipeline_id = self._free_id(pipeline.name)
             write(self._path(pipeline_id), pipeline)
@@ -137,28 +129,22 @@ class Library:
 
     def _path(self, pipeline_id: str) -> Path:
         if not ID.fullmatch(pipeline_id):
-            raise UnknownPipeline(
-                f"{shown(pipeline_id)} is not the id of a pipeline; open one from the list."
-            )
+            message = f"{shown(pipeline_id)} is not the id of a pipeline; open one from the list."
+            raise UnknownPipeline(message)
         return self.folder / f"{pipeline_id}.json"
 
     def _free_id(self, name: str) -> str:
         plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
         stem = re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")[:80] or "pipeline"
+        # Runs name their pipeline by its id: a new one must not get the runs of a deleted one.
         used = self._used_by_runs()
-        pipeline_id, number = stem, 1
-        while pipeline_id in used or os.path.lexists(self._path(pipeline_id)):
-            number += 1
-            pipeline_id = f"{stem}_{number}"
-        return pipeline_id
+        return free_name(stem, lambda name: name in used or os.path.lexists(self._path(name)))
 
     def _used_by_runs(self) -> set[str]:
-        """Return the ids of pipelines that have runs, also of deleted ones.
-
-        None if the log cannot be read.
-        """
+        """Return the ids of pipelines that have runs, also of deleted ones."""
         if not self.workspace.database.exists():
             return set()
+        # A log that cannot be read must not keep a user from saving a pipeline.
         try:
             with EventLog(self.workspace) as log:
                 return log.pipelines()
@@ -169,8 +155,8 @@ class Library:
         """Raise if a link would make a save overwrite a file outside of this workspace."""
         if not path.resolve().is_relative_to(self.folder.resolve()):
             raise SylvaError(
-                f"{shown(str(path))} is a link to a file outside of the workspace, which is not changed. "
-                "Replace the link by the file, or duplicate the pipeline."
+                f"{shown(str(path))} is a link to a file outside of the workspace, which is not "
+                "changed. Replace the link by the file, or duplicate the pipeline."
             )
 
     @contextmanager
@@ -181,9 +167,8 @@ class Library:
             with lock(self.folder / ".lock"):
                 yield
         except OSError as error:
-            raise SylvaError(
-                f"The folder {self.folder} cannot be written: {error.strerror}."
-            ) from error
+            message = f"The folder {self.folder} cannot be written: {error.strerror}."
+            raise SylvaError(message) from error
 
 
 def _version(path: Path) -> FileVersion | None:

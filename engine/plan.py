@@ -57,7 +57,8 @@ class RunOptions:
     def __post_init__(self) -> None:
         if self.executor is not None and not re.fullmatch(r"(tcp|tls)://\S+:\d+", self.executor):
             raise BadInput(
-                f"--executor {self.executor}: write the address of a Dask scheduler as tcp://HOST:PORT."
+                f"--executor {self.executor}: "
+                "write the address of a Dask scheduler as tcp://HOST:PORT."
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,6 +97,7 @@ class PlannedNode:
 class Plan:
     """The nodes of a run, in the order in which they may run."""
 
+    expanded: ExpandedPipeline
     graph: nx.DiGraph[str]
     steps: dict[str, PlannedNode]
 
@@ -124,7 +126,7 @@ class Plan:
         return todo
 
 
-def make_plan(document: Pipeline, catalogue: NodeTypes, request: RunOptions) -> Plan:
+def make_plan(pipeline: Pipeline, catalog: NodeTypes, options: RunOptions) -> Plan:
     """Return the plan for a valid pipeline, its sweeps expanded.
 
     In the options, a node with a sweep stands for all its branches. Raise ``BadInput`` if they
@@ -132,27 +134,27 @@ def make_plan(document: Pipeline, catalogue: NodeTypes, request: RunOptions) -> 
     """
     import networkx as nx
 
-    expanded = expand(document, catalogue)
-    graph, wanted, force = _select(expanded, request)
-    document = expanded.pipeline
-    inputs = _inputs(document)
-    position = {node: index for index, node in enumerate(document.nodes)}
+    expanded = expand(pipeline, catalog)
+    graph, wanted, force = _select(expanded, options)
+    pipeline = expanded.pipeline
+    inputs = _inputs(pipeline)
+    position = {node: index for index, node in enumerate(pipeline.nodes)}
+    planned = graph.subgraph(wanted)
     steps = {}
-    for node in nx.lexicographical_topological_sort(
-        graph.subgraph(wanted), key=position.__getitem__
-    ):
-        node_type = catalogue[document.nodes[node].type]
+    # Among nodes that could be next, the order of the file: equal pipelines have equal plans.
+    for node in nx.lexicographical_topological_sort(planned, key=position.__getitem__):
+        node_type = catalog[pipeline.nodes[node].type]
         steps[node] = PlannedNode(
             node,
             node_type,
-            params_of(document, catalogue, node),
-            document.nodes[node].settings,
+            params_of(pipeline, catalog, node),
+            pipeline.nodes[node].settings,
             inputs.get(node, {}),
             force=node in force or not node_type.cacheable,
             branch=expanded.branches.get(node) if node_type.evaluation_output else None,
             branches=_branches(node_type, inputs.get(node, {}), expanded.branches),
         )
-    return Plan(graph.subgraph(wanted).copy(), steps)
+    return Plan(expanded, planned.copy(), steps)
 
 
 def _branches(
@@ -197,40 +199,39 @@ def cache_key(
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def check_requested_nodes(document: Pipeline, catalogue: NodeTypes, request: RunOptions) -> None:
-    """Raise ``BadInput`` if a valid document lacks a node that the request names."""
-    if request.to or request.force_from:
-        _select(expand(document, catalogue), request)
+def check_requested_nodes(pipeline: Pipeline, catalog: NodeTypes, options: RunOptions) -> None:
+    """Raise ``BadInput`` if a valid pipeline lacks a node that the options name."""
+    if options.to or options.force_from:
+        _select(expand(pipeline, catalog), options)
 
 
 def _select(
-    expanded: ExpandedPipeline, request: RunOptions
+    expanded: ExpandedPipeline, options: RunOptions
 ) -> tuple[nx.DiGraph[str], set[str], set[str]]:
-    """Return the graph of all nodes, the nodes to run, and those of them to run whatever is stored."""
-    to, start = expanded.up_to(request.to), expanded.copies_of(request.force_from)
+    """Return the graph of all nodes, the nodes to run, and those of them that are not cached."""
+    to, start = expanded.up_to(options.to), expanded.copies_of(options.force_from)
     nodes = PipelineGraph(expanded.pipeline)
     _must_exist(nodes.graph, to, "--to")
     _must_exist(nodes.graph, start, "--from")
     force = nodes.downstream(start)
+    # Without --to, --from alone also says what to run: the nodes below it, and what these need.
     wanted = nodes.upstream(to or force or nodes.graph)
     if unreached := set(start) - wanted:
-        raise BadInput(
-            f"--from {', '.join(sorted(unreached))}: --to {', '.join(request.to)} does not depend on it."
-        )
+        names = ", ".join(sorted(unreached))
+        raise BadInput(f"--from {names}: --to {', '.join(options.to)} does not depend on it.")
     return nodes.graph, wanted, force
 
 
 def _must_exist(graph: nx.DiGraph[str], nodes: Collection[str], option: str) -> None:
     for node in nodes:
         if node not in graph:
-            raise BadInput(
-                f"{option}: there is no node '{node}'; the pipeline has {', '.join(graph)}."
-            )
+            names = ", ".join(graph)
+            raise BadInput(f"{option}: there is no node '{node}'; the pipeline has {names}.")
 
 
-def _inputs(document: Pipeline) -> dict[str, dict[str, list[PortRef]]]:
+def _inputs(pipeline: Pipeline) -> dict[str, dict[str, list[PortRef]]]:
     """Return the output ports that feed each input port, by node and port."""
     inputs: dict[str, dict[str, list[PortRef]]] = {}
-    for edge in document.edges:
+    for edge in pipeline.edges:
         inputs.setdefault(edge.target.node, {}).setdefault(edge.target.port, []).append(edge.source)
     return inputs

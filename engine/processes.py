@@ -70,8 +70,18 @@ def die_with_parent(parent: int, kill_signal: int = signal.SIGKILL) -> None:
 
 
 def name_process(name: str) -> None:
-    """Set the name under which ``ps`` and ``top`` list this process and what it forks; 15 letters at most."""
+    """Set the name, of 15 letters at most, under which ``ps`` lists this process and its forks."""
     ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode())
+
+
+def write_output_to(log: Path) -> None:
+    """Read nothing, and append everything that this process prints to a file, also from C code."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream, handle in ((0, nothing), (1, output), (2, output)):
+        os.dup2(handle, stream)
+    os.close(nothing)
+    os.close(output)
 
 
 def kill_group(leader: int) -> None:
@@ -121,20 +131,18 @@ def exit_text(code: int) -> str:
 def usable_memory() -> int:
     """Return the megabytes one node may use; the limit of a container counts if there is one."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    for limit in (
-        Path("/sys/fs/cgroup/memory.max"),
-        Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-    ):
+    # Version 2 and version 1 of control groups; a group without a limit says "max".
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        limit = Path("/sys/fs/cgroup", name)
         if limit.is_file() and (text := limit.read_text().strip()).isdigit():
             total = min(total, int(text))
     return int(total * MEMORY_SHARE / 1_000_000)
 
 
 def _status(pid: int) -> list[str]:
-    """Return the fields of ``/proc/PID/stat`` from the state on, empty if there is no process.
-
-    The name before the state may contain spaces and brackets.
-    """
+    """Return the fields of ``/proc/PID/stat`` from the state on, empty if there is no process."""
+    # The name before the state may contain spaces and brackets. Of the fields after it, [0] is the
+    # state, [2] the process group, [19] the clock tick at which the process began.
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -147,10 +155,8 @@ def _boot() -> str:
 
 
 def _group_lives(leader: int) -> bool:
-    """Return whether any process of the group runs.
-
-    Zombies do not count: in a container without an init process they may stay.
-    """
+    """Return whether any process of the group runs."""
+    # Zombies do not count: in a container without an init process they may stay.
     pids = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
     running = [status for status in map(_status, pids) if status and status[0] != "Z"]
     return any(int(status[2]) == leader for status in running)

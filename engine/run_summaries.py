@@ -13,7 +13,7 @@ made again from the events. Whether a supervisor still lives is not saved but lo
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ MAIN_KINDS = ("comparison", "evaluation")
 """Kinds of reports that can be the headline of a run, the most important first."""
 UNREADABLE = (SylvaError, OSError, ValueError, TypeError, KeyError)
 """What opening an output raises if it was removed or is damaged."""
+SAVED_FACTS = ("state", "supervisor", "started", "finished", "attempt")
 SAVED_AT_ONCE = 100
 MAX_REMEMBERED = 256
 
@@ -82,11 +83,13 @@ class RunPipelines:
         self._written: dict[str, Pipeline | None] = {}
         self._planned: dict[str, ExpandedPipeline | None] = {}
 
-    def add(self, text: str, pipeline: Pipeline) -> None:
-        """Remember a pipeline that is parsed already."""
+    def add(self, text: str, pipeline: Pipeline, planned: ExpandedPipeline | None = None) -> None:
+        """Remember a pipeline that is parsed already, and perhaps planned."""
         if len(self._written) >= MAX_REMEMBERED:
             self._written, self._planned = {}, {}
         self._written[text] = pipeline
+        if planned:
+            self._planned[text] = planned
 
     def written(self, row: RunRow) -> Pipeline | None:
         """Return the pipeline of a run as it was written; None if this version cannot read it."""
@@ -106,29 +109,17 @@ class RunPipelines:
         return self._planned.get(row.document)
 
 
-def summaries(
-    log: EventLog,
-    pipelines: RunPipelines,
-    limit: int | None = None,
-    *,
-    matches: Callable[[Noted], bool] = lambda noted: True,
-    states: Sequence[str] = (),
-) -> Iterator[RunSummary]:
-    """Yield the runs that match and are in one of the states, newest first.
-
-    ``limit`` is how many runs to look at, whether or not they match.
-    """
-    yield from _summaries(log, pipelines, filter(matches, log.noted(limit)), states)
-
-
 def save_summary(log: EventLog, pipelines: RunPipelines, run_id: str) -> RunSummary | None:
     """Return the summary of a run and save it; None if the run does not exist."""
-    return next(iter(list(_summaries(log, pipelines, log.noted(run=run_id)))), None)
+    # Read to the end, which is when summaries are saved.
+    found = list(summaries(log, pipelines, log.noted(run=run_id)))
+    return found[0] if found else None
 
 
-def _summaries(
+def summaries(
     log: EventLog, pipelines: RunPipelines, runs: Iterable[Noted], states: Sequence[str] = ()
 ) -> Iterator[RunSummary]:
+    """Yield the summaries of the runs in one of the states, by default in any; save new ones."""
     unsaved: list[tuple[str, int, dict[str, Any]]] = []
     try:
         for noted in runs:
@@ -173,42 +164,30 @@ def _reported_state(log: EventLog, noted: Noted) -> tuple[RunState, dict[str, An
 
     This is the saved summary, carried on by the events that came since.
     """
-    saved = _from_facts(noted)
+    created = RunState(noted.id, noted.name, noted.created)
+    saved = _with_facts(created, noted)
     if saved and noted.summarised == noted.last_event:
         return saved, noted.facts
+    # A summary of events that are gone: the log was replaced by an older copy.
     if saved is None or noted.summarised > noted.last_event:
-        saved = RunState(noted.id, noted.name, noted.created)
+        saved = created
     state = apply_events(saved, log.events(noted.id, saved.last_event, nodes=False))
-    facts = {
-        "state": state.state,
-        "supervisor": state.supervisor,
-        "started": state.started,
-        "finished": state.finished,
-        "attempt": state.attempt,
-    }
+    facts = {name: getattr(state, name) for name in SAVED_FACTS}
     return replace(state, nodes={}), facts
 
 
-def _from_facts(noted: Noted) -> RunState | None:
+def _with_facts(state: RunState, noted: Noted) -> RunState | None:
+    """Return a state with what was saved; None if nothing was, or it is damaged."""
     match noted.facts:
         case {
-            "state": str() as state,
-            "supervisor": dict() | None as supervisor,
-            "started": float() | None as started,
-            "finished": float() | None as finished,
-            "attempt": int() as attempt,
+            "state": str(),
+            "supervisor": dict() | None,
+            "started": float() | None,
+            "finished": float() | None,
+            "attempt": int(),
         }:
-            return RunState(
-                noted.id,
-                noted.name,
-                noted.created,
-                state,
-                supervisor=supervisor,
-                started=started,
-                finished=finished,
-                attempt=attempt,
-                last_event=noted.summarised,
-            )
+            facts = {name: noted.facts[name] for name in SAVED_FACTS}
+            return replace(state, **facts, last_event=noted.summarised)
     return None
 
 

@@ -26,6 +26,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from typing import Any
 
 from engine.crash_points import crash_point
 from engine.errors import BadInput, InvalidPipeline, Problem, SylvaError
@@ -234,17 +235,12 @@ class Runs:
     def list(
         self, limit: int | None = None, *, text: str = "", states: Sequence[str] = ()
     ) -> builtins.list[RunSummary]:
-        """Return the newest runs: those with a name or id like ``text`` and in one of ``states``."""
+        """Return the newest runs that have ``text`` in name or id and are in one of ``states``."""
+        # A search has to look at all runs; how many will match is not known.
         searched = None if text or states else limit
         with self.log() as log:
-            found = summaries(
-                log,
-                self._pipelines,
-                searched,
-                matches=lambda noted: _has_text(noted, text),
-                states=states,
-            )
-            return [*islice(found, limit)]
+            runs = (noted for noted in log.noted(searched) if _has_text(noted, text))
+            return [*islice(summaries(log, self._pipelines, runs, states), limit)]
 
     def summary(self, run_id: str) -> RunSummary | None:
         """Return the summary of one run; None if it was removed meanwhile."""
@@ -266,7 +262,7 @@ class Runs:
         return self._pipelines.written(row)
 
     def planned_pipeline(self, row: RunRow) -> ExpandedPipeline | None:
-        """Return the pipeline of a run with its sweeps expanded, and which nodes came from which."""
+        """Return the pipeline of a run with its sweeps expanded."""
         return self._pipelines.planned(row)
 
     def pipeline(self, run_id: str) -> Pipeline | None:
@@ -329,7 +325,7 @@ class Runs:
         return Cleaned(freed + freed_log, len(removed), len(kept), notice)
 
     def _shrink_log(self) -> tuple[int, str | None]:
-        """Make the run log smaller; return the bytes that were freed, or why it was not possible."""
+        """Make the run log smaller; return the bytes freed, and why it failed if it did."""
         with EventLog(self.workspace) as log:
             before = log.size()
             try:
@@ -457,10 +453,7 @@ class RunWatcher:
 
         Open spans end now, or at the last event if the run is not live any more.
         """
-        if self.state.live:
-            now = time.time()
-            return [span if span.end else replace(span, end=now) for span in self._spans]
-        return [
-            span if span.end else replace(span, end=self._last_time, state="interrupted")
-            for span in self._spans
-        ]
+        changes: dict[str, Any] = {"end": time.time()}
+        if not self.state.live:
+            changes = {"end": self._last_time, "state": "interrupted"}
+        return [span if span.end else replace(span, **changes) for span in self._spans]

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 from engine.errors import BadInput
 from engine.events import (
@@ -28,7 +29,6 @@ from engine.events import (
     NodeSkipped,
     NodeStarted,
     NodeStopped,
-    Outputs,
     PartialResult,
     RunEvent,
     SubtaskUpdate,
@@ -137,13 +137,7 @@ class Scheduler:
             why = f"unchanged since run {result.run}"
             if result.run == self.run_id:
                 why = "made earlier in this run"
-            outputs = _as_stored(result)
-            self._complete(
-                NodeCached(
-                    node=name, key=result.key, seconds=result.seconds, outputs=outputs, why=why
-                ),
-                result,
-            )
+            self._complete(NodeCached(node=name, why=why, **_facts(result)), result)
 
     def _key(self, node: PlannedNode) -> str:
         """Return the cache key of a node; raise ``BadInput`` if a file it reads is not there."""
@@ -259,9 +253,7 @@ class Scheduler:
             return
         if self.bytes_left is not None:
             self.bytes_left -= sum(artifact.size for artifact in result.outputs.values())
-        outputs = _as_stored(result)
-        facts = {"key": result.key, "seconds": result.seconds, "outputs": outputs}
-        self._complete(event.model_copy(update=facts), result)
+        self._complete(event.model_copy(update=_facts(result)), result)
 
     def _complete(self, event: NodeFinished | NodeCached, result: CacheEntry) -> None:
         """Make the outputs of a node available to the nodes below it."""
@@ -366,6 +358,7 @@ def _sources(node: PlannedNode) -> dict[str, list[str]]:
     return nodes
 
 
-def _as_stored(result: CacheEntry) -> Outputs:
-    """Return the outputs of a result as the plain JSON that events hold."""
-    return {port: artifact.to_dict() for port, artifact in result.outputs.items()}
+def _facts(result: CacheEntry) -> dict[str, Any]:
+    """Return what events say about a result: its key, the seconds, the outputs as plain JSON."""
+    outputs = {port: artifact.to_dict() for port, artifact in result.outputs.items()}
+    return {"key": result.key, "seconds": result.seconds, "outputs": outputs}

@@ -142,14 +142,12 @@ class Store:
         A damaged record counts as missing, so that the node simply runs again.
         """
         try:
-            result = CacheEntry.from_dict(
-                json.loads(self._record_path(key).read_text(encoding="utf-8"))
-            )
+            record = json.loads(self._record_path(key).read_text(encoding="utf-8"))
+            result = CacheEntry.from_dict(record)
             outputs = result.outputs.values()
-            whole = all(
-                _digest_of(artifact.files) == artifact.digest and self.intact(artifact)
-                for artifact in outputs
-            )
+            # A record that was changed by hand may name files of another artifact.
+            named = all(_digest_of(artifact.files) == artifact.digest for artifact in outputs)
+            whole = named and all(map(self.intact, outputs))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
         return result if whole else None
@@ -167,9 +165,8 @@ class Store:
             if damage := self._damage(artifact):
                 raise CorruptObject(artifact.digest, damage)
             return VALUES[artifact.type].load(self._folder(artifact))
-        except (
-            FileNotFoundError
-        ) as error:  # discarded at this moment by a run that found it damaged
+        # A run that found it damaged has discarded it at this moment.
+        except FileNotFoundError as error:
             raise CorruptObject(artifact.digest, "a file of it is gone") from error
 
     def is_whole(self, artifact: Artifact) -> bool:

@@ -16,7 +16,6 @@ import socket
 import sys
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from engine.crash_points import SUPERVISOR, crash_point
@@ -35,6 +34,7 @@ from engine.processes import (
     name_process,
     usable_memory,
     wait_passively,
+    write_output_to,
 )
 from engine.run_state import RunState, apply_events, last_subtasks, updates_left_behind
 from engine.run_summaries import RunPipelines, save_summary
@@ -91,7 +91,9 @@ def supervise_from_request(request: SupervisorRequest) -> int:
     """Supervise a run and return an exit code. Errors outside the nodes are written to its log."""
     request.report(process=identify().to_dict())
     try:
-        _redirect_streams(request.workspace.supervisor_log(request.run_id))
+        log = request.workspace.supervisor_log(request.run_id)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        write_output_to(log)
         crash_point("run-received", "run")
         return 0 if supervise(request.workspace, request.run_id, request.locks) == "done" else 1
     except SylvaError as error:
@@ -102,17 +104,6 @@ def supervise_from_request(request: SupervisorRequest) -> int:
     return 1
 
 
-def _redirect_streams(log: Path) -> None:
-    """Read nothing, and write to the log."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for stream, handle in ((0, nothing), (1, output), (2, output)):
-        os.dup2(handle, stream)
-    os.close(nothing)
-    os.close(output)
-
-
 def supervise(workspace: Workspace, run_id: str, locks: Sequence[int]) -> str:
     """Take a run as far as it goes, release its locks, and return the state it ended in."""
     os.environ[SUPERVISOR] = str(os.getpid())
@@ -120,8 +111,8 @@ def supervise(workspace: Workspace, run_id: str, locks: Sequence[int]) -> str:
         row = log.run(run_id)
     options = RunOptions.from_dict(row.request)
     pipeline, pipelines = parse(row.document), RunPipelines()
-    pipelines.add(row.document, pipeline)
     plan = make_plan(pipeline, load_catalog(), options)
+    pipelines.add(row.document, pipeline, plan.expanded)
     # Forked before anything is opened that a child should not share.
     executor = _executor(workspace, options)
     try:
@@ -171,7 +162,7 @@ def run_plan(
 
 
 def _condense(log: EventLog, run: str, events: Sequence[LogEntry]) -> None:
-    """Replace the updates that a killed supervisor left of a node by one event of the same moment."""
+    """Replace what a killed supervisor left of a node's updates by one event of the same moment."""
     for node, updates in updates_left_behind(events).items():
         subtasks = last_subtasks(updates)
         if subtasks and len(updates) > 1:

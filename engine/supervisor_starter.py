@@ -171,16 +171,14 @@ class SupervisorRequest:
 def receive_request(requests: socket.socket) -> SupervisorRequest | None:
     """Wait for a request; return None when the other end is closed."""
     # Programs that a node starts must not inherit the open files.
-    message, handles, _, _ = socket.recv_fds(
-        requests, MAX_MESSAGE_BYTES, 3, socket.MSG_CMSG_CLOEXEC
-    )
+    flags = socket.MSG_CMSG_CLOEXEC
+    message, handles, _, _ = socket.recv_fds(requests, MAX_MESSAGE_BYTES, 3, flags)
     if not message:
         return None
     facts = json.loads(message)
     *locks, connection = handles
-    return SupervisorRequest(
-        Workspace(Path(facts["workspace"])), facts["run"], locks, socket.socket(fileno=connection)
-    )
+    workspace = Workspace(Path(facts["workspace"]))
+    return SupervisorRequest(workspace, facts["run"], locks, socket.socket(fileno=connection))
 
 
 def _connection() -> tuple[socket.socket, socket.socket]:

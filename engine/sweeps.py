@@ -1,19 +1,21 @@
 """Sweeps: a node that tries several values of its parameters.
 
-``expand`` turns a pipeline with sweeps into an ordinary one, and a run is planned from that. So a branch
-is a node like any other: it runs beside the others, fails alone, is retried alone, and has the cache key
-of a node that was given the same parameters by hand.
+``expand`` turns a pipeline with sweeps into an ordinary one, and a run is planned from that. So a
+branch is a node like any other: it runs beside the others, fails alone, is retried alone, and has
+the cache key of a node that was given the same parameters by hand.
 
-A node with a sweep opens an *axis*; the points of the axis are its combinations of values. A node lies on
-an axis if it opens it, or if an input of it that takes a single edge comes from a node on it. It is copied
-once for each point of the product of its axes. An input that takes many edges ends an axis: there the
-branches meet. Copies are connected where they agree about the axes that both lie on.
+A node with a sweep opens an *axis*; the points of the axis are its combinations of values. A node
+lies on an axis if it opens it, or if an input of it that takes a single edge comes from a node on
+it. It is copied once for each point of the product of its axes. An input that takes many edges ends
+an axis: there the branches meet. Copies are connected where they agree about the axes that both lie
+on.
 
 - ``expand``, ``ExpandedPipeline``  the ordinary pipeline, and which nodes stand for which
 - ``expand_past``         the same for an old run, whose pipeline may no longer be valid
 - ``axes_of``, ``has_evaluation``  the axes of each node, and whether its branches are evaluated
 - ``combinations``, ``branch_count``  the values of each branch of one node, and how many there are
-- ``with_choices``, ``without_choices``, ``with_param_values``  change a sweep; put values into parameters
+- ``with_choices``, ``without_choices``  change a sweep
+- ``with_param_values``   put values into parameters
 - ``node_sweep_problems``, ``sweep_problems``  what is wrong with one sweep, and with all together
 - ``branch_label``, ``param_label``, ``value_label``, ``param_title``  short texts for people
 """
@@ -35,7 +37,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from engine.errors import BadSweep, InvalidPipeline, Problem
 from engine.graph import PipelineGraph
-from engine.node_types import MAX_LABEL, Branch, NodeType, NodeTypes
+from engine.node_types import MAX_LABEL, Branch, NodeType, NodeTypes, node_title
 from engine.pipeline import (
     MAX_BRANCHES,
     MAX_EDGES,
@@ -48,7 +50,7 @@ from engine.pipeline import (
     Sweep,
 )
 from engine.pipeline_file import with_values
-from engine.text import shown
+from engine.text import free_name, shortened, shown
 from engine.validation import node_problems, path_of, type_problem
 
 LEADERBOARD = "leaderboard"
@@ -58,8 +60,9 @@ MAX_VALUE = 28
 NOT_AN_INTEGER = ("int_from_float", "int_type")
 """The error types of pydantic for 2.5 where an integer is required."""
 SYMBOLS = {
-    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "eta": "η", "theta": "θ", "kappa": "κ",
-    "lambda": "λ", "mu": "μ", "nu": "ν", "rho": "ρ", "sigma": "σ", "tau": "τ", "omega": "ω",
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε",
+    "eta": "η", "theta": "θ", "kappa": "κ", "lambda": "λ", "mu": "μ",
+    "nu": "ν", "rho": "ρ", "sigma": "σ", "tau": "τ", "omega": "ω",
 }  # fmt: skip
 
 Values = dict[str, JsonValue]
@@ -80,7 +83,7 @@ class ExpandedPipeline:
 
     pipeline: Pipeline
     copies: Mapping[str, tuple[str, ...]]
-    """The nodes that stand for each node of the original pipeline; for most of them, the node itself."""
+    """The nodes that stand for each node of the original pipeline; for most, the node itself."""
     values: Mapping[str, Mapping[str, Values]] = field(default_factory=dict)
     """For each node in a branch, the values there of each node with a sweep."""
     branches: Mapping[str, Branch] = field(default_factory=dict)
@@ -111,7 +114,10 @@ class ExpandedPipeline:
 
 
 def expand(pipeline: Pipeline, catalog: NodeTypes) -> ExpandedPipeline:
-    """Write out every branch, with a leaderboard behind them; raise ``InvalidPipeline`` if a sweep is wrong."""
+    """Write out every branch, with a leaderboard behind them.
+
+    Raise ``InvalidPipeline`` if a sweep is wrong.
+    """
     if not has_sweep(pipeline):
         return _as_it_is(pipeline)
     axes = axes_of(pipeline, catalog)
@@ -180,7 +186,7 @@ def _with_leaderboard(pipeline: Pipeline, catalog: NodeTypes, axes: Axes) -> Pip
     if not loose or comparison is None:
         return pipeline
     node_type, port = comparison
-    name = _free_name(LEADERBOARD, set(pipeline.nodes))
+    name = free_name(LEADERBOARD, pipeline.nodes.__contains__)
     edges = [Edge(source=ref, target=PortRef(name, port)) for ref in loose]
     nodes = {**pipeline.nodes, name: Node(type=node_type, label="Leaderboard")}
     return with_values(pipeline, nodes=nodes, edges=[*pipeline.edges, *edges])
@@ -214,9 +220,7 @@ class _Expander:
         swept = [name for name, node in pipeline.nodes.items() if node.sweep]
         self.values = {name: combinations(name, pipeline.nodes[name], catalog) for name in swept}
         types = {name: catalog[pipeline.nodes[name].type] for name in swept}
-        self.labels = {
-            name: _different_labels(values, types[name]) for name, values in self.values.items()
-        }
+        self.labels = {name: _different_labels(self.values[name], types[name]) for name in swept}
         self.columns = _columns(self.values)
         self.titles = _column_titles(self.columns, types)
         self.ids = self._ids_of_copies()
@@ -231,9 +235,8 @@ class _Expander:
                 if point:
                     values[copy] = self._values_at(name, point)
                     branches[copy] = self._branch(name, point)
-        pipeline = with_values(
-            self.pipeline, nodes=nodes, edges=list(self._edges()), layout={}, notes=()
-        )
+        edges = list(self._edges())
+        pipeline = with_values(self.pipeline, nodes=nodes, edges=edges, layout={}, notes=())
         copies = {name: tuple(ids.values()) for name, ids in self.ids.items()}
         return ExpandedPipeline(pipeline, copies, values, branches, leaderboard)
 
@@ -242,11 +245,15 @@ class _Expander:
         taken = set(self.pipeline.nodes)
         ids: dict[str, dict[Point, str]] = {}
         for name in self.pipeline.nodes:
-            axes = self.axes[name]
-            ids[name] = {} if axes else {(): name}
-            for point in product(*(range(len(self.values[axis])) for axis in axes)) if axes else ():
+            if not self.axes[name]:
+                ids[name] = {(): name}
+                continue
+            ids[name] = {}
+            sizes = [range(len(self.values[axis])) for axis in self.axes[name]]
+            for point in product(*sizes):
                 numbers = [str(index + 1) for index in point]
-                copy = _free_name("-".join([name[:48], *numbers]), taken)
+                # Cut, because an id has 64 letters at most.
+                copy = free_name("-".join([name[:48], *numbers]), taken.__contains__)
                 taken.add(copy)
                 ids[name][point] = copy
         return ids
@@ -264,16 +271,17 @@ class _Expander:
 
     def _values_at(self, name: str, point: Point) -> dict[str, Values]:
         """Return the values of each axis of a node at a point."""
-        return {
-            axis: self.values[axis][index]
-            for axis, index in zip(self.axes[name], point, strict=True)
-        }
+        indices = self._indices(name, point).items()
+        return {axis: self.values[axis][index] for axis, index in indices}
 
     def _label(self, name: str, point: Point) -> str:
         """Return the values of a branch in a few words: ``γ=0.6 seed=1``."""
-        return " ".join(
-            self.labels[axis][index] for axis, index in zip(self.axes[name], point, strict=True)
-        )
+        indices = self._indices(name, point).items()
+        return " ".join(self.labels[axis][index] for axis, index in indices)
+
+    def _indices(self, name: str, point: Point) -> dict[str, int]:
+        """Return the index of a point on each axis of a node."""
+        return dict(zip(self.axes[name], point, strict=True))
 
     def _branch(self, name: str, point: Point) -> Branch:
         cells: Values = {}
@@ -284,7 +292,7 @@ class _Expander:
         return Branch(self._subject(name), _one_line(self._label(name, point)), cells, titles)
 
     def _subject(self, name: str) -> str:
-        """Return what an evaluation evaluates: the nearest model above, else the last node with a sweep."""
+        """Return what is evaluated: the nearest model above, else the last node with a sweep."""
         for source in islice(chain.from_iterable(self.graph.layers_above([name])), 1, None):
             if self._makes_model(source):
                 return self._title(source)
@@ -295,16 +303,14 @@ class _Expander:
         return node_type is not None and any(port.type == "model" for port in node_type.outputs)
 
     def _title(self, name: str) -> str:
-        node = self.pipeline.nodes[name]
-        if node.label:
-            return node.label
-        return self.catalog[node.type].title if node.type in self.catalog else node.type
+        return node_title(self.pipeline.nodes[name], self.catalog)
 
     def _edges(self) -> Iterator[Edge]:
         """Connect all copies of the two ends of each edge that agree about the axes they share."""
         for edge in self.pipeline.edges:
             (source, output), (target, entry) = edge.source, edge.target
             shared = [axis for axis in self.axes[source] if axis in self.axes[target]]
+            # By their point on the shared axes, else each pair of copies had to be compared.
             by_point: dict[Point, list[str]] = {}
             for point, copy in self.ids[source].items():
                 by_point.setdefault(self._restricted(source, point, shared), []).append(copy)
@@ -314,15 +320,8 @@ class _Expander:
 
     def _restricted(self, name: str, point: Point, axes: Sequence[str]) -> Point:
         """Return the part of a point that belongs to these axes."""
-        index = dict(zip(self.axes[name], point, strict=True))
-        return tuple(index[axis] for axis in axes)
-
-
-def _free_name(stem: str, taken: set[str]) -> str:
-    name, number = stem, 2
-    while name in taken:
-        name, number = f"{stem}_{number}", number + 1
-    return name
+        indices = self._indices(name, point)
+        return tuple(indices[axis] for axis in axes)
 
 
 # The branches of one node
@@ -344,11 +343,9 @@ def without_choices(sweep: Sweep | None, param: str) -> Sweep | None:
     """Return the sweep without a parameter and all inside it, or None if no other is left."""
     if sweep is None:
         return None
-    part, inside = "random" if sweep.random else "grid", f"{param}."
-    choices = choices_of(sweep).items()
-    rest = {
-        name: choice for name, choice in choices if name != param and not name.startswith(inside)
-    }
+    part = "random" if sweep.random else "grid"
+    choices = choices_of(sweep)
+    rest = {name: choices[name] for name in choices if not _is_inside(name, param)}
     return with_values(sweep, **{part: rest}) if rest else None
 
 
@@ -374,9 +371,10 @@ def branch_count(sweep: Sweep) -> int:
 
 
 def with_param_values(params: Mapping[str, JsonValue], values: Values) -> dict[str, JsonValue]:
-    """Return the parameters with values put in; raise ``LookupError`` where a parameter does not exist.
+    """Return the parameters with values put in.
 
-    A name with dots leads inside: ``learners.0.trees`` is the trees of the first learner.
+    A name with dots leads inside: ``learners.0.trees`` is the trees of the first learner. Raise
+    ``LookupError`` if there is no such parameter.
     """
     changed_params: Any = dict(params)
     for name, value in values.items():
@@ -390,12 +388,9 @@ def _put(container: Any, steps: Sequence[str], value: JsonValue) -> JsonValue:
     step, *rest = steps
     match container:
         case list() if re.fullmatch("[0-9]{1,4}", step) and int(step) < len(container):
-            index = int(step)
-            return [
-                *container[:index],
-                _put(container[index], rest, value),
-                *container[index + 1 :],
-            ]
+            items = list(container)
+            items[int(step)] = _put(items[int(step)], rest, value)
+            return items
         case dict() if step in container or not rest:
             return {**container, step: _put(container.get(step), rest, value)}
     raise LookupError(step)
@@ -419,11 +414,9 @@ def _drawn(node: Node, node_type: NodeType) -> list[Values]:
     integers = {name for name in ranges if _is_integer(node, node_type, name)}
     rng = Random(node.sweep.seed)
     drawn: dict[str, Values] = {}
-    # A narrow range of integers may hold fewer values than asked for, so the number of draws is limited.
+    # A narrow range of integers may hold fewer values than asked for: draw no more than this.
     for _ in range(50 * trials):
-        values = {
-            name: _draw(choice, rng, integer=name in integers) for name, choice in choices.items()
-        }
+        values = {name: _draw(choices[name], rng, integer=name in integers) for name in choices}
         drawn.setdefault(json.dumps(values), values)
         if len(drawn) == trials:
             break
@@ -431,8 +424,8 @@ def _drawn(node: Node, node_type: NodeType) -> list[Values]:
 
 
 def _draw(choice: Choice, rng: Random, *, integer: bool) -> JsonValue:
-    # Only ``random()`` is used: its numbers are the same in every version of Python, and a resumed run
-    # must draw the same values again.
+    # Only ``random()`` is used: its numbers are the same in every version of Python, and a resumed
+    # run must draw the same values again.
     if not isinstance(choice, Range):
         return choice[int(rng.random() * len(choice))]
     low, high = choice.start, choice.end
@@ -454,20 +447,18 @@ def _rounded(number: float, choice: Range) -> float:
 
 
 def _is_integer(node: Node, node_type: NodeType, name: str) -> bool:
-    """Return whether a parameter takes integers only.
-
-    JSON does not distinguish 1 from 1.0, so the type's own model is asked with a number between two integers.
-    """
+    """Return whether a parameter takes integers only."""
     assert node.sweep is not None
+    # JSON does not distinguish 1 from 1.0, so the type's own model is asked with a number between
+    # two integers.
     trial = {param: _trial_value(choice) for param, choice in node.sweep.random.items()}
     params = with_param_values(node.params, trial)
     try:
         node_type.params.model_validate_json(json.dumps(params))
     except ValidationError as error:
-        refused = [
-            each for each in error.errors(include_url=False) if each["type"] in NOT_AN_INTEGER
-        ]
-        return any(".".join(map(str, path_of(each, params))) == name for each in refused)
+        errors = error.errors(include_url=False)
+        refused = [path_of(each, params) for each in errors if each["type"] in NOT_AN_INTEGER]
+        return name in (".".join(map(str, path)) for path in refused)
     except Exception:  # a validator is the code of another package
         return False
     return False
@@ -484,10 +475,13 @@ def _trial_value(choice: Choice) -> JsonValue:
 
 
 def sweep_problems(pipeline: Pipeline, catalog: NodeTypes) -> Iterator[Problem]:
-    """Yield what is wrong with all sweeps together: too many branches, or nodes that must not run in a branch."""
-    if not has_sweep(pipeline):
-        return
+    """Yield what is wrong with all sweeps together.
+
+    There may be too many branches, or a node that must not run in a branch.
+    """
     swept = {name: node for name, node in pipeline.nodes.items() if node.sweep}
+    if not swept:
+        return
     try:
         sizes = {name: len(combinations(name, node, catalog)) for name, node in swept.items()}
     except InvalidPipeline:  # reported with the node
@@ -498,15 +492,16 @@ def sweep_problems(pipeline: Pipeline, catalog: NodeTypes) -> Iterator[Problem]:
 
 
 def _effect_problems(pipeline: Pipeline, catalog: NodeTypes, axes: Axes) -> Iterator[Problem]:
-    """Yield the nodes that write something: each branch would overwrite what the branch before wrote."""
+    """Yield the nodes that write something: each branch would overwrite what another wrote."""
     for name, own in axes.items():
         node_type = catalog.get(pipeline.nodes[name].type)
         if own and node_type and not node_type.cacheable:
-            yield BadSweep(
-                f"it would run once for each branch of '{own[-1]}', and each would overwrite the last one; "
-                "remove it here, and add it again when the best values are found and the sweep is removed",
-                node=name,
+            message = (
+                f"it would run once for each branch of '{own[-1]}', and each would overwrite the "
+                "last one; remove it here, and add it again when the best values are found and "
+                "the sweep is removed"
             )
+            yield BadSweep(message, node=name)
 
 
 def _size_problems(pipeline: Pipeline, axes: Axes, sizes: Mapping[str, int]) -> Iterator[Problem]:
@@ -517,14 +512,15 @@ def _size_problems(pipeline: Pipeline, axes: Axes, sizes: Mapping[str, int]) -> 
 
     for name, own in axes.items():
         if copies(own) > MAX_BRANCHES:
-            names, size = (
-                " and ".join(f"'{axis}'" for axis in own),
-                _product_text(sizes[axis] for axis in own),
+            names = " and ".join(f"'{axis}'" for axis in own)
+            size = _product_text(sizes[axis] for axis in own)
+            message = (
+                f"the sweeps of {names} meet here in {size} branches; "
+                f"at most {MAX_BRANCHES} are possible. Give fewer values"
             )
-            message = f"the sweeps of {names} meet here in {size} branches; at most {MAX_BRANCHES} are possible"
-            yield BadSweep(f"{message}. Give fewer values", node=name)
+            yield BadSweep(message, node=name)
             return  # all nodes below would have the same problem
-    nodes = 1 + sum(map(copies, axes.values()))
+    nodes = 1 + sum(map(copies, axes.values()))  # one more for the leaderboard
     edges = 0
     for edge in pipeline.edges:
         edges += copies({*axes.get(edge.source.node, ()), *axes.get(edge.target.node, ())})
@@ -543,9 +539,8 @@ def node_sweep_problems(name: str, node: Node, catalog: NodeTypes) -> Iterator[P
         return
     problems: dict[tuple[str | None, str], Problem] = {}
     for values in branches:
-        branch = with_values(
-            node, ("nodes", name), params=with_param_values(node.params, values), sweep=None
-        )
+        params = with_param_values(node.params, values)
+        branch = with_values(node, ("nodes", name), params=params, sweep=None)
         for problem in node_problems(name, branch, catalog):
             problem.field = _field_in_sweep(node, problem.field)
             problems.setdefault((problem.field, problem.message), problem)
@@ -556,9 +551,14 @@ def _field_in_sweep(node: Node, field: str | None) -> str | None:
     """Return where the user finds a wrong value: in the sweep, if it comes from there."""
     assert node.sweep is not None
     for name in choices_of(node.sweep):
-        if field is not None and (field == name or field.startswith(f"{name}.")):
+        if field is not None and _is_inside(field, name):
             return _field(node.sweep, name)
     return field
+
+
+def _is_inside(param: str, outer: str) -> bool:
+    """Return whether ``param`` is ``outer`` or inside of it, as ``learners.0.trees`` is."""
+    return param == outer or param.startswith(f"{outer}.")
 
 
 def _field(sweep: Sweep, name: str) -> str:
@@ -573,33 +573,26 @@ def _shape_problems(name: str, node: Node, catalog: NodeTypes) -> Iterator[Probl
     if unknown or sweep is None:
         return
     if sweep.grid and sweep.random:
-        yield BadSweep(
-            "it has both a grid and random values; keep one of the two", node=name, field="sweep"
-        )
+        message = "it has both a grid and random values; keep one of the two"
+        yield BadSweep(message, node=name, field="sweep")
         return
     choices = choices_of(sweep)
     if not choices:
-        yield BadSweep(
-            "it does not name a parameter; name one with its values, or remove it",
-            node=name,
-            field="sweep",
-        )
+        message = "it does not name a parameter; name one with its values, or remove it"
+        yield BadSweep(message, node=name, field="sweep")
         return
     problems = []
     for param, choice in choices.items():
-        field = _field(sweep, param)
-        problems += [
-            BadSweep(message, node=name, field=field)
-            for message in _choice_problems(node, param, choice)
-        ]
+        for message in _choice_problems(node, param, choice):
+            problems.append(BadSweep(message, node=name, field=_field(sweep, param)))
     yield from problems
     if not problems and branch_count(sweep) > MAX_BRANCHES:
-        yield BadSweep(
-            f"it has {_product_text(map(len, sweep.grid.values()))} branches; at most {MAX_BRANCHES} are possible. "
-            "Give fewer values, or draw them at random",
-            node=name,
-            field="sweep",
+        size = _product_text(map(len, sweep.grid.values()))
+        message = (
+            f"it has {size} branches; at most {MAX_BRANCHES} are possible. "
+            "Give fewer values, or draw them at random"
         )
+        yield BadSweep(message, node=name, field="sweep")
 
 
 def _choice_problems(node: Node, param: str, choice: Choice) -> Iterator[str]:
@@ -669,7 +662,7 @@ def branch_label(values: Mapping[str, JsonValue], node_type: NodeType | None = N
 
 
 def param_label(param: str, node_type: NodeType | None) -> str:
-    """Return a parameter as part of a sentence: ``γ`` for "Target margin γ", else its title, ``trees``."""
+    """Return a parameter inside a sentence: ``γ`` for "Target margin γ", ``trees`` for "Trees"."""
     last = next((step for step in reversed(param.split(".")) if not step.isdecimal()), param)
     symbol = SYMBOLS.get(last, last)
     title = param_title(param, node_type) if node_type else ""
@@ -679,7 +672,10 @@ def param_label(param: str, node_type: NodeType | None) -> str:
 
 
 def param_title(param: str, node_type: NodeType) -> str:
-    """Return the form's title of a parameter: ``Trees``, also for ``learners.0.trees``; empty if it has none."""
+    """Return the form's title of a parameter, empty if it has none.
+
+    It is ``Trees`` for ``learners.0.trees``.
+    """
     models: list[type[BaseModel]] = [node_type.params]
     title = ""
     for step in param.split("."):
@@ -711,7 +707,7 @@ def value_label(value: JsonValue) -> str:
             text = "+".join(map(_first_value, value))
         case _:
             text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"
+    return shortened(text, MAX_VALUE)
 
 
 def _first_value(value: JsonValue) -> str:
@@ -721,23 +717,23 @@ def _first_value(value: JsonValue) -> str:
 
 def _one_line(text: str) -> str:
     """Return the text as a label may have it."""
-    text = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", text).strip()
-    return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
+    return shortened(re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", text).strip(), MAX_LABEL)
 
 
 def _columns(values: Mapping[str, Sequence[Values]]) -> dict[tuple[str, str], str]:
-    """Name the column of each swept parameter: its name, with that of the node where two have it."""
+    """Name the column of each swept parameter: its name, after that of the node if two have it."""
     pairs = [(axis, param) for axis, points in values.items() for param in points[0]]
     count = Counter(param for _, param in pairs)
-    return {
-        (axis, param): param if count[param] == 1 else f"{axis}.{param}" for axis, param in pairs
-    }
+    columns = {}
+    for axis, param in pairs:
+        columns[axis, param] = param if count[param] == 1 else f"{axis}.{param}"
+    return columns
 
 
 def _column_titles(
     columns: Mapping[tuple[str, str], str], types: Mapping[str, NodeType]
 ) -> dict[str, str]:
-    """Return the titles of the columns: those of the form, with the node where two have the same."""
+    """Return the titles of columns: those of the form, with the node where two have the same."""
     titles = {(axis, param): param_title(param, types[axis]) for axis, param in columns}
     count = Counter(titles.values())
     in_node = Counter((axis, title) for (axis, _), title in titles.items())

@@ -63,7 +63,8 @@ def _port_problems(side: str, ports: tuple[Port, ...]) -> Iterator[str]:
         yield f"two {side} ports have the same name"
     for port in ports:
         if not PORT_NAME.fullmatch(port.name):
-            yield f"the {side} port name '{port.name}' may have only lower-case letters, digits and '_'"
+            rule = "may have only lower-case letters, digits and '_'"
+            yield f"the {side} port name '{port.name}' {rule}"
         if unknown := {port.type, *port.accepts} - set(VALUES):
             yield f"the {side} port '{port.name}' has an unknown type: {listed(sorted(unknown))}"
 
@@ -103,10 +104,8 @@ def _run_problems(
         known = {port.name: _columns(inputs.get(port.name)) for port in node_type.inputs}
         columns = node_type.columns(known, params)
         for port in promised & set(columns):
-            if isinstance(values[port], Table) and columns[port] not in (
-                None,
-                values[port].columns,
-            ):
+            known_columns, value = columns[port], values[port]
+            if isinstance(value, Table) and known_columns not in (None, value.columns):
                 yield f"the columns it promises for '{port}' are not those it gave"
 
 
@@ -134,15 +133,12 @@ def _run(
         checkpoint=checkpoint,
         sources=sources,
     )
-    values = node_type.run(
-        context, {port.name: inputs.get(port.name) for port in node_type.inputs}, params
-    )
+    by_port = {port.name: inputs.get(port.name) for port in node_type.inputs}
+    values = node_type.run(context, by_port, params)
     store = Store(workspace)
     stored = {}
-    for output_port in node_type.outputs:
-        if output_port.name in values:
-            value = values[output_port.name]
-            stored[output_port.name] = store.put(output_port.type, value)
-    for output in stored.values():
-        store.open(output)
+    for output in node_type.outputs:
+        if output.name in values:
+            stored[output.name] = store.put(output.type, values[output.name])
+            store.open(stored[output.name])
     return stored, values

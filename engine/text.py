@@ -3,6 +3,8 @@
 - ``duration``, ``clock``, ``size``, ``counted``  a time span, a moment, bytes, ``3 rows``
 - ``cell``          a value in a table
 - ``shown``, ``listed``, ``suggest``  a value, a list of names, ``did you mean 'table'?``
+- ``shortened``     a text that is cut to a length
+- ``free_name``     a name that is not taken
 - ``readable``      text from outside with control characters spelled out
 - ``explain``       an error of pydantic as a sentence
 - ``failure_line``  which node failed, in which field, and why
@@ -14,7 +16,8 @@ import difflib
 import json
 import time
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -92,16 +95,25 @@ def shown(value: object) -> str:
     return f"a {type(value).__name__}"
 
 
-def suggest(word: str, known: Iterable[str], otherwise: str) -> str:
-    """Return ``did you mean 'table'?``, or ``otherwise`` when no known name is near.
+def shortened(text: str, longest: int) -> str:
+    """Return the text, or its beginning with ``…`` so that it has ``longest`` letters."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
-    Upper and lower case count as the same.
-    """
+
+def suggest(word: str, known: Iterable[str], otherwise: str) -> str:
+    """Return ``did you mean 'table'?``, or ``otherwise`` when no known name is near."""
+    # The time to compare grows with the square of the length; no name is that long.
     if len(word) > LONGEST_SHOWN:
         return otherwise
     by_lower_case = {name.lower(): name for name in known}
     near = difflib.get_close_matches(word.lower(), by_lower_case, n=1)
     return f"did you mean {shown(by_lower_case[near[0]])}?" if near else otherwise
+
+
+def free_name(stem: str, is_taken: Callable[[str], bool]) -> str:
+    """Return ``stem`` if it is free, else ``stem_2``, ``stem_3`` …"""
+    candidates = chain([stem], (f"{stem}_{number}" for number in count(2)))
+    return next(name for name in candidates if not is_taken(name))
 
 
 def listed(names: Iterable[object], most: int = 5) -> str:
@@ -193,9 +205,8 @@ def explain(errors: Sequence[ErrorDetails]) -> str:
     reasons = list(dict.fromkeys(_what_and_how(error) for error in errors))
     if len(reasons) == 1:
         return "; ".join(part for part in reasons[0] if part)
-    return f"{shown(errors[0]['input'])} does not fit; " + ", or ".join(
-        how or what for what, how in reasons
-    )
+    choices = ", or ".join(how or what for what, how in reasons)
+    return f"{shown(errors[0]['input'])} does not fit; {choices}"
 
 
 def _what_and_how(error: ErrorDetails) -> tuple[str, str]:
@@ -207,9 +218,8 @@ def _what_and_how(error: ErrorDetails) -> tuple[str, str]:
         return what.format(value=value, **numbers), how.format(**numbers)
     if error["type"] in ("value_error", "assertion_error"):
         return str(context["error"]), ""
-    return f"{value} does not fit", error["msg"].replace("Input should be", "give").removesuffix(
-        "."
-    )
+    how = error["msg"].replace("Input should be", "give").removesuffix(".")
+    return f"{value} does not fit", how
 
 
 def _plain(number: object) -> object:

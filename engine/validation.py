@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ from engine.errors import (
     UnknownType,
 )
 from engine.graph import PipelineGraph
-from engine.node_types import SOURCE_COLUMNS, Column, Columns, NodeParams, NodeType, NodeTypes, Port
+from engine.node_types import SOURCE_COLUMNS, Columns, NodeParams, NodeType, NodeTypes, Port
 from engine.pipeline import Edge, Node, Pipeline, PortRef
 from engine.pipeline_file import with_values
 from engine.text import explain, listed, shown, suggest
@@ -53,6 +53,8 @@ REMEMBERED_PARAMS = 2048
 MAX_LISTED = 12
 """How many fields, ports or nodes a message lists."""
 
+PortColumns = dict[str, Columns | None]
+"""The columns at each port of a node, ``None`` where they are not known."""
 Skip = Callable[[NodeType, NodeParams], bool]
 """Returns whether the source of a node need not be checked."""
 
@@ -99,8 +101,7 @@ def params_of(pipeline: Pipeline, catalog: NodeTypes, node_id: str) -> NodeParam
 def load_params(name: str, node: Node, catalog: NodeTypes) -> NodeParams:
     """Return the parameters of a node, whether or not it is part of a pipeline.
 
-    Raise ``InvalidPipeline`` with one problem for each field that is wrong; ``name`` is the node
-    they name.
+    Raise ``InvalidPipeline`` with one problem of the node ``name`` for each field that is wrong.
     """
     unknown_type = type_problem(name, node, catalog)
     if unknown_type:
@@ -115,11 +116,8 @@ def load_params(name: str, node: Node, catalog: NodeTypes) -> NodeParams:
     except BadInput as error:
         problems = [BadParam(error.message, node=name, field=error.field)]
     except Exception as error:  # the validators are code of the package that has the node type
-        problems = [
-            BadParam(
-                f"its fields could not be checked ({type(error).__name__}: {error})", node=name
-            )
-        ]
+        message = f"its fields could not be checked ({type(error).__name__}: {error})"
+        problems = [BadParam(message, node=name)]
     raise InvalidPipeline(problems)
 
 
@@ -142,26 +140,22 @@ def type_problem(name: str, node: Node, catalog: NodeTypes) -> UnknownType | Non
     if node.type in catalog:
         return None
     near = suggest(node.type, catalog, "`sylva nodes` lists those that are installed")
-    return UnknownType(
-        f"the node type {shown(node.type)} is not installed; {near}", node=name, field="type"
-    )
+    message = f"the node type {shown(node.type)} is not installed; {near}"
+    return UnknownType(message, node=name, field="type")
 
 
 def unknown_node(name: str, pipeline: Pipeline, edge: tuple[str, str] | None = None) -> UnknownNode:
     """Return the problem of naming a node that does not exist."""
     near = suggest(name, pipeline.nodes, "add it, or name a node that exists")
-    return UnknownNode(
-        f"the node {shown(name)} does not exist; {near}", node=name if edge else None, edge=edge
-    )
+    message = f"the node {shown(name)} does not exist; {near}"
+    return UnknownNode(message, node=name if edge else None, edge=edge)
 
 
 def _params_problems(
     name: str, node: Node, node_type: NodeType, errors: list[ErrorDetails]
 ) -> list[Problem]:
-    """Return one problem for each path in the parameters.
-
-    A union gives several errors for the same path.
-    """
+    """Return one problem for each path in the parameters."""
+    # pydantic gives one error for each member of a union, all of them for the same path.
     by_path: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
     for error in errors:
         by_path.setdefault(path_of(error, node.params), []).append(error)
@@ -171,8 +165,7 @@ def _params_problems(
 def path_of(error: ErrorDetails, params: Any) -> tuple[str | int, ...]:
     """Return where in ``params`` an error of pydantic is.
 
-    The location that pydantic gives has also the names of the union members it tried; they are left
-    out.
+    pydantic's own location also names the members of unions that it tried; they are left out.
     """
     path: list[str | int] = []
     for step in error["loc"]:
@@ -195,9 +188,8 @@ def _param_problem(
             known = list(node_type.params.model_fields) if len(path) == 1 else []
             otherwise = f"its fields are {listed(known, MAX_LISTED)}" if known else "remove it"
             near = suggest(str(path[-1]), known, otherwise)
-            return UnknownParam(
-                f"'{node_type.name}' has no such field; {near}", node=name, field=field
-            )
+            message = f"'{node_type.name}' has no such field; {near}"
+            return UnknownParam(message, node=name, field=field)
     return BadParam(explain(errors), node=name, field=field)
 
 
@@ -219,9 +211,8 @@ def find_source_problems(
     columns = ColumnPropagation(pipeline, catalog, files, skip, every_branch=True)
     problems = [*_source_problems(pipeline, catalog, files, skip), *columns.problems]
     # Branches of a sweep often have the same problem.
-    return list(
-        {(problem.node, problem.field, problem.message): problem for problem in problems}.values()
-    )
+    different = {(problem.node, problem.field, problem.message): problem for problem in problems}
+    return list(different.values())
 
 
 def _source_problems(
@@ -244,13 +235,12 @@ def _params_of_branches(name: str, node: Node, catalog: NodeTypes) -> list[NodeP
     try:
         if node.sweep is None:
             return [load_params(name, node, catalog)]
-        params = [
-            with_param_values(node.params, values) for values in combinations(name, node, catalog)
-        ]
-        return [
-            load_params(name, with_values(node, params=each, sweep=None), catalog)
-            for each in params
-        ]
+        loaded = []
+        for values in combinations(name, node, catalog):
+            params = with_param_values(node.params, values)
+            branch = with_values(node, params=params, sweep=None)
+            loaded.append(load_params(name, branch, catalog))
+        return loaded
     except InvalidPipeline:
         return []
 
@@ -337,17 +327,14 @@ class EdgeChecker:
 
     def problems_of(self, edge: Edge) -> Iterator[Problem]:
         """Yield what is wrong with the edge, next to those added so far."""
-        unknown = [
-            end.node for end in (edge.source, edge.target) if end.node not in self.pipeline.nodes
-        ]
+        source, target = edge.source.node, edge.target.node
+        unknown = [name for name in (source, target) if name not in self.pipeline.nodes]
         if unknown:
             for name in dict.fromkeys(unknown):
                 yield unknown_node(name, self.pipeline, edge.names)
-        elif edge.source.node == edge.target.node:
-            message = (
-                f"it leads from node '{edge.source.node}' to itself; connect two different nodes"
-            )
-            yield SelfEdge(message, node=edge.source.node, edge=edge.names)
+        elif source == target:
+            message = f"it leads from node '{source}' to itself; connect two different nodes"
+            yield SelfEdge(message, node=source, edge=edge.names)
         else:
             yield from self._port_problems(edge)
             yield from self._occupied(edge)
@@ -357,11 +344,9 @@ class EdgeChecker:
         output = source_type.output(edge.source.port) if source_type else None
         entry = target_type.input(edge.target.port) if target_type else None
         if source_type and not output:
-            yield _unknown_port(
-                edge, edge.source, "output", source_type.outputs, source_type.inputs
-            )
+            yield _unknown_port(edge, edge.source, "output", source_type)
         if target_type and not entry:
-            yield _unknown_port(edge, edge.target, "input", target_type.inputs, target_type.outputs)
+            yield _unknown_port(edge, edge.target, "input", target_type)
         if target_type and output and entry and not entry.takes(output.type):
             yield _mismatch(edge, output, entry, target_type)
 
@@ -374,37 +359,36 @@ class EdgeChecker:
             message = "this edge exists already; remove one of the two"
             yield DuplicateEdge(message, node=node, field=port, edge=edge.names)
         elif present and entry and not entry.many:
-            message = f"the input '{port}' of '{node}' takes one edge and has {present[0]}; remove that edge first"
+            message = (
+                f"the input '{port}' of '{node}' takes one edge and has {present[0]}; "
+                "remove that edge first"
+            )
             yield PortTaken(message, node=node, field=port, edge=edge.names)
 
 
-def _unknown_port(
-    edge: Edge, end: PortRef, side: str, ports: Iterable[Port], others: Iterable[Port]
-) -> Problem:
+def _unknown_port(edge: Edge, end: PortRef, side: str, node_type: NodeType) -> Problem:
     """Return the problem of a port that the node does not have, or only on the other side."""
+    node, name = end
+    ports, others, other = node_type.inputs, node_type.outputs, "output"
+    if side == "output":
+        ports, others, other = node_type.outputs, node_type.inputs, "input"
     names = [port.name for port in ports]
     choice = f"its {side}s are {listed(names, MAX_LISTED)}" if names else f"it has no {side}s"
-    if end.port in (port.name for port in others):
-        other = "input" if side == "output" else "output"
-        message = (
-            f"'{end.port}' is an {other} of '{end.node}', but an {side} is needed here; {choice}"
-        )
+    if name in (port.name for port in others):
+        message = f"'{name}' is an {other} of '{node}', but an {side} is needed here; {choice}"
     else:
-        message = (
-            f"node '{end.node}' has no {side} '{end.port}'; {suggest(end.port, names, choice)}"
-        )
-    return UnknownPort(message, node=end.node, field=end.port, edge=edge.names)
+        message = f"node '{node}' has no {side} '{name}'; {suggest(name, names, choice)}"
+    return UnknownPort(message, node=node, field=name, edge=edge.names)
 
 
 def _mismatch(edge: Edge, output: Port, entry: Port, target_type: NodeType) -> Problem:
     """Return the problem of an input that does not take the type of the output."""
     fitting = [port.name for port in target_type.inputs if port.takes(output.type)]
-    hint = (
-        f"use its input {' or '.join(fitting)}"
-        if fitting
-        else f"connect an output of type {_types_of(entry)}"
-    )
-    message = f"{edge.source} is of type {output.type}, but {edge.target} takes {_types_of(entry)}; {hint}"
+    taken = _types_of(entry)
+    how = f"connect an output of type {taken}"
+    if fitting:
+        how = f"use its input {' or '.join(fitting)}"
+    message = f"{edge.source} is of type {output.type}, but {edge.target} takes {taken}; {how}"
     return TypeMismatch(message, node=edge.target.node, field=edge.target.port, edge=edge.names)
 
 
@@ -450,7 +434,7 @@ def _around(names: list[str]) -> str:
 
 def columns_at(
     pipeline: Pipeline, catalog: NodeTypes, files: Files | None = None
-) -> dict[str, dict[str, Columns | None]]:
+) -> dict[str, PortColumns]:
     """Return the columns by node and output, ``None`` where they are not known before a run.
 
     With ``files``, the sources of nodes that read from outside are read: of a large file, the
@@ -464,8 +448,7 @@ def columns_for(
 ) -> Columns | None:
     """Return the columns that the form of a node offers, ``None`` if they are not known.
 
-    These are the columns of its source, for a node that reads from outside, or of its first table
-    input.
+    A node that reads from outside has those of its source, another those of its first table input.
     """
     node = pipeline.nodes.get(node_id)
     node_type = catalog.get(node.type) if node else None
@@ -484,11 +467,9 @@ def columns_for(
 def _columns_of_source(
     node_type: NodeType, params: Mapping[str, Any], files: Files
 ) -> Columns | None:
-    """Return the columns of a source.
-
-    Wrong parameters take their defaults, since columns help to fix them.
-    """
+    """Return the columns of a source; wrong parameters take their defaults."""
     assert node_type.source_columns is not None
+    # The second time without the wrong parameters: their columns help the user to fix them.
     for _ in range(2):
         try:
             loaded = node_type.params.model_validate_json(json.dumps(params))
@@ -527,17 +508,17 @@ class ColumnPropagation:
         self.columns = {
             name: _unknown_columns(catalog.get(node.type)) for name, node in pipeline.nodes.items()
         }
+        # In this order the columns of a node's inputs are known before its own.
         for name in PipelineGraph(pipeline).order():
             node_type = catalog.get(pipeline.nodes[name].type)
             if node_type and node_type.columns:
                 self.columns[name] = self._output_columns(name, node_type)
 
-    def _output_columns(self, name: str, node_type: NodeType) -> dict[str, Columns | None]:
+    def _output_columns(self, name: str, node_type: NodeType) -> PortColumns:
         """Return the columns of a node's outputs, if they are the same in all branches."""
         inputs = {port.name: self._input_columns(name, port) for port in node_type.inputs}
-        by_branch = [
-            self._apply_rule(name, node_type, inputs, params) for params in self._params(name)
-        ]
+        branches = self._params(name)
+        by_branch = [self._apply_rule(name, node_type, inputs, params) for params in branches]
         if by_branch and all(columns == by_branch[0] for columns in by_branch):
             return by_branch[0]
         return _unknown_columns(node_type)
@@ -557,23 +538,21 @@ class ColumnPropagation:
             return []
 
     def _apply_rule(
-        self,
-        name: str,
-        node_type: NodeType,
-        inputs: Mapping[str, Columns | None],
-        params: NodeParams,
-    ) -> dict[str, Columns | None]:
+        self, name: str, node_type: NodeType, inputs: PortColumns, params: NodeParams
+    ) -> PortColumns:
+        """Return the columns that a node says its outputs have, or collect its problem."""
         assert node_type.columns is not None
         try:
             outputs = node_type.columns({**inputs, **self._source(node_type, params)}, params)
-            return {port.name: _as_columns(outputs.get(port.name)) for port in node_type.outputs}
+            columns = {port.name: outputs.get(port.name) for port in node_type.outputs}
+            return {port: None if each is None else tuple(each) for port, each in columns.items()}
         except BadInput as error:
             self.problems.append(BadColumns(error.message, node=name, field=error.field))
         except Exception:  # the rule may be code of another package; the run reports its error
             pass
         return _unknown_columns(node_type)
 
-    def _source(self, node_type: NodeType, params: NodeParams) -> dict[str, Columns | None]:
+    def _source(self, node_type: NodeType, params: NodeParams) -> PortColumns:
         """Return the columns of a node's source, as the input of its rule that holds them."""
         if node_type.source_columns is None or self.files is None or self.skip(node_type, params):
             return {}
@@ -583,9 +562,5 @@ class ColumnPropagation:
             return {}
 
 
-def _as_columns(columns: Iterable[Column] | None) -> Columns | None:
-    return None if columns is None else tuple(columns)
-
-
-def _unknown_columns(node_type: NodeType | None) -> dict[str, Columns | None]:
+def _unknown_columns(node_type: NodeType | None) -> PortColumns:
     return {port.name: None for port in node_type.outputs} if node_type else {}

@@ -24,6 +24,7 @@ from engine.atomic import lock
 from engine.errors import BadInput, SylvaError
 
 DEFAULT_ROOT = Path("~/.sylva")
+FOLDERS = ("data", "pipelines", "objects", "results", "tmp", "checkpoints", "runs")
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 """How an address such as ``s3://bucket`` begins; a ``Path`` made of it has one slash only."""
 
@@ -43,26 +44,20 @@ class Workspace:
 
     @classmethod
     def at(cls, root: Path | str | None = None) -> Workspace:
-        """Return the workspace at ``root``, else at ``$SYLVA_WORKSPACE``, else at ``~/.sylva``.
-
-        Create nothing.
-        """
+        """Return the workspace at ``root``, else at ``$SYLVA_WORKSPACE``, else at ``~/.sylva``."""
         chosen = str(root or os.environ.get("SYLVA_WORKSPACE") or DEFAULT_ROOT)
         if ADDRESS.match(chosen):
             raise BadInput(
-                f"The workspace '{chosen}' is an address, but a workspace is a folder of this machine. "
-                "Give the path of a folder to --workspace or in $SYLVA_WORKSPACE."
+                f"The workspace '{chosen}' is an address, but a workspace is a folder of this "
+                "machine. Give the path of a folder to --workspace or in $SYLVA_WORKSPACE."
             )
         try:
             chosen.encode()
             return cls(Path(chosen).expanduser().absolute())
-        except (
-            RuntimeError,
-            UnicodeEncodeError,
-        ) as error:  # no home folder, or bytes that are not text
-            raise SylvaError(
-                f"A workspace cannot be at {chosen!a}; choose another path with --workspace."
-            ) from error
+        # There is no home folder, or the path has bytes that are not text.
+        except (RuntimeError, UnicodeEncodeError) as error:
+            message = f"A workspace cannot be at {chosen!a}; choose another path with --workspace."
+            raise SylvaError(message) from error
 
     @property
     def data(self) -> Path:
@@ -123,22 +118,15 @@ class Workspace:
 
     def create(self) -> Workspace:
         """Create the folders that are missing."""
-        folders = (
-            self.data,
-            self.pipelines,
-            self.objects,
-            self.results,
-            self.temporary,
-            self.checkpoints,
-        )
         try:
             # Readable by the user only: the data may be confidential.
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for folder in (*folders, self.root / "runs"):
-                folder.mkdir(parents=True, exist_ok=True)
+            for name in FOLDERS:
+                (self.root / name).mkdir(exist_ok=True)
         except OSError as error:
             raise SylvaError(
-                f"The workspace {self.root} cannot be written ({error.strerror}); choose another with --workspace."
+                f"The workspace {self.root} cannot be written ({error.strerror}); "
+                "choose another with --workspace."
             ) from error
         return self
 
@@ -150,27 +138,22 @@ class Workspace:
         seconds to wait for a cleaning that has begun.
         """
         message = "The store is being cleaned; try again shortly."
-        with lock(
-            self.root / "in-use.lock", shared=True, busy=message, patience=patience
-        ) as handle:
+        path = self.root / "in-use.lock"
+        with lock(path, shared=True, busy=message, patience=patience) as handle:
             yield handle
 
     @contextmanager
     def idle(self) -> Iterator[None]:
-        """Hold the lock that keeps runs away while the store is cleaned.
-
-        Raise ``Busy`` if one has begun.
-        """
+        """Hold the lock that keeps runs away while the store is cleaned; raise ``Busy`` for one."""
         message = "A run is in progress, or another `sylva gc`; wait for it, or cancel the run."
         with lock(self.root / "in-use.lock", busy=message, patience=0.0):
             yield
 
     @contextmanager
     def claim(self, run: str, patience: float = 0.0) -> Iterator[int]:
-        """Hold the right to supervise ``run``; yield the handle of its lock, which may be passed on.
+        """Hold the right to supervise ``run``; yield its lock's handle, which may be passed on.
 
-        Claim a run only while the workspace is ``in_use``: otherwise `sylva gc` may remove it
-        meanwhile.
+        Claim a run only while the workspace is ``in_use``: otherwise `sylva gc` may remove it.
         """
         self.run_folder(run).mkdir(parents=True, exist_ok=True)
         path, message = self.run_folder(run) / "lock", f"Run {run} already has a supervisor."
@@ -207,49 +190,38 @@ class Files:
         return self.workspace / "models"
 
     def readable(self, path: str, *, field: str) -> Path:
-        """Return the file that ``path`` means.
-
-        Raise ``BadInput`` for ``field`` if it cannot be read.
-        """
+        """Return the file that ``path`` means; raise ``BadInput`` if it cannot be read."""
         if "\0" in path:
             raise BadInput("the path has a NUL character; remove it", field=field)
+        locate = self._absolute if Path(path).is_absolute() else self._inside
         try:
-            file = (
-                self._absolute(Path(path), field)
-                if Path(path).is_absolute()
-                else self._inside(path, field)
-            )
+            file = locate(path, field)
             if file.is_dir():
                 raise BadInput(f"'{path}' is a folder; name a file", field=field)
             if file.is_file():
                 return file
-        except (
-            OSError,
-            RuntimeError,
-        ) as error:  # a link to itself, a long name, a folder without permission
-            raise BadInput(
-                f"'{path[:200]}' cannot be opened: {error.args[-1]}", field=field
-            ) from error
+        # A link to itself, a long name, a folder without permission.
+        except (OSError, RuntimeError) as error:
+            message = f"'{path[:200]}' cannot be opened: {error.args[-1]}"
+            raise BadInput(message, field=field) from error
         message = f"the file '{path}' does not exist"
         if not Path(path).is_absolute():
-            message += (
-                f" in {self.data}; copy it there, or give an absolute path on the command line"
-            )
+            how = "copy it there, or give an absolute path on the command line"
+            message += f" in {self.data}; {how}"
         raise BadInput(message, field=field)
 
-    def _absolute(self, path: Path, field: str) -> Path:
+    def _absolute(self, path: str, field: str) -> Path:
         if not self.allow_absolute:
             raise BadInput(
                 f"'{path}' is an absolute path, which only the command line may use; "
                 f"copy the file into {self.data} and give its name",
                 field=field,
             )
-        return path
+        return Path(path)
 
     def _inside(self, path: str, field: str) -> Path:
         file = (self.data / path).resolve()
         if not file.is_relative_to(self.data.resolve()):
-            raise BadInput(
-                f"'{path}' is outside of the workspace; use a file in {self.data}", field=field
-            )
+            message = f"'{path}' is outside of the workspace; use a file in {self.data}"
+            raise BadInput(message, field=field)
         return file

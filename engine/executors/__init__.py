@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from pydantic import TypeAdapter
+
 from engine.events import RunEvent
 from engine.node_types import Branch
 from engine.store import Artifact
@@ -52,19 +54,10 @@ class NodeTask:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> NodeTask:
         """Return the task that ``to_dict`` wrote."""
-        inputs = {}
-        for port, artifacts in data["inputs"].items():
-            inputs[port] = [Artifact.from_dict(artifact) for artifact in artifacts]
-        branches = {}
-        for port, listed in data["branches"].items():
-            branches[port] = [branch and Branch(**branch) for branch in listed]
-        typed = {
-            "inputs": inputs,
-            "branch": data["branch"] and Branch(**data["branch"]),
-            "branches": branches,
-            "imports": tuple(data["imports"]),
-        }
-        return cls(**data | typed)
+        return _TASK.validate_python(data)
+
+
+_TASK = TypeAdapter(NodeTask)
 
 
 class Executor(Protocol):

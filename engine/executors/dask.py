@@ -41,14 +41,7 @@ from typing import Any
 from uuid import uuid4
 
 from engine.errors import SylvaError
-from engine.events import (
-    Failure,
-    NodeFailed,
-    NodeFinished,
-    NodeStarted,
-    RunEvent,
-    event_from_dict,
-)
+from engine.events import Failure, NodeFailed, NodeFinished, NodeStarted, RunEvent, event_from_dict
 from engine.executors import NodeTask
 from engine.executors.local import GRACE_SECONDS, LocalExecutor
 from engine.node_types import load_catalog
@@ -72,11 +65,13 @@ Message = dict[str, Any]
 """From a Dask task: its ``key``, and an ``event`` or that it ``stopped``. Empty: a wake-up."""
 
 
-# In the supervisor.
+# In the supervisor
 
 
 @dataclass
 class _Running:
+    """A task that was submitted and has not ended."""
+
     task: NodeTask
     future: Any
     started: bool = False
@@ -109,16 +104,10 @@ class DaskExecutor:
     def submit(self, task: NodeTask, upcoming: Mapping[str, None]) -> None:
         """Hand a node to the cluster."""
         key = f"sylva-{task.run}-{task.node}-{task.attempt}-{uuid4().hex[:8]}"
+        arguments = (task.to_dict(), list(upcoming), self._client.id)
         try:
-            future = self._client.submit(
-                run_node,
-                task.to_dict(),
-                list(upcoming),
-                self._client.id,
-                key=key,
-                pure=False,
-                retries=0,
-            )
+            # The scheduler of the run decides about retries, and no result may be used twice.
+            future = self._client.submit(run_node, *arguments, key=key, pure=False, retries=0)
         except Exception as error:  # the client gave up on a scheduler that went away
             self.running[key] = _Running(task, None)
             failed = NodeFailed(node=task.node, error=self._explain(error))
@@ -190,6 +179,7 @@ class DaskExecutor:
         self._inbox.put({"key": future.key, "event": outcome})
 
     def _wait_until_visible(self, key: str, task: NodeTask) -> None:
+        """Wait until this machine sees the record that another one wrote."""
         record = Workspace(Path(task.workspace)).results / f"{task.key}.json"
         deadline = time.monotonic() + VISIBLE_SECONDS
         while key in self.running and not record.exists() and time.monotonic() < deadline:
@@ -198,17 +188,18 @@ class DaskExecutor:
     def _explain(self, error: BaseException) -> Failure:
         match type(error).__name__:
             case "KilledWorker":
-                return Failure("lost", f"was lost with its Dask worker time and again. {error}")
+                return Failure("lost", f"was lost several times with its Dask worker. {error}")
             case "CancelledError" | "FutureCancelledError" | "ClosedClientError":
                 why = f"was lost: the Dask scheduler at {self.address} dropped it or went away"
                 return Failure("lost", why)
-        return Failure(
-            "error",
+        why = (
             f"no Dask worker could run it ({type(error).__name__}: {error}); "
-            "each needs the same packages as this machine",
+            "each needs the same packages as this machine"
         )
+        return Failure("error", why)
 
     def _count_threads(self) -> None:
+        """Ask the Dask scheduler how many threads its workers have now."""
         self._counted = time.monotonic()
         try:
             self._threads = sum(self._client.nthreads(callback_timeout=STOP_SECONDS).values())
@@ -218,12 +209,16 @@ class DaskExecutor:
             self._had_workers = self._counted
 
     def _fail_without_workers(self) -> list[RunEvent]:
+        """Fail all nodes if the cluster has been without workers for too long."""
         waited = time.monotonic() - self._had_workers
         if self._threads or not self.running or waited < self.patience:
             return []
         lost = [running.task.node for running in self.running.values()]
         self._cancel_all()
-        why = f"was lost: the Dask scheduler at {self.address} has had no worker for {self.patience:g} s; start some"
+        why = (
+            f"was lost: the Dask scheduler at {self.address} has had no worker "
+            f"for {self.patience:g} s; start some"
+        )
         return [NodeFailed(node=node, error=Failure("lost", why)) for node in lost]
 
     def _cancel_all(self) -> None:
@@ -235,12 +230,12 @@ class DaskExecutor:
 
 def _connect(address: str) -> Any:
     try:
-        return _distributed().Client(
-            address, timeout=CONNECT_SECONDS, set_as_default=False, name="sylva"
-        )
+        client = _distributed().Client
+        return client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="sylva")
     except (OSError, ValueError) as error:
         raise SylvaError(
-            f"No Dask scheduler answers at {address}. Start one as docs/cluster.md says, or give another --executor."
+            f"No Dask scheduler answers at {address}. "
+            "Start one as docs/cluster.md says, or give another --executor."
         ) from error
 
 
@@ -248,12 +243,11 @@ def _distributed() -> Any:
     try:
         return importlib.import_module("distributed")
     except ImportError as error:
-        raise SylvaError(
-            "Running on a cluster needs one more package: install sylva-studio[cluster]."
-        ) from error
+        message = "Running on a cluster needs one more package: install sylva-studio[cluster]."
+        raise SylvaError(message) from error
 
 
-# In a Dask worker.
+# In a Dask worker
 
 _of_this_thread = threading.local()
 
@@ -263,12 +257,11 @@ def run_node(data: dict[str, Any], upcoming: list[str], topic: str) -> dict[str,
     worker = _distributed().get_worker()
     task, key = NodeTask.from_dict(data), worker.get_current_task()
     if not Workspace(Path(task.workspace)).run_folder(task.run).is_dir():
-        return _failed(
-            task,
-            "error",
+        why = (
             f"the Dask worker {worker.address} does not see the workspace {task.workspace}; "
-            "every worker must see it under that path, over NFS for instance",
+            "every worker must see it under that path, over NFS for instance"
         )
+        return _failed(task, "error", why)
     host = _host(task.workspace)
     host.submit(data, upcoming)
     while _is_wanted(worker, key):
@@ -320,13 +313,11 @@ class NodeHost:
     def __init__(self, workspace: str) -> None:
         self.workspace = workspace
         self._line, end = Pipe()
-        module = "engine.executors.dask"
-        arguments = [workspace, str(os.getpid()), str(end.fileno())]
+        command = [sys.executable, "-P", "-m", "engine.executors.dask"]
+        command += [workspace, str(os.getpid()), str(end.fileno())]
+        # A session of its own: Ctrl-C in the terminal of the Dask worker is not for the node.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, *arguments],
-            stdin=subprocess.DEVNULL,
-            pass_fds=[end.fileno()],
-            start_new_session=True,
+            command, stdin=subprocess.DEVNULL, pass_fds=[end.fileno()], start_new_session=True
         )
         end.close()
 
@@ -359,7 +350,7 @@ class NodeHost:
         self._line.close()
 
 
-# In the host.
+# In the host
 
 
 def serve(workspace: Path, dask_worker: int, line: Connection) -> None:

@@ -32,7 +32,7 @@ from typing import Any
 from engine.events import NodeFailed, NodeStarted, RunEvent
 from engine.executors import NodeTask
 from engine.executors.worker import describe, execute
-from engine.processes import die_with_parent, identify, kill_group, limit_memory
+from engine.processes import die_with_parent, identify, kill_group, limit_memory, write_output_to
 from engine.workspace import Workspace
 
 NICENESS = 5
@@ -180,14 +180,8 @@ class _ForkServer:
 
 
 def _write_to(log: Path, attempt: int) -> None:
-    """Send everything the node prints to its log, also what libraries print from C."""
-    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for stream in (1, 2):
-        os.dup2(handle, stream)
-    os.close(handle)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    """Send everything the node prints to its log."""
+    write_output_to(log)
     # The parent may have replaced its streams, in a test run for instance; these are the worker's.
     sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)

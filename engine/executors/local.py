@@ -14,14 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import reader_crashed
-from engine.events import (
-    Failure,
-    NodeFailed,
-    NodeFinished,
-    NodeStarted,
-    RunEvent,
-    event_from_dict,
-)
+from engine.events import Failure, NodeFailed, NodeFinished, NodeStarted, RunEvent, event_from_dict
 from engine.executors import NodeTask
 from engine.executors.fork_server import start_fork_server
 from engine.executors.worker import out_of_memory
@@ -171,12 +164,16 @@ class LocalExecutor:
         if code >= 0:
             why = f"its process ended without a result (exit code {code}); its log may say why"
             return Failure("crashed", why)
-        if "bad_alloc" in _tail(self.workspace, task):
+        trace = _tail(self.workspace, task)
+        # C++ code ends the process when it gets no memory, before Python can raise MemoryError.
+        if "bad_alloc" in trace:
             return Failure("memory", out_of_memory(task))
         if -code == signal.SIGKILL:
-            why = "was killed (SIGKILL): by a person, or by the system because the machine ran out of memory"
+            why = (
+                "was killed (SIGKILL): by a person, or by the system because the machine "
+                "ran out of memory"
+            )
             return Failure("crashed", why)
-        trace = _tail(self.workspace, task)
         if running.reading:
             error = reader_crashed(running.reading, exit_text(code), running.reading_field)
             return Failure("bad-input", error.message, error.field, traceback=trace)

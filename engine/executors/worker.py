@@ -89,6 +89,7 @@ def _run(
     for port in node_type.inputs:
         values = [store.open(artifact) for artifact in task.inputs.get(port.name, [])]
         inputs[port.name] = values if port.many else next(iter(values), None)
+    # Validated once more: a worker gets plain JSON, perhaps on another machine.
     params = node_type.params.model_validate_json(json.dumps(task.params))
     context = _context(task, store, folder, send, on_reading)
     results = node_type.run(context, inputs, params)
@@ -106,7 +107,8 @@ def _check_ports(node_type: NodeType, values: dict[str, Any]) -> None:
     promised = {port.name for port in node_type.outputs}
     if set(values) != promised:
         raise SylvaError(
-            f"Node type '{node_type.name}' returned the outputs {sorted(values)}, but declares {sorted(promised)}."
+            f"Node type '{node_type.name}' returned the outputs {sorted(values)}, "
+            f"but declares {sorted(promised)}."
         )
     for name, value in values.items():
         if not hasattr(value, "save"):
@@ -130,11 +132,8 @@ def _work_folder(folder: Path, node: str, send: Send) -> Iterator[Path]:
     """
 
     def send_waiting() -> None:
-        send(
-            NodeProgress(
-                node=node, fraction=0.0, text="waiting: another run is doing the same work"
-            )
-        )
+        text = "waiting: another run is doing the same work"
+        send(NodeProgress(node=node, fraction=0.0, text=text))
 
     # The folder may disappear: the process that finishes the work removes it.
     with lock(folder / LOCK, on_wait=send_waiting, create_folder=True):
@@ -155,6 +154,12 @@ def _context(
     def send_progress(fraction: float, text: str) -> None:
         send(NodeProgress(node=node, fraction=fraction, text=text[:PROGRESS_CHARACTERS]))
 
+    def send_subtask(path: tuple[str, ...], state: str, seconds: float | None) -> None:
+        send(SubtaskUpdate(node=node, subtasks=((path, state, seconds),)))
+
+    def send_part(name: str, data: dict[str, Any]) -> None:
+        _publish(PartialResult(node=node, name=name, data=data), send)
+
     return NodeContext(
         node=node,
         key=task.key,
@@ -166,12 +171,8 @@ def _context(
         branches=task.branches,
         on_progress=_Throttle(send_progress, PROGRESS_SECONDS),
         on_log=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True),
-        on_subtask=lambda path, state, seconds: send(
-            SubtaskUpdate(node=node, subtasks=((path, state, seconds),))
-        ),
-        on_publish=lambda name, data: _publish(
-            PartialResult(node=node, name=name, data=data), send
-        ),
+        on_subtask=send_subtask,
+        on_publish=send_part,
         on_reading=on_reading,
         cancelled=cancelled,
         run=task.run,
@@ -181,13 +182,11 @@ def _context(
 def _publish(result: PartialResult, send: Send) -> None:
     """Send a partial result; one that is too large is only seen once the node has finished."""
     length = len(json.dumps([result.name, result.data], allow_nan=False))
-    if length > PARTIAL_RESULT_CHARACTERS:
-        print(
-            f"Partial result '{result.name[:100]}' is too large to be shown before the node has finished.",
-            flush=True,
-        )
-    else:
+    if length <= PARTIAL_RESULT_CHARACTERS:
         send(result)
+    else:
+        why = "is too large to be shown before the node has finished"
+        print(f"Partial result '{result.name[:100]}' {why}.", flush=True)
 
 
 class _Throttle:
