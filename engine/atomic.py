@@ -104,6 +104,7 @@ def put_in_place(file: Path, path: Path) -> None:
 
 def swap_folder(new: Path, folder: Path, old: Path) -> None:
     """Replace ``folder`` by ``new``; the old one moves to ``old``, if there was one."""
+    # A power cut must not leave the new name with files that were not written.
     for path in (*new.rglob("*"), new):
         sync(path)
     if folder.exists():
@@ -171,6 +172,7 @@ def lock(
 
 
 def _try_lock(handle: int, mode: int) -> bool:
+    """Lock the file if no other process holds a lock that excludes it."""
     import fcntl
 
     try:
@@ -181,6 +183,7 @@ def _try_lock(handle: int, mode: int) -> bool:
 
 
 def _wait_for_lock(handle: int, mode: int, deadline: float | None, busy: str) -> None:
+    """Wait for the lock; raise ``Busy`` with the text ``busy`` at the deadline."""
     import fcntl
 
     if deadline is None:
@@ -194,6 +197,7 @@ def _wait_for_lock(handle: int, mode: int, deadline: float | None, busy: str) ->
 
 
 def _is_same(handle: int, path: Path) -> bool:
+    """Return whether ``path`` is still the file that was opened."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
@@ -234,7 +238,9 @@ def _lock_beside(folder: Path) -> Path:
 
 
 def _clear(temporary: Path, folder: Path) -> None:
+    """Remove the temporary folder, after the folder inside it was put back."""
     old = temporary / OLD
+    # A process was killed between the two renames of ``swap_folder``.
     if old.exists() and not folder.exists():
         old.rename(folder)
     if temporary.exists():

@@ -23,6 +23,7 @@ def crash_point(name: str, node: str) -> None:
     at, at_node, victim = setting.split(":")
     if (at, at_node) != (name, node):
         return
+    # The supervisor first: it must not see how its worker ends.
     if victim in ("supervisor", "both"):
         os.kill(int(os.environ[SUPERVISOR]), signal.SIGKILL)
     if victim in ("worker", "both"):

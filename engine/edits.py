@@ -96,6 +96,7 @@ def without_defaults(
     if node_type is None:
         return dict(params)
     fields = node_type.params.model_fields
+    # Unknown names come last; ``find_problems`` reports them.
     ordered = {name: params[name] for name in (*fields, *params) if name in params}
     return {
         name: value
@@ -105,6 +106,7 @@ def without_defaults(
 
 
 def _is_default(field: FieldInfo, value: JsonValue) -> bool:
+    """Return whether a value is the default, which a pipeline need not write."""
     if field.is_required() or field.default_factory_takes_validated_data:
         return False
     return _same(to_jsonable_python(field.get_default(call_default_factory=True)), value)
@@ -120,11 +122,13 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _existing(pipeline: Pipeline, node_id: str) -> Node:
+    """Return a node; raise ``UnknownNode`` if the pipeline does not have it."""
     if node_id not in pipeline.nodes:
         raise unknown_node(node_id, pipeline)
     return pipeline.nodes[node_id]
 
 
 def _with_node(pipeline: Pipeline, node_id: str, **values: object) -> Pipeline:
+    """Return the pipeline with other values in one node, checked like a file that is read."""
     node = with_values(_existing(pipeline, node_id), ("nodes", node_id), **values)
     return with_values(pipeline, nodes={**pipeline.nodes, node_id: node})

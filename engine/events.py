@@ -65,6 +65,8 @@ class Failure:
 
 
 class _Event(BaseModel):
+    """Base of all events; a field is read by its own name and by the one that the log has."""
+
     model_config = ConfigDict(frozen=True, validate_by_name=True, validate_by_alias=True)
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,6 +75,8 @@ class _Event(BaseModel):
 
 
 class _NodeEvent(_Event):
+    """Base of the events of one node."""
+
     node: str
 
 
@@ -319,6 +323,7 @@ class EventLog:
             ) from error
 
     def _check_version(self) -> None:
+        """Raise ``SylvaError`` if a newer version of the program made this log."""
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version > VERSION:
             path = self.workspace.database
@@ -429,6 +434,7 @@ class EventLog:
             time.sleep(0.1)
 
     def _damaged(self, error: sqlite3.Error) -> SylvaError:
+        """Return the error for a log that SQLite cannot use."""
         return SylvaError(
             f"The run log {self.workspace.database} cannot be used: {error}. If the file is "
             "damaged, move it away: a new one is created, and stored results stay."
@@ -436,6 +442,9 @@ class EventLog:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        """Commit what is done inside, or undo it if that fails."""
+        # IMMEDIATE: a lock that is taken at the first write can fail, one taken here waits its
+        # turn.
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -456,8 +465,8 @@ class EventLog:
         others = f"AND kind NOT IN ({', '.join('?' * len(without))})" if without else ""
         if not nodes:
             others += " AND node IS NULL"
-        columns, which = "seq, time, kind, node, data", f"run = ? AND seq > ? {others}"
-        query = f"SELECT {columns} FROM events WHERE {which} ORDER BY seq"
+        query = "SELECT seq, time, kind, node, data FROM events WHERE run = ? AND seq > ?"
+        query = f"{query} {others} ORDER BY seq"
         entries = []
         for seq, when, kind, node, data in self._select(query, run, after, *without):
             if _is_moment(when):
@@ -504,6 +513,7 @@ class EventLog:
         return {name for (name,) in rows if isinstance(name, str)}
 
     def _rows(self, which: str, *values: str | int) -> list[RunRow]:
+        """Return the runs that a part of an SQL query selects."""
         query = f"SELECT id, name, document, request, created FROM runs {which}"
         rows = self._select(query, *values)
         return [
@@ -513,6 +523,7 @@ class EventLog:
         ]
 
     def _select(self, query: str, *values: str | int) -> Sequence[Any]:
+        """Return all rows of a query; raise ``SylvaError`` if the log is damaged."""
         try:
             return self._db.execute(query, values).fetchall()
         except sqlite3.Error as error:
@@ -579,6 +590,7 @@ class EventLog:
 
 
 def _row(entry: LogEntry) -> tuple[Any, ...]:
+    """Return an entry as a row of the table ``events``."""
     data = entry.event.to_dict()
     kind, node = data.pop("kind"), data.pop("node", None)
     return entry.run, entry.time, kind, node, json.dumps(data)

@@ -20,6 +20,7 @@ import builtins
 import keyword
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from engine.errors import BadInput
 from engine.text import free_name, readable
 
 if TYPE_CHECKING:
-    from engine.node_types import Branch, NodeParams, NodeType, NodeTypes
+    from engine.node_types import Branch, NodeParams, NodeTypes
     from engine.pipeline import Pipeline
     from engine.plan import Plan, PlannedNode
 
@@ -119,14 +120,11 @@ class _VariableNames:
     def __init__(self, plan: Plan, reserved: Iterable[str]) -> None:
         self._used = set(reserved)
         self._outputs: dict[tuple[str, str], Expression] = {}
+        # An output is named after its node, and after its port too if the node has several.
         for node, step in plan.steps.items():
-            self._name_outputs(node, step.type)
-
-    def _name_outputs(self, node: str, node_type: NodeType) -> None:
-        """Reserve a variable for each output: the node's id, with the port if it has several."""
-        for port in node_type.outputs:
-            stem = node if len(node_type.outputs) == 1 else f"{node}_{port.name}"
-            self._outputs[node, port.name] = self.unused(stem)
+            for port in step.type.outputs:
+                stem = node if len(step.type.outputs) == 1 else f"{node}_{port.name}"
+                self._outputs[node, port.name] = self.unused(stem)
 
     def unused(self, stem: str) -> Expression:
         """Return an identifier like ``stem`` that is not used yet, and reserve it."""
@@ -255,8 +253,6 @@ def comment(text: str) -> str:
 
 def _wrapped(text: str) -> list[str]:
     """Return a long text as several lines of comment."""
-    import textwrap
-
     return [comment(line) for line in textwrap.wrap(" ".join(text.split()), WIDTH - 2)]
 
 

@@ -65,6 +65,7 @@ class PipelineGraph:
         return set(chain.from_iterable(nx.bfs_layers(self.graph, self._present(nodes))))
 
     def _present(self, nodes: Iterable[str]) -> list[str]:
+        """Return the nodes that exist: networkx raises for others."""
         return [node for node in nodes if node in self.graph]
 
     def path(self, source: str, target: str) -> list[str] | None:
@@ -86,6 +87,7 @@ class PipelineGraph:
         position = {name: index for index, name in enumerate(self.graph)}
         cycles = []
         for group in nx.strongly_connected_components(self.graph):
+            # A group of one node is not a cycle: edges from a node to itself are left out.
             if len(group) > 1:
                 first = min(group, key=position.__getitem__)
                 cycle = [source for source, _ in nx.find_cycle(self.graph.subgraph(group), first)]
@@ -98,6 +100,7 @@ def model_behind(pipeline: Pipeline, catalog: NodeTypes, node: str) -> str | Non
     """Return the node whose model made the predictions that ``node`` evaluates."""
     import networkx as nx
 
+    # Against the edges, from an evaluation to the predictions and from these to the model.
     upward: nx.DiGraph[str] = nx.DiGraph()
     upward.add_node(node)
     for edge in pipeline.edges:
@@ -111,6 +114,7 @@ def model_behind(pipeline: Pipeline, catalog: NodeTypes, node: str) -> str | Non
 
 
 def _output_type(pipeline: Pipeline, catalog: NodeTypes, output: PortRef) -> str | None:
+    """Return the type of an output port; None if node, type or port is unknown."""
     node = pipeline.nodes.get(output.node)
     node_type = catalog.get(node.type) if node else None
     port = node_type.output(output.port) if node_type else None

@@ -217,6 +217,8 @@ class NodeContext:
         """Return a random generator, seeded by ``seed`` or else by the cache key of the node."""
         import numpy as np
 
+        # 16 hexadecimal digits are 64 bits. Equal inputs have equal keys, so the result is the
+        # same.
         return np.random.default_rng(int(self.key[:16], 16) if seed is None else seed)
 
     @cached_property
@@ -344,6 +346,7 @@ def catalog_of(entries: Iterable[EntryPoint]) -> NodeCatalog:
 
 
 def _node_types(loaded: object) -> list[NodeType]:
+    """Return what an entry point gives as a list; raise ``TypeError`` for anything else."""
     offered: list[Any] = list(loaded) if isinstance(loaded, Iterable) else [loaded]
     for each in offered:
         if not isinstance(each, NodeType):
@@ -352,6 +355,7 @@ def _node_types(loaded: object) -> list[NodeType]:
 
 
 def _own_first(entry: EntryPoint) -> tuple[bool, str, str]:
+    """Sort the built-in node types first, so that no package can take their names."""
     source = _source(entry)
     return source != f"package '{OWN_DISTRIBUTION}'", source, entry.name
 

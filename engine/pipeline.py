@@ -37,6 +37,7 @@ MAX_BRANCHES = 200
 
 NAME_PATTERN = r"[A-Za-z][A-Za-z0-9_-]{0,63}"
 _PORT = re.compile(rf"({NAME_PATTERN})\.({NAME_PATTERN})")
+# JSON can hold half of a character that takes two code units; UTF-8 cannot.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -154,10 +155,12 @@ class Range(_Model):
 
 
 def _values_or_range(value: object) -> str:
+    """Return which kind of choice a value is meant to be."""
     return "range" if isinstance(value, dict | Range) else "values"
 
 
 Values = list[JsonValue]
+# With the discriminator a wrong value has one error, not one for each of the two kinds.
 Drawn = Annotated[
     Annotated[Values, Tag("values")] | Annotated[Range, Tag("range")],
     Discriminator(_values_or_range),

@@ -38,7 +38,7 @@ from engine.errors import (
     WrongFormat,
 )
 from engine.pipeline import Node, NodeSettings, Note, Pipeline, Sweep, is_finite, is_utf8
-from engine.text import explain, shown, suggest
+from engine.text import explain, plain_number, shown, suggest
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -134,6 +134,7 @@ def _load_json(text: str | bytes) -> Any:
 
 
 def _decoded(text: str | bytes) -> str:
+    """Return the text; raise ``InvalidPipeline`` if it is too large or not UTF-8."""
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
     if size > MAX_BYTES:
         limit = f"{MAX_BYTES // 1024**2} MB"
@@ -148,6 +149,7 @@ def _decoded(text: str | bytes) -> str:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; ``RepeatedKeys`` if a key occurs twice."""
     plain = dict(pairs)
     if len(plain) == len(pairs):
         return plain
@@ -258,6 +260,7 @@ def _walk(value: Any, path: JsonPath) -> Iterator[tuple[JsonPath, Any]]:
 
 
 def _children(path: JsonPath, value: dict[str, Any] | list[Any]) -> Iterator[tuple[JsonPath, Any]]:
+    """Return the values directly inside a list or an object, with their paths."""
     items: Iterable[tuple[str | int, Any]]
     items = value.items() if isinstance(value, dict) else enumerate(value)
     return (((*path, key), inner) for key, inner in items)
@@ -317,6 +320,7 @@ def model_problems(
 
 
 def _model_problem(path: JsonPath, details: ErrorDetails) -> Problem:
+    """Return an error of pydantic as a problem with our own words."""
     match path:
         case ("nodes", _, "[key]"):
             return BadName(f"this name cannot be used; {NAME_RULE}", node=str(details["input"]))
@@ -340,6 +344,7 @@ _TEXTS = {
 
 
 def _problem_at(path: JsonPath, kind: type[Problem], message: str) -> Problem:
+    """Return a problem of the node and field that a path names."""
     node, field = _node_and_field(path)
     return kind(message, node=node, field=field)
 
@@ -404,7 +409,7 @@ def to_json(pipeline: Pipeline) -> dict[str, Any]:
     for node in pipeline.nodes:
         if node in pipeline.layout:
             x, y = pipeline.layout[node]
-            layout[node] = [_number(x), _number(y)]
+            layout[node] = [plain_number(x), plain_number(y)]
     if layout:
         data["layout"] = layout
     if pipeline.notes:
@@ -438,6 +443,7 @@ def _without_defaults(model: BaseModel) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    """Return a value as JSON data."""
     match value:
         case BaseModel():
             return _without_defaults(value)
@@ -447,13 +453,7 @@ def _plain(value: Any) -> Any:
                 name: _plain(one) if isinstance(one, BaseModel) else one
                 for name, one in value.items()
             }
-    return _number(value)
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return int(value)
-    return value
+    return plain_number(value)
 
 
 def _formatted(value: Any, indent: str, *, open_up: bool = False) -> str:
@@ -512,6 +512,7 @@ def json_schema(catalog: NodeTypes) -> dict[str, Any]:
 
 
 def _params_rule(node_type: NodeType, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rule that a node of this type has the parameters of the type."""
     rule: dict[str, Any] = {"properties": {"params": params}}
     if any(field.is_required() for field in node_type.params.model_fields.values()):
         rule["required"] = ["params"]

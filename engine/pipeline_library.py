@@ -128,12 +128,14 @@ class Library:
                 raise SylvaError(f"The pipeline could not be deleted: {error.strerror}.") from error
 
     def _path(self, pipeline_id: str) -> Path:
+        """Return the file of a pipeline; raise ``UnknownPipeline`` for what cannot be an id."""
         if not ID.fullmatch(pipeline_id):
             message = f"{shown(pipeline_id)} is not the id of a pipeline; open one from the list."
             raise UnknownPipeline(message)
         return self.folder / f"{pipeline_id}.json"
 
     def _free_id(self, name: str) -> str:
+        """Return an id made from a name: ``Fraud (2024)`` becomes ``fraud_2024``."""
         plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
         stem = re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")[:80] or "pipeline"
         # Runs name their pipeline by its id: a new one must not get the runs of a deleted one.

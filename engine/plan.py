@@ -223,6 +223,7 @@ def _select(
 
 
 def _must_exist(graph: nx.DiGraph[str], nodes: Collection[str], option: str) -> None:
+    """Raise ``BadInput`` for the first node that the pipeline does not have."""
     for node in nodes:
         if node not in graph:
             names = ", ".join(graph)

@@ -110,6 +110,7 @@ def limit_memory(megabytes: int) -> None:
     import resource
 
     status = Path("/proc/self/status").read_text()
+    # A forked process shares this memory with its parent: it must not count.
     born_with = int(status.split("VmData:")[1].split()[0]) * 1024
     limit = born_with + megabytes * 1_000_000
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

@@ -136,6 +136,7 @@ def apply_events(state: RunState, entries: Iterable[LogEntry]) -> RunState:
 
 def mark_interrupted_if_dead(state: RunState) -> RunState:
     """Return a live run without a living supervisor as interrupted, any other run as it is."""
+    # Its supervisor has not reported yet. The age is negative if the clock was set back.
     if state.state == "starting" and 0 <= time.time() - state.created < STARTING_SECONDS:
         return state
     if not state.live or (state.supervisor and is_alive(ProcessId(**state.supervisor))):
@@ -199,7 +200,7 @@ def _apply_to_node(node: NodeState, event: RunEvent, moment: float) -> NodeState
         case NodeCached():
             cached = _with_result(node, event)
             if cached.state != "done":
-                return cached
+                return cached  # interrupted
             return replace(cached, state="cached", text=event.why)
         case NodeFailed():
             seconds = moment - node.started if node.started else None

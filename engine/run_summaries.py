@@ -128,6 +128,7 @@ def summaries(
             listed = not states or state.state in states
             if listed and not state.live and "report" not in facts:
                 facts = facts | _report_facts(log, pipelines, noted.id)
+            # The next event of a live run would make a saved summary invalid.
             if facts != noted.facts and not state.live:
                 unsaved.append((noted.id, noted.last_event, facts))
             if listed:
@@ -146,6 +147,7 @@ def _save(log: EventLog, unsaved: list[tuple[str, int, dict[str, Any]]]) -> None
 
 
 def _summary(noted: Noted, state: RunState, facts: dict[str, Any]) -> RunSummary:
+    """Return a run as a list shows it."""
     return RunSummary(
         noted.id,
         noted.name,
@@ -235,6 +237,7 @@ def _report_facts(log: EventLog, pipelines: RunPipelines, run_id: str) -> dict[s
 
 
 def _report(facts: dict[str, Any]) -> Report | None:
+    """Return the headline that was saved; None if there is none, or it is damaged."""
     match facts.get("report"):
         case {"kind": str() as kind, "title": str() as title, "headline": dict() as headline}:
             return Report(kind, title, headline)

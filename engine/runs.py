@@ -196,6 +196,7 @@ class Runs:
         if not state.live or state.supervisor is None:
             raise SylvaError(f"Run {state.id} is not running; it is {state.state}.")
         supervisor = ProcessId(**state.supervisor)
+        # The system may have given the process id to another program.
         if is_alive(supervisor):
             os.kill(supervisor.pid, signal.SIGTERM)
 
@@ -205,6 +206,7 @@ class Runs:
             log.append(run_id, RunFinished(state="interrupted"))
 
     def _hand_over(self, run_id: str) -> None:
+        """Let a new supervisor take a run that is in the log."""
         if self.starter is None:
             self.starter = SupervisorStarter()
         if self.supervisor is not None:
@@ -217,6 +219,7 @@ class Runs:
         with ExitStack() as lock:
             lock.enter_context(self.workspace.create().in_use(CLEANING_SECONDS))
             yield
+            # From here on the lock belongs to this object, which is closed after the run has ended.
             if self._held is not None:
                 self._held.push(lock.pop_all())
 
@@ -416,6 +419,7 @@ class RunWatcher:
         return self.state
 
     def _read(self) -> None:
+        """Add the new events to the state and to the timeline."""
         with self._runs.log() as log:
             events = log.events(self.row.id, self._reported.last_event)
         attempt = self._reported.attempt
@@ -429,6 +433,7 @@ class RunWatcher:
         self.new_events += events
 
     def _add_to_spans(self, event: RunEvent, moment: float, attempt: int) -> None:
+        """Begin or end spans as an event says."""
         match event:
             case RunStarted():  # nodes of an attempt that was killed
                 self._end_spans(self._last_time, "interrupted")

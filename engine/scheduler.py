@@ -251,6 +251,7 @@ class Scheduler:
             missing = Failure("crashed", "finished, but its result is not in the store")
             self._retry_or_fail(event.node, missing)
             return
+        # Nodes that run at the same time each see all that is left, so the limit is not exact.
         if self.bytes_left is not None:
             self.bytes_left -= sum(artifact.size for artifact in result.outputs.values())
         self._complete(event.model_copy(update=_facts(result)), result)
@@ -283,6 +284,7 @@ class Scheduler:
         if failure.kind == "bad-input" or self.failures[node] > retries:
             self._fail(node, failure)
             return
+        # 1, 2, 4, 8 … seconds: what was short of memory or disk may have it later.
         wait = min(BACK_OFF_SECONDS * 2 ** (self.failures[node] - 1), LONGEST_BACK_OFF)
         why = f"failed: {failure.message}; tries again in {wait:g} s"
         self._record(NodeRetrying(node=node, why=why, error=failure))
@@ -309,6 +311,7 @@ class Scheduler:
         del self.outputs[node]
         self._record(NodeReopened(node=node, why=why))
         for child in self.plan.children(node):
+            # A child that runs has read the output already, or finds the damage itself.
             for queue in (self.ready, self.startable):
                 if child in queue:
                     queue.remove(child)

@@ -223,6 +223,7 @@ class Store:
         except OSError as error:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
+            # Another node had the same output, perhaps in a run that goes on beside this one.
             existing = Artifact(artifact.type, artifact.digest, _hashed_and_synced(target))
             if _digest_of(existing.files) == artifact.digest:
                 return existing
@@ -286,6 +287,7 @@ def _remove(path: Path) -> None:
 
 
 def _size_of(folder: Path) -> int:
+    """Return the bytes of all files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
@@ -324,5 +326,6 @@ def _digest_of(files: dict[str, StoredFile]) -> str:
 
 
 def _sha256(path: Path) -> str:
+    """Return the hash of a file."""
     with path.open("rb", buffering=0) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -77,6 +77,7 @@ def main() -> None:
 
 
 def _become_supervisor(request: SupervisorRequest) -> NoReturn:
+    """Supervise a run in this forked process, then end it."""
     exit_code = 1
     try:
         os.setsid()
@@ -128,8 +129,10 @@ def supervise(workspace: Workspace, run_id: str, locks: Sequence[int]) -> str:
 
 
 def _executor(workspace: Workspace, options: RunOptions) -> Executor:
+    """Return the executor that the options ask for."""
     if options.executor is None:
         return LocalExecutor(workspace, options.workers or len(os.sched_getaffinity(0)))
+    # Needs the package for clusters, which is not always installed.
     from engine.executors.dask import DaskExecutor
 
     return DaskExecutor(options.executor, options.workers)

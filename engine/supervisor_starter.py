@@ -43,9 +43,11 @@ class SupervisorStarter:
         self._launch()
 
     def _launch(self) -> None:
+        """Start the process that forks supervisors."""
         self._requests, end = _connection()
         with end:
-            # -P: modules in the current folder must not replace those of the engine.
+            # -P: modules in the current folder must not replace those of the engine. A new session:
+            # Ctrl-C in the terminal must not reach the runs.
             command = [sys.executable, "-P", "-m", "engine.supervisor", *self._options]
             self._process = subprocess.Popen(command, stdin=end.fileno(), start_new_session=True)
 
@@ -132,6 +134,7 @@ class SupervisorProcess:
         self._connection.close()
 
     def _receive(self, flags: int = 0) -> None:
+        """Read one report; an empty message means that the supervisor has ended."""
         try:
             message = self._connection.recv(MAX_MESSAGE_BYTES, flags)
         except ConnectionResetError:

@@ -193,6 +193,7 @@ def _with_leaderboard(pipeline: Pipeline, catalog: NodeTypes, axes: Axes) -> Pip
 
 
 def _evaluations(pipeline: Pipeline, catalog: NodeTypes) -> Iterator[PortRef]:
+    """Yield the outputs that say how good a model is."""
     for name, node in pipeline.nodes.items():
         node_type = catalog.get(node.type)
         port = node_type.evaluation_output if node_type else None
@@ -259,6 +260,7 @@ class _Expander:
         return ids
 
     def _node(self, name: str, point: Point) -> Node:
+        """Return the copy of a node at a point of its axes."""
         node = self.pipeline.nodes[name]
         if not point:
             return node
@@ -284,6 +286,7 @@ class _Expander:
         return dict(zip(self.axes[name], point, strict=True))
 
     def _branch(self, name: str, point: Point) -> Branch:
+        """Return the branch of a node as evaluations and leaderboards show it."""
         cells: Values = {}
         for axis, values in self._values_at(name, point).items():
             for param, value in values.items():
@@ -383,6 +386,7 @@ def with_param_values(params: Mapping[str, JsonValue], values: Values) -> dict[s
 
 
 def _put(container: Any, steps: Sequence[str], value: JsonValue) -> JsonValue:
+    """Return a copy of the container with one value replaced, at the end of the steps."""
     if not steps:
         return value
     step, *rest = steps
@@ -424,6 +428,7 @@ def _drawn(node: Node, node_type: NodeType) -> list[Values]:
 
 
 def _draw(choice: Choice, rng: Random, *, integer: bool) -> JsonValue:
+    """Draw one value of a list or of a range."""
     # Only ``random()`` is used: its numbers are the same in every version of Python, and a resumed
     # run must draw the same values again.
     if not isinstance(choice, Range):
@@ -431,6 +436,7 @@ def _draw(choice: Choice, rng: Random, *, integer: bool) -> JsonValue:
     low, high = choice.start, choice.end
     if integer:  # so that the first and the last integer are as likely as the others
         low, high = low - 0.5, high + 0.5
+    # Even on a log scale: the exponential of a number between log(low) and log(high).
     if choice.log:
         low, high = math.log(max(low, 0.5) if integer else low), math.log(high)
     number = low + rng.random() * (high - low)
@@ -443,6 +449,7 @@ def _rounded(number: float, choice: Range) -> float:
     """Round to the digits that matter in the range, so that the number reads well in a label."""
     if choice.log or choice.start == choice.end:
         return float(f"{number:.3g}")
+    # Three digits of the width of the range: 0.123 in 0 to 1, 12.3 in 0 to 100.
     return round(number, 3 - math.ceil(math.log10(choice.end - choice.start)))
 
 
@@ -465,6 +472,7 @@ def _is_integer(node: Node, node_type: NodeType, name: str) -> bool:
 
 
 def _trial_value(choice: Choice) -> JsonValue:
+    """Return a value of the choice; of a range, a number between two integers."""
     if not isinstance(choice, Range):
         return choice[0]
     middle = (choice.start + choice.end) / 2
@@ -596,6 +604,7 @@ def _shape_problems(name: str, node: Node, catalog: NodeTypes) -> Iterator[Probl
 
 
 def _choice_problems(node: Node, param: str, choice: Choice) -> Iterator[str]:
+    """Yield what is wrong with the values of one parameter."""
     assert node.sweep is not None
     if isinstance(choice, Range):
         yield from _range_problems(choice)
@@ -615,6 +624,7 @@ def _choice_problems(node: Node, param: str, choice: Choice) -> Iterator[str]:
 
 
 def _range_problems(choice: Range) -> Iterator[str]:
+    """Yield what is wrong with the ends of a range."""
     if choice.start > choice.end:
         yield f"it leads from {choice.start:g} to {choice.end:g}; give the smaller number first"
     if choice.log and choice.start <= 0:
@@ -622,6 +632,7 @@ def _range_problems(choice: Range) -> Iterator[str]:
 
 
 def _exists(node: Node, param: str) -> bool:
+    """Return whether a value can be put at this place in the parameters."""
     try:
         with_param_values(node.params, {param: None})
     except LookupError:
@@ -688,6 +699,7 @@ def param_title(param: str, node_type: NodeType) -> str:
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models in a type such as ``list[A | B]``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):

@@ -63,8 +63,8 @@ def _port_problems(side: str, ports: tuple[Port, ...]) -> Iterator[str]:
         yield f"two {side} ports have the same name"
     for port in ports:
         if not PORT_NAME.fullmatch(port.name):
-            rule = "may have only lower-case letters, digits and '_'"
-            yield f"the {side} port name '{port.name}' {rule}"
+            name = f"the {side} port name '{port.name}'"
+            yield f"{name} may have only lower-case letters, digits and '_'"
         if unknown := {port.type, *port.accepts} - set(VALUES):
             yield f"the {side} port '{port.name}' has an unknown type: {listed(sorted(unknown))}"
 
@@ -80,6 +80,7 @@ def _param_problems(params: type[NodeParams]) -> Iterator[str]:
     json.dumps(params.model_json_schema())
     if not any(field.is_required() for field in params.model_fields.values()):
         defaults = params()
+        # A default that changes would give the node another cache key in the next run.
         if params.model_validate_json(defaults.model_dump_json()) != defaults:
             yield "its default parameters change when they are written to JSON and read back"
 

@@ -91,6 +91,7 @@ def shown(value: object) -> str:
         case None:
             return "null"
         case int() | float():
+            # JSON has true where Python has True. A number in a file may have hundreds of digits.
             return json.dumps(value) if abs(value) < 10**LONGEST_SHOWN else "the number"
     return f"a {type(value).__name__}"
 
@@ -214,7 +215,7 @@ def _what_and_how(error: ErrorDetails) -> tuple[str, str]:
     value, context = shown(error["input"]), error.get("ctx", {})
     if error["type"] in _EXPLANATIONS:
         what, how = _EXPLANATIONS[error["type"]]
-        numbers = {name: _plain(number) for name, number in context.items()}
+        numbers = {name: plain_number(number) for name, number in context.items()}
         return what.format(value=value, **numbers), how.format(**numbers)
     if error["type"] in ("value_error", "assertion_error"):
         return str(context["error"]), ""
@@ -222,9 +223,12 @@ def _what_and_how(error: ErrorDetails) -> tuple[str, str]:
     return f"{value} does not fit", how
 
 
-def _plain(number: object) -> object:
-    """Return 30.0 as 30."""
-    return int(number) if isinstance(number, float) and number.is_integer() else number
+def plain_number(value: Any) -> Any:
+    """Return 30.0 as 30, as people write it, and any other value as it is."""
+    # Above 2**53 (about 9e15) a float has gaps between integers.
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return int(value)
+    return value
 
 
 # Failures

@@ -180,6 +180,7 @@ def path_of(error: ErrorDetails, params: Any) -> tuple[str | int, ...]:
 def _param_problem(
     name: str, node_type: NodeType, path: tuple[str | int, ...], errors: list[ErrorDetails]
 ) -> Problem:
+    """Return the problem of one parameter, with all that pydantic says about it."""
     field = ".".join(map(str, path)) or None
     match errors[0]["type"]:
         case "missing":
@@ -218,6 +219,7 @@ def find_source_problems(
 def _source_problems(
     pipeline: Pipeline, catalog: NodeTypes, files: Files, skip: Skip
 ) -> Iterator[Problem]:
+    """Yield what the node types' own checks find, in each branch."""
     for name, node in pipeline.nodes.items():
         node_type = catalog.get(node.type)
         if node_type is None or node_type.check is None:
@@ -246,6 +248,7 @@ def _params_of_branches(name: str, node: Node, catalog: NodeTypes) -> list[NodeP
 
 
 def _check_source(node_type: NodeType, params: NodeParams, files: Files) -> list[BadInput]:
+    """Return what the check of a node type finds."""
     try:
         return list(node_type.check(params, files)) if node_type.check else []
     except BadInput as error:
@@ -273,7 +276,10 @@ def check_connect(pipeline: Pipeline, catalog: NodeTypes, edge: Edge) -> None:
         edges.add(present)
     for problem in edges.problems_of(edge):
         raise problem
-    _check_stays_acyclic(pipeline, edge)
+    back = PipelineGraph(pipeline).path(edge.target.node, edge.source.node)
+    if back is not None:
+        message = f"it would close the cycle {_around(back)}; data can flow one way only"
+        raise Cycle(message, node=edge.target.node, edge=edge.names)
 
 
 def can_connect(pipeline: Pipeline, catalog: NodeTypes, edge: Edge) -> bool:
@@ -340,6 +346,7 @@ class EdgeChecker:
             yield from self._occupied(edge)
 
     def _port_problems(self, edge: Edge) -> Iterator[Problem]:
+        """Yield ports that do not exist, or have types that do not fit."""
         source_type, target_type = self.types[edge.source.node], self.types[edge.target.node]
         output = source_type.output(edge.source.port) if source_type else None
         entry = target_type.input(edge.target.port) if target_type else None
@@ -351,6 +358,7 @@ class EdgeChecker:
             yield _mismatch(edge, output, entry, target_type)
 
     def _occupied(self, edge: Edge) -> Iterator[Problem]:
+        """Yield that the input has this edge already, or has no room for another."""
         present = self.sources.get(edge.target, [])
         target_type = self.types[edge.target.node]
         entry = target_type.input(edge.target.port) if target_type else None
@@ -413,13 +421,6 @@ def _cycles(pipeline: Pipeline) -> Iterator[Problem]:
     """Yield one problem for each group of nodes that wait for each other."""
     for cycle in PipelineGraph(pipeline).cycles():
         yield Cycle(f"{_around(cycle)} is a cycle; remove one of these edges", node=cycle[0])
-
-
-def _check_stays_acyclic(pipeline: Pipeline, edge: Edge) -> None:
-    back = PipelineGraph(pipeline).path(edge.target.node, edge.source.node)
-    if back is not None:
-        message = f"it would close the cycle {_around(back)}; data can flow one way only"
-        raise Cycle(message, node=edge.target.node, edge=edge.names)
 
 
 def _around(names: list[str]) -> str:
@@ -524,12 +525,14 @@ class ColumnPropagation:
         return _unknown_columns(node_type)
 
     def _input_columns(self, name: str, port: Port) -> Columns | None:
+        """Return the columns that arrive at an input; None if it takes many edges."""
         sources = self.sources.get(PortRef(name, port.name), [])
         if port.many or len(sources) != 1:
             return None
         return self.columns.get(sources[0].node, {}).get(sources[0].port)
 
     def _params(self, name: str) -> list[NodeParams]:
+        """Return the parameters to follow: of each branch, or those outside the sweep."""
         if self.every_branch:
             return _params_of_branches(name, self.pipeline.nodes[name], self.catalog)
         try:
@@ -563,4 +566,5 @@ class ColumnPropagation:
 
 
 def _unknown_columns(node_type: NodeType | None) -> PortColumns:
+    """Return that the columns of no output are known."""
     return {port.name: None for port in node_type.outputs} if node_type else {}

@@ -96,6 +96,7 @@ class Workspace:
 
     def run_folder(self, run: str) -> Path:
         """Return the folder with the lock and the logs of a run."""
+        # The id may come from the command line, and must not lead to another folder.
         if run in ("", "..") or Path(run).name != run:
             raise SylvaError(f"'{run}' is not the id of a run; `sylva runs` lists them.")
         return self.root / "runs" / run
@@ -211,6 +212,7 @@ class Files:
         raise BadInput(message, field=field)
 
     def _absolute(self, path: str, field: str) -> Path:
+        """Return an absolute path if the user may give one."""
         if not self.allow_absolute:
             raise BadInput(
                 f"'{path}' is an absolute path, which only the command line may use; "
@@ -220,6 +222,8 @@ class Files:
         return Path(path)
 
     def _inside(self, path: str, field: str) -> Path:
+        """Return a file of the ``data`` folder."""
+        # This follows links, so that a link cannot lead outside either.
         file = (self.data / path).resolve()
         if not file.is_relative_to(self.data.resolve()):
             message = f"'{path}' is outside of the workspace; use a file in {self.data}"

@@ -57,6 +57,7 @@ class NodeTask:
         return _TASK.validate_python(data)
 
 
+# Made once: that takes far longer than to read a task.
 _TASK = TypeAdapter(NodeTask)
 
 

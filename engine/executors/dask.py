@@ -131,6 +131,7 @@ class DaskExecutor:
     def stop(self) -> list[str]:
         """Cancel all tasks, wait until their nodes are gone, and return these nodes."""
         stopped = [running.task.node for running in self.running.values()]
+        # A task that has not started has no node that must end.
         ending = {key for key, running in self.running.items() if running.started}
         self._cancel_all()
         deadline = time.monotonic() + STOP_SECONDS
@@ -145,6 +146,7 @@ class DaskExecutor:
             self._client.close(timeout=STOP_SECONDS)
 
     def _messages(self, timeout: float) -> list[Message]:
+        """Return the messages that have arrived; wait for the first of them."""
         messages = []
         with contextlib.suppress(Empty):
             messages.append(self._inbox.get(timeout=timeout))
@@ -169,7 +171,7 @@ class DaskExecutor:
         """Read how a task ended; called in a thread of Dask's client, which may wait."""
         running = self.running.get(future.key)
         if running is None:
-            return
+            return  # it was cancelled
         try:
             outcome = future.result()
         except (Exception, CancelledError) as error:
@@ -186,6 +188,8 @@ class DaskExecutor:
             time.sleep(CHECK_SECONDS)
 
     def _explain(self, error: BaseException) -> Failure:
+        """Return why Dask did not run a task."""
+        # By name: the classes can only be imported where Dask is installed.
         match type(error).__name__:
             case "KilledWorker":
                 return Failure("lost", f"was lost several times with its Dask worker. {error}")
@@ -222,6 +226,7 @@ class DaskExecutor:
         return [NodeFailed(node=node, error=Failure("lost", why)) for node in lost]
 
     def _cancel_all(self) -> None:
+        """Forget all tasks, and ask Dask to drop them."""
         futures = [running.future for running in self.running.values() if running.future]
         self.running.clear()
         with contextlib.suppress(Exception):  # without a scheduler there is nothing to cancel
@@ -229,6 +234,7 @@ class DaskExecutor:
 
 
 def _connect(address: str) -> Any:
+    """Return a client of the cluster; raise ``SylvaError`` if no scheduler answers."""
     try:
         client = _distributed().Client
         return client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="sylva")
@@ -240,6 +246,7 @@ def _connect(address: str) -> Any:
 
 
 def _distributed() -> Any:
+    """Import Dask, which is installed only where a cluster is used."""
     try:
         return importlib.import_module("distributed")
     except ImportError as error:
@@ -282,6 +289,7 @@ def run_node(data: dict[str, Any], upcoming: list[str], topic: str) -> dict[str,
 
 
 def _failed(task: NodeTask, kind: str, why: str) -> dict[str, Any]:
+    """Return the event of a node that failed, as plain JSON."""
     return NodeFailed(node=task.node, error=Failure(kind, why)).to_dict()
 
 
@@ -375,12 +383,14 @@ def serve(workspace: Path, dask_worker: int, line: Connection) -> None:
 
 
 def _leave(*_: object) -> None:
+    """End this process, and by ``serve`` its node."""
     # The signal may come twice, from the Dask worker and at its death; the node must be ended once.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit()
 
 
 def _events_of(executor: LocalExecutor, task: NodeTask, upcoming: list[str]) -> Iterator[RunEvent]:
+    """Run one task and yield its events."""
     executor.submit(task, dict.fromkeys(upcoming))
     while executor.running:
         yield from executor.wait(HOST_WAIT_SECONDS)

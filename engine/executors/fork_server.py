@@ -81,6 +81,7 @@ def preload(modules: Iterable[str]) -> None:
 
 
 def _close_all_but(*kept: int) -> None:
+    """Close the files that this process has inherited, except these and its streams."""
     for handle in [int(each.name) for each in Path("/proc/self/fd").iterdir()]:
         if handle > 2 and handle not in kept:
             with contextlib.suppress(OSError):
@@ -99,6 +100,7 @@ class _ForkServer:
 
     def serve(self) -> None:
         """Fork a worker for each request; between requests import what later nodes need."""
+        # A signal writes into this pipe, so that ``select`` returns when a worker ends.
         wake, wake_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -131,6 +133,7 @@ class _ForkServer:
             yield json.loads(line)
 
     def _fork(self, task: NodeTask) -> None:
+        """Start a worker, the leader of a new process group."""
         fork_server = os.getpid()
         pid = os.fork()
         if not pid:
@@ -138,6 +141,7 @@ class _ForkServer:
                 self._become_worker(task, fork_server)
             finally:
                 os._exit(0)
+        # Here and in the worker: the group must exist before either of them goes on.
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
         self.children[pid] = task
@@ -175,6 +179,7 @@ class _ForkServer:
             self._send(self.children.pop(pid), exit_code=os.waitstatus_to_exitcode(status))
 
     def _send(self, task: NodeTask, **content: Any) -> None:
+        """Send a message about a task to the executor."""
         message = {"node": task.node, "attempt": task.attempt, **content}
         self.messages.send(json.dumps(message).encode())
 

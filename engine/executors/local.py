@@ -65,6 +65,7 @@ class LocalExecutor:
 
     def wait(self, timeout: float | None) -> list[RunEvent]:
         """Return new events of workers, of those that ended or took too long too."""
+        # Ask to write only when there is something to send: ``select`` would return at once.
         unsent = [self._requests] if self._unsent else []
         readable, writable, _ = select.select(
             [self._messages.fileno(), self._wake], unsent, [], self._until_deadline(timeout)
@@ -202,6 +203,7 @@ class LocalExecutor:
         lost = Failure("crashed", "lost its process: the process that starts workers was killed")
         events += [NodeFailed(node=node, error=lost) for node in self.running]
         self.running.clear()
+        # The tasks in it have failed already.
         self._unsent = b""
         self._requests.close()
         self._messages.close()

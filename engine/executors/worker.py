@@ -185,8 +185,11 @@ def _publish(result: PartialResult, send: Send) -> None:
     if length <= PARTIAL_RESULT_CHARACTERS:
         send(result)
     else:
-        why = "is too large to be shown before the node has finished"
-        print(f"Partial result '{result.name[:100]}' {why}.", flush=True)
+        print(
+            f"Partial result '{result.name[:100]}' is too large to be shown before the node "
+            "has finished.",
+            flush=True,
+        )
 
 
 class _Throttle:
@@ -213,6 +216,7 @@ class _Throttle:
             self._held = arguments
             if not timer_runs:
                 timer = threading.Timer(wait, self._call_held)
+                # It must not keep the process alive when the node has ended.
                 timer.daemon = True
                 timer.start()
 
