@@ -443,8 +443,7 @@ class EventLog:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """Commit what is done inside, or undo it if that fails."""
-        # IMMEDIATE: a lock that is taken at the first write can fail, one taken here waits its
-        # turn.
+        # IMMEDIATE takes the lock here, where it waits; taken at the first write it could fail.
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield

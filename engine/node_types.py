@@ -217,8 +217,7 @@ class NodeContext:
         """Return a random generator, seeded by ``seed`` or else by the cache key of the node."""
         import numpy as np
 
-        # 16 hexadecimal digits are 64 bits. Equal inputs have equal keys, so the result is the
-        # same.
+        # 16 hexadecimal digits are 64 bits. Equal inputs have equal keys and so equal results.
         return np.random.default_rng(int(self.key[:16], 16) if seed is None else seed)
 
     @cached_property
