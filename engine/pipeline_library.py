@@ -100,6 +100,7 @@ class Library:
         """Replace the version ``over`` and return the new one; raise ``Outdated`` for another."""
         path = self._path(pipeline_id)
         with self._changing():
+            # Inside the lock: another process may save at the same moment.
             if _version(path) != over:
                 raise Outdated(
                     f"The pipeline '{pipeline_id}' was changed or deleted elsewhere "

@@ -178,6 +178,7 @@ def _apply_to_node(node: NodeState, event: RunEvent, moment: float) -> NodeState
     """Return the state of a node after one event; an unknown event changes nothing."""
     match event:
         case NodeStarted():
+            # All else of an earlier attempt is forgotten, such as its error and its progress.
             return NodeState(
                 "running",
                 event.attempt,

@@ -85,6 +85,7 @@ class RunPipelines:
 
     def add(self, text: str, pipeline: Pipeline, planned: ExpandedPipeline | None = None) -> None:
         """Remember a pipeline that is parsed already, and perhaps planned."""
+        # This is rare, so all are forgotten instead of those that were not used for long.
         if len(self._written) >= MAX_REMEMBERED:
             self._written, self._planned = {}, {}
         self._written[text] = pipeline

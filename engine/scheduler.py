@@ -94,6 +94,7 @@ class Scheduler:
         while not self.cancelled and (self.ready or self.startable or self.running or self.later):
             self._requeue_due()
             if self.ready or self.startable:
+                # One commit for all of them: a wide pipeline may have hundreds of cached nodes.
                 with self.log.together():
                     self._check_cache()
                     self._start_startable()

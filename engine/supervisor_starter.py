@@ -143,6 +143,7 @@ class SupervisorProcess:
             self.ended = True
             return
         report = json.loads(message)
+        # The first report says which process it is, a second one that it failed.
         self.failed = report.get("failed", self.failed)
         if "process" in report:
             self.identity = ProcessId(**report["process"])

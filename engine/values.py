@@ -64,6 +64,7 @@ class Table:
         """Return a table of other rows or columns, with the target and roles of this one."""
         names = set(data.column_names)
         roles = {name: role for name, role in self.roles.items() if name in names}
+        # The target may be among the columns that were dropped.
         return Table(data, self.target if self.target in names else None, roles)
 
     def labels(self) -> pa.ChunkedArray:

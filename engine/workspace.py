@@ -192,6 +192,7 @@ class Files:
 
     def readable(self, path: str, *, field: str) -> Path:
         """Return the file that ``path`` means; raise ``BadInput`` if it cannot be read."""
+        # Python would raise a ValueError, whose text does not name the parameter.
         if "\0" in path:
             raise BadInput("the path has a NUL character; remove it", field=field)
         locate = self._absolute if Path(path).is_absolute() else self._inside
