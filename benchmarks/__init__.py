@@ -1,4 +1,9 @@
-"""Figures as ratios against named peers, one command each: ``python -m benchmarks.NAME``.
+"""Measure figures, most of them as ratios against named peers: ``python -m benchmarks.NAME``.
 
-- ``engine``  what the scheduler, the store and the command line cost
+- ``engine``   the cost of the scheduler, the store and the command line
+- ``forest``   the forests against scikit-learn's
+- ``cascade``  the cascades against a cascade of scikit-learn's forests, and against the papers
+- ``ui``       the studio in a browser
+- ``deploy``   ``sylva predict`` and ``sylva serve``
+- ``tsne``     openTSNE against scikit-learn's t-SNE
 """

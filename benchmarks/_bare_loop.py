@@ -1,4 +1,4 @@
-"""The least one can do for a node: fork, write durably, join; two in flight. Prints the seconds it took.
+"""Do the least that a node needs: fork, write durably, join; two at a time. Print the seconds.
 
 ``python -m benchmarks._bare_loop FOLDER COUNT``
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 def write_like_a_node(folder: str, index: int) -> None:
-    """The same files with the same syncs as a node's output and its record."""
+    """Write the same files with the same syncs as a node's output and its record."""
     root = Path(folder)
     temporary = root / "tmp" / f"t{index}"
     temporary.mkdir()

@@ -1,4 +1,4 @@
-"""Data for the forest figures: the real sets, if they are there, and made ones."""
+"""Load the data of the forest figures: the real sets, if they are there, and generated ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = npt.NDArray[Any]
 
 
 class Split(NamedTuple):
-    """Rows to learn from and rows to be judged by."""
+    """Training rows and test rows; ``official`` says that the data set itself divides them."""
 
     x: Array
     y: Array
@@ -27,20 +27,23 @@ class NoData(Exception):
 
 
 def data_folder() -> Path:
-    """Where the real data sets are: ``SYLVA_DATA``, or ``../shared/data`` beside the repository."""
+    """Return the folder of the data sets: ``SYLVA_DATA``, or ``../shared/data``."""
     beside = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
     return Path(os.environ.get("SYLVA_DATA", beside))
 
 
 def load(name: str) -> Split:
-    """A real data set with its original split; categories as codes."""
+    """Return a real data set with its original split, categories as codes."""
     if not (data_folder() / name / "train.parquet").is_file():
         raise NoData(f"no {name} in {data_folder()} (set SYLVA_DATA)")
     return load_split(name, 0)
 
 
 def load_split(name: str, seed: int) -> Split:
-    """A real data set with its original split, or 70 % of each class, drawn by ``seed``, where there is none."""
+    """Return a real data set with its original split.
+
+    Without one, 70 % of each class, drawn by ``seed``, are training rows.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -48,12 +51,11 @@ def load_split(name: str, seed: int) -> Split:
     parts = [pq.read_table(file) for file in files if file.is_file()]
     if not parts:
         raise NoData(f"no {name} in {data_folder()} (set SYLVA_DATA)")
+    # Codes of categories and classes must be the same in both parts, so they are joined first.
     table = pa.concat_tables(parts)
     columns = [_numbers(table.column(name)) for name in table.column_names]
-    x, y = (
-        np.column_stack(columns[:-1]).astype(np.float32),
-        np.unique(columns[-1], return_inverse=True)[1],
-    )
+    x = np.column_stack(columns[:-1]).astype(np.float32)
+    y = np.unique(columns[-1], return_inverse=True)[1]
     if len(parts) == 2:
         n_train = parts[0].num_rows
         return Split(x[:n_train], y[:n_train], x[n_train:], y[n_train:])
@@ -73,14 +75,13 @@ def _numbers(column: Any) -> Array:
         or pa.types.is_large_string(column.type)
         or pa.types.is_dictionary(column.type)
     ):
-        return np.unique(column.to_numpy(zero_copy_only=False).astype(str), return_inverse=True)[
-            1
-        ].astype(float)
+        texts = column.to_numpy(zero_copy_only=False).astype(str)
+        return np.unique(texts, return_inverse=True)[1].astype(float)
     return np.asarray(column.to_numpy(zero_copy_only=False), float)
 
 
 def continuous(n_rows: int, n_features: int, seed: int = 0) -> tuple[Array, Array]:
-    """Continuous features and two noisy classes."""
+    """Return continuous features and two noisy classes."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n_rows, n_features)).astype(np.float32)
     score = x[:, :5].sum(axis=1) + x[:, 5] * x[:, 6] + rng.normal(size=n_rows)
@@ -88,14 +89,13 @@ def continuous(n_rows: int, n_features: int, seed: int = 0) -> tuple[Array, Arra
 
 
 def with_class_vectors(split: Split, n_vectors: int = 4) -> tuple[Array, Array]:
-    """The features of a second layer: the raw ones and ``n_vectors`` out-of-bag class vectors."""
+    """Return the features of a second layer: raw ones and ``n_vectors`` out-of-bag vectors."""
     from deepforest.forest import HistForestClassifier
 
     vectors = []
     for seed in range(n_vectors):
         splitter = "best" if seed % 2 == 0 else "completely_random"
-        model = HistForestClassifier(100, splitter=splitter, oob_score=True, random_state=seed).fit(
-            split.x, split.y
-        )
+        model = HistForestClassifier(100, splitter=splitter, oob_score=True, random_state=seed)
+        model.fit(split.x, split.y)
         vectors.append(np.nan_to_num(model.oob_decision_function_).astype(np.float32))
     return np.hstack([split.x, *vectors]), split.y

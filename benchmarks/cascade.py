@@ -1,17 +1,20 @@
-"""The cascades against their peers: ``python -m benchmarks.cascade [part ...] [--quick] [--full-mnist]``.
+"""Measure the cascades against peers: ``python -m benchmarks.cascade [part ...] [--quick]``.
 
-Parts: ``speed`` (the same gcForest cascade on scikit-learn's forests: CPU, memory, accuracy, each side in a process of
-its own), ``papers`` (accuracy against the mdDF column of the paper), ``peers`` (the default cascade against LightGBM,
-random forest and extra-trees alone), ``screening`` (what leaving early saves), ``margins`` (the margin ratio by layer).
-All but ``speed`` fit on two threads; CPU seconds are of the whole process. Data that are not there are left out.
+- ``speed``      against the same gcForest cascade on scikit-learn's forests: CPU, memory, accuracy,
+  each side in its own process
+- ``papers``     accuracy against the mdDF column of the paper; ``--full-mnist`` uses all its rows
+- ``peers``      the default cascade against LightGBM, random forest and extra-trees alone
+- ``screening``  what is saved if confident rows leave early
+- ``margins``    the margin ratio by layer
+
+All but ``speed`` and ``screening`` fit on two threads; CPU seconds are of the whole process. Data
+sets that are not on this machine are left out.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -21,11 +24,13 @@ import numpy as np
 from deepforest import CascadeForestClassifier, MarginForestClassifier, ScreenedForestClassifier
 from deepforest.metrics import accuracy, auc
 
+from ._figures import peak_megabytes, run_module
 from ._forest_data import NoData, Split, load, load_split
-from .forest import cpu_seconds, line, peak_megabytes, warm_up
+from .forest import accuracy_line, cpu_seconds, line, ratio_line, warm_up
 
 TREES = 100
 FOLDS = 5
+# Test accuracy of mdDF in its paper; of MNIST our own target without scanning.
 PAPER = {"letter": 97.5, "satimage": 91.75, "adult": 86.56, "yeast": 63.34, "mnist": 98.2}
 PEER_SETS = {
     "letter": 3,
@@ -35,6 +40,7 @@ PEER_SETS = {
     "bank_marketing": 3,
     "mammography": 5,
 }
+# Rare classes: accuracy would hardly differ between models.
 BY_AUC = ("bank_marketing", "mammography")
 
 
@@ -49,52 +55,28 @@ def forests(trees: int) -> list[dict[str, Any]]:
 
 
 def measure_speed(quick: bool) -> None:
-    """Two layers of 2 random and 2 completely-random forests, 5 folds, one thread."""
+    """Measure two layers of 2 random and 2 completely-random forests, 5 folds, one thread."""
     trees = 20 if quick else TREES
     for name in ("letter", "satimage"):
         sides = {}
         for side in ("ours", "theirs"):
-            command = [
-                sys.executable,
-                "-m",
-                "benchmarks.cascade",
-                "--alone",
-                side,
-                name,
-                str(trees),
-            ]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            sides[side] = json.loads(done.stdout)
+            # Each side in its own process: the peak of memory cannot be set back.
+            printed = run_module("benchmarks.cascade", "--alone", side, name, str(trees))
+            sides[side] = json.loads(printed)
         if "reason" in sides["ours"]:
             print(f"{name}: left out, {sides['ours']['reason']}")
             continue
         own, other = sides["ours"], sides["theirs"]
-        ratio, memory = other["cpu"] / own["cpu"], own["mb"] / other["mb"]
-        figure = f"{ratio:.1f} x"
-        line(
-            f"{name}: 2-layer gcForest, fit",
-            f"{own['cpu']:.1f} s",
-            f"{other['cpu']:.1f} s",
-            figure,
-            ">= 6 x",
-            ratio >= 6,
-        )
-        figure = f"1/{1 / memory:.1f}"
-        line(
-            "  memory of the fit",
-            f"{own['mb']:.0f} MB",
-            f"{other['mb']:.0f} MB",
-            figure,
-            "<= 1/8",
-            memory <= 1 / 8,
-        )
-        gap = 100 * (own["accuracy"] - other["accuracy"])
-        shares = [f"{100 * side['accuracy']:.2f} %" for side in (own, other)]
-        line("  accuracy", *shares, f"{gap:+.2f} points", ">= -0.3 points", gap >= -0.3)
+        times = [f"{side['cpu']:.1f} s" for side in (own, other)]
+        ratio_line(f"{name}: 2-layer gcForest, fit", *times, other["cpu"] / own["cpu"], 6)
+        memory = own["mb"] / other["mb"]
+        sizes = [f"{side['mb']:.0f} MB" for side in (own, other)]
+        line("  memory of the fit", *sizes, f"1/{1 / memory:.1f}", "<= 1/8", memory <= 1 / 8)
+        accuracy_line("  accuracy", 100 * own["accuracy"], 100 * other["accuracy"])
 
 
 def alone(side: str, name: str, trees: int) -> None:
-    """One side's CPU seconds, megabytes and accuracy, as JSON."""
+    """Print CPU seconds, megabytes and accuracy of one side as JSON."""
     try:
         split = load(name)
     except NoData as reason:
@@ -106,11 +88,8 @@ def alone(side: str, name: str, trees: int) -> None:
     before = peak_megabytes()
     cpu, predict = cpu_seconds(lambda: fit(split, trees))
     memory = peak_megabytes() - before
-    print(
-        json.dumps(
-            {"cpu": cpu, "mb": memory, "accuracy": accuracy(split.y_test, predict(split.x_test))}
-        )
-    )
+    share = accuracy(split.y_test, predict(split.x_test))
+    print(json.dumps({"cpu": cpu, "mb": memory, "accuracy": share}))
 
 
 def fit_ours(split: Split, trees: int) -> Callable[[Any], Any]:
@@ -126,7 +105,7 @@ def fit_ours(split: Split, trees: int) -> Callable[[Any], Any]:
 
 
 def fit_theirs(split: Split, trees: int) -> Callable[[Any], Any]:
-    """The same cascade as one would write it on scikit-learn's forests."""
+    """Fit the same cascade, as one would write it on scikit-learn's forests."""
     from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
     from sklearn.model_selection import StratifiedKFold
 
@@ -150,11 +129,11 @@ def fit_theirs(split: Split, trees: int) -> Callable[[Any], Any]:
     def predict(raw: Any) -> Any:
         rows = raw
         for layer in layers:
-            said = [
-                np.mean([model.predict_proba(rows) for model in models], axis=0) for models in layer
-            ]
-            rows = np.hstack([raw, *said])
-        return np.mean(said, axis=0)
+            vectors = []
+            for models in layer:
+                vectors.append(np.mean([model.predict_proba(rows) for model in models], axis=0))
+            rows = np.hstack([raw, *vectors])
+        return np.mean(vectors, axis=0)
 
     return predict
 
@@ -163,9 +142,10 @@ def fit_theirs(split: Split, trees: int) -> Callable[[Any], Any]:
 
 
 def measure_papers(quick: bool, full_mnist: bool) -> None:
-    """mdDF and the default cascade on the sets of the paper: means of 3 seeds (yeast: 5 random splits)."""
+    """Measure mdDF and the default cascade on the paper's data sets, as means over seeds."""
     for name, aim in PAPER.items():
-        seeds = range(1 if quick else 5 if name == "yeast" else 1 if name == "mnist" else 3)
+        # Yeast has no test set: each seed is another split.
+        seeds = range(1 if quick else {"yeast": 5, "mnist": 1}.get(name, 3))
         for title, make in (("mdDF", MarginForestClassifier), ("default", CascadeForestClassifier)):
             scores, cpu = [], []
             try:
@@ -176,26 +156,20 @@ def measure_papers(quick: bool, full_mnist: bool) -> None:
                     began = time.process_time()
                     model = make(random_state=seed, n_jobs=2).fit(split.x, split.y)
                     cpu.append(time.process_time() - began)
-                    scores.append(100 * accuracy(split.y_test, model.predict_proba(split.x_test)))  # type: ignore[operator]
+                    share = accuracy(split.y_test, model.predict_proba(split.x_test))
+                    scores.append(100 * share)  # type: ignore[operator]
             except NoData as reason:
                 print(f"{name}: left out, {reason}")
                 break
             sampled = name == "mnist" and not full_mnist
             reached = None if sampled else float(np.mean(scores)) >= aim
-            own = f"{np.mean(scores):.2f} %"
+            own, took = f"{np.mean(scores):.2f} %", f"{np.mean(cpu):.0f} CPU-s"
             about = "6,000 rows" if sampled else f">= {aim} %"
-            line(
-                f"{name}: {title}",
-                own,
-                f"{np.mean(cpu):.0f} CPU-s",
-                f"± {np.std(scores):.2f}",
-                about,
-                reached,
-            )
+            line(f"{name}: {title}", own, took, f"± {np.std(scores):.2f}", about, reached)
 
 
 def measure_peers(quick: bool) -> None:
-    """The default cascade against the best of three peers."""
+    """Measure the default cascade against the best of three peers."""
     for name, n_seeds in PEER_SETS.items():
         measure = auc if name in BY_AUC else accuracy
         scores: dict[str, list[float]] = {}
@@ -203,10 +177,8 @@ def measure_peers(quick: bool) -> None:
         try:
             for seed in range(1 if quick else n_seeds):
                 split = load_split(name, seed)
-                for title, model in (
-                    ("default", CascadeForestClassifier(random_state=seed, n_jobs=2)),
-                    *peers(seed),
-                ):
+                ours = CascadeForestClassifier(random_state=seed, n_jobs=2)
+                for title, model in (("default", ours), *peers(seed)):
                     began = time.process_time()
                     model.fit(split.x, split.y)
                     cpu[title] = cpu.get(title, 0.0) + time.process_time() - began
@@ -215,27 +187,17 @@ def measure_peers(quick: bool) -> None:
         except NoData as reason:
             print(f"{name}: left out, {reason}")
             continue
-        best = max(
-            (title for title in scores if title != "default"),
-            key=lambda title: np.mean(scores[title]),
-        )
-        ours, theirs = np.array(scores["default"]), np.array(scores[best])
-        gap = float((ours - theirs).mean())
-        error = _standard_error(measure, split, ours, theirs)
-        line(
-            f"{name}: {'AUC' if name in BY_AUC else 'accuracy'}, best peer {best}",
-            f"{ours.mean():.2f}",
-            f"{theirs.mean():.2f}",
-            f"{gap:+.2f} ± {error:.2f}",
-            ">= - one s.e.",
-            gap >= -error,
-        )
-        print(
-            "   ",
-            ", ".join(
-                f"{t} {np.mean(v):.2f} ({cpu[t] / len(v):.1f} CPU-s)" for t, v in scores.items()
-            ),
-        )
+        means = {title: float(np.mean(values)) for title, values in scores.items()}
+        best = max(means.keys() - {"default"}, key=lambda title: means[title])
+        gap = means["default"] - means[best]
+        error = _standard_error(split, np.array(scores["default"]), np.array(scores[best]))
+        metric = "AUC" if name in BY_AUC else "accuracy"
+        shares = (f"{means['default']:.2f}", f"{means[best]:.2f}")
+        figure = f"{gap:+.2f} ± {error:.2f}"
+        title = f"{name}: {metric}, best peer {best}"
+        line(title, *shares, figure, ">= - one s.e.", gap >= -error)
+        for title, values in scores.items():
+            print(f"    {title} {means[title]:.2f} ({cpu[title] / len(values):.1f} CPU-s)")
 
 
 def peers(seed: int) -> Iterable[tuple[str, Any]]:
@@ -247,10 +209,14 @@ def peers(seed: int) -> Iterable[tuple[str, Any]]:
     yield "extra-trees 500", ExtraTreesClassifier(500, n_jobs=2, random_state=seed)
 
 
-def _standard_error(measure: Any, split: Split, ours: Any, theirs: Any) -> float:
-    """Of the difference over splits, where the split is drawn anew; of an accuracy on the one test set otherwise."""
+def _standard_error(split: Split, ours: Any, theirs: Any) -> float:
+    """Return the standard error of the difference over random splits.
+
+    With an official split it is that of an accuracy on the one test set.
+    """
     if not split.official:
         return float((ours - theirs).std(ddof=1) / np.sqrt(len(ours))) if len(ours) > 1 else 0.0
+    # Each of n test rows is right with probability p: √(p·(1 − p) / n).
     share = theirs.mean() / 100
     return float(100 * np.sqrt(share * (1 - share) / len(split.y_test)))
 
@@ -259,8 +225,11 @@ def _standard_error(measure: Any, split: Split, ours: Any, theirs: Any) -> float
 
 
 def measure_screening(quick: bool) -> None:
-    """Training CPU with and without screening. Screened forests start with a third of the trees, and have as many as
-    the plain ones once all rows are gone: growing complexity is half of the method."""
+    """Measure CPU and accuracy with and without screening.
+
+    Screened forests start with a third of the trees, and have as many as the plain ones when all
+    rows have left: growing complexity is half of the method.
+    """
     for name in ("letter", "mnist"):
         try:
             split = load_split(name, 0)
@@ -276,35 +245,25 @@ def measure_screening(quick: bool) -> None:
         screened = ScreenedForestClassifier(
             forests(trees // 3), tree_growth=2.0, random_state=0, n_jobs=1
         )
-        cpu, scores, predicting = zip(
-            *(fit_and_judge(model, split) for model in (screened, plain)), strict=True
-        )
-        ratio, gap = cpu[1] / cpu[0], scores[0] - scores[1]
+        both = [fit_and_score(model, split) for model in (screened, plain)]
+        cpu, scores, predicting = zip(*both, strict=True)
         own, other = (f"{seconds:.1f} s" for seconds in cpu)
-        line(
-            f"{name}: screened against plain, fit",
-            own,
-            other,
-            f"{ratio:.1f} x",
-            ">= 3 x",
-            ratio >= 3,
-        )
-        own, other = (f"{score:.2f} %" for score in scores)
-        line("  accuracy", own, other, f"{gap:+.2f} points", ">= -0.3 points", gap >= -0.3)
+        ratio_line(f"{name}: screened against plain, fit", own, other, cpu[1] / cpu[0], 3)
+        accuracy_line("  accuracy", *scores)
         own, other = (f"{seconds:.2f} s" for seconds in predicting)
         line("  prediction", own, other, f"{predicting[1] / predicting[0]:.1f} x", "")
         print("    rows in:", [record.rows_in for record in screened.layers_])
 
 
-def fit_and_judge(model: Any, split: Split) -> tuple[float, float, float]:
-    """CPU seconds of the fit, accuracy in percent, CPU seconds of the prediction."""
+def fit_and_score(model: Any, split: Split) -> tuple[float, float, float]:
+    """Return CPU seconds of the fit, accuracy in percent, CPU seconds of the prediction."""
     fitting, _ = cpu_seconds(lambda: model.fit(split.x, split.y))
-    predicting, said = cpu_seconds(lambda: model.predict_proba(split.x_test))
-    return fitting, 100 * accuracy(split.y_test, said), predicting  # type: ignore[operator]
+    predicting, probabilities = cpu_seconds(lambda: model.predict_proba(split.x_test))
+    return fitting, 100 * accuracy(split.y_test, probabilities), predicting  # type: ignore[operator]
 
 
 def measure_margins() -> None:
-    """The margin ratio of mdDF after each layer, kept or not, and the accuracy on rows that were held out."""
+    """Print the margin ratio and out-of-fold accuracy of mdDF after each layer, kept or not."""
     for name in ("satimage", "letter", "yeast", "adult"):
         try:
             split = load_split(name, 0)
@@ -312,20 +271,12 @@ def measure_margins() -> None:
             print(f"{name}: left out, {reason}")
             continue
         records = MarginForestClassifier(random_state=0, n_jobs=2).fit(split.x, split.y).layers_
-        ratios = [
-            record.margins.ratio for record in records if record.margins and record.margins.ratio
-        ]
+        of_layers = [record.margins.ratio for record in records if record.margins]
+        ratios = [ratio for ratio in of_layers if ratio]
         shown = " ".join(f"{ratio:.3f}" for ratio in ratios)
-        held_out = " ".join(f"{record.score:.4f}" for record in records)
-        line(
-            f"{name}: margin ratio by layer",
-            "",
-            "",
-            shown,
-            "falls",
-            min(ratios[1:], default=9.0) < ratios[0],
-        )
-        print(f"    held-out accuracy {held_out}")
+        falls = min(ratios[1:], default=9.0) < ratios[0]
+        line(f"{name}: margin ratio by layer", "", "", shown, "falls", falls)
+        print("    out-of-fold accuracy", *(f"{record.score:.4f}" for record in records))
 
 
 def main() -> None:
@@ -347,7 +298,7 @@ def main() -> None:
         return
     warm_up()
     parts = arguments.parts or ["speed", "papers", "peers", "screening", "margins"]
-    print(f"{'':<44} {'ours':>12} {'peer':>12} {'figure':>16}   aim")
+    line("", "ours", "peer", "figure", "aim")
     for part in parts:
         {
             "speed": lambda: measure_speed(arguments.quick),

@@ -1,9 +1,9 @@
-"""How quick a trained model is at work: ``python -m benchmarks.deploy [--rows N] [--seconds N]``.
+"""Measure trained models in use: ``python -m benchmarks.deploy [--rows N] [--seconds N]``.
 
-Two models: a MART cascade of two layers with four learners of 50 trees, and a single MART of 100 trees, for which
-reading and writing weigh most. A file is scored by ``sylva predict`` as a process of its own, against the library's
-own prediction of the encoded matrix all at once. A client in another process asks ``sylva serve`` for one row at a
-time, over connections that stay open.
+There are two models: a MART cascade of two layers with four learners of 50 trees, and a single MART
+of 100 trees, for which reading and writing cost most. ``sylva predict`` scores a file in its own
+processes, against the library's own prediction of the encoded matrix at once. A client in another
+process asks ``sylva serve`` for one row at a time, over connections that stay open.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks._figures import Figure
+from benchmarks._figures import ROOT, Figure, peak_megabytes, process_tree, run_module
 from engine.node_types import NodeContext
 from engine.values import Table
 from engine.workspace import Files
@@ -39,17 +39,8 @@ LEVELS = [f"level{number}" for number in range(12)]
 TRAINING_ROWS = 20_000
 BLOCK = 100_000
 REPEATS = {"cascade": 1, "mart": 5}
-"""The models, and how often each scores the file; medians are told."""
-TELLING_PEAK = """
-import atexit, sys
-from ui.cli import main
-def tell():
-    with open("/proc/self/status") as status:
-        print(*(line for line in status if line.startswith("VmHWM")), file=sys.stderr)
-atexit.register(tell)
-main()
-"""
-"""The command, with the most memory it had as its last word: what the kernel tells others counts the parent's too."""
+"""The models, and how often each scores the file; medians are printed."""
+LOOK_SECONDS = 0.02
 
 
 def main() -> None:
@@ -100,9 +91,8 @@ def make_models(place: Path) -> None:
     for name, (node_type, params) in models.items():
         folder = place / "models" / name
         folder.mkdir(parents=True)
-        node_type.run(context, {"table": make_table(TRAINING_ROWS, 0)}, params)["model"].save(
-            folder
-        )
+        outputs = node_type.run(context, {"table": make_table(TRAINING_ROWS, 0)}, params)
+        outputs["model"].save(folder)
     layers = len(load_model(place / "models" / "cascade").estimator.estimators_)
     print(
         f"{cores()} cores; the cascade kept {layers} layers of 4 learners × 5 folds × 50 trees",
@@ -130,6 +120,7 @@ def scoring(place: Path, name: str, rows: int) -> Iterator[Figure]:
     ]
     rates, peaks, alone = zip(*both, strict=True)
     rate, library, peak = median(rates), median(alone), max(peaks)
+    # What the programs and the model take is in both; the difference is that of the rows.
     _, base = score(place, name, "small.parquet")
     yield Figure(f"{name}: sylva predict, {rows:,} rows of Parquet", rate, "rows/s")
     yield Figure(f"{name}: the library alone, on a matrix", library, "rows/s")
@@ -140,16 +131,20 @@ def scoring(place: Path, name: str, rows: int) -> Iterator[Figure]:
 
 
 def score(place: Path, name: str, source: str) -> tuple[float, float]:
-    """Rows a second, and megabytes at most."""
+    """Return the rows per second, and the most megabytes of all processes together."""
     arguments = ["predict", name, str(place / source), "-o", str(place / "out.parquet"), "--json"]
-    done = subprocess.run(
-        [sys.executable, "-c", TELLING_PEAK, *arguments],
-        env=environment(place),
-        capture_output=True,
-        check=True,
-    )
-    told = json.loads(done.stdout)
-    return told["rows"] / told["seconds"], int(done.stderr.split()[-2]) / 1024
+    with start(place, *arguments) as process:
+        # The command scores in a child process. The sum of the peaks is at least the peak of the
+        # sum, and counts shared pages several times, but that is so for small files too.
+        peaks: dict[int, float] = {}
+        while process.poll() is None:
+            for pid in process_tree(process.pid):
+                with suppress(OSError):  # it has ended: its last peak counts
+                    peaks[pid] = peak_megabytes(pid)
+            time.sleep(LOOK_SECONDS)
+        assert process.stdout is not None
+        scored = json.loads(process.stdout.read())
+    return scored["rows"] / scored["seconds"], sum(peaks.values())
 
 
 def library_rate(place: Path, name: str, rows: int) -> float:
@@ -167,28 +162,17 @@ def library_rate(place: Path, name: str, rows: int) -> float:
 def serving(place: Path, seconds: float) -> Iterator[Figure]:
     with served(place) as port:
         for connections in (1, 4, 16):
-            client = [
-                sys.executable,
-                "-m",
-                "benchmarks.deploy",
-                "--client",
-                str(port),
-                str(connections),
-                str(seconds),
-            ]
-            told = json.loads(
-                subprocess.run(client, capture_output=True, text=True, check=True).stdout
-            )
-            words = f"sylva serve, cascade, one row a request, {connections} connections"
-            yield Figure(words, told["rate"], "req/s", 200, at_least=True)
-            yield Figure("… median", told["median"], "ms")
-            yield Figure("… 99th percentile", told["p99"], "ms", 50)
+            client = ["--client", str(port), str(connections), str(seconds)]
+            measured = json.loads(run_module("benchmarks.deploy", *client))
+            words = f"sylva serve, cascade, one row per request, {connections} connections"
+            yield Figure(words, measured["rate"], "req/s", 200, at_least=True)
+            yield Figure("… median", measured["median"], "ms")
+            yield Figure("… 99th percentile", measured["p99"], "ms", 50)
 
 
 @contextmanager
 def served(place: Path) -> Iterator[int]:
-    arguments = command("serve", "cascade", "--port", "0")
-    process = subprocess.Popen(arguments, env=environment(place), stdout=subprocess.PIPE, text=True)
+    process = start(place, "serve", "cascade", "--port", "0")
     assert process.stdout is not None
     try:
         yield int(process.stdout.readline().split("http://127.0.0.1:")[1].split()[0])
@@ -197,21 +181,19 @@ def served(place: Path) -> Iterator[int]:
         process.wait(30)
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", "from ui.cli import main; main()", *arguments]
-
-
-def environment(place: Path) -> dict[str, str]:
-    return os.environ | {"SYLVA_WORKSPACE": str(place)}
+def start(place: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start ``sylva`` of this checkout with the workspace ``place``."""
+    command = [sys.executable, "-m", "benchmarks.sylva", *arguments]
+    environment = os.environ | {"SYLVA_WORKSPACE": str(place)}
+    return subprocess.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
 async def ask(port: int, connections: int, seconds: float) -> None:
-    """Ask for one row after another over each connection; print how quickly the answers came."""
+    """Ask for one row after another over each connection; print how fast the answers come."""
     rows = make_table(200, 7).data.drop_columns(["truth"]).to_pylist()
     bodies = [json.dumps({"rows": [row]}).encode() for row in rows]
-    await asyncio.gather(
-        *(talk(port, bodies, 1.0) for _ in range(connections))
-    )  # the first ones wake it up
+    # The first second is not measured.
+    await asyncio.gather(*(talk(port, bodies, 1.0) for _ in range(connections)))
     began = time.perf_counter()
     took = await asyncio.gather(*(talk(port, bodies, seconds) for _ in range(connections)))
     elapsed = time.perf_counter() - began
@@ -221,6 +203,7 @@ async def ask(port: int, connections: int, seconds: float) -> None:
 
 
 async def talk(port: int, bodies: list[bytes], seconds: float) -> list[float]:
+    # Written by hand: a client library would take longer than the service.
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     took: list[float] = []
     deadline = time.perf_counter() + seconds

@@ -1,6 +1,6 @@
-"""What the engine costs: ``python -m benchmarks.engine [--repeats N]``.
+"""Measure the cost of the engine: ``python -m benchmarks.engine [--repeats N]``.
 
-Every figure is a median; every ratio has both sides measured in the same run, one after the other. Peers:
+Every figure is a median; both sides of a ratio are measured in the same run, in turn. Peers:
 
 - a bare forkserver loop that makes the same processes and the same durable writes, two at a time
 - importing what a node needs in a fresh interpreter
@@ -23,13 +23,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+from benchmarks._figures import ROOT, Figure, median_seconds, run_module, seconds
+
+# The nodes that do nothing belong to the tests. They are found by their entry points, so their
+# folder must be known before the engine looks for node types.
 PLUGIN = ROOT / "tests" / "plugin"
 sys.path.insert(0, str(PLUGIN))
 os.environ["PYTHONPATH"] = str(PLUGIN)
 
 from benchmarks._bare_loop import sync  # noqa: E402
-from benchmarks._figures import Figure, median_seconds, seconds  # noqa: E402
 from engine.edits import set_params  # noqa: E402
 from engine.events import EventLog  # noqa: E402
 from engine.node_types import load_catalog  # noqa: E402
@@ -86,6 +88,7 @@ def node_overhead(folder: Path, repeats: int) -> Iterator[Figure]:
     ours, bare, again = [], [], []
     for repeat in range(repeats):
         ours.append(sylva_run(folder / "grid", grid(1000 * repeat))["seconds"] / count)
+        # The same values again, so that all nodes are cached; the next repeat has other values.
         again.append(sylva_run(folder / "grid", grid(1000 * repeat)))
         bare.append(bare_loop(folder / f"bare{repeat}", count) / count)
     assert all(node["state"] == "cached" for node in again[-1]["nodes"].values())
@@ -111,38 +114,26 @@ def median_ms(times: list[float]) -> float:
 
 
 def sylva_run(workspace: Path, document: Pipeline, *arguments: str) -> dict[str, Any]:
-    """Run by command line; ``seconds`` is from the supervisor's first word to its last, start-up taken off."""
+    """Run by command line; ``seconds`` is from the run's first event to its last, without start."""
     file = workspace.parent / "document.json"
     write(file, document)
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.sylva",
-        "run",
-        str(file),
-        "--json",
-        "--workspace",
-        str(workspace),
-    ]
-    done = subprocess.run(
-        [*command, *arguments], capture_output=True, text=True, cwd=ROOT, check=True
-    )
-    outcome: dict[str, Any] = json.loads(done.stdout)
+    options = ("--json", "--workspace", str(workspace), *arguments)
+    outcome: dict[str, Any] = json.loads(run_module("benchmarks.sylva", "run", str(file), *options))
     return outcome | {"seconds": outcome["finished"] - outcome["started"]}
 
 
 def bare_loop(folder: Path, count: int) -> float:
-    command = [sys.executable, "-m", "benchmarks._bare_loop", str(folder), str(count)]
-    return float(
-        subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
-    )
+    return float(run_module("benchmarks._bare_loop", str(folder), str(count)))
 
 
 # Starting.
 
 
 def cold_start(folder: Path, repeats: int) -> Iterator[Figure]:
-    """One MART node of one tree with its inputs in the store, from a cold start, against importing what it needs."""
+    """Measure one MART node from a cold start, against importing what it needs.
+
+    It grows one tree, and its inputs are in the store: only the start is measured.
+    """
     first = parse((ROOT / "sample_pipelines" / "first_pipeline.json").read_text())
     document = set_params(first, load_catalog(), "mart", {"trees": 1})
     workspace = folder / "cold"
@@ -161,12 +152,12 @@ def cold_start(folder: Path, repeats: int) -> Iterator[Figure]:
 
 
 def warm_start(folder: Path, repeats: int) -> Iterator[Figure]:
-    """From a request to a process that is ready to the node's process being there."""
+    """Measure from the request to a prestarted supervisor until the node's process runs."""
     workspace = Workspace(folder / "warm").create()
     starter = SupervisorStarter(preload=True)
     times = []
     with EventLog(workspace) as log:
-        for repeat in range(repeats + 1):
+        for repeat in range(repeats + 1):  # the first one is not warm yet
             document = Pipeline(
                 name="one", nodes={"a": Node(type="probe", params={"value": repeat})}
             )
@@ -186,9 +177,8 @@ def warm_start(folder: Path, repeats: int) -> Iterator[Figure]:
 
 
 def help_time(repeats: int) -> Iterator[Figure]:
-    command = [sys.executable, "-m", "benchmarks.sylva", "--help"]
-    run = lambda: subprocess.run(command, capture_output=True, check=True, cwd=ROOT)  # noqa: E731
-    yield Figure("sylva --help", median_seconds(run, repeats), "s", 0.4)
+    took = median_seconds(lambda: run_module("benchmarks.sylva", "--help"), repeats)
+    yield Figure("sylva --help", took, "s", 0.4)
 
 
 def validation(repeats: int) -> Iterator[Figure]:
@@ -200,12 +190,8 @@ def validation(repeats: int) -> Iterator[Figure]:
     )
     catalogue = load_catalog()
     assert find_problems(document, catalogue) == []
-    yield Figure(
-        "1,000-node document: validate",
-        median_seconds(lambda: find_problems(document, catalogue), repeats),
-        "s",
-        0.5,
-    )
+    took = median_seconds(lambda: find_problems(document, catalogue), repeats)
+    yield Figure("1,000-node document: validate", took, "s", 0.5)
 
 
 # A table through six nodes.
@@ -247,7 +233,7 @@ def table_by_sylva(folder: Path, data: Any) -> float:
 
 
 def parquet_loop(folder: Path, data: Any) -> None:
-    """The same six steps in one process; each result is written, synced and read back."""
+    """Do the same six steps in one process; each result is written, synced and read back."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 

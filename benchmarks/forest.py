@@ -1,18 +1,15 @@
-"""The forest kernel against scikit-learn: ``python -m benchmarks.forest [--quick]``.
+"""Measure the forests against scikit-learn's: ``python -m benchmarks.forest [--quick]``.
 
-Both sides grow the same number of trees in this process, on one thread; figures are ratios of CPU seconds (the best of
-a few runs), accuracies are means over five seeds. Every line shows what is aimed at. A line whose data is not on this
-machine is left out with the reason.
+Both sides grow the same number of trees in this process, on one thread; figures are ratios of CPU
+seconds (the best of a few runs), accuracies are means over five seeds. Every line shows its target.
+A line whose data is not on this machine is left out with the reason.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,13 +17,14 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from deepforest.forest import Binner, ForestSettings, HistForestClassifier, grow_forest
 
+from ._figures import peak_megabytes, run_module
 from ._forest_data import NoData, Split, continuous, load, with_class_vectors
 
 SEEDS = range(5)
 
 
 def cpu_seconds(work: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
-    """The least CPU time of a few runs, and the last result."""
+    """Return the least CPU time of a few runs, and the last result."""
     best, result = float("inf"), None
     for _ in range(repeats):
         start = time.process_time()
@@ -43,34 +41,38 @@ def line(
     print(f"{name:<44} {ours:>12} {theirs:>12} {figure:>16}   {aim:<18}{mark}", flush=True)
 
 
+def ratio_line(name: str, ours: str, theirs: str, ratio: float, aim: float) -> None:
+    """Print a line whose figure is a ratio that has to reach ``aim``."""
+    line(name, ours, theirs, f"{ratio:.1f} x", f">= {aim:g} x", ratio >= aim)
+
+
+def accuracy_line(name: str, ours: float, theirs: float) -> None:
+    """Print a line about two accuracies in percent; ours may be 0.3 points lower."""
+    gap = ours - theirs
+    shares = (f"{ours:.2f} %", f"{theirs:.2f} %")
+    line(name, *shares, f"{gap:+.2f} points", ">= -0.3 points", gap >= -0.3)
+
+
 def warm_up() -> None:
     """Compile what is going to be measured."""
     x, y = continuous(200, 7)
-    for target in (y, np.arange(200) % 3):
+    for target in (y, np.arange(200) % 3):  # two and three classes have different kernels
         for splitter in ("best", "random", "completely_random"):
-            HistForestClassifier(2, splitter=splitter, oob_score=True).fit(x, target).predict_proba(
-                x
-            )
+            model = HistForestClassifier(2, splitter=splitter, oob_score=True)
+            model.fit(x, target).predict_proba(x)
 
 
 def compare(name: str, split: Split, kind: str, n_trees: int, aim: float, repeats: int) -> None:
-    """Time to fit, ours against theirs."""
+    """Measure the time to fit, ours against theirs."""
     ours = forest(kind, n_trees, 0)
     theirs = peer(kind, n_trees, 0)
     own, _ = cpu_seconds(lambda: ours.fit(split.x, split.y), repeats)
     other, _ = cpu_seconds(lambda: theirs.fit(split.x, split.y), repeats)
-    line(
-        f"{name}, {kind}",
-        f"{own:.2f} s",
-        f"{other:.2f} s",
-        f"{other / own:.1f} x",
-        f">= {aim:g} x",
-        other / own >= aim,
-    )
+    ratio_line(f"{name}, {kind}", f"{own:.2f} s", f"{other:.2f} s", other / own, aim)
 
 
 def compare_accuracy(name: str, split: Split, kind: str, n_trees: int) -> None:
-    """Accuracy over five seeds, ours against theirs."""
+    """Measure the accuracy over five seeds, ours against theirs."""
     ours = [
         forest(kind, n_trees, seed).fit(split.x, split.y).score(split.x_test, split.y_test)
         for seed in SEEDS
@@ -79,15 +81,12 @@ def compare_accuracy(name: str, split: Split, kind: str, n_trees: int) -> None:
         peer(kind, n_trees, seed, n_jobs=-1).fit(split.x, split.y).score(split.x_test, split.y_test)
         for seed in SEEDS
     ]
-    gap = 100 * (np.mean(ours) - np.mean(theirs))
-    own, other = f"{100 * np.mean(ours):.2f} %", f"{100 * np.mean(theirs):.2f} %"
-    line(
-        f"{name}, {kind}: accuracy", own, other, f"{gap:+.2f} points", ">= -0.3 points", gap >= -0.3
-    )
+    own, other = 100 * float(np.mean(ours)), 100 * float(np.mean(theirs))
+    accuracy_line(f"{name}, {kind}: accuracy", own, other)
 
 
 def forest(kind: str, n_trees: int, seed: int) -> Any:
-    """Our forest of a kind."""
+    """Return our forest of a kind."""
     if kind == "random forest":
         return HistForestClassifier(n_trees, random_state=seed)
     splitter = "completely_random" if kind == "completely random" else "random"
@@ -95,9 +94,10 @@ def forest(kind: str, n_trees: int, seed: int) -> Any:
 
 
 def peer(kind: str, n_trees: int, seed: int, n_jobs: int = 1) -> Any:
-    """Scikit-learn's forest of the same kind."""
+    """Return scikit-learn's forest of the same kind."""
     if kind == "random forest":
         return RandomForestClassifier(n_trees, random_state=seed, n_jobs=n_jobs)
+    # With one candidate per node, the best of the random cuts is the only one.
     max_features = 1 if kind == "completely random" else "sqrt"
     return ExtraTreesClassifier(
         n_trees, max_features=max_features, random_state=seed, n_jobs=n_jobs
@@ -105,7 +105,7 @@ def peer(kind: str, n_trees: int, seed: int, n_jobs: int = 1) -> Any:
 
 
 def measure_fits(n_trees: int, quick: bool) -> None:
-    """Real data sets: time and accuracy."""
+    """Measure time and accuracy on real data sets."""
     aims = {"letter": 5.0, "satimage": 5.0, "adult": 4.0}
     for name, aim in aims.items():
         try:
@@ -122,14 +122,14 @@ def measure_fits(n_trees: int, quick: bool) -> None:
 
 
 def measure_continuous(quick: bool) -> None:
-    """80,000 rows × 50 continuous features."""
+    """Measure a fit on 80,000 rows × 50 continuous features."""
     x, y = continuous(80_000, 50)
     split = Split(x, y, x[:1], y[:1])
     compare("80k × 50 continuous", split, "random forest", 5 if quick else 20, 40.0, 1)
 
 
 def measure_second_layer(n_trees: int) -> None:
-    """Letter with four class vectors of 26 classes: what the layers of a cascade spend their time on."""
+    """Measure letter with four class vectors of 26 classes, as later layers of a cascade see it."""
     try:
         x, y = with_class_vectors(load("letter"))
     except NoData as reason:
@@ -141,45 +141,29 @@ def measure_second_layer(n_trees: int) -> None:
 
 
 def measure_prediction(quick: bool) -> None:
-    """Prediction rate of 400 trees on a million rows, and the memory it takes, in processes of their own."""
+    """Measure the prediction of a million rows by 400 trees, each side in its own process."""
     n_rows, n_trees = (100_000, 100) if quick else (1_000_000, 400)
     rates = {}
     for side in ("ours", "theirs"):
-        command = [
-            sys.executable,
-            "-m",
-            "benchmarks.forest",
-            "--predict",
-            side,
-            str(n_rows),
-            str(n_trees),
-        ]
-        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+        arguments = ("--predict", side, str(n_rows), str(n_trees))
+        out = run_module("benchmarks.forest", *arguments).split()
         rates[side] = (float(out[0]), float(out[1]))
     ratio = rates["theirs"][0] / rates["ours"][0]
     own, other = (f"{n_rows / rates[side][0] / 1000:.0f}k rows/s" for side in ("ours", "theirs"))
-    line(
-        f"predict {n_rows:,} × 16, {n_trees} trees",
-        own,
-        other,
-        f"{ratio:.1f} x",
-        ">= 3 x",
-        ratio >= 3,
-    )
+    ratio_line(f"predict {n_rows:,} × 16, {n_trees} trees", own, other, ratio, 3)
     memory = [f"{rates[side][1]:.0f} MB" for side in ("ours", "theirs")]
     line("  peak memory, model, rows and result included", *memory, "", "bounded")
 
 
 def predict_alone(side: str, n_rows: int, n_trees: int) -> None:
-    """Print CPU seconds and peak megabytes of one prediction (of letter's classes, if it is there)."""
+    """Print CPU seconds and peak megabytes of a prediction, of letter if it is there."""
     try:
         split = load("letter")
     except NoData:
         x, y = continuous(16_000, 16)
         split = Split(x, y, x, y)
-    model = (
-        forest("random forest", n_trees, 0) if side == "ours" else peer("random forest", n_trees, 0)
-    )
+    make = forest if side == "ours" else peer
+    model = make("random forest", n_trees, 0)
     model.fit(split.x, split.y)
     rows = np.tile(split.x_test, (n_rows // len(split.x_test) + 1, 1))[:n_rows]
     model.predict_proba(rows[:1000])
@@ -187,16 +171,8 @@ def predict_alone(side: str, n_rows: int, n_trees: int) -> None:
     print(seconds, peak_megabytes())
 
 
-def peak_megabytes() -> float:
-    """The most memory this process has held; ``ru_maxrss`` would count what its parent held when starting it."""
-    for entry in Path("/proc/self/status").read_text().splitlines():
-        if entry.startswith("VmHWM:"):
-            return int(entry.split()[1]) / 1024
-    raise RuntimeError("this system does not tell the peak memory of a process")
-
-
 def measure_growth(quick: bool) -> None:
-    """How the cost grows from 100,000 to a million rows (50 features, out-of-bag vectors, depth 12)."""
+    """Measure how the cost grows from 100,000 to a million rows (50 features, out of bag)."""
     small, large = (20_000, 200_000) if quick else (100_000, 1_000_000)
     seconds = []
     for n_rows in (small, large):
@@ -204,14 +180,8 @@ def measure_growth(quick: bool) -> None:
         seconds.append(cpu_seconds(lambda x=x, y=y: _oob_fit(x, y, 5), 1)[0])  # type: ignore[misc]
     ratio = seconds[1] / seconds[0]
     name = f"{small // 1000}k -> {large // 1000}k rows × 50, 5 trees, oob"
-    line(
-        name,
-        f"{seconds[0]:.2f} s",
-        f"{seconds[1]:.2f} s",
-        f"{ratio:.1f} x cost",
-        "<= 13 x",
-        ratio <= 13,
-    )
+    times = [f"{each:.2f} s" for each in seconds]
+    line(name, *times, f"{ratio:.1f} x cost", "<= 13 x", ratio <= 13)
 
 
 def _oob_fit(x: Any, y: Any, n_trees: int) -> Any:
@@ -238,9 +208,7 @@ def main() -> None:
         return
     warm_up()
     n_trees = 20 if arguments.quick else 100
-    print(
-        f"{'CPU seconds, one process, same trees':<44} {'ours':>12} {'scikit-learn':>12} {'figure':>16}   aim"
-    )
+    line("CPU seconds, one process, same trees", "ours", "scikit-learn", "figure", "aim")
     measure_fits(n_trees, arguments.quick)
     measure_continuous(arguments.quick)
     measure_second_layer(n_trees)

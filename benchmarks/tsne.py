@@ -1,9 +1,10 @@
-"""openTSNE against scikit-learn on what layers of a deep forest say: ``python -m benchmarks.tsne [--quick]``.
+"""Measure openTSNE against scikit-learn's t-SNE: ``python -m benchmarks.tsne [--quick]``.
 
-An mdDF is grown on digits and on letter, and the representations of its first two layers are laid out in the plane,
-the second begun where the first ended. CPU seconds are of both layers, on one thread. ``kept`` is the share of each
-row's ten nearest neighbours that it still has in the plane, trustworthiness how little the plane brings together what
-is far apart; ``moved`` is how far, in parts of the spread, rows go from one panel to the next.
+An mdDF is grown on digits and on letter, and the representations of its first two layers are laid
+out in the plane; the second layout starts from the first. CPU seconds are of both layers, on one
+thread. ``kept`` is the share of each row's ten nearest neighbours that it still has in the plane.
+Trustworthiness is high if rows that are near in the plane are near in the representation. ``moved``
+is how far rows go from one panel to the next, relative to the spread.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def rows_of(name: str, n_rows: int) -> tuple[Array, Array]:
 def lay_by_scikit_learn(points: Array, start: Array | None) -> Array:
     from sklearn.manifold import TSNE
 
+    # The scale that scikit-learn expects of a start, as its own PCA start has it.
     begun: Any = "pca" if start is None else start / start[:, 0].std() * 1e-4
     return np.asarray(
         TSNE(perplexity=PERPLEXITY, init=begun, random_state=0, n_jobs=1).fit_transform(points)
@@ -87,14 +89,14 @@ def neighbours_kept(points: Array, plane: Array) -> float:
         NearestNeighbors(n_neighbors=NEIGHBOURS).fit(each).kneighbors(return_distance=False)
         for each in (points, plane)
     )
-    return float(
-        np.mean([len(np.intersect1d(a, b)) / NEIGHBOURS for a, b in zip(there, here, strict=True)])
-    )
+    common = [len(np.intersect1d(a, b)) for a, b in zip(there, here, strict=True)]
+    return float(np.mean(common)) / NEIGHBOURS
 
 
 def moved(before: Array, after: Array) -> float:
     from scipy.spatial import procrustes
 
+    # A turned or mirrored panel is the same layout: compare after the best rotation.
     return float(np.sqrt(procrustes(before, after)[2]))
 
 
@@ -108,13 +110,9 @@ def measure(name: str, n_rows: int) -> None:
         for each in points:
             panels.append(lay(each, panels[-1] if panels else None))
         seconds = time.process_time() - began
-        kept = np.mean([neighbours_kept(*pair) for pair in zip(points, panels, strict=True)])
-        trusted = np.mean(
-            [
-                trustworthiness(p, q, n_neighbors=NEIGHBOURS)
-                for p, q in zip(points, panels, strict=True)
-            ]
-        )
+        pairs = list(zip(points, panels, strict=True))
+        kept = np.mean([neighbours_kept(*pair) for pair in pairs])
+        trusted = np.mean([trustworthiness(*pair, n_neighbors=NEIGHBOURS) for pair in pairs])
         ways = [moved(a, b) for a, b in pairwise(panels)]
         print(
             f"{name}, {len(points[0]):,} rows, {len(points)} layers".ljust(32)
@@ -130,9 +128,10 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="digits only")
     quick = parser.parse_args().quick
-    for name, n_rows in (
-        [("digits", 1797)] if quick else [("digits", 1797), ("letter", 2000), ("letter", 5000)]
-    ):
+    sets = [("digits", 1797)]
+    if not quick:
+        sets += [("letter", 2000), ("letter", 5000)]
+    for name, n_rows in sets:
         try:
             measure(name, n_rows)
         except NoData as reason:

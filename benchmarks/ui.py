@@ -1,6 +1,7 @@
-"""How quick the studio is in a real browser: ``python -m benchmarks.ui [--repeats N]``; needs Chromium.
+"""Measure the studio in a real browser: ``python -m benchmarks.ui [--repeats N]``.
 
-Nothing else should run beside it. Every figure is a median, but for the worst frame.
+It needs Chromium, and nothing else should run at the same time. Every figure is a median, except
+for the worst frame.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import sync_playwright
 
 import ui.studio.session
-from benchmarks._figures import Figure
+from benchmarks._figures import Figure, process_tree
 from engine.events import EventLog, NodeStarted, RunFinished, RunStarted
 from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline
@@ -32,6 +34,7 @@ IDLE_SECONDS = 20
 FRAMES = """() => { window.frames_ = []; let last = performance.now(); const step = now => {
     window.frames_.push(now - last); last = now; window.watching_ && requestAnimationFrame(step); };
     window.watching_ = true; requestAnimationFrame(step); }"""
+STOP_FRAMES = "() => { window.watching_ = false; return window.frames_; }"
 
 
 def main() -> None:
@@ -42,6 +45,7 @@ def main() -> None:
         workspace = Workspace(Path(folder)).create()
         with studio_at(workspace.root) as address:
             browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            # The size of a small laptop: what is not in view is not drawn.
             page = browser.new_page(viewport={"width": 1440, "height": 900})
             for figure in figures(Studio(page, address, workspace), repeats):
                 print(figure.line(), flush=True)
@@ -102,7 +106,7 @@ def bundle_size() -> Figure:
 
 
 def first_paint(studio: Studio, repeats: int) -> Figure:
-    """From the address to a canvas that shows its nodes, in a browser that was here before."""
+    """Measure from the address to a canvas that shows its nodes, with a warm browser cache."""
     pipeline = studio.library.create(five())
     took = []
     for _ in range(repeats + 1):
@@ -116,7 +120,7 @@ def first_paint(studio: Studio, repeats: int) -> Figure:
 
 
 def edit_latency(studio: Studio, repeats: int) -> Figure:
-    """From letting go of a node to the document in its file, with 100 nodes."""
+    """Measure from the drop of a node to the document in its file, with 100 nodes."""
     studio.begin(many(100))
     studio.page.wait_for_timeout(2000)
     took = []
@@ -135,7 +139,7 @@ def edit_latency(studio: Studio, repeats: int) -> Figure:
 
 
 def state_latency(studio: Studio, repeats: int) -> Figure:
-    """From an event in the log to the state on the canvas; nothing may move."""
+    """Measure from an event in the log to the state on the canvas; nothing may move."""
     document = many(100)
     pipeline = studio.library.create(document)
     took = []
@@ -147,7 +151,8 @@ def state_latency(studio: Studio, repeats: int) -> Figure:
         places = studio.places()
         for at in range(repeats):
             node = f"split-{at}"
-            studio.page.wait_for_timeout(300 + 70 * at)  # not in step with the looks for news
+            # Events must not be in step with the page, which looks for them at fixed intervals.
+            studio.page.wait_for_timeout(300 + 70 * at)
             took.append(
                 timed(
                     lambda node=node: log.append(run, NodeStarted(node=node, attempt=1, key="k")),
@@ -160,7 +165,7 @@ def state_latency(studio: Studio, repeats: int) -> Figure:
 
 
 def worst_frame(studio: Studio, repeats: int) -> Figure:
-    """The longest frame while a node is dragged among 300."""
+    """Measure the longest frame while a node is dragged among 300."""
     studio.begin(many(300))
     studio.page.wait_for_timeout(3000)
     worst = []
@@ -173,13 +178,8 @@ def worst_frame(studio: Studio, repeats: int) -> Figure:
         studio.page.evaluate(FRAMES)
         studio.page.mouse.move(x + 240, y + 120, steps=40)
         studio.page.mouse.move(x, y, steps=40)
-        worst.append(
-            max(
-                studio.page.evaluate("() => { window.watching_ = false; return window.frames_; }")[
-                    1:
-                ]
-            )
-        )
+        frames = studio.page.evaluate(STOP_FRAMES)
+        worst.append(max(frames[1:]))  # the first one began before the drag
         studio.page.mouse.up()
         studio.page.wait_for_timeout(800)
     print(f"  worst frame of each drag: {', '.join(f'{value:.0f}' for value in worst)}")
@@ -187,10 +187,9 @@ def worst_frame(studio: Studio, repeats: int) -> Figure:
 
 
 def inspection(studio: Studio, repeats: int) -> Figure:
-    """From the address to the first plot of a forest of four layers, inspected on 5,000 sampled rows."""
-    run, _ = inspected_run(
-        ui.studio.session.Studio(studio.workspace, load_catalog()), large(rows=5000, depth=4)
-    )
+    """Measure from the address to the first plot of four layers, inspected on 5,000 rows."""
+    session = ui.studio.session.Studio(studio.workspace, load_catalog())
+    run, _ = inspected_run(session, large(rows=5000, depth=4))
     took = []
     for _ in range(repeats + 1):
         studio.page.goto("about:blank")
@@ -203,7 +202,7 @@ def inspection(studio: Studio, repeats: int) -> Figure:
 
 
 def idle_load(studio: Studio) -> Figure:
-    """What the studio's processes take of a core while a pipeline lies open and nobody touches it."""
+    """Measure the share of a core that the studio takes while a pipeline is open and unused."""
     studio.begin(five())
     studio.page.wait_for_timeout(5000)
     before, began = _cpu_seconds(), time.perf_counter()
@@ -213,18 +212,20 @@ def idle_load(studio: Studio) -> Figure:
 
 
 def _cpu_seconds() -> float:
-    """CPU time of all processes below this one that are the studio's, not the browser's."""
-    ticks = os.sysconf("SC_CLK_TCK")
-    total = 0
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().split(b"\0")
-            if b"ui" in words or b"engine.supervisor" in words:
-                fields = (path.parent / "stat").read_text().rpartition(")")[2].split()
-                total += int(fields[11]) + int(fields[12])
-        except OSError:
-            continue
-    return total / ticks
+    """Return the CPU time of the studio that this process has started, without the browser."""
+    ticks = 0
+    for pid in process_tree(os.getpid()):
+        with suppress(OSError):  # it has ended meanwhile
+            if b"ui.studio" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                ticks += sum(map(_cpu_ticks, process_tree(pid)))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _cpu_ticks(pid: int) -> int:
+    """Return the CPU time of one process in ticks, in its own code and in the kernel."""
+    # The name in brackets may contain spaces; after it, these are the fields utime and stime.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
 
 
 if __name__ == "__main__":

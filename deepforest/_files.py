@@ -112,6 +112,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         document = json.loads(path.read_text("utf-8"))
         content = document["content"]
         known, version = content["format"] == FORMAT, int(content["version"])
+        # Reported only after the version: a newer format may compute it in another way.
         intact = _hash_text(_canonical(content)) == document["sha256"]
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BrokenModel(f"{path} does not describe a model") from error
@@ -132,6 +133,7 @@ def _write_pack(folder: Path, name: str, pack: Pack) -> list[str]:
     """Write the files of a pack and return their names; without arrays and text it has no files."""
     files = []
     if pack.arrays:
+        # ``np.savez`` does not compress: ``_check_stored`` relies on it.
         files.append(f"{name}.npz")
         with (folder / files[-1]).open("wb") as file:
             np.savez(file, allow_pickle=False, **pack.arrays)

@@ -6,6 +6,7 @@ becomes the number of its level, and counts as categorical.
 
 - ``TabularEstimator``  base of every estimator here: reads X, y and weights
 - ``TableReader``       learns the levels of a table's columns and converts tables to matrices
+- ``fill_by_block``     computes an array by blocks of rows, in several threads
 - ``keep_arguments``, ``check_whole``, ``checked_weights``  arguments: set, check, scale
 - ``json_param``, ``read_params``, ``describe_classes``, ``read_classes``  parameters and classes
   as JSON, and back
@@ -14,12 +15,14 @@ becomes the number of its level, and counts as categorical.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import (
@@ -32,7 +35,8 @@ from sklearn.utils.validation import (
 
 Array = npt.NDArray[Any]
 
-
+BLOCK_ROWS = 16_384
+# Missing values are allowed everywhere: bins and LightGBM handle them.
 ARRAYS: dict[str, Any] = {
     "accept_sparse": ["csr", "csc"],
     "dtype": [np.float64, np.float32],
@@ -94,7 +98,8 @@ class TableReader:
             raise ValueError(
                 f"the table has {table.shape[1]} columns, but {len(self.levels)} when fitted"
             )
-        matrix = np.empty(table.shape, np.float64, order="F")  # written column by column
+        # In column order, as it is written and as the binner reads it.
+        matrix = np.empty(table.shape, np.float64, order="F")
         for j, levels in enumerate(self.levels):
             column = table.iloc[:, j]
             if levels is None:
@@ -199,8 +204,31 @@ class TabularEstimator(BaseEstimator):  # type: ignore[misc]
             return _dense(validate_data(self, x, reset=False, **ARRAYS))
 
 
+def fill_by_block(out: Array, compute: Callable[[slice], Array], n_jobs: int | None) -> Array:
+    """Fill ``out`` with what ``compute`` returns for each block of rows, and return ``out``.
+
+    Memory stays bounded by the block. ``n_jobs`` is joblib's number of threads. ``compute`` must be
+    safe to call from several threads; the result does not depend on their number.
+    """
+
+    def fill(first: int) -> None:
+        block = slice(first, first + BLOCK_ROWS)
+        out[block] = compute(block)
+
+    starts = range(0, len(out), BLOCK_ROWS)
+    n_threads = min(effective_n_jobs(n_jobs), len(starts))
+    if n_threads <= 1:
+        for first in starts:
+            fill(first)
+    else:
+        # Threads are enough: the kernels and NumPy release the lock of the interpreter.
+        with ThreadPoolExecutor(n_threads) as threads:
+            list(threads.map(fill, starts))
+    return out
+
+
 def keep_arguments(estimator: BaseEstimator, arguments: dict[str, Any]) -> None:
-    """Set the arguments of ``__init__``, its ``locals()``, as attributes, as scikit-learn requires."""
+    """Set the arguments of ``__init__``, its ``locals()``, as attributes for scikit-learn."""
     for name, value in arguments.items():
         if name not in ("self", "__class__"):
             setattr(estimator, name, value)

@@ -1,8 +1,9 @@
-"""Sums and products of rows whose bits depend on the row alone.
+"""Compute sums and products of rows whose bits depend on the row alone.
 
-A matrix product of BLAS rounds a row differently when other rows stand beside it, and differently
-again on another processor; so do the exponentials of numpy and of the C library. Here every row is computed by
-the same additions and multiplications in the same order, on every processor and in every batch.
+A matrix product of BLAS rounds a row differently if other rows are beside it, and differently
+again on another processor; so do the exponentials of NumPy and of the C library. Here every row is
+computed by the same additions and multiplications in the same order, on every processor and in
+every batch.
 
 - ``weighted_sum``  arrays times one number each, added up
 - ``row_products``  each row times a matrix of weights, plus an intercept for each output
@@ -24,10 +25,10 @@ Array = npt.NDArray[Any]
 
 LARGEST = 1e300  # the difference of two such scores is still a number
 LOG2_E = 1.4426950408889634
-LN2_HIGH = (
-    6.93147180369123816490e-01  # few digits, so that its product with a small whole number is exact
-)
-LN2_LOW = 1.90821492927058770002e-10  # the rest of ln 2
+# ln 2 in two parts (Cody and Waite): the first has few binary digits, so that its product with a
+# small whole number is exact; the second is the rest.
+LN2_HIGH = 6.93147180369123816490e-01
+LN2_LOW = 1.90821492927058770002e-10
 SMALLEST = -746.0  # e to this power is 0 as a 64-bit float
 TAYLOR = tuple(1 / math.factorial(n) for n in range(12, -1, -1))  # of e**x, the highest power first
 
@@ -41,7 +42,7 @@ def weighted_sum(weights: Array, arrays: Sequence[Array] | Array) -> Array:
 
 
 def row_products(matrix: Array, weights: Array, intercepts: Array) -> Array:
-    """Return ``matrix @ weights + intercepts``, rows × outputs; each sum goes through the features in order.
+    """Return ``matrix @ weights + intercepts``, rows × outputs, summed in feature order.
 
     The type is that of BLAS: 32-bit floats if all three have them, else 64-bit floats.
     """
@@ -67,7 +68,7 @@ def class_probabilities(scores: Array) -> Array:
 
 @kernel
 def _add_products(matrix: Array, weights: Array, out: Array) -> None:
-    """Add to ``out``, several outputs at a time; four features a turn spare loads and stores of ``out``."""
+    """Add to ``out``, several outputs at a time; four features per step save loads and stores."""
     n_features, n_outputs = weights.shape
     in_fours = n_features - n_features % 4
     for i in range(matrix.shape[0]):
@@ -76,6 +77,7 @@ def _add_products(matrix: Array, weights: Array, out: Array) -> None:
             a, b, c, d = row[k], row[k + 1], row[k + 2], row[k + 3]
             of_a, of_b, of_c, of_d = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
             for j in range(n_outputs):
+                # The brackets fix the order of the additions, and with it every bit.
                 sums[j] = (((sums[j] + a * of_a[j]) + b * of_b[j]) + c * of_c[j]) + d * of_d[j]
         for k in range(in_fours, n_features):
             a, of_a = row[k], weights[k]
@@ -113,7 +115,7 @@ def _add_products_of_one(matrix: Array, weights: Array, out: Array) -> None:
 
 @inlined
 def _power_of_e(x: Any) -> Any:
-    """e**x for x up to 0, as 2**n · e**rest with the rest between -ln(2) / 2 and ln(2) / 2."""
+    """Return e**x for x up to 0, as 2**n · e**rest with the rest from -ln(2) / 2 to ln(2) / 2."""
     if x < SMALLEST:
         return 0.0
     n = np.rint(x * LOG2_E)
@@ -140,6 +142,7 @@ def _softmax(scores: Array, out: Array) -> None:
         out[i, 0] = 0.0
         for j in range(n_scores):
             out[i, without_score + j] = _bounded(scores[i, j])
+        # e**(s − max) / Σ e**(s − max) is the same softmax, and no power can overflow.
         largest = out[i, 0]
         for j in range(1, n_classes):
             largest = max(largest, out[i, j])

@@ -28,7 +28,7 @@ from .mixture import blend_weights, mixture_weights
 Array = npt.NDArray[Any]
 
 COMBINE = ("mean", "weighted")
-MART_CLASSES = 4
+MART_CLASSES = 4  # up to so many classes, MART is among the default learners
 DEFAULT = (
     "random_forest",
     "extra_trees",
@@ -67,6 +67,8 @@ class _Combining(GrowingCascade):
 
     def _coefficients(self, vectors: Array, state: GrowthState) -> Array:
         """Return the weight of each learner; ``vectors`` are learners × rows × outputs."""
+        # gcForest averages the learners. Here the vectors are out-of-fold, so that learners can be
+        # compared by them and the better ones count more.
         n = len(vectors)
         if self.combine == "mean" or n == 1:
             return np.full(n, 1 / n)

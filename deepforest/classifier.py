@@ -72,6 +72,8 @@ class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
             only = self.classes_.tolist()[0]
             # scikit-learn's checks look for "one class" in this message.
             raise ValueError(f"y has only one class, {only!r}; a classifier needs at least two")
+        # Class weights cost errors in the learners (equation 4 of Zhang et al.). They never enter a
+        # score: that would no longer be the metric of the data. Row weights do.
         score_weight = None if sample_weight is None else checked_weights(sample_weight, values)
         weights = score_weight if self.class_weight is None else self._weights(y, score_weight)
         task = Task(codes.astype(np.int32), self.n_classes_)
@@ -127,7 +129,7 @@ class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
 
     def predict_log_proba(self, X: Any) -> Array:  # noqa: N803
         """Return the logarithms of the class probabilities."""
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # a probability of 0 has the logarithm −inf
             return np.asarray(np.log(self.predict_proba(X)))
 
     def staged_predict_proba(self, X: Any) -> Iterator[Array]:  # noqa: N803

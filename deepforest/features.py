@@ -25,6 +25,8 @@ from .forest.binning import BinnedMatrix, Binner
 Array = npt.NDArray[Any]
 
 AUGMENT = ("concat", "stack", "none")
+# One thread: the fits run in parallel already. The pre-filter drops columns that cannot be split
+# with LightGBM's default ``min_data_in_leaf``, but learners that share the Dataset have their own.
 DATASET = {"verbosity": -1, "num_threads": 1, "feature_pre_filter": False}
 
 
@@ -58,7 +60,7 @@ class Features:
         self.vector_binner: Binner | None = None
         self._learned_from: Array | slice = slice(None)
         self._matrix: BinnedMatrix | None = None
-        self._binned_vectors = True
+        self._binned_vectors = True  # whether the vectors, if any, are in the matrix
         self._raw_dataset: Any = None
         self._dataset: Any = None
 
@@ -124,6 +126,8 @@ class Features:
         if self._matrix is None:
             if self.binner is None:
                 self.binner = Binner().fit(self.values, self.categorical, self.n_jobs)
+            # Room for the vectors, so that the raw bins are never copied. Only growing trees reads
+            # by column; prediction does without that half of the memory.
             capacity = self.values.shape[1] + self.room
             self._matrix = BinnedMatrix(len(self), capacity, by_column=self.learning)
             self._matrix.append(self.binner, self.values, self.n_jobs)

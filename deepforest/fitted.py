@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ._blocks import fill_by_block
+from ._input import fill_by_block
 from .arithmetic import weighted_sum
 from .features import Features
 from .layer import Layer
@@ -57,7 +57,7 @@ class Passage:
             return None
         vectors = layer.vectors(self.features)
         output = layer.combine(vectors)
-        if layer.alphas is not None:  # mdDF: f_t = Σ α_l h_l over all layers so far
+        if layer.alphas is not None:  # mdDF, equation 6: f_t = Σ α_l h_l over all layers so far
             self._layer_outputs.append(output)
             output = weighted_sum(layer.alphas, self._layer_outputs)
         self.output[self.rows] = output
@@ -68,11 +68,8 @@ class Passage:
         """Let confident rows leave, and give the others the vectors of the layer before."""
         if before.threshold is not None:
             stay = np.flatnonzero(self.output[self.rows].max(axis=1) <= before.threshold)
-            self.rows, vectors, self.features = (
-                self.rows[stay],
-                vectors[:, stay],
-                self.features.take(stay),
-            )
+            self.rows, vectors = self.rows[stay], vectors[:, stay]
+            self.features = self.features.take(stay)
         self.features.add(self.cascade._added(vectors, self.output[self.rows]), layer.binner)
 
 
@@ -236,6 +233,7 @@ class FittedCascade(TransformerMixin, SavedCascade):  # type: ignore[misc]
                 raw += self._credit(own[:, seen:], below)
             below.append(raw)
         total = self._combined_importances(below)
+        # Features that were not selected have no part in the model.
         result = np.zeros(self.n_features_in_)
         result[slice(None) if self.selected_ is None else self.selected_] = total / (
             total.sum() or 1.0
@@ -244,6 +242,7 @@ class FittedCascade(TransformerMixin, SavedCascade):  # type: ignore[misc]
 
     def _credit(self, of_vectors: Array, below: list[Array]) -> Array:
         """Return importances of columns of vectors, passed on to the raw features below them."""
+        # All columns of a learner's vector are credited to the features which that learner used.
         by_learner: Array = of_vectors.reshape(len(of_vectors), len(below[-1]), -1).sum(axis=2)
         return by_learner @ below[-1]
 

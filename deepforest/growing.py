@@ -167,6 +167,8 @@ class GrowingCascade(FittedCascade):
         learners = make_learners(self._requested_learners(data))
         self.categorical_ = self._categorical(data.values.shape[1])
         self.selected_ = None
+        # The selector sees only rows of the fit: with features that were chosen by the validation
+        # rows too, their score would be too good.
         if self.selector is not None:
             data = self._select(data)
             if validation is not None:
@@ -221,6 +223,8 @@ class GrowingCascade(FittedCascade):
         )
         validation_pass = None if validation is None else ValidationPass(self, validation)
         self.estimators_, self.layers_ = [], []
+        # The loop of gcForest and of mdDF's Algorithm 2: fit a layer on [x, vectors before it],
+        # combine its vectors, score, and let the next layer see them.
         grows = True
         while grows:
             began = time.perf_counter()
@@ -241,6 +245,7 @@ class GrowingCascade(FittedCascade):
             if grows and len(state.rows) < 2 * self.folds:
                 growth.stop(f"{len(state.rows)} rows are too few for another layer")
                 grows = False
+            # Layers after the best one are dropped, and their outputs with them.
             if growth.best == plan.number:
                 self.oof_output_ = self._scaled(state.output.copy())
             validation_scores = {}
@@ -267,6 +272,7 @@ class GrowingCascade(FittedCascade):
             state.rows,
             state.weights,
             self.class_vectors == "oob",
+            # More folds than rows would leave some of them empty.
             max(2, min(self.folds, len(state.rows))),
             seed_of(seed, number),
         )
@@ -339,6 +345,7 @@ class GrowingCascade(FittedCascade):
         if self._classifies:
             usual = [METRICS["accuracy"], METRICS["log_loss"]]
         weights = None if data.score_weight is None else data.score_weight[rows]
+        # By name, so that the deciding metric is not computed twice if it is a usual one.
         measures = {each.name: each for each in (measure, *usual)}
         return {
             name: each(data.task.target[rows], output[rows], weights)
@@ -361,6 +368,7 @@ class GrowingCascade(FittedCascade):
                 record, kept=decisions[number].kept, reason=decisions[number].reason
             )
         output = self._scaled(state.output)
+        # Empty unless the cascade screens rows.
         gone = np.setdiff1d(plan.rows, state.rows, assume_unique=True)
         margin = self._margins(state, output)
         self.layers_.append(
@@ -436,7 +444,7 @@ def _error(output: Array, truth: Array) -> float | None:
 
 
 def read_pair(cascade: GrowingCascade, validation: Any) -> tuple[Array, Array]:
-    """Return X and y of the validation rows, X as numbers; raise ``ValueError`` for another form."""
+    """Return X, as numbers, and y of the validation rows; raise ``ValueError`` for another form."""
     if not isinstance(validation, tuple) or len(validation) != 2:
         raise ValueError("validation is not a pair (X, y)")
     values, y = cascade._read(validation[0]), np.asarray(validation[1])

@@ -68,6 +68,9 @@ class Growth:
         number = len(self.scores)
         if before is None or self.measure.improves(score, before, self.tolerance):
             self.best = number
+        # Out-of-fold scores are not honest from layer 2 on: the vectors of a row's neighbours
+        # contain its label. They decide about growth, as in the papers, but are not an estimate of
+        # the error on new rows.
         if number - self.best >= self.patience:
             layers = "layer" if self.patience == 1 else f"{self.patience} layers in a row"
             self.stop_reason = (

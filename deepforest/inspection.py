@@ -31,14 +31,14 @@ def scatter_ratio(points: Array, codes: Array) -> float | None:
     their centre, S_A is the part to the centres of the classes and S_E the rest. Rows with a
     negative code do not count. Return None unless there are two classes with different centres.
     """
+    # Figure 2b of the mdDF paper draws this ratio for each layer, in the plane of t-SNE.
     known = codes >= 0
     points, codes = np.asarray(points, np.float64)[known], codes[known]
     classes, codes, counts = np.unique(codes, return_inverse=True, return_counts=True)
     if len(classes) < 2:
         return None
-    centres = (
-        np.stack([np.bincount(codes, column) for column in points.T], axis=1) / counts[:, None]
-    )
+    sums = np.stack([np.bincount(codes, column) for column in points.T], axis=1)
+    centres = sums / counts[:, None]
     # S_A and S_E as sums: the number of rows cancels in their ratio.
     within = float(((points - centres[codes]) ** 2).sum())
     between = float((counts[:, None] * (centres - points.mean(axis=0)) ** 2).sum())

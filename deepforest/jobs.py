@@ -194,6 +194,7 @@ class JobRunner:
                 failure = self._start_ready(waiting, results, running)
             if not running:
                 break
+            # A limited wait, so that a cancelled fit stops soon even if no job ends.
             done, _ = wait(running, timeout=LOOK_EVERY, return_when=FIRST_COMPLETED)
             for future in done:
                 job, began = running.pop(future)

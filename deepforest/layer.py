@@ -74,7 +74,8 @@ class Layer:
     threshold: float | None = None
 
     def vectors(self, features: Features) -> Array:
-        """Return each learner's vectors (learners × rows × outputs): the mean of its fold models."""
+        """Return each learner's vectors, learners × rows × outputs: the mean of its fold models."""
+        # Algorithm 1 of mdDF, line 7. Float32, since the layers were trained on float32 vectors.
         by_learner = []
         for models in self.models:
             by_learner.append(_mean([model.vectors(features) for model in models]))
@@ -131,6 +132,7 @@ def fit_layer(plan: LayerPlan, features: Features, task: Task, runner: JobRunner
 
 def layer_jobs(plan: LayerPlan, features: Features, task: Task, runner: JobRunner) -> list[Job]:
     """Return the layer as a graph of jobs; each fit gets its share of the threads."""
+    # Figure 4 of Zhang et al.: folds → one fit per learner and fold → vectors of each learner.
     # Bound with ``partial``, not with lambdas: an executor may send the work to another process.
     jobs = [
         Job(
@@ -157,6 +159,7 @@ def layer_jobs(plan: LayerPlan, features: Features, task: Task, runner: JobRunne
                 threads,
                 runner.interrupt,
             )
+            # Fold sizes are known before the folds are drawn: ``draw_folds`` takes every k-th row.
             n_rows = len(plan.rows) if out_of_bag else len(plan.rows[fold :: plan.folds])
             unpack = partial(
                 unpack_fit, n_rows=n_rows, n_features=features.n_features, n_classes=task.n_classes
@@ -183,6 +186,7 @@ def numbered(titles: list[str]) -> list[str]:
 
 def fingerprint(plan: LayerPlan, features: Features, task: Task) -> str:
     """Return a hash of everything that the fits of a layer depend on."""
+    # A saved fit is used again only if all of this is equal; a wrong match would go unnoticed.
     settings = [VERSION, task.n_classes, plan.number, plan.out_of_bag, plan.folds, plan.seed]
     learners = [learner.about() for learner in plan.learners]
     data = digest_of(features.vectors, task.target, plan.rows, plan.weights)
@@ -192,6 +196,7 @@ def fingerprint(plan: LayerPlan, features: Features, task: Task) -> str:
 
 def draw_folds(rows: Array, task: Task, folds: int, seed: int) -> list[Array]:
     """Return the rows of each fold, ascending; every class is spread evenly over the folds."""
+    # Algorithm 1 of mdDF, line 1, stratified: a fold without a class would not learn it.
     rng = np.random.default_rng(seed)
     order = rng.permutation(rows)
     # Sorted by class, each class starts in the fold after the one where the last class ended.
@@ -228,6 +233,7 @@ def gather_vectors(
     rows: Array, task: Task, out_of_bag: bool, folds: list[Array], *fits: FitResult
 ) -> Array:
     """Return a learner's vectors of all rows, from the fits that held each row out."""
+    # Algorithm 1 of mdDF, line 5: a row's vector comes from the one model that did not see it.
     vectors = np.zeros((len(task.target), task.n_outputs), np.float32)
     for predict_rows, fit in zip([rows] if out_of_bag else folds, fits, strict=True):
         vectors[predict_rows] = fit.vectors
@@ -240,6 +246,7 @@ def gather_vectors(
 
 def seed_of(seed: int, *path: int) -> int:
     """Return a seed for one layer, learner or fold from the seed of the whole cascade."""
+    # Independent streams, whatever the order in which jobs run or are repeated.
     return int(np.random.SeedSequence([seed, *path]).generate_state(1)[0])
 
 
@@ -291,6 +298,7 @@ def unpack_fit(pack: Pack, n_rows: int, n_features: int, n_classes: int) -> FitR
 
     ``n_rows`` is the number of rows that the fit held out, and has vectors of.
     """
+    # The file may be damaged or of another version: a wrong shape must not reach the kernels.
     model = FITTED[pack.about["kind"]].unpack(pack, n_features, n_classes)
     vectors, seconds = pack.arrays["vectors"], pack.about["seconds"]
     if (

@@ -31,29 +31,31 @@ END = "end of trees\n"
 WHOLE = re.compile(r"-?\d{1,18}(?: -?\d{1,18})*")
 FLOAT = r"(?:-?\d+(?:\.\d*)?(?:e[-+]?\d{1,3})?|-?inf|-?nan)"
 FLOATS = re.compile(rf"{FLOAT}(?: {FLOAT})*")
+# All names that LightGBM writes; any other line is refused, as it could not be checked.
 HEADER = {
-    *(
-        "version",
-        "num_class",
-        "num_tree_per_iteration",
-        "label_index",
-        "max_feature_idx",
-        "objective",
-    ),
-    *("feature_names", "feature_infos", "tree_sizes"),
+    "version",
+    "num_class",
+    "num_tree_per_iteration",
+    "label_index",
+    "max_feature_idx",
+    "objective",
+    "feature_names",
+    "feature_infos",
+    "tree_sizes",
 }
 TREE = {
-    *(
-        "num_leaves",
-        "num_cat",
-        "split_feature",
-        "decision_type",
-        "left_child",
-        "right_child",
-        "is_linear",
-        "shrinkage",
-    ),
-    *(*PER_LEAF, *PER_NODE, "cat_boundaries", "cat_threshold"),
+    *PER_LEAF,
+    *PER_NODE,
+    "num_leaves",
+    "num_cat",
+    "split_feature",
+    "decision_type",
+    "left_child",
+    "right_child",
+    "is_linear",
+    "shrinkage",
+    "cat_boundaries",
+    "cat_threshold",
 }
 
 
@@ -72,6 +74,7 @@ def check_text(text: str, *, regression: bool = False) -> None:
 
 def _check(text: str, regression: bool) -> None:
     """Check the header, then each tree at the position that the header gives it."""
+    # LightGBM reads the text as a C string and would stop at a zero byte.
     if not text.isascii() or "\0" in text:
         raise ValueError("LightGBM's text holds characters that it never writes")
     start = text.find("\n\n") + 2
@@ -139,6 +142,7 @@ def _leads_to_leaves(tree: Mapping[str, str], columns: int) -> bool:
     node = np.arange(leaves - 1)
     left, right = _whole(tree["left_child"]), _whole(tree["right_child"])
     feature, decision = _whole(tree["split_feature"]), _whole(tree["decision_type"])
+    # LightGBM indexes with these numbers without a check: each must be inside of its array.
     return (
         all(len(array) == len(node) for array in (left, right, feature, decision))
         and all(len(_floats(tree[name])) == leaves for name in PER_LEAF)

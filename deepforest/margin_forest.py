@@ -105,6 +105,7 @@ class MarginForestClassifier(CascadeClassifier):
         """
         if self.depth_step is None:
             return learners
+        # The paper's depths of layer t: 2t + 2, 4t + 4, 8t + 8 or 16t + 16.
         depth = self.depth_step * (number + 1)
         return tuple(
             each.with_depth(depth) if isinstance(each, RandomForest) else each for each in learners
@@ -112,16 +113,19 @@ class MarginForestClassifier(CascadeClassifier):
 
     def _combine_layer(self, fit: LayerFit, state: GrowthState) -> None:
         """Add the layer with the best weights α; weight the rows by the cost of their margins."""
+        # Algorithm 2 of the paper, lines 5 to 9.
         output = fit.vectors.mean(axis=0)  # h_t
         fit.layer.coefficients = np.full(len(fit.vectors), 1 / len(fit.vectors))
         state.layer_outputs.append(output)
         state.margins.append(margins(output, state.task.target))
-        by_layer = np.column_stack(state.margins)
+        by_layer = np.column_stack(state.margins)  # γ_l(x_i), rows × layers
         fit.layer.alphas = self._alphas(by_layer)
+        # F_t(i) = Σ α_l·γ_l(i) and, equation 6, f_t = α_t·h_t + f_{t−1}; summed anew, because with
+        # joint weights those of earlier layers change too.
         state.margin = by_layer @ fit.layer.alphas
         state.output = weighted_sum(fit.layer.alphas, state.layer_outputs).astype(np.float32)
         if self.reweight:
-            # ``row_weights`` sum to 1; sample weights of the learners have an average of about 1.
+            # Equation 27; its weights sum to 1, those of the learners have an average of about 1.
             costs = row_weights(state.margin, self.gamma, self.mu) * len(output)
             state.weights = costs if state.sample_weight is None else costs * state.sample_weight
 
@@ -143,7 +147,7 @@ class MarginForestClassifier(CascadeClassifier):
         return alphas
 
     def _added(self, vectors: Array, output: Array) -> Array:
-        """Return f_t."""
+        """Return f_t, which equation 5 concatenates with x."""
         return output.astype(np.float32)
 
     def _n_added(self) -> int:
@@ -164,6 +168,8 @@ class MarginForestClassifier(CascadeClassifier):
     def _margins(self, state: GrowthState, output: Array) -> Array | None:
         """Return F_t, scaled to the margins of probabilities."""
         assert state.margin is not None
+        # Σ_j f_t^j is the same for all rows, the sum of the α: dividing by it gives margins in
+        # [−1, 1], which can be compared between layers. λ does not change.
         return state.margin / max(float(np.abs(state.output.sum(axis=1)).mean()), 1e-12)
 
     def _credit(self, of_vectors: Array, below: list[Array]) -> Array:
@@ -171,6 +177,7 @@ class MarginForestClassifier(CascadeClassifier):
         return np.outer(of_vectors.sum(axis=1), self._combined_importances(below))
 
     def _combined_importances(self, of_layers: list[Array]) -> Array:
+        # f_t is a sum of layers, so each counts with its share of the α.
         alphas = self.estimators_[len(of_layers) - 1].alphas
         assert alphas is not None
         weights = np.abs(alphas) / (np.abs(alphas).sum() or 1.0)

@@ -11,6 +11,8 @@ cost a little (μ), so that all margins gather around it.
 - ``best_alphas``   the minimiser of the mean loss of Σ α_l·g_l over all α_l, none negative
 - ``row_weights``   D ∝ ℓ(F), the next layer's sample weights
 - ``margin_ratio``  λ = std(F) / mean(F), which falls as layers are added
+
+Equation numbers are those of the mdDF paper.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ def margins(scores: Array, truth: Array) -> Array:
 
     ``scores`` are rows × classes, ``truth`` are class numbers.
     """
+    # γ(x) = h^y(x) − max_{j ≠ y} h^j(x), Algorithm 2, line 6.
     rows = np.arange(len(truth))
     own = scores[rows, truth]
     others = scores.copy()
@@ -40,6 +43,8 @@ def margins(scores: Array, truth: Array) -> Array:
 
 def margin_loss(margin: Array, gamma: float, mu: float) -> Array:
     """Return the loss ℓ of each margin."""
+    # Equation 28: (z − γ)² / γ² up to γ, μ·(z − γ)² / (1 − γ)² beyond. Both parts are 0 at γ, and
+    # the first is 1 at z = 0.
     scale = np.where(margin <= gamma, 1 / gamma**2, mu / (1 - gamma) ** 2)
     return np.asarray(scale * (margin - gamma) ** 2)
 
@@ -52,10 +57,12 @@ def best_alpha(before: Array, margin: Array, gamma: float, mu: float) -> float:
     sums A and B over the rows, so one pass over the sorted points finds the piece in which the
     slope passes zero.
     """
+    # Rows whose margin is 0 in this layer stay where they are for every α.
     moving = margin != 0
     before, margin = before[moving], margin[moving]
     if not len(margin):
         return 0.0
+    # Equation 26, as a function of the last α only: Algorithm 2, line 7.
     turning = (gamma - before) / margin
     order = np.argsort(turning, kind="stable")
     turning, margin = turning[order], margin[order]
@@ -63,6 +70,8 @@ def best_alpha(before: Array, margin: Array, gamma: float, mu: float) -> float:
     # For α → −∞, rows with a positive margin are below the target, others beyond it.
     curvature = np.where(margin > 0, inside, beyond) * margin**2
     change = (beyond - inside) * np.sign(margin) * margin**2
+    # The slope of row i is 2·c_i·(α − turning_i) with its present curvature c_i, and row i changes
+    # its curvature at turning_i. So A = Σ c_i and B = Σ c_i·turning_i are running sums.
     a = curvature.sum() + np.concatenate(([0.0], np.cumsum(change)))
     b = (curvature * turning).sum() + np.concatenate(([0.0], np.cumsum(change * turning)))
     slope = a[:-1] * turning - b[:-1]  # at each turning point; never falls
@@ -86,6 +95,7 @@ def best_alphas(by_layer: Array, gamma: float, mu: float, start: Array | None = 
         side = np.sqrt(np.where(reached <= gamma, 1 / gamma**2, mu / (1 - gamma) ** 2))
         square, rotated = _compact(by_layer * side[:, None], gamma * side)
         direction = nnls(square, rotated)[0] - alphas
+        # At most the whole way to the solution: beyond it an α could become negative.
         step = min(max(best_alpha(reached, by_layer @ direction, gamma, mu), 0.0), 1.0)
         alphas = alphas + step * direction
         if step * np.abs(direction).max() <= 1e-9 * max(1.0, float(np.abs(alphas).max())):
@@ -104,6 +114,7 @@ def row_weights(margin: Array, gamma: float, mu: float) -> Array:
 
     They are equal if no margin has a loss.
     """
+    # Equation 27: D_{t+1}(i) = ℓ(F_t(i)) / Σ ℓ(F_t).
     loss = margin_loss(margin, gamma, mu)
     total = loss.sum()
     if total > 0:
@@ -113,6 +124,7 @@ def row_weights(margin: Array, gamma: float, mu: float) -> Array:
 
 def margin_ratio(margin: Array) -> float | None:
     """Return λ, the standard deviation over the mean; None if the mean is not positive."""
+    # λ of equation 3, whose bound on the error falls with it. A mean below 0 has no ratio.
     mean = float(margin.mean())
     return float(margin.std()) / mean if mean > 0 else None
 

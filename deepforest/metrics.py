@@ -118,7 +118,7 @@ METRIC_INFO: Mapping[str, MetricInfo] = {
         percent=True,
     ),
     "threshold": MetricInfo("Threshold", "Probability from which a row counts as positive for F1."),
-}  # fmt: skip
+}
 """The figures of an evaluation, the most important first."""
 
 
@@ -161,6 +161,7 @@ def title_among(evaluations: Iterable[Mapping[str, Any]], metric: str) -> str:
 
 def headline_metric(figures: Mapping[str, Any]) -> str | None:
     """Return the name of an evaluation's most important metric."""
+    # For two classes AUC, which does not depend on a threshold.
     order = ("auc", "accuracy") if figures.get("positive") is not None else ("accuracy", "auc")
     return next((name for name in order if figures.get(name) is not None), None)
 
@@ -333,6 +334,7 @@ def roc_curve(
         np.concatenate(([start], rate))
         for start, rate in zip((0.0, 0.0, np.inf), rates, strict=True)
     )
+    # The point of KS, the largest distance from the diagonal, must not be thinned out.
     return _thinned(Curve(x, y, threshold), points, keep=int((y - x).argmax()))
 
 
@@ -353,6 +355,7 @@ def precision_recall_curve(
     shown = sweep.tp + sweep.fp
     recall = sweep.tp / sweep.positives
     precision = np.divide(sweep.tp, shown, out=np.zeros_like(shown), where=shown > 0)
+    # The point of the highest F1 must not be thinned out.
     best = int((sweep.tp / (shown + sweep.positives)).argmax())
     return _thinned(Curve(recall, precision, sweep.threshold), points, keep=best)
 
@@ -472,12 +475,15 @@ def _auc(sweep: _Sweep) -> float | None:
 def _ks(sweep: _Sweep) -> float | None:
     if sweep.positives == 0 or sweep.negatives == 0:
         return None
+    # KS = max over thresholds of TPR − FPR; 0 above the highest score, so it is never negative.
     return float(max((sweep.tp / sweep.positives - sweep.fp / sweep.negatives).max(), 0.0))
 
 
 def _average_precision(sweep: _Sweep) -> float | None:
     if sweep.positives == 0:
         return None
+    # Σ (R_n − R_{n−1})·P_n over the thresholds: steps, since a straight line between two points of
+    # the curve would be too optimistic.
     shown = sweep.tp + sweep.fp
     precision = np.divide(sweep.tp, shown, out=np.zeros_like(shown), where=shown > 0)
     return float((np.diff(sweep.tp, prepend=0.0) * precision).sum() / sweep.positives)
@@ -502,6 +508,7 @@ def _per_class(
     """Return the value of the second of two classes, else the mean over all that have a value."""
     truth, probabilities, weight = _checked(truth, probabilities, sample_weight)
     classes = [1] if probabilities.shape[1] == 2 else range(probabilities.shape[1])
+    # A class without rows is skipped before the sweep, which sorts all rows.
     values = [
         of(_sweep(truth == code, probabilities[:, code], weight))
         for code in classes

@@ -32,6 +32,7 @@ def mixture_weights(probabilities: Array, row_weight: Array | None = None) -> Ar
     weights = np.full(n_learners, 1 / n_learners)
     for _ in range(ROUNDS):
         before = weights
+        # w_j ← Σ_i s_i · w_j·p_j(i) / Σ_l w_l·p_l(i): the mean share of learner j in the mixture.
         weights = weights * (share / (likelihood @ weights) @ likelihood)
         if np.abs(weights - before).max() < 1e-5:
             break
@@ -44,6 +45,7 @@ def blend_weights(predicted: Array, truth: Array, row_weight: Array | None = Non
     ``predicted`` are rows × learners. One more row of the least-squares problem asks for a sum of
     1; the sum it ends with may differ, but the shares are the best.
     """
+    # If the weights sum to 1, Σ_j w_j·p_j − y = Σ_j w_j·(p_j − y): the errors can be blended.
     errors = predicted - truth[:, None]
     if row_weight is not None:
         errors = errors * np.sqrt(row_weight)[:, None]

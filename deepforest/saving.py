@@ -126,10 +126,8 @@ class SavedCascade(TabularEstimator):
             self.feature_names_in_ = np.array(description["feature_names"], dtype=object)
         table = description["table"]
         self.table_ = None if table is None else TableReader(table["names"], table["levels"])
-        self.n_learners_, self.n_outputs_ = (
-            int(description["n_learners"]),
-            int(description["n_outputs"]),
-        )
+        self.n_learners_ = int(description["n_learners"])
+        self.n_outputs_ = int(description["n_outputs"])
         self.layers_ = [LayerRecord.from_dict(record) for record in description["layers"]]
         arrays = packs["input"].arrays
         self.categorical_, self.selected_ = arrays["categorical"], arrays.get("selected")
@@ -162,6 +160,7 @@ class SavedCascade(TabularEstimator):
             )
         _require(self.n_outputs_ == getattr(self, "n_classes_", 1), "the number of outputs")
         _require(len(self.estimators_) > 0, "the number of layers")
+        # The first layer sees the raw features, each later one what ``augment`` says.
         width, n_added = n_raw, self._n_added()
         for number, layer in enumerate(self.estimators_, 1):
             _require(layer.n_features == width, f"the number of features of layer {number}")

@@ -89,6 +89,7 @@ class ScreenedForestClassifier(CascadeClassifier):
         self, number: int, learners: tuple[Learner, ...], state: GrowthState
     ) -> tuple[Learner, ...]:
         """Return learners with more trees, by the share of rows that have left."""
+        # The fewer rows a layer has, the more trees it can afford: their number rises linearly.
         gone = 1 - len(state.rows) / len(state.output)
         return tuple(learner.with_trees(1 + self.tree_growth * gone) for learner in learners)
 
@@ -97,10 +98,12 @@ class ScreenedForestClassifier(CascadeClassifier):
         rows, vectors = state.rows, fit.vectors[:, state.rows]
         fit.layer.coefficients = np.full(len(vectors), 1 / len(vectors))
         output = fit.layer.combine(vectors)
+        # Rows that left keep the output of the layer they left at: growth is decided by all rows.
         state.output[rows] = output
         right = output.argmax(axis=1) == state.task.target[rows]
         if not self.estimators_:  # the first layer
             self.error_share_ = self._share(float(right.mean()))
+        # Equation 2 of the paper: a row is confident if its largest class probability is above η_t.
         confidence = output.max(axis=1)
         fit.layer.threshold = confidence_threshold(confidence, right, self.error_share_)
         state.rows = rows[confidence <= fit.layer.threshold]
@@ -118,6 +121,7 @@ def confidence_threshold(confidence: Array, right: Array, error_share: float) ->
     Rows of equal confidence stay together. Without any such k, η is the highest confidence: no row
     leaves.
     """
+    # Equation 4: the k most confident rows for every k at once, by running sums of the errors.
     order = np.argsort(-confidence, kind="stable")
     sorted_confidence, wrong = confidence[order], ~right[order]
     errors = np.cumsum(wrong) / np.arange(1, len(wrong) + 1)

@@ -81,6 +81,8 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
         # A fit needs rows to predict; one is enough, as only the gains are used.
         fit = mart.fit(features, self._task(y), Part(rows, rows[:1], weights, seed))
         assert isinstance(fit.model, FittedMart)
+        # Equations 5 and 6 of Zhang et al.: I_j² = 1/M · Σ_m Σ_l i_l²·[v_l = j], the improvement of
+        # all splits l on feature j, averaged over the M trees.
         self.importances_ = fit.model.gains() / self.trees
         return self
 
@@ -102,6 +104,7 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
         check_is_fitted(self, "importances_")
         order = np.argsort(-self.importances_, kind="stable")
         gained = self.importances_[order]
+        # At least one feature: without any, no layer could learn.
         n_kept = max(1, int((gained > 0).sum()))
         if self.share is not None:
             # A feature is kept if those before it do not reach the share yet.

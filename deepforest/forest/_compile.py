@@ -1,6 +1,7 @@
-"""Compiling the numeric kernels with numba, saved on disk so that the next process starts at once.
+"""Compile the numeric kernels with numba and save them, so that the next process starts at once.
 
-``kernel_cache`` says where. Where nothing can be saved the kernels are compiled in memory, for this process only.
+``kernel_cache`` defines the folder. If nothing can be saved, the kernels are compiled in memory
+for this process only.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from numba.extending import intrinsic
 from .kernel_cache import file_lock, kernel_folder, release_lock, take_lock
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-_numba: Any = caching  # without types of its own
+_numba: Any = caching  # numba has no types for mypy
 
 
-# Kernels own no memory: all arrays are given to them. Without reference counting, reading an array out of a tuple costs
-# nothing; with it, the counting took more time than the work.
+# Kernels allocate no memory: all arrays are passed to them. Without reference counting, reading an
+# array from a tuple costs nothing; with it, the counting took more time than the work.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 
@@ -35,7 +36,7 @@ def kernel(function: Function) -> Function:
 
 
 class _Locator(_numba.UserWideCacheLocator):  # type: ignore[misc]
-    """Puts the code of all kernels into the folder of the kernels."""
+    """Put the code of all kernels into the folder of the kernels."""
 
     def __init__(self, function: Any, file: str) -> None:
         super().__init__(function, file)
@@ -51,7 +52,10 @@ class _CacheImpl(_numba.CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _KernelCache(_numba.FunctionCache):  # type: ignore[misc]
-    """Saves the code of one kernel. Of several processes that need the same code one compiles, the others wait."""
+    """Save the code of one kernel.
+
+    If several processes need the same code, one compiles it and the others wait.
+    """
 
     _impl_class = _CacheImpl
 
@@ -70,10 +74,11 @@ class _KernelCache(_numba.FunctionCache):  # type: ignore[misc]
             return code
         name = hashlib.sha256(f"{self._name_of_function} {signature}".encode()).hexdigest()[:16]
         self._lock = take_lock(name)
+        # Another process may have saved the code while this one waited for the lock.
         return self._read(signature, context)
 
     def save_overload(self, signature: Any, code: Any) -> None:
-        """Save the code. Where that fails, on a full disk for instance, this process has it all the same."""
+        """Save the code. If that fails, for instance on a full disk, this process still has it."""
         with contextlib.suppress(OSError), file_lock("index"):
             super().save_overload(signature, code)
         release_lock(self._lock)
@@ -94,22 +99,25 @@ class _KernelCache(_numba.FunctionCache):  # type: ignore[misc]
             return None
 
 
-# Parts of kernels are never called from Python: they need no way in from there, which would take long to compile.
+# Parts of kernels are never called from Python. Wrappers for such calls would take long to compile.
 _INNER: dict[str, Any] = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def part(function: Function) -> Function:
-    """Compile ``function`` as a part of kernels; it stays a function of its own if it calls ``stay_apart()``."""
+    """Compile ``function`` as a part of kernels; if it calls ``stay_apart()``, not inlined."""
     return cast(Function, numba.njit(forceinline=False, **_INNER)(function))
 
 
 def inlined(function: Function) -> Function:
-    """Compile ``function`` as a part of the kernels that call it, at no cost a call."""
+    """Compile ``function`` into the kernels that call it, so that a call costs nothing."""
     return cast(Function, numba.njit(forceinline=True, **_INNER)(function))
 
 
 def inlined_sums(function: Function) -> Function:
-    """The same, for sums that may be added up in any order: the compiler then adds several at a time."""
+    """Compile like ``inlined``, for sums that may be added up in any order.
+
+    The compiler then adds several numbers at a time.
+    """
     flags = {"reassoc", "contract", "nsz"}
     return cast(Function, numba.njit(forceinline=True, fastmath=flags, **_INNER)(function))
 
@@ -122,6 +130,7 @@ def _stay_apart(context: Any) -> Any:
     return numba.types.none(), generate
 
 
-# Called in a part, it keeps the compiler from merging the part into its caller. Hot loops want to be apart: in one
-# large function the registers run out, and loops read from memory what they need at every step.
+# A call of this in a part keeps the compiler from merging the part into its caller. Hot loops are
+# faster in a function of their own: in one large function the registers run out, and the loops read
+# from memory what they need at every step.
 stay_apart: Any = intrinsic(_stay_apart)

@@ -1,16 +1,17 @@
-"""Features as bins: one byte a value, made once and shared by all trees, folds, forests and layers.
+"""Convert features to bins: one byte per value, shared by all trees, folds, forests and layers.
 
-- ``Binner``        learns the bins of the columns of a matrix and bins rows, new ones too
+- ``Binner``        learns the bins of the columns of a matrix and bins rows, also new ones
 - ``BinnedMatrix``  the binned features, to which a cascade appends the class vectors of a layer
 
 The rules:
 
-- A numeric column with at most ``max_bins`` (254) distinct values is binned exactly: a bin a value, edges midway. Any
-  other gets bins of about equal numbers of rows; a value that is more frequent than that has a bin of its own. The
-  quantiles come from at most 200,000 rows.
-- A categorical column has a bin a level, in ascending order of the levels. With more than ``max_bins`` levels the most
-  frequent ones keep a bin of their own and all others, and levels never seen, share the last bin.
-- Missing values (NaN) are in bin 255, and so are levels never seen where no bin is shared.
+- A numeric column with at most ``max_bins`` (254) distinct values is binned exactly: one bin per
+  value, edges midway. Any other gets bins of about equal numbers of rows; a value that is more
+  frequent than that has its own bin. The quantiles come from at most 200,000 rows.
+- A categorical column has one bin per level, in ascending order of the levels. With more than
+  ``max_bins`` levels the most frequent ones have their own bin; all others, and levels never seen,
+  share the last bin.
+- Missing values (NaN) are in bin 255, and so are levels never seen if no bin is shared.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ._compile import kernel
+from .kernels import MISSING
 
 Array = npt.NDArray[Any]
 
 MAX_BINS = 254
-MISSING = 255
 SAMPLE_ROWS = 200_000
 BLOCK_ROWS = 512  # rows that are binned at a time: their values stay in the cache
 
 
 @kernel
 def _quantile_edges(values: Array, max_bins: int, edges: Array) -> int:
-    """Edges between bins of about equal size over sorted ``values``; how many there are."""
+    """Write edges between bins of about equal size over sorted ``values``; return their number."""
     n = values.shape[0]
     n_edges, in_bin, position = 0, 0, 0
     while position < n:
@@ -42,8 +43,10 @@ def _quantile_edges(values: Array, max_bins: int, edges: Array) -> int:
         while end < n and values[end] == values[position]:
             end += 1
         same = end - position
+        # The rows that are left, shared evenly among the bins that are left: a frequent value that
+        # took more than its share makes the bins after it smaller.
         wanted = (n - position + in_bin) / (max_bins - n_edges)
-        # a value that would fill more than half of a bin beyond its size starts a new one
+        # A new bin starts if this value would miss the wanted size by more than it is missed now.
         if (
             in_bin > 0
             and n_edges < max_bins - 1
@@ -51,6 +54,7 @@ def _quantile_edges(values: Array, max_bins: int, edges: Array) -> int:
         ):
             low, high = values[position - 1], values[position]
             middle = low + (high - low) / 2
+            # Between two neighbouring floats there is no middle: it rounds to one of them.
             edges[n_edges] = middle if low <= middle < high else low
             n_edges += 1
             in_bin = 0
@@ -75,9 +79,10 @@ def _bin_block(
     by_row_stride: int,
     at: int,
 ) -> None:
-    """Bin rows [first, last) of all columns; ``other_bin`` is -1 for numbers, else the bin of unknown levels.
+    """Bin rows [first, last) of all columns.
 
-    ``table`` has 256 edges a column, filled up with infinity, so that each search takes eight steps without a branch.
+    ``other_bin`` is -1 for numbers, else the bin of unknown levels. ``table`` has 256 edges per
+    column, filled up with infinity, so that each search takes eight steps without a branch.
     """
     for column in range(n_edges.shape[0]):
         edges = table[column * 256 : (column + 1) * 256]
@@ -89,7 +94,7 @@ def _bin_block(
                 b += np.uint64(step) if edges[b + np.uint64(step - 1)] < value else np.uint64(0)
             if other >= 0 and (b >= n_edges[column] or edges[b] != value):
                 b = np.uint64(other)
-            if value != value:
+            if value != value:  # only NaN differs from itself
                 b = np.uint64(MISSING)
             if by_column.shape[0] > 0:
                 by_column[(at + column) * n_rows + row] = b
@@ -98,9 +103,9 @@ def _bin_block(
 
 
 class BinnedMatrix:
-    """Binned features of ``n_rows`` rows, by column and by row, with room for ``capacity`` features.
+    """Binned features of ``n_rows`` rows, by column and by row, for up to ``capacity`` features.
 
-    ``append`` adds features, ``truncate`` drops the last ones again: the first ones are never touched.
+    ``append`` adds features, ``truncate`` drops the last ones again: the first ones never change.
     """
 
     def __init__(
@@ -117,8 +122,8 @@ class BinnedMatrix:
         """Add the columns of ``values``, binned by ``binner``."""
         if self.n_features + binner.n_features > self.capacity:
             raise ValueError(
-                f"there is room for {self.capacity} features, {self.n_features} are taken and {binner.n_features} "
-                "come; make the matrix with more room"
+                f"there is room for {self.capacity} features, {self.n_features} are taken and "
+                f"{binner.n_features} come; make the matrix with more room"
             )
         binner.write(values, self, n_jobs)
         self.n_bins[self.n_features : self.n_features + binner.n_features] = binner.n_bins
@@ -131,7 +136,7 @@ class BinnedMatrix:
         return self
 
     def take(self, rows: Array) -> BinnedMatrix:
-        """A copy of some of the rows, by row only, as prediction wants them."""
+        """Return a copy of some of the rows, by row only, as prediction needs them."""
         part = BinnedMatrix(0, self.capacity, by_column=False)
         part.n_rows, part.rows = len(rows), self.rows[rows]
         part.n_features, part.n_bins = self.n_features, self.n_bins.copy()
@@ -141,8 +146,9 @@ class BinnedMatrix:
 class Binner:
     """The bins of the columns of a matrix.
 
-    ``edges[j]`` are the upper edges of the bins of column j in its own units (value <= edge: this bin or one before),
-    or the levels of a categorical column; ``n_bins[j]`` is the number of bins, that of the missing values not counted.
+    ``edges[j]`` are the upper edges of the bins of column j in its own units (value <= edge: this
+    bin or one before), or the levels of a categorical column; ``n_bins[j]`` is the number of bins,
+    without the bin of the missing values.
     """
 
     def __init__(self, max_bins: int = MAX_BINS) -> None:
@@ -167,7 +173,7 @@ class Binner:
         return self.restore([edges for edges, _ in learned], [other for _, other in learned])
 
     def restore(self, edges: list[Array], other_bin: Sequence[int] | Array) -> Binner:
-        """Take bins that were learned before."""
+        """Set bins that were learned before, and return the binner."""
         self.edges = edges
         self.other_bin = np.array(other_bin, np.int64)
         self.n_edges = lengths = np.array([len(e) for e in edges], np.int64)
@@ -182,7 +188,7 @@ class Binner:
         return self
 
     def arrays(self) -> dict[str, Array]:
-        """The bins as arrays, to be stored."""
+        """Return the bins as arrays, to be stored."""
         return {
             "edges": np.concatenate([*self.edges, np.zeros(0)]),
             "n_edges": self.n_edges,
@@ -191,20 +197,18 @@ class Binner:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Binner:
-        """Bins that were stored; ``ValueError`` if they cannot be any."""
+        """Return the binner of stored arrays; raise ``ValueError`` if they are not valid."""
         edges, n_edges, other = arrays["edges"], arrays["n_edges"], arrays["other_bin"]
         if [array.dtype for array in (edges, n_edges, other)] != [np.float64, np.int64, np.int64]:
             raise ValueError("the stored bins are not of the types that bins have")
-        if edges.ndim != 1 or n_edges.ndim != 1 or other.ndim != 1:
-            raise ValueError("the stored bins contradict themselves")
         if (
-            len(other) != len(n_edges)
+            edges.ndim != 1
+            or n_edges.ndim != 1
+            or other.ndim != 1
+            or len(other) != len(n_edges)
             or n_edges.min(initial=0) < 0
             or n_edges.max(initial=0) > MAX_BINS
-        ):
-            raise ValueError("the stored bins contradict themselves")
-        if (
-            n_edges.sum() != len(edges)
+            or n_edges.sum() != len(edges)
             or other.min(initial=0) < -1
             or other.max(initial=0) > MISSING
         ):
@@ -219,23 +223,26 @@ class Binner:
         return self.other_bin >= 0
 
     def threshold(self, feature: int, bin_number: int) -> float:
-        """The largest value that goes left at a cut after ``bin_number``; of a categorical column, the last level."""
+        """Return the largest value that goes left at a cut after ``bin_number``.
+
+        In a categorical column this is the last level.
+        """
         edges = self.edges[feature]
         return float(edges[bin_number]) if bin_number < len(edges) else float("inf")
 
     def bin(self, values: Array, *, room: int = 0, n_jobs: int = 1) -> BinnedMatrix:
-        """The binned matrix of ``values``, with room for ``room`` further features."""
+        """Return the binned matrix of ``values``, with room for ``room`` further features."""
         matrix = BinnedMatrix(values.shape[0], self.n_features + room)
         return matrix.append(self, values, n_jobs)
 
     def bin_rows(self, values: Array) -> Array:
-        """The bins by row (rows × columns), as prediction wants them."""
+        """Return the bins by row (rows × columns), as prediction needs them."""
         matrix = BinnedMatrix(values.shape[0], self.n_features, by_column=False)
         self.write(values, matrix, 1)
         return matrix.rows
 
     def write(self, values: Array, matrix: BinnedMatrix, n_jobs: int) -> None:
-        """Bin ``values`` into the next columns of ``matrix``, without counting them as there."""
+        """Bin ``values`` into the next columns of ``matrix``; the caller counts them."""
         flat, row_stride, column_stride = _flat(values)
         by_column, by_row = matrix.columns.reshape(-1), matrix.rows.reshape(-1)
 
@@ -260,21 +267,18 @@ class Binner:
 
 
 def _flat(values: Array) -> tuple[Array, int, int]:
-    """``values`` as one run of numbers, with the steps from row to row and from column to column."""
+    """Return ``values`` as a flat array, and the steps from row to row and column to column."""
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float64)
+    # Tables come in column order: read that way, no copy is made.
     if values.flags.f_contiguous:
         flat, row_stride, column_stride = values.T.reshape(-1), 1, values.shape[0]
     else:
-        flat, row_stride, column_stride = (
-            np.ascontiguousarray(values).reshape(-1),
-            values.shape[1],
-            1,
-        )
+        flat = np.ascontiguousarray(values).reshape(-1)
+        row_stride, column_stride = values.shape[1], 1
     flat = flat.view()
-    flat.flags.writeable = (
-        False  # always: the kernel is compiled once for arrays that may be written and for others
-    )
+    # Always read-only: numba would compile the kernel a second time for arrays that can be written.
+    flat.flags.writeable = False
     return flat, row_stride, column_stride
 
 
@@ -297,7 +301,7 @@ def _edges(column: Array, sample: Array | slice, max_bins: int) -> Array:
 
 
 def _distinct(column: Array) -> tuple[Array, Array]:
-    """The distinct values and all values, sorted, without the missing ones."""
+    """Return the distinct values and all values, sorted, without the missing ones."""
     values = np.sort(column)  # NaN last
     n_missing = int(np.isnan(values).sum())
     values = values[: len(values) - n_missing].astype(np.float64)
@@ -307,10 +311,14 @@ def _distinct(column: Array) -> tuple[Array, Array]:
 
 
 def _levels(column: Array, max_bins: int) -> tuple[Array, int]:
-    """The levels that have a bin of their own, and the bin of all others (the missing one where none is shared)."""
+    """Return the levels that have their own bin, and the bin of all others.
+
+    That is the bin of missing values if no bin is shared.
+    """
     levels, counts = np.unique(column[~np.isnan(column)].astype(np.float64), return_counts=True)
     if len(levels) <= max_bins:
         return levels, MISSING
+    # A stable sort, so that equally frequent levels are chosen the same way on every machine.
     frequent = np.argsort(-counts, kind="stable")[: max_bins - 1]
     return np.sort(levels[frequent]), max_bins - 1
 

@@ -18,7 +18,6 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from .._blocks import fill_by_block
 from .._files import BrokenModel, Pack, read_model, write_model
 from .._input import (
     TableReader,
@@ -26,6 +25,7 @@ from .._input import (
     check_whole,
     checked_weights,
     describe_classes,
+    fill_by_block,
     json_param,
     keep_arguments,
     read_classes,
@@ -45,7 +45,7 @@ class _HistForest(TabularEstimator):
         n_estimators: int = 100,
         *,
         splitter: str = "best",
-        max_features: int | float | str | None = "sqrt",
+        max_features: int | float | str | None = 1.0,
         max_depth: int | None = None,
         min_samples_split: int = 2,
         min_samples_leaf: int = 1,
@@ -72,9 +72,8 @@ class _HistForest(TabularEstimator):
     ) -> GrownForest:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         n_jobs = effective_n_jobs(self.n_jobs)
-        learned = (
-            matrix_input  # rows that weigh nothing must not leave a trace, not even in the bins
-        )
+        # Rows of weight 0 must not have any effect, not even on the bins.
+        learned = matrix_input
         if sample_weight is not None and not sample_weight.all():
             learned = matrix_input[sample_weight > 0]
         self.binner_ = Binner(self.max_bins).fit(
@@ -102,7 +101,8 @@ class _HistForest(TabularEstimator):
             check_whole("max_depth", self.max_depth, 1)
         if not 0.0 <= self.min_weight_fraction_leaf <= 0.5:
             raise ValueError(
-                f"min_weight_fraction_leaf is {self.min_weight_fraction_leaf}; give a share from 0 to 0.5"
+                f"min_weight_fraction_leaf is {self.min_weight_fraction_leaf}; "
+                "give a share from 0 to 0.5"
             )
         if self.oob_score and not self.bootstrap:
             raise ValueError(
@@ -316,6 +316,7 @@ class HistForestClassifier(ClassifierMixin, _HistForest):  # type: ignore[misc]
         return weights
 
     def _keep_oob(self, grown: GrownForest, codes: Array, weights: Array | None) -> None:
+        # A row in the bag of every tree has no out-of-bag vector, and does not count in the score.
         seen = grown.votes > 0
         self.oob_decision_function_ = np.where(seen[:, None], grown.vectors, np.nan)
         hit = grown.vectors.argmax(axis=1) == codes
@@ -346,7 +347,7 @@ class HistForestClassifier(ClassifierMixin, _HistForest):  # type: ignore[misc]
         self.classes_ = read_classes(description["classes"])
         self.n_classes_ = len(self.classes_)
         if self.forest_.n_classes != self.n_classes_:
-            raise ValueError(f"the trees tell {self.forest_.n_classes} classes apart")
+            raise ValueError(f"the trees are made for {self.forest_.n_classes} classes")
 
 
 class HistForestRegressor(RegressorMixin, _HistForest):  # type: ignore[misc]
@@ -361,26 +362,6 @@ class HistForestRegressor(RegressorMixin, _HistForest):  # type: ignore[misc]
     oob_prediction_ : mean over the trees that did not see a training row (NaN if all did)
     oob_score_ : R² of those
     """
-
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        splitter: str = "best",
-        max_features: int | float | str | None = 1.0,
-        max_depth: int | None = None,
-        min_samples_split: int = 2,
-        min_samples_leaf: int = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        bootstrap: bool = True,
-        oob_score: bool = False,
-        measure_importances: bool | None = None,
-        max_bins: int = MAX_BINS,
-        categorical_features: str | Sequence[Any] | None = "from_dtype",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        keep_arguments(self, locals())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
         """Grow the forest on ``X`` (an array, or a data frame) and the numbers ``y``."""

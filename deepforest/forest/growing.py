@@ -1,12 +1,12 @@
-"""Growing forests on a binned matrix, and what they say about rows.
+"""Grow forests on a binned matrix, and predict with them.
 
 - ``ForestSettings``  how a forest grows
 - ``grow_forest``     grows one, and gathers the class vectors of rows its trees did not learn from
 - ``Forest``          the grown trees as a few flat arrays: prediction, leaves, importances
-- ``check_forest``    whether arrays that come from a file are a forest
+- ``check_forest``    checks that arrays from a file are a forest
 
-Every tree has a stream of random numbers of its own and sums are taken in the order of the trees, so that the result is
-the same, bit for bit, whatever the number of threads.
+Every tree has its own stream of random numbers, and sums are taken in the order of the trees. So
+the result is the same, bit for bit, for any number of threads.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ SPLITTERS = {
     "random": kernels.RANDOM,
     "completely_random": kernels.COMPLETELY_RANDOM,
 }
-BLOCK_BYTES = (
-    2**20
-)  # of bins and sums of the rows that go down a tree together: they stay in the cache
-BY_ROW_SHARE = 32  # nodes with less than this share of the rows read the matrix by row
+# Bytes of bins and sums of the rows that go down a tree together: they stay in the cache.
+BLOCK_BYTES = 2**20
+BY_ROW_SHARE = 32  # nodes with less than one row in so many read the matrix by row
 
 
 @dataclass(frozen=True)
 class ForestSettings:
     """How a forest grows.
 
-    ``splitter``: "best" searches the best cut of each candidate feature (random forest), "random" draws one cut a
-    candidate and keeps the best (extra-trees), "completely_random" draws one feature and one cut, blind to the target.
-    ``measure``: completely random trees measure the decrease of impurity only if asked to, as it doubles their cost;
-    without it their importances are zero.
-    ``max_features``: candidates a node, as a number, a share, "sqrt", "log2" or None for all.
+    ``splitter``: "best" searches the best cut of each candidate feature (random forest), "random"
+    draws one cut per candidate and keeps the best (extra-trees), "completely_random" draws one
+    feature and one cut without a look at the target.
+    ``measure``: whether completely random trees measure the decrease of impurity, which doubles
+    their cost; without it their importances are zero.
+    ``max_features``: candidates per node, as a number, a share, "sqrt", "log2" or None for all.
     """
 
     n_trees: int = 100
@@ -60,7 +60,7 @@ class ForestSettings:
     measure: bool = False
 
     def limits(self, n_features: int, weight: float) -> kernels.Limits:
-        """The settings as the kernel takes them."""
+        """Return the settings in the form the kernel needs."""
         if self.splitter not in SPLITTERS:
             raise ValueError(
                 f"splitter is {self.splitter!r}; give one of {', '.join(map(repr, SPLITTERS))}"
@@ -79,7 +79,7 @@ class ForestSettings:
 
 
 def n_candidates(max_features: int | float | str | None, n_features: int) -> int:
-    """How many features a node looks at."""
+    """Return how many features a node looks at."""
     if max_features is None:
         return n_features
     if max_features == "sqrt":
@@ -119,9 +119,10 @@ class Tree(NamedTuple):
 class Forest:
     """Grown trees as flat arrays.
 
-    Nodes of tree t are at ``roots[t]:roots[t + 1]``, children numbered from the root of their tree; see
-    ``kernels.pack_node``. A pure leaf holds its class; any other the number of a distribution, whose classes and shares
-    are at ``leaf_start[i]:leaf_start[i + 1]``; in regression the number of a value.
+    Nodes of tree t are at ``roots[t]:roots[t + 1]``, with children numbered from the root of their
+    tree; see ``kernels.pack_node``. A pure leaf holds its class. Any other leaf holds the number i
+    of a distribution, whose classes and shares are at ``leaf_start[i]:leaf_start[i + 1]``; in
+    regression it holds the number of a value.
     """
 
     ARRAYS: ClassVar = (
@@ -146,16 +147,16 @@ class Forest:
 
     @property
     def n_trees(self) -> int:
-        """How many trees there are."""
+        """Return the number of trees."""
         return len(self.roots) - 1
 
     @property
     def n_outputs(self) -> int:
-        """Numbers a row gets: one a class, or one."""
+        """Return how many numbers a row gets: one per class, or one in regression."""
         return max(self.n_classes, 1)
 
     def predict(self, rows: Array, out: Array | None = None) -> Array:
-        """Mean over the trees for binned ``rows`` (rows × features, C order), by one thread."""
+        """Return the mean over the trees for binned ``rows`` (rows × features, C order)."""
         result = np.empty((len(rows), self.n_outputs)) if out is None else out
         size = min(max(BLOCK_BYTES // (8 * self.n_outputs + rows.shape[1]), 256), max(len(rows), 1))
         room, sums = _walking_room(size), np.empty((size, self.n_outputs))
@@ -183,26 +184,26 @@ class Forest:
         return result
 
     def leaves(self, rows: Array) -> Array:
-        """The leaf of each binned row in each tree, as the node's number within its tree."""
+        """Return the leaf of each binned row in each tree, as the node's number in its tree."""
         result = np.empty((len(rows), self.n_trees), np.int32)
         room = _walking_room(len(rows))
         leaves_of_block(rows.reshape(-1), rows.shape[1], self.nodes, self.roots, *room, result)
         return result
 
     def feature_importances(self) -> Array:
-        """Mean share of each feature in the decrease of impurity; all zero where no tree has a split."""
+        """Return the mean share of each feature in the decrease of impurity; 0 without splits."""
         total = self.importances.sum()
         return self.importances / total if total > 0 else self.importances.copy()
 
     def arrays(self) -> dict[str, Array]:
-        """All arrays by name, to be stored."""
+        """Return all arrays by name, to be stored."""
         return {name: getattr(self, name) for name in self.ARRAYS}
 
 
 def check_forest(forest: Forest) -> None:
-    """Raise a ValueError unless the arrays, wherever they come from, are trees that can be walked.
+    """Raise ``ValueError`` unless the arrays are trees that rows can be passed down.
 
-    The kernels look nothing up with care: what is not refused here may read memory that is not theirs.
+    The kernels do not check any index: an error that is not found here may read foreign memory.
     """
     _check_types(forest)
     _check_distributions(forest)
@@ -229,7 +230,7 @@ def _require(holds: Any, otherwise: str) -> None:
 
 
 def _covers(starts: Array, length: int) -> bool:
-    """Whether ``starts`` ascend from 0 to ``length``."""
+    """Return whether ``starts`` ascend from 0 to ``length``."""
     return bool(
         len(starts) > 0
         and starts[0] == 0
@@ -284,7 +285,7 @@ def _check_distributions(forest: Forest) -> None:
 
 
 def _check_children(forest: Forest, inner: Array, values: Array) -> None:
-    """Each node but the root is the child of one node of its tree, and comes after it."""
+    """Check that each node except the root has one parent, which is in its tree and before it."""
     n_nodes = len(forest.nodes)
     n_inner = np.diff(np.searchsorted(inner, forest.roots))
     left = values + np.repeat(forest.roots[:-1], n_inner)
@@ -292,7 +293,9 @@ def _check_children(forest: Forest, inner: Array, values: Array) -> None:
     _require(
         (left + 1 < np.repeat(forest.roots[1:], n_inner)).all(), "a child is outside of its tree"
     )
-    left_of = np.bincount(left, minlength=n_nodes)  # how many nodes each is the left child of
+    # Node i is the left child of left_of[i] nodes, and the right child of left_of[i - 1] nodes.
+    # A root counts as its own parent, so that every node must have one.
+    left_of = np.bincount(left, minlength=n_nodes)
     n_parents = left_of + np.concatenate([[0], left_of[:-1]])
     n_parents[forest.roots[:-1]] += 1
     _require((n_parents == 1).all(), "a node has no parent, or two")
@@ -312,21 +315,25 @@ def _check_leaves(forest: Forest, values: Array) -> None:
 
 
 def _class_dtype(n_classes: int) -> type[np.uint16 | np.int32]:
-    """How the classes of the leaves are stored."""
+    """Return the type in which the classes of the leaves are stored."""
     return np.uint16 if n_classes <= 65536 else np.int32
 
 
 def _walking_room(n_rows: int) -> tuple[Array, Array, Array, Array]:
-    """What a block of rows needs to go down a tree: their order, rows set aside, parts to be divided, leaves."""
+    """Return the memory that a block of rows needs to go down a tree.
+
+    It holds their order, rows set aside, parts still to be divided, and leaves.
+    """
     order, spill, leaves = (np.empty(n_rows, np.uint32) for _ in range(3))
     return order, spill, np.empty((n_rows, 3), np.int32), leaves
 
 
 @dataclass(frozen=True)
 class GrownForest:
-    """A forest with what its trees said, while growing, about rows they did not learn from.
+    """A forest with the predictions of its trees for rows they did not learn from.
 
-    ``vectors[i]`` is the mean over the ``votes[i]`` trees that row i rode along in; without any it is all zero.
+    ``vectors[i]`` is the mean over the ``votes[i]`` trees that had row i as a passenger; all zero
+    if there are none.
     """
 
     forest: Forest
@@ -351,12 +358,16 @@ def grow_forest(
 ) -> GrownForest:
     """Grow a forest on the features of ``matrix``.
 
-    ``target``: class numbers below ``n_classes``, or numbers if ``n_classes`` is 0, one a row of the matrix.
-    ``rows``: the rows to learn from, ascending (all). With bootstrap each tree draws its bag among them.
-    ``held_out``: rows none of the trees learns from, whose vectors are wanted.
-    ``out_of_bag``: whether the vectors of the rows outside of a tree's bag are wanted too.
-    ``executor`` runs the trees (its workers must be threads); by default ``n_jobs`` threads of its own.
-    ``interrupt`` is called before each tree, by the thread that grows it; what it raises ends the growth.
+    ``target``: a class number below ``n_classes`` for each row of the matrix, or any number if
+    ``n_classes`` is 0.
+    ``rows``: the rows to learn from, ascending (all). With bootstrap each tree draws its bag among
+    them.
+    ``held_out``: rows that no tree learns from, but whose vectors are needed.
+    ``out_of_bag``: whether the vectors of the rows outside of a tree's bag are needed too.
+    ``executor`` runs the trees; its workers must be threads. By default ``n_jobs`` threads are
+    started.
+    ``interrupt`` is called before each tree, by the thread that grows it; an exception that it
+    raises ends the growth.
     """
     plan = _Plan.make(
         matrix, target, settings, n_classes, rows, held_out, out_of_bag, sample_weight, seed
@@ -381,10 +392,11 @@ def grow_forest(
                 vectors,
                 votes,
             )
+        # The passengers are in the vectors now: drop them, as all trees are held until the end.
         trees.append(tree._replace(passengers=_NONE, passenger_leaf=_NONE, passenger_end=_NONE))
     np.divide(vectors, np.maximum(votes, 1)[:, None], out=vectors, casting="same_kind")
     forest = _join(trees, matrix.n_features, n_classes)
-    if n_classes == 0:
+    if n_classes == 0:  # the trees grew on the target less its mean, see _Plan.make
         forest.leaf_value[:] += plan.center
         vectors[votes > 0] += plan.center
     return GrownForest(forest, vectors, votes)
@@ -427,7 +439,8 @@ class _Plan:
         if len(all_rows) == 0:
             raise ValueError("there are no rows to learn from")
         center = 0.0
-        if n_classes == 0:  # sums of squares keep more digits about the mean
+        if n_classes == 0:
+            # Around their mean, numbers keep more digits in the sums that a split is chosen by.
             if sample_weight is None:
                 sample_weight = np.ones(n)
             center = float(np.average(target[all_rows], weights=sample_weight[all_rows]))
@@ -464,7 +477,7 @@ class _Plan:
 
 
 class _Workspace:
-    """The memory one thread needs to grow trees, used again for each of them."""
+    """The memory that one thread needs to grow trees, used again for each of them."""
 
     def __init__(self, plan: _Plan) -> None:
         n, n_rows = plan.data.n_rows, len(plan.rows)
@@ -484,7 +497,7 @@ class _Workspace:
         seed = kernels.seed_of_tree(plan.seed, number)
         weights = self._draw(plan, seed)
         n_bag, n_out = kernels.split_bag(plan.rows, weights, self.bag, self.passengers)
-        if n_bag == 0:  # every row drawn weighs nothing: learn from all that weigh something
+        if n_bag == 0:  # every row drawn has weight 0: learn from all rows that have a weight
             weights = self._weigh(plan, plain=True)
             n_bag, n_out = kernels.split_bag(plan.rows, weights, self.bag, self.passengers)
         n_out = n_out if plan.out_of_bag else 0
@@ -506,6 +519,7 @@ class _Workspace:
     def _draw(self, plan: _Plan, seed: int) -> Array:
         if plan.bootstrap:
             self.counts.fill(0)
+            # Another stream than that of the splits, so that the two are independent.
             kernels.draw_bag(
                 plan.rows, len(plan.rows), seed ^ 0x5DEECE66D, self.scratch.state, self.counts
             )
@@ -523,9 +537,8 @@ class _Workspace:
         n_nodes, n_shared, n_entries, n_held = (int(n) for n in out.made)
         return Tree(
             nodes=out.nodes[:n_nodes].copy(),
-            leaf_start=out.leaf_start[: n_shared + 1].copy()
-            if len(out.leaf_class)
-            else out.leaf_start[:1].copy(),
+            # In regression the shared leaves are values, and there are no distributions.
+            leaf_start=out.leaf_start[: n_shared + 1 if len(out.leaf_class) else 1].copy(),
             leaf_class=out.leaf_class[:n_entries].copy(),
             leaf_share=out.leaf_share[:n_entries].copy(),
             leaf_value=out.leaf_value[:n_shared].copy(),
@@ -543,7 +556,7 @@ def _grow_all(
     executor: Executor | None,
     interrupt: Callable[[], None] | None,
 ) -> Iterator[Tree]:
-    """The trees in order, grown by as many threads as there are jobs."""
+    """Yield the trees in order, grown by as many threads as there are jobs."""
     free: queue.SimpleQueue[_Workspace] = queue.SimpleQueue()
 
     def grow(number: int) -> Tree:
@@ -569,13 +582,16 @@ def _grow_all(
 
 
 def _in_order(executor: Executor, grow: Callable[[int], Tree], n_trees: int) -> Iterator[Tree]:
-    """The trees as they are ready; when one fails those after it are cancelled, and none is growing any more."""
+    """Yield the trees in order as they are ready.
+
+    If one fails, those after it are cancelled, and no tree is growing any more on return.
+    """
     failed: list[int] = []
 
     def grow_unless_failed(number: int) -> Tree:
-        if failed and number > min(
-            failed
-        ):  # those before go on, so that the first of them to fail is no cancelled one
+        # Trees before the failed one continue: the first error in their order is the one reported,
+        # and it must not be a cancellation.
+        if failed and number > min(failed):
             raise CancelledError
         try:
             return grow(number)
@@ -584,7 +600,8 @@ def _in_order(executor: Executor, grow: Callable[[int], Tree], n_trees: int) -> 
             raise
 
     futures = [executor.submit(grow_unless_failed, number) for number in range(n_trees)]
-    futures.reverse()  # the next one is popped from the end, so that no tree is held here once it was handed out
+    # The next one is popped from the end, so that a tree is not held here after it was yielded.
+    futures.reverse()
     try:
         while futures:
             yield futures.pop().result()
@@ -595,7 +612,7 @@ def _in_order(executor: Executor, grow: Callable[[int], Tree], n_trees: int) -> 
 
 
 def _join(trees: list[Tree], n_features: int, n_classes: int) -> Forest:
-    """One forest of the trees, their leaves numbered through."""
+    """Return one forest of the trees, with their leaves numbered consecutively."""
     regression = n_classes == 0
     n_shared = [len(t.leaf_value) if regression else len(t.leaf_start) - 1 for t in trees]
     roots = _starts(len(t.nodes) for t in trees)
@@ -605,6 +622,7 @@ def _join(trees: list[Tree], n_features: int, n_classes: int) -> Forest:
             kernels.renumber_leaves(nodes[roots[t] : roots[t + 1]], int(first))
     entries = _starts(len(t.leaf_class) for t in trees)
     starts = [t.leaf_start[:-1].astype(np.int64) + entries[i] for i, t in enumerate(trees)]
+    # Shares within a tree first, as in scikit-learn: each tree counts the same.
     gains = np.zeros(n_features)
     for tree in trees:
         total = tree.importances.sum()
@@ -624,7 +642,7 @@ def _join(trees: list[Tree], n_features: int, n_classes: int) -> Forest:
 
 
 def _own(values: Array, dtype: Any) -> Array:
-    """``values`` as the kernels were compiled for: of one type, in one piece, and not read-only."""
+    """Return ``values`` as the kernels are compiled for: one type, contiguous, not read-only."""
     return np.require(values, dtype, ["C", "W"])
 
 

@@ -71,7 +71,8 @@ def _checked_folder() -> Path:
         facts = folder.lstat()
     except OSError as error:
         raise FolderRefused(
-            f"{folder} cannot be made ({error.strerror}); set XDG_CACHE_HOME to a folder of your own"
+            f"{folder} cannot be made ({error.strerror}); "
+            "set XDG_CACHE_HOME to a folder of your own"
         ) from error
     # Code from this folder is executed, so no other user may be able to write there.
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():
@@ -100,9 +101,8 @@ def _fingerprint() -> str:
     parts = [(here / name).read_bytes() for name in SOURCES]
     versions = (platform.python_version(), version("numba"), version("llvmlite"), version("numpy"))
     parts += [part.encode() for part in (*versions, platform.machine(), *_processor())]
-    return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[
-        :16
-    ]
+    digests = b"\0".join(hashlib.sha256(part).digest() for part in parts)
+    return hashlib.sha256(digests).hexdigest()[:16]
 
 
 def _processor() -> list[str]:
@@ -219,6 +219,7 @@ def ensure_compiled(
         say(UNSAVED.format(reason=error))
         return
     reason = WAITING if any(map(_is_locked, missing)) else COMPILING
+    # A second process waits for the lock of the first one, and then finds the kernels saved.
     compiler = start_compiling(*missing)
     said = -SAY_SECONDS
     try:
@@ -235,7 +236,7 @@ def ensure_compiled(
 
 
 def start_compiling(*arguments: str) -> subprocess.Popen[bytes]:
-    """Start the command ``compile_kernels``; ``arguments`` are its parts (default: all) and options."""
+    """Start the command ``compile_kernels``; ``arguments`` are its parts (all) and options."""
     # -P: modules of the current folder must not be loaded.
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "deepforest.forest.compile_kernels", *arguments],

@@ -1,22 +1,24 @@
-"""The compiled heart of the forests: growing one tree on binned features.
+"""Grow one tree on binned features, in compiled code.
 
-A tree grows depth first on lists of row numbers. Each node owns a slice of the in-bag rows and a slice of the
-*passengers*: rows that the tree does not learn from (out of the bag, or of a held-out fold) but whose leaf is wanted.
-Both are partitioned in place at every split, so that a passenger's leaf is known without walking the tree again.
+A tree grows depth first on lists of row numbers. Each node owns a slice of the in-bag rows and a
+slice of the *passengers*: rows that the tree does not learn from (out of the bag, or of a held-out
+fold) but whose leaf is needed. Both are partitioned in place at every split, so that a passenger's
+leaf is known without walking the tree again.
 
-How a node looks for its split depends on what is in it:
+How a node searches its split depends on its content:
 
-- two classes, or a regression target: what a row adds is a *pair* (weight, weight × target), and a histogram of pairs
-  over the bins says all. A pair is one number: two 32-bit counts in an integer when the weights are counts, the parts
-  of a complex number when they are not.
-- more classes in a large node: a dense histogram bins × classes.
-- more classes in a small node: the rows are sorted by bin (by counting), and one walk along them keeps the sum of
-  squares up to date, touching one class a row.
+- two classes, or a regression target: a row adds a *pair* (weight, weight × target), and a
+  histogram of pairs over the bins is enough. A pair is one number: two 32-bit counts in an integer
+  if the weights are counts, the parts of a complex number if they are not.
+- more classes in a large node: a dense histogram, bins × classes.
+- more classes in a small node: the rows are sorted by bin (by counting), and one walk along them
+  keeps the sum of squares up to date, with one class changed per row.
 
 All of them find the same split: the one with the largest decrease of impurity (Gini or variance).
 
-In a large node, where sums by bin are made, features are summed in groups: rows are read once for all of a group, and
-an addition that has to wait for the last one to the same bin does not hold up those of the other features.
+In a large node, where sums are made by bin, features are summed in groups: rows are read once for
+the whole group, and an addition that has to wait for the last one to the same bin does not delay
+those of the other features.
 
 - ``grow_tree``      one tree: nodes, leaves, importances and the leaf of each passenger
 - ``draw_bag``       how often each row is in the bag of one tree
@@ -38,33 +40,32 @@ from ._compile import inlined, inlined_sums, kernel, part, stay_apart
 Array = npt.NDArray[Any]
 Int = Any  # a whole number of a width that the compiler infers
 
-MISSING = 255
+MISSING = 255  # the bin of missing values
 BEST, RANDOM, COMPLETELY_RANDOM = 0, 1, 2
 
-LEAF = (1 << 23) - 1  # in the place of a node's feature
-SHARED = 1 << 31  # set in a leaf's value when it is the number of a distribution, not a class
+LEAF = (1 << 23) - 1  # takes the place of a node's feature
+SHARED = 1 << 31  # set in a leaf's value if it is the number of a distribution, not a class
 
-DENSE_CLASSES = 256  # more classes than that in a node are not counted in a dense histogram …
-DENSE_CELLS = 8  # … nor more cells, bins × classes, than that many a row
-NOTED_ROWS = 256  # up to here it pays to note which bins hold rows
-GROUP = 4  # features that are summed by bin in one go
-GROUP_CLASSES = 64  # with more classes than that in a node, the sums of a group would take too much of the cache
-LISTED_BINS = 2.2  # with more bins than that a row, only those that hold rows are looked at
+# Which search is fastest in a node: measured limits, without effect on the split that is found.
+DENSE_CLASSES = 256  # with more classes in a node there is no dense histogram …
+DENSE_CELLS = 8  # … nor with more cells, bins × classes, per row
+NOTED_ROWS = 256  # up to so many rows it is faster to note which bins hold rows
+GROUP = 4  # features that are summed by bin together
+GROUP_CLASSES = 64  # with more classes in a node, the sums of a group would not fit the cache
+LISTED_BINS = 2.2  # with more bins per row, only bins that hold rows are looked at
 
 
 class Output(NamedTuple):
-    """Where ``grow_tree`` writes a tree, made by ``make_output`` for the largest tree there may be."""
+    """The arrays that ``grow_tree`` writes a tree to, as long as the largest tree needs them."""
 
     nodes: Array  # uint64, see pack_node
     leaf_start: Array  # distribution i is at leaf_start[i]:leaf_start[i + 1] of the next two
     leaf_class: Array
     leaf_share: Array
-    leaf_value: Array  # regression: one number a leaf
+    leaf_value: Array  # regression: one number per leaf
     importances: Array  # decrease of impurity by feature, not normalised
-    passenger_leaf: (
-        Array  # leaf nodes that hold passengers, in the order of the list of passengers …
-    )
-    passenger_end: Array  # … and where in that list theirs end
+    passenger_leaf: Array  # leaf nodes with passengers, in the order of the passengers …
+    passenger_end: Array  # … and where in the list of passengers theirs end
     made: Array  # how much of the above is used, by the numbers below
 
 
@@ -72,7 +73,7 @@ NODES_MADE, SHARED_MADE, ENTRIES_MADE, HELD_MADE = 0, 1, 2, 3
 
 
 def make_output(n_rows: int, n_features: int, n_classes: int) -> Output:
-    """Room for a tree on ``n_rows`` rows; memory is only taken where a tree is written."""
+    """Return arrays for a tree on ``n_rows`` rows; only pages that are written take memory."""
     by_class = n_rows if n_classes else 0
     return Output(
         nodes=np.empty(2 * n_rows, np.uint64),
@@ -88,18 +89,20 @@ def make_output(n_rows: int, n_features: int, n_classes: int) -> Output:
 
 
 class Data(NamedTuple):
-    """What all trees of a forest share. The matrix is there twice: small nodes find what they need in fewer places
-    when they read it by row, large nodes when they read it by column.
+    """The data that all trees of a forest share.
+
+    The matrix is there twice: small nodes touch less memory if they read it by row, large nodes if
+    they read it by column.
     """
 
-    by_column: Array  # flat uint8, n_rows a feature
-    by_row: Array  # flat uint8, row_stride bytes a row
+    by_column: Array  # flat uint8, n_rows per feature
+    by_row: Array  # flat uint8, row_stride bytes per row
     n_rows: int
     row_stride: int
     by_row_below: int  # number of rows of a node
-    n_bins: Array  # int32 a feature, the missing bin not counted
-    classes: Array  # int32 a row; of no use in regression
-    target: Array  # float64 a row; of no use in classification
+    n_bins: Array  # int32 per feature, without the missing bin
+    classes: Array  # int32 per row; not used in regression
+    target: Array  # float64 per row; not used in classification
     n_classes: int  # 0: regression
 
 
@@ -120,26 +123,26 @@ class Limits(NamedTuple):
     min_split: int
     min_leaf: int
     min_weight: float  # of a leaf
-    measure: bool  # whether completely random cuts are to be weighed for the importances
+    measure: bool  # whether the gain of completely random cuts is computed, for the importances
 
 
 class Scratch(NamedTuple):
-    """Room to work in, made by ``make_scratch``; its types decide between counts and weights with a fraction."""
+    """Working memory, made by ``make_scratch``; its types select counts or fractional weights."""
 
     state: Array  # of the random numbers
     desk: Array  # one record, see _desk_dtype
     features: Array  # all of them, in changing order
     constants: Array  # those known to be constant in the nodes on the way down
     stack: Array  # nodes still to be looked at
-    # one entry a row of the node
+    # one entry per row of the node
     pairs: Array  # what the row adds: its weight and its weight × target
-    codes: Array  # its class, numbered within the node, × 256; where weights are counts, plus the count
-    node_weights: Array  # its weight; not used where weights are counts
-    row_bins: Array  # its bin in the feature looked at
-    sorted_rows: Array  # codes by bin; where weights are no counts, positions in the node by bin
-    progress: Array  # three a sorted row, up to and with it: see _squares_of_sorted
+    codes: Array  # its class, numbered within the node, × 256; plus the weight if it is a count
+    node_weights: Array  # its weight; not used if weights are counts
+    row_bins: Array  # its bin in the current feature
+    sorted_rows: Array  # codes by bin; if weights are not counts, positions in the node by bin
+    progress: Array  # three numbers per sorted row, up to and with it: see _squares_of_sorted
     spill: Array  # rows on their way to the right child
-    # one entry a class
+    # one entry per class
     totals: Array
     left: Array
     class_of: Array  # a class of the node: the class itself
@@ -148,7 +151,10 @@ class Scratch(NamedTuple):
 
 
 def _desk_dtype(pair: Any) -> np.dtype[Any]:
-    """What the search for the split of a node works on, of fixed size: one pointer to the compiler."""
+    """Return the type of what the search for a split works on.
+
+    Its size is fixed, so that the compiler sees one pointer instead of fifteen arrays.
+    """
     return np.dtype(
         [
             # the node
@@ -159,15 +165,11 @@ def _desk_dtype(pair: Any) -> np.dtype[Any]:
             ("weight", np.float64),
             ("min_leaf", np.int64),
             ("min_weight", np.float64),
-            # one entry a bin, 0 between uses
-            (
-                "pair_sums",
-                pair,
-                GROUP * 256,
-            ),  # of a group of features; the others are used one feature at a time
+            # one entry per bin, 0 between uses
+            ("pair_sums", pair, GROUP * 256),  # of a group of features; the rest: of one feature
             ("row_counts", np.uint32, 256),
-            ("noted", np.uint64, 4),  # a bit a bin: whether it holds rows
-            # one entry a bin that holds rows, ascending; also a cut, after that bin
+            ("noted", np.uint64, 4),  # one bit per bin: whether it holds rows
+            # one entry per bin that holds rows, ascending; also a cut, after that bin
             ("sums", pair, 258),
             ("score", np.float64, 258),
             ("rows_upto", np.uint32, 258),
@@ -179,7 +181,10 @@ def _desk_dtype(pair: Any) -> np.dtype[Any]:
 
 
 def make_scratch(n_rows: int, n_features: int, n_classes: int, fractions: bool) -> Scratch:
-    """Room for trees whose lists of rows are at most ``n_rows`` long; ``fractions``: the weights are no counts."""
+    """Return working memory for trees whose lists of rows are at most ``n_rows`` long.
+
+    ``fractions`` says that the weights are not counts.
+    """
     pair, number = (np.complex128, np.float64) if fractions else (np.int64, np.int32)
     n_classes = max(n_classes, 2)
     several = n_rows if n_classes > 2 else 0
@@ -204,11 +209,12 @@ def make_scratch(n_rows: int, n_features: int, n_classes: int, fractions: bool) 
     )
 
 
-# --- random numbers ---------------------------------------------------------------------------------------------------
+# --- random numbers ---
 
 
 @inlined
 def _mix(x: Any) -> Any:
+    # The output function of splitmix64: every bit of x changes about half of the result's bits.
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -216,23 +222,24 @@ def _mix(x: Any) -> Any:
 
 @inlined
 def _random_below(state: Array, n: Int) -> Int:
-    """A whole number in [0, n), n < 2³²; ``state`` moves on (splitmix64)."""
+    """Return a whole number in [0, n), n < 2³²; ``state`` moves on (splitmix64)."""
+    # The product with n instead of a remainder: no division, and a bias below n / 2³².
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     return np.int64(((_mix(state[0]) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
 @kernel
 def seed_of_tree(seed: Int, tree: Int) -> Int:
-    """The start of the stream of tree number ``tree`` of a forest with ``seed``."""
+    """Return the start of the random stream of tree number ``tree`` of a forest with ``seed``."""
     start = _mix(np.uint64(seed) + np.uint64(0x9E3779B97F4A7C15))
     return np.int64(_mix(start + np.uint64(tree) * np.uint64(0xD1B54A32D192ED03)) >> np.uint64(1))
 
 
 @kernel
 def draw_bag(rows: Array, n_draws: int, seed: int, state: Array, counts: Array) -> None:
-    """Draw ``n_draws`` of ``rows`` with repetition and count in ``counts`` how often each was drawn.
+    """Draw ``n_draws`` of ``rows`` with repetition and count in ``counts`` how often each is drawn.
 
-    A count stops at 255, which no bag of more than a few hundred rows ever sees.
+    A count stops at 255, which is never reached in practice: counts are about Poisson(1).
     """
     state[0] = seed
     n = rows.shape[0]
@@ -244,10 +251,11 @@ def draw_bag(rows: Array, n_draws: int, seed: int, state: Array, counts: Array) 
 
 @kernel
 def split_bag(rows: Array, weights: Array, bag: Array, others: Array) -> tuple[Int, Int]:
-    """Sort ``rows`` into those that weigh something and the others; how many of each."""
+    """Divide ``rows`` into those with a positive weight and the others; return both numbers."""
     n_bag = n_others = np.uint64(0)
     for i in range(rows.shape[0]):
         row = rows[i]
+        # Written to both lists, of which only one grows: no branch that could be mispredicted.
         weighs = np.uint64(weights[row] > 0)
         bag[n_bag] = row
         others[n_others] = row
@@ -257,7 +265,7 @@ def split_bag(rows: Array, weights: Array, bag: Array, others: Array) -> tuple[I
 
 
 def _lowest_bit_typed(context: Any, word: Any) -> Any:
-    """The number of the lowest bit that is set."""
+    """Return the number of the lowest bit that is set."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
@@ -268,15 +276,17 @@ def _lowest_bit_typed(context: Any, word: Any) -> Any:
 _lowest_bit: Any = intrinsic(_lowest_bit_typed)
 
 
-# --- nodes and pairs --------------------------------------------------------------------------------------------------
+# --- nodes and pairs ---
 
 
 @inlined
 def pack_node(feature: Int, threshold: Int, shift: Int, value: Int) -> Any:
-    """One node in 64 bits. Rows with ``(bin + shift) mod 256 <= threshold`` go left; ``value`` is the left child.
+    """Return one node in 64 bits: feature (23), shift (1), threshold (8), value (32).
 
-    The shift turns the missing bin 255 into 0, so that missing values go left without a test of their own.
-    The right child follows the left. A leaf has the feature LEAF and ``value`` is its class or distribution.
+    Rows with ``(bin + shift) mod 256 <= threshold`` go left; ``value`` is the left child, and the
+    right child follows it. A shift of 1 turns the missing bin 255 into 0, so that missing values go
+    left without a test of their own. A leaf has the feature LEAF, and ``value`` is its class or
+    distribution.
     """
     return (
         np.uint64(value)
@@ -284,6 +294,10 @@ def pack_node(feature: Int, threshold: Int, shift: Int, value: Int) -> Any:
         | (np.uint64(shift) << np.uint64(40))
         | (np.uint64(feature) << np.uint64(41))
     )
+
+
+# Which body a function below gets depends on the types: weights are counts or fractions. Numba
+# chooses it at compile time by ``overload``; the empty functions are only the names to call.
 
 
 def _make_pair(weight: Any, total: Any) -> Any: ...
@@ -361,7 +375,7 @@ def _sorted_code_typed(entry: Any, codes: Any, node_weights: Any) -> Any:
     return lambda entry, codes, node_weights: (entry, np.float64(np.int32(entry & np.uint32(255))))
 
 
-# --- what is in a node ------------------------------------------------------------------------------------------------
+# --- what is in a node ---
 
 
 @inlined
@@ -415,7 +429,7 @@ def _count_classes(
 @inlined
 def _pair_two_labels(codes: Array, node_weights: Array, pairs: Array, desk: Any) -> None:
     """Turn the rows of a node of two classes into pairs; the target is the second class."""
-    total = desk.total - desk.total
+    total = desk.total - desk.total  # zero of the type of a pair
     for i in range(desk.n_rows):
         w = _code_weight(codes[i], node_weights, i)
         pair = _make_pair(w, w if codes[i] >> np.uint32(8) else w - w)
@@ -426,7 +440,7 @@ def _pair_two_labels(codes: Array, node_weights: Array, pairs: Array, desk: Any)
 
 @inlined
 def _pair_two_classes(rows: Array, classes: Array, weights: Array, pairs: Array, desk: Any) -> None:
-    """The same straight from the classes, of a problem that has but two."""
+    """Turn the rows of a node into pairs directly from the classes, if the data has only two."""
     total = desk.total - desk.total
     for i in range(rows.shape[0]):
         row = rows[i]
@@ -460,33 +474,38 @@ def _pair_targets(rows: Array, target: Array, weights: Array, pairs: Array, desk
 
 @inlined
 def _largest_gain(desk: Any) -> float:
-    """The gain of a cut that leaves two pure children, less what rounding may cost."""
+    """Return the gain of a cut with two pure children, reduced by the possible rounding error."""
+    # In _score_pair_sums all of the target on one side: t·(W − t) / W = t − t² / W.
     weight, second = _pair_weight(desk.total), _pair_total(desk.total)
     return (second - second * second / weight) * (1.0 - 1e-9) if desk.n_local == 2 else np.inf
 
 
-# --- the best cut of one feature --------------------------------------------------------------------------------------
-# A search sums up by bin, scores the cut after each bin, and takes the largest: plain loops without a branch that could
-# be mispredicted.
+# --- the best cut of one feature ---
+# A search sums by bin, scores the cut after each bin, and takes the largest score: plain loops
+# without a branch that could be mispredicted.
 #
-# Missing values are tried on both sides. Each search returns (gain, last bin on the left, shift): shift 1 puts the
-# missing values on the left, 0 on the right, -1 says that the node has none. The gain is CONSTANT when all rows share a
-# bin, and NO_CUT when every cut would leave too little on one side.
+# Missing values are tried on both sides. Each search returns (gain, last bin on the left, shift):
+# shift 1 puts the missing values on the left, 0 on the right, -1 means that the node has none. The
+# gain is CONSTANT if all rows are in one bin, and NO_CUT if every cut leaves too little on a side.
+#
+# The gain is the decrease of weight × impurity. Of Gini this is W·(1 − Σ_c (w_c / W)²), which is
+# W − Σ_c w_c² / W, so the gain is Σ_c l_c² / L + Σ_c r_c² / R − Σ_c w_c² / W with the weights l of
+# the classes on the left and r on the right.
 
 CONSTANT, NO_CUT = -2.0, -1.0
 
 
 @inlined
 def _largest_score(desk: Any, first: Int, last: Int) -> tuple[float, Int]:
-    """The largest score among the cuts in [first, last), and which; NO_CUT where all are negative.
+    """Return the largest score of the cuts in [first, last) and its cut; NO_CUT if all are below 0.
 
-    Positive floats sort like their bits read as whole numbers, so the number of the cut rides along in the lowest bits.
+    Positive floats sort like their bits read as whole numbers, so the number of the cut is stored
+    in the lowest bits.
     """
     bits = desk.score.view(np.int64)
     best = np.int64(-1)
-    for q in range(
-        np.uint64(first), np.uint64(last)
-    ):  # no sign: no test for an index that counts from the end
+    # Without a sign, the compiler needs no test for an index that counts from the end.
+    for q in range(np.uint64(first), np.uint64(last)):
         best = max(best, (bits[q] & ~np.int64(255)) | np.int64(q))
     if best < 0:
         return NO_CUT, -1
@@ -495,7 +514,7 @@ def _largest_score(desk: Any, first: Int, last: Int) -> tuple[float, Int]:
 
 @inlined
 def _allowed_cuts(desk: Any, n_cuts: Int, rows_before: Int) -> tuple[Int, Int]:
-    """The range of the cuts that leave enough rows on both sides."""
+    """Return the range of the cuts that leave enough rows on both sides."""
     first, last = 0, n_cuts
     if desk.min_leaf > 1:
         while first < last and rows_before + np.int64(desk.rows_upto[first]) < desk.min_leaf:
@@ -510,7 +529,8 @@ def _allowed_cuts(desk: Any, n_cuts: Int, rows_before: Int) -> tuple[Int, Int]:
 
 @inlined
 def _midway(desk: Any, q: Int, n: Int) -> Int:
-    """The bin midway between listed bin ``q`` and the next of ``n``."""
+    """Return the bin midway between listed bin ``q`` and the next of ``n``."""
+    # No row of the node is in between; new rows there go to the nearer side.
     b = np.int64(desk.order[q])
     return b if q + 1 >= n else (b + np.int64(desk.order[q + 1])) >> 1
 
@@ -522,7 +542,7 @@ def _note_bin(noted: Array, b: Any) -> None:
 
 @inlined
 def _list_noted_bins(desk: Any) -> Int:
-    """List the noted bins in ascending order and forget them; how many there are."""
+    """List the noted bins in ascending order and clear the notes; return their number."""
     n = np.uint64(0)
     for i in range(4):
         word = desk.noted[i]
@@ -530,16 +550,16 @@ def _list_noted_bins(desk: Any) -> Int:
         while word != 0:
             desk.order[n] = np.uint64(i << 6) + _lowest_bit(word)
             n += np.uint64(1)
-            word &= word - np.uint64(1)
+            word &= word - np.uint64(1)  # clears the lowest bit
     return np.int64(n)
 
 
 @inlined
 def _list_filled_bins(content: Array, nothing: Any, n_bins: Int, order: Array) -> Int:
-    """The same without notes, by looking at the content of every bin."""
+    """List the bins that hold rows, by a look at every bin; return their number."""
     n = np.uint64(0)
     for b in range(n_bins):
-        order[n] = b
+        order[n] = b  # overwritten by the next bin if this one is empty
         n += np.uint64(content[b] != nothing)
     order[n] = MISSING
     n += np.uint64(content[MISSING] != nothing)
@@ -548,7 +568,7 @@ def _list_filled_bins(content: Array, nothing: Any, n_bins: Int, order: Array) -
 
 @inlined
 def _count_rows_upto(column: Column, rows: Array, desk: Any, n: Int) -> None:
-    """How many rows are in each listed bin and those before."""
+    """Count the rows in each listed bin and those before it."""
     for i in range(rows.shape[0]):
         desk.row_counts[column.matrix[column.offset + np.uint64(rows[i]) * column.stride]] += (
             np.uint32(1)
@@ -566,13 +586,15 @@ def _count_rows_upto(column: Column, rows: Array, desk: Any, n: Int) -> None:
 
 @inlined
 def _score_pair_sums(desk: Any, n: Int, total: Any, more: Any) -> None:
-    """Score the cuts after each of the first ``n`` running sums; ``more`` is on the left besides."""
+    """Score the cuts after each of the first ``n`` running sums plus ``more``."""
     least = desk.min_weight
     weight, target = _pair_weight(total), _pair_total(total)
     for q in range(n):
         left = desk.sums[q] + more
         left_weight = _pair_weight(left)
         right_weight = weight - left_weight
+        # With target sums l + r = t and weights L + R = W, the decrease of the squared error,
+        # l² / L + r² / R − t² / W, is (l·W − t·L)² / (L·R·W): one division instead of three.
         apart = _pair_total(left) * weight - target * left_weight
         over = left_weight * right_weight * weight
         enough = (over > 0.0) & (min(left_weight, right_weight) >= least)
@@ -581,14 +603,14 @@ def _score_pair_sums(desk: Any, n: Int, total: Any, more: Any) -> None:
 
 @inlined
 def _best_of_sums(desk: Any, n: Int, missing: Any) -> tuple[float, Int, Int]:
-    """The best cut after one of ``n`` running sums, with what is missing tried on both sides."""
+    """Return the best cut after one of ``n`` running sums, with missing values on either side."""
     nothing = missing - missing
     some_missing = missing != nothing
-    total = (
-        desk.sums[n - 1] + missing
-    )  # rounded like the sums: a cut with no row on its right leaves exactly nothing
+    # Rounded like the sums: a cut without rows on its right leaves exactly 0 there.
+    total = desk.sums[n - 1] + missing
     best = (NO_CUT, -1, 0 if some_missing else -1)
     for shift in range(2 if some_missing else 1):
+        # After the last bin there is a cut only if missing values are on its right.
         n_cuts = n if some_missing and shift == 0 else n - 1
         _score_pair_sums(desk, n_cuts, total, missing if shift else nothing)
         before = desk.n_rows - np.int64(desk.rows_upto[n - 1]) if shift else 0
@@ -601,7 +623,10 @@ def _best_of_sums(desk: Any, n: Int, missing: Any) -> tuple[float, Int, Int]:
 
 @inlined
 def _list_running_sums(desk: Any, nothing: Any) -> Int:
-    """List the noted bins in ascending order, with the sums up to each, and forget them; how many there are."""
+    """List the noted bins in ascending order with the sums up to each; return their number.
+
+    The notes and the sums by bin are cleared.
+    """
     n = np.uint64(0)
     left = nothing
     for i in range(4):
@@ -622,7 +647,7 @@ def _list_running_sums(desk: Any, nothing: Any) -> Int:
 def _cut_by_listed_sums(
     column: Column, rows: Array, pairs: Array, desk: Any
 ) -> tuple[float, Int, Int]:
-    """Few rows: only the bins that hold some are looked at."""
+    """Return the best cut if rows are few: only bins that hold rows are looked at."""
     nothing = desk.total - desk.total
     sums = desk.pair_sums
     for i in range(rows.shape[0]):
@@ -656,9 +681,9 @@ def _sum_pairs_of_group(
     nothing: Any,
     n_group: Int,
 ) -> None:
-    """Sum up the pairs by bin of ``n_group`` features.
+    """Sum the pairs by bin of ``n_group`` features, all features of the group row by row.
 
-    In one go: an addition has to wait for the last one to the same place, and meanwhile those of the others go on.
+    An addition waits for the last one to the same place; the others continue meanwhile.
     """
     stay_apart()
     first, second, third, fourth = offsets
@@ -676,6 +701,7 @@ def _sum_pairs_of_group(
         sums[np.uint64(matrix[second + at]) + np.uint64(256)] += pair
         sums[np.uint64(matrix[third + at]) + np.uint64(512)] += pair
         sums[np.uint64(matrix[fourth + at]) + np.uint64(768)] += pair
+    # A group of three was summed as four, with the last feature twice: clear the extra sums.
     for lacking in range(n_group << 8, GROUP << 8):
         sums[lacking] = nothing
 
@@ -684,9 +710,9 @@ def _sum_pairs_of_group(
 def _cut_by_all_sums(
     column: Column, rows: Array, n_bins: Int, number: Int, desk: Any
 ) -> tuple[float, Int, Int]:
-    """Many rows: every bin of a feature, ``number`` of its group, is looked at.
+    """Return the best cut of feature ``number`` of its group if rows are many: look at every bin.
 
-    A cut after an empty bin is one more with the same rows on its left.
+    A cut after an empty bin is a second one with the same rows on its left.
     """
     stay_apart()
     nothing = desk.total - desk.total
@@ -706,6 +732,7 @@ def _cut_by_all_sums(
     gain, q, shift = _best_of_sums(desk, n_bins, missing)
     if q < 0:
         return NO_CUT if _some_cut(desk, n_bins, missing) else CONSTANT, -1, shift
+    # Cuts after empty bins have the same sums: take the middle of the gap, as _midway does.
     low, high = q, q
     while low > 0 and desk.sums[low - 1] == desk.sums[q]:
         low -= 1
@@ -716,7 +743,7 @@ def _cut_by_all_sums(
 
 @inlined
 def _some_cut(desk: Any, n_bins: Int, missing: Any) -> bool:
-    """Whether the rows are in more than one bin."""
+    """Return whether the rows are in more than one bin."""
     nothing = missing - missing
     filled = np.int64(missing != nothing)
     before = nothing
@@ -732,6 +759,7 @@ def _some_cut(desk: Any, n_bins: Int, missing: Any) -> bool:
 @inlined
 def _score_squares(desk: Any, q: Any, left_square: float, cross: float, left_weight: float) -> None:
     """Score a cut by the sum over the children of (sum of squared class weights / weight)."""
+    # Σ_c r_c² = Σ_c (w_c − l_c)² = Σ w_c² − 2·Σ l_c·w_c + Σ l_c²: no sum over the right side.
     right_weight = desk.weight - left_weight
     right_square = desk.square - cross - cross + left_square
     above = left_square * right_weight + right_square * left_weight
@@ -758,7 +786,7 @@ def _sort_by_counting(
     sorted_rows: Array,
     desk: Any,
 ) -> Int:
-    """Sort the rows of the node by bin and list the bins; how many there are."""
+    """Sort the rows of the node by bin and list the bins; return the number of bins."""
     if rows.shape[0] <= NOTED_ROWS:
         for i in range(rows.shape[0]):
             b = column.matrix[column.offset + np.uint64(rows[i]) * column.stride]
@@ -799,9 +827,10 @@ def _squares_of_sorted(
     first: Int,
     n_local: Int,
 ) -> None:
-    """Note the progress up to and with each of the sorted rows, which begin at ``first`` and go round.
+    """Write the progress up to and with each of the sorted rows.
 
-    Progress is the sum of squared class weights, the sum of class weight × weight of the class in the node, and weight.
+    Progress is Σ l_c², Σ l_c·w_c and Σ l_c over the classes. The walk begins at row ``first`` and
+    continues at row 0 after the last: missing values are sorted last, and this way they come first.
     """
     for c in range(n_local):
         left[c] = 0.0
@@ -811,6 +840,7 @@ def _squares_of_sorted(
             code, w = _sorted_code(sorted_rows[p], codes, node_weights)
             c = code >> np.uint32(8)
             before = left[c]
+            # (l + w)² − l² = w·(2·l + w)
             square += w * (before + before + w)
             cross += w * totals[c]
             weight += w
@@ -879,7 +909,7 @@ def _sum_classes_of_group(
     n_local: Int,
     n_group: Int,
 ) -> None:
-    """Sum up the weights by bin and class of ``n_group`` features, in one go like pairs."""
+    """Sum the weights by bin and class of ``n_group`` features, row by row like pairs."""
     stay_apart()
     first, second, third, fourth = offsets
     lanes = np.uint64(n_local)
@@ -912,9 +942,9 @@ def _sum_classes_of_group(
 def _squares_of_dense(
     dense: Array, totals: Array, left: Array, desk: Any, first_bin: Int, n_bins: Int
 ) -> Int:
-    """List the bins that hold rows and score the cut after each; how many there are.
+    """List the bins that hold rows and score the cut after each; return their number.
 
-    ``first_bin`` -1: the missing values are on the left from the start.
+    With ``first_bin`` -1 the missing values are on the left from the start.
     """
     lanes = np.uint64(desk.n_local)
     for c in range(lanes):
@@ -949,7 +979,7 @@ def _cut_by_dense(
     all_dense: Array,
     desk: Any,
 ) -> tuple[float, Int, Int]:
-    """The best cut of feature ``number`` of a group."""
+    """Return the best cut of feature ``number`` of a group."""
     stay_apart()
     lanes = np.uint64(desk.n_local)
     dense = all_dense[np.uint64(number << 8) * lanes : np.uint64((number + 1) << 8) * lanes]
@@ -985,7 +1015,7 @@ BY_ROW, BY_PAIRS, BY_CLASSES = 0, 1, 2
 
 @inlined
 def _way(n_rows: Int, n_bins: Int, desk: Any) -> Int:
-    """The fastest way to the best cut of features of up to ``n_bins`` bins: sums by bin, or a look at each row."""
+    """Return the fastest search for features of up to ``n_bins`` bins: sums by bin, or by row."""
     if desk.n_local <= 2:
         return BY_PAIRS if n_bins <= LISTED_BINS * n_rows else BY_ROW
     if desk.n_local <= DENSE_CLASSES and n_bins * desk.n_local <= DENSE_CELLS * n_rows:
@@ -1005,7 +1035,7 @@ def _sum_group(
     s: Scratch,
     desk: Any,
 ) -> None:
-    """Sum up by bin the features from ``first`` on in the list of features; the last stands in for those that lack."""
+    """Sum by bin the features from ``first`` on in the list; the last one fills up the group."""
     last = first + n_group - 1
     offsets = (
         np.uint64(s.features[first]) * feature_stride,
@@ -1028,7 +1058,7 @@ def _sum_group(
 def _best_cut(
     way: Int, column: Column, rows: Array, n_bins: Int, number: Int, s: Scratch, desk: Any
 ) -> tuple[float, Int, Int]:
-    """The best cut of one feature, ``number`` of its group."""
+    """Return the best cut of one feature, ``number`` of its group."""
     if way == BY_PAIRS:
         return _cut_by_all_sums(column, rows, n_bins, number, desk)
     if way == BY_CLASSES:
@@ -1050,18 +1080,20 @@ def _best_cut(
     )
 
 
-# --- a random cut of one feature --------------------------------------------------------------------------------------
+# --- a random cut of one feature ---
 
 
 @inlined
 def _random_cut(
     column: Column, rows: Array, row_bins: Array, state: Array
 ) -> tuple[float, Int, Int]:
-    """A cut drawn evenly between the lowest and the highest bin; one more sets the missing values apart."""
+    """Return a cut drawn evenly between the lowest and the highest bin.
+
+    If the node has missing values, one more cut separates them from the others.
+    """
     n_rows = np.uint64(rows.shape[0])
-    for i in range(
-        n_rows
-    ):  # on its own: the less there is to do a row, the more rows are on their way from memory
+    # A separate loop: the less work per row, the more rows are read from memory at the same time.
+    for i in range(n_rows):
         row_bins[i] = column.matrix[column.offset + np.uint64(rows[i]) * column.stride]
     low, top, above = np.uint8(MISSING), np.uint8(0), np.uint8(0)
     for i in range(n_rows):
@@ -1081,7 +1113,10 @@ def _random_cut(
 
 @inlined
 def _gain_of_pairs(cut: Int, shift: Int, row_bins: Array, pairs: Array, desk: Any) -> float:
-    """The gain of a cut of the rows whose bins are in ``row_bins``: two classes, or a regression target."""
+    """Return the gain of a cut for two classes or a regression target.
+
+    ``row_bins`` holds the bins of the rows. The formula is that of ``_score_pair_sums``.
+    """
     add, threshold = np.uint8(max(shift, 0)), np.uint8(cut + max(shift, 0))
     total = desk.total
     left = total - total
@@ -1107,7 +1142,7 @@ def _gain_of_classes(
     sums: Array,
     desk: Any,
 ) -> float:
-    """The same of several classes."""
+    """Return the gain of a cut for several classes, see ``_score_squares``."""
     stay_apart()
     add, threshold = np.uint8(max(shift, 0)), np.uint8(cut + max(shift, 0))
     rows_left = np.int64(0)
@@ -1152,12 +1187,12 @@ def _gain_of_cut(cut: Int, shift: Int, s: Scratch, desk: Any) -> float:
     )
 
 
-# --- growing ----------------------------------------------------------------------------------------------------------
+# --- growing ---
 
 
 @inlined
 def _partition(column: Column, rows: Array, threshold: Int, shift: Int, spill: Array) -> Int:
-    """Bring the rows that go left to the front, each side in its old order; how many go left."""
+    """Move the rows that go left to the front, each side in its old order; return their number."""
     top, add = np.uint8(threshold), np.uint8(shift)
     n_left = n_right = np.uint64(0)
     for i in range(rows.shape[0]):
@@ -1177,7 +1212,7 @@ def _partition(column: Column, rows: Array, threshold: Int, shift: Int, spill: A
 def _partition_by_bins(
     row_bins: Array, rows: Array, threshold: Int, shift: Int, spill: Array
 ) -> Int:
-    """The same where the bins of the rows in the column are known."""
+    """Partition like ``_partition``, if the bins of the rows are known."""
     top, add = np.uint8(threshold), np.uint8(shift)
     n_left = n_right = np.uint64(0)
     for i in range(rows.shape[0]):
@@ -1196,9 +1231,10 @@ def _partition_by_bins(
 def _look_at_node(
     rows: Array, data: Data, weights: Array, blind: Any, s: Scratch, desk: Any
 ) -> bool:
-    """Put on the desk what is in a node; whether it is pure.
+    """Write the content of a node to the desk; return whether the node is pure.
 
-    A blind search needs no more than that: then the number of classes is 0 and nothing is summed unless it is pure.
+    A blind search needs only the latter: then the number of classes is 0, and nothing is summed
+    unless the node is pure.
     """
     desk.n_rows = rows.shape[0]
     desk.n_local = 0
@@ -1239,10 +1275,11 @@ def _swap(values: Array, i: Int, j: Int) -> None:
 def _draw_feature(
     s: Scratch, n_known: Int, n_drawn: Int, n_found: Int, high: Int, blind: bool
 ) -> Int:
-    """Where in ``features`` the next candidate is; below ``n_known``: a feature known to be constant here.
+    """Return where in ``features`` the next candidate is.
 
-    ``features`` holds the known constants first, then those found constant in this node, then the features not drawn
-    yet, then, from ``high`` on, those drawn. A blind search passes over all constants.
+    ``features`` holds the known constants first (below ``n_known``), then those found constant in
+    this node, then the features not drawn yet, then, from ``high`` on, those drawn. A blind search
+    skips all constants.
     """
     if blind:
         first = n_known + n_found
@@ -1255,7 +1292,7 @@ def _draw_feature(
 def _draw_group(
     s: Scratch, size: Int, n_known: Int, n_drawn: Int, n_found: Int, high: Int, blind: bool
 ) -> tuple[Int, Int, Int]:
-    """Draw up to ``size`` candidates; they are in ``features`` from ``high`` on: (draws, n_drawn, high)."""
+    """Draw up to ``size`` candidates to ``features`` from ``high`` on: (draws, n_drawn, high)."""
     n_draws = 0
     while n_draws < size and high > n_known + n_found:
         n_draws += 1
@@ -1283,7 +1320,10 @@ def _choose_split(
     s: Scratch,
     desk: Any,
 ) -> tuple[Int, float, Int, Int, Int]:
-    """The best of the candidate features: (feature or -1, gain, last bin on the left, shift, known constants)."""
+    """Return the best cut of the candidate features.
+
+    As (feature or -1, gain, last bin on the left, shift, known constants).
+    """
     by_chance = limits.splitter == COMPLETELY_RANDOM
     way = _way(rows.shape[0], most_bins, desk) if limits.splitter == BEST else BY_ROW
     size = GROUP if way == BY_PAIRS or (way == BY_CLASSES and desk.n_local <= GROUP_CLASSES) else 1
@@ -1293,6 +1333,7 @@ def _choose_split(
     n_drawn = n_found = n_visited = np.int64(0)
     high = n_bins.shape[0]
     done = False
+    # As in scikit-learn, the search goes on beyond the candidates as long as all are constant.
     while (
         not done
         and high > n_known + n_found
@@ -1322,7 +1363,7 @@ def _choose_split(
                 gain, b, side = _random_cut(column, rows, s.row_bins, s.state)
                 if gain != CONSTANT and not blind:
                     gain = _gain_of_cut(b, side, s, desk)
-            if gain == CONSTANT:  # back to those not drawn, and from there to the constants
+            if gain == CONSTANT:  # moves to those not drawn, and from there to the constants
                 _swap(s.features, at, high)
                 _swap(s.features, high, n_known + n_found)
                 high += 1
@@ -1330,7 +1371,9 @@ def _choose_split(
             elif gain > best:
                 feature, best, cut, shift = f, gain, b, side
                 done = by_chance or gain >= perfect
-    if not by_chance:  # drawing has mixed up the known constants, of which nodes higher up know the first ones only
+    # Drawing has reordered the known constants, but nodes higher up rely on the order of the first
+    # ones: put them back, and add those found here. A completely random search does not move them.
+    if not by_chance:
         for i in range(n_known):
             s.features[i] = s.constants[i]
         for i in range(n_known, n_known + n_found):
@@ -1395,6 +1438,8 @@ def grow_tree(
     out: Output,
 ) -> None:
     """Grow one tree on the rows ``bag`` into ``out``; both lists of rows are reordered by leaf."""
+    # A completely random tree looks at the target only to see whether a node is pure: a node can be
+    # split *blind*, without sums, unless the gain or the sizes of the children matter.
     desk = s.desk[0]
     desk.min_leaf, desk.min_weight = limits.min_leaf, limits.min_weight
     by_chance = limits.splitter == COMPLETELY_RANDOM
@@ -1413,11 +1458,8 @@ def grow_tree(
     _push(s.stack, zero, zero, zero, bag.shape[0], zero, passengers.shape[0], zero, zero)
     while n_stack > 0:
         n_stack -= 1
-        node, start, end = (
-            np.int64(s.stack[n_stack, 0]),
-            np.int64(s.stack[n_stack, 1]),
-            np.int64(s.stack[n_stack, 2]),
-        )
+        node = np.int64(s.stack[n_stack, 0])
+        start, end = np.int64(s.stack[n_stack, 1]), np.int64(s.stack[n_stack, 2])
         p_start, p_end = np.int64(s.stack[n_stack, 3]), np.int64(s.stack[n_stack, 4])
         depth, n_known = np.int64(s.stack[n_stack, 5]), np.int64(s.stack[n_stack, 6])
         rows = bag[start:end]
@@ -1446,7 +1488,7 @@ def grow_tree(
                 desk,
             )
         if feature < 0:
-            if blind and not pure:  # all rows alike, yet of several classes
+            if blind and not pure:  # all rows are alike, but of several classes
                 _look_at_node(rows, data, weights, not blind, s, desk)
             _write_leaf(node, data.n_classes, s, desk, out)
             if p_end > p_start:
@@ -1456,18 +1498,17 @@ def grow_tree(
             continue
 
         column = Column(matrix, np.uint64(feature) * feature_stride, stride)
-        if by_chance:  # the last column looked at is the one that is cut
+        if by_chance:  # the bins of the last column that was looked at are still there
             n_left = _partition_by_bins(
                 s.row_bins, rows, cut + max(shift, 0), max(shift, 0), s.spill
             )
         else:
             n_left = _partition(column, rows, cut + max(shift, 0), max(shift, 0), s.spill)
-        if shift < 0:
-            shift = (
-                1 if n_left * 2 > n else 0
-            )  # missing values turn up later: they follow the larger part
+        if shift < 0:  # a missing value that first occurs later goes to the larger child
+            shift = 1 if n_left * 2 > n else 0
         p_left = _partition(column, passengers[p_start:p_end], cut + shift, shift, s.spill)
         out.nodes[node] = pack_node(feature, (cut + shift) & 255, shift, n_nodes)
+        # For two classes with target 0 or 1 the squared error is half of the Gini impurity.
         out.importances[feature] += 2.0 * gain if desk.n_local == 2 else gain
         middle, p_middle = start + n_left, p_start + p_left
         _push(s.stack, n_stack, n_nodes + 1, middle, end, p_middle, p_end, depth + 1, n_known)
@@ -1478,7 +1519,7 @@ def grow_tree(
     out.made[HELD_MADE] = n_held
 
 
-# --- after growing ----------------------------------------------------------------------------------------------------
+# --- after growing ---
 
 
 @kernel
@@ -1494,7 +1535,10 @@ def add_passengers(
     vectors: Array,
     votes: Array,
 ) -> None:
-    """Add the leaf of each passenger to its vector and count the vote."""
+    """Add the leaf of each passenger to its vector and count the vote.
+
+    Passengers are sorted by leaf, so that each leaf is read once.
+    """
     first = 0
     for k in range(passenger_leaf.shape[0]):
         value = np.int64(nodes[passenger_leaf[k]] & np.uint64(0xFFFFFFFF))

@@ -1,10 +1,10 @@
-"""Sending rows down the trees of a grown forest, a block of rows at a time.
+"""Pass rows down the trees of a grown forest, one block of rows at a time.
 
-The rows of a block go down a tree together: each node divides its rows among its children, as it did when the tree
-grew. That reads a node once for all its rows instead of once a row. A few rows left over walk the rest of the way one
-by one.
+The rows of a block go down a tree together: each node divides its rows among its children, as it
+did when the tree grew. So a node is read once for all its rows instead of once per row. If only a
+few rows are left at a node, they walk the rest of the way one by one.
 
-- ``add_block``        adds what the trees say about a block of binned rows
+- ``add_block``        adds the predictions of the trees for a block of binned rows
 - ``leaves_of_block``  the leaf of each row in each tree
 """
 
@@ -16,12 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ._compile import inlined, kernel
+from .kernels import LEAF, SHARED
 
 Array = npt.NDArray[Any]
 
-LEAF = (1 << 23) - 1
-SHARED = 1 << 31
-FEW_ROWS = 3  # up to here rows walk on their own
+FEW_ROWS = 3  # up to this number, rows walk one by one
 
 
 @inlined
@@ -31,7 +30,7 @@ def _is_leaf(node: Any) -> Any:
 
 @inlined
 def _goes_right(node: Any, row_start: Any, rows: Array) -> Any:
-    """1 where the row whose bins begin at ``row_start`` goes right at ``node``, else 0."""
+    """Return 1 if the row whose bins begin at ``row_start`` goes right at ``node``, else 0."""
     shifted = np.uint8(
         rows[row_start + (node >> np.uint64(41))] + np.uint8((node >> np.uint64(40)) & np.uint64(1))
     )
@@ -40,9 +39,10 @@ def _goes_right(node: Any, row_start: Any, rows: Array) -> Any:
 
 @inlined
 def _walk(rows: Array, row_start: Any, nodes: Array, root: Any, at: Any) -> Any:
-    """The leaf that a row reaches from node ``at``."""
+    """Return the leaf that a row reaches from node ``at``."""
     node = nodes[root + at]
     while not _is_leaf(node):
+        # The right child follows the left one, so the comparison is added instead of branched on.
         at = (node & np.uint64(0xFFFFFFFF)) + _goes_right(node, row_start, rows)
         node = nodes[root + at]
     return at
@@ -50,13 +50,14 @@ def _walk(rows: Array, row_start: Any, nodes: Array, root: Any, at: Any) -> Any:
 
 @inlined
 def _divide(rows: Array, row_stride: Any, node: Any, part: Array, spill: Array) -> Any:
-    """Bring the rows of ``part`` that go left at ``node`` to the front; how many they are."""
+    """Move the rows of ``part`` that go left at ``node`` to the front; return how many they are."""
     feature = node >> np.uint64(41)
     shift = np.uint8((node >> np.uint64(40)) & np.uint64(1))
     threshold = np.uint8((node >> np.uint64(32)) & np.uint64(255))
     n_left = n_right = np.uint64(0)
     for i in range(part.shape[0]):
         row = part[i]
+        # Each row is written to both lists and only one of them grows: no branch to mispredict.
         left = np.uint64(np.uint8(rows[np.uint64(row) * row_stride + feature] + shift) <= threshold)
         part[n_left] = row
         spill[n_right] = row
@@ -78,7 +79,7 @@ def _find_leaves(
     stack: Array,
     leaves: Array,
 ) -> None:
-    """The leaf of each row in ``leaves``, counted from the root."""
+    """Write the leaf of each row to ``leaves``, counted from the root."""
     for i in range(order.shape[0]):
         order[i] = i
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, 0, order.shape[0]
@@ -121,7 +122,7 @@ def add_block(
     leaves: Array,
     out: Array,
 ) -> None:
-    """Add the class distributions (or values) of the leaves of the rows to ``out`` (rows × classes)."""
+    """Add the class distributions (or values) of the rows' leaves to ``out`` (rows × classes)."""
     regression = leaf_value.shape[0] > 0
     for tree in range(roots.shape[0] - 1):
         root = np.uint64(roots[tree])
@@ -149,7 +150,7 @@ def leaves_of_block(
     leaves: Array,
     out: Array,
 ) -> None:
-    """The leaf of each of the rows in each tree (rows × trees), as the node's number within its tree."""
+    """Write the leaf of each row in each tree to ``out`` (rows × trees), numbered in its tree."""
     for tree in range(roots.shape[0] - 1):
         root = np.uint64(roots[tree])
         _find_leaves(rows, np.uint64(row_stride), nodes, root, order, spill, stack, leaves)

@@ -126,9 +126,9 @@ class Learner(ABC):
         """Return the learner with trees of at most that depth; unchanged if it has no limit."""
         if not hasattr(self, "max_depth"):
             return self
-        return replace(
-            self, **{"max_depth": depth if self.max_depth is None else min(depth, self.max_depth)}
-        )
+        # A limit that the user has set stays the upper limit in deeper layers.
+        limit = depth if self.max_depth is None else min(depth, self.max_depth)
+        return replace(self, **{"max_depth": limit})
 
     def with_trees(self, factor: float) -> Learner:
         """Return the learner with ``factor`` times as many trees; unchanged if it has no trees."""

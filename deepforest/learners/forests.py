@@ -74,7 +74,7 @@ class ForestLearner(Learner):
         check_whole(f"min_rows of {self.kind}", self.min_rows, 1)
         if self.max_depth is not None:
             check_whole(f"max_depth of {self.kind}", self.max_depth, 1)
-        n_candidates(self.max_features, 1)
+        n_candidates(self.max_features, 1)  # raises ValueError if it cannot be used
 
     def prepare(self, features: Features) -> None:
         """Bin the features."""
@@ -109,6 +109,7 @@ class ForestLearner(Learner):
             max_features=self.max_features,
             max_depth=self.max_depth,
             min_samples_leaf=self.min_rows,
+            # A node with fewer rows has no split that leaves both children ``min_rows``.
             min_samples_split=max(2, 2 * self.min_rows),
             bootstrap=self.bootstrap or out_of_bag,
         )

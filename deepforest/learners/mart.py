@@ -110,6 +110,7 @@ class Mart(Learner):
         """Fit on the rows of ``part``, which share the bins of all rows."""
         import lightgbm
 
+        # A subset shares the bins of the whole Dataset, so that binning is not repeated per fold.
         data = features.dataset().subset(part.rows).construct()
         data.set_label(task.target[part.rows])
         if part.weights is not None:
@@ -140,6 +141,7 @@ class Mart(Learner):
             "bagging_fraction": self.row_share,
             "bagging_freq": 1 if draws_rows else 0,
             "seed": part.seed % 2**31,
+            # The same trees for any number of threads; for that, LightGBM needs a fixed layout.
             "deterministic": True,
             "force_col_wise": True,
         }

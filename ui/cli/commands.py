@@ -195,7 +195,7 @@ def retry(
                     raise
                 state = error.state
                 words = f"Run {state.id} of '{state.name}' is already done."
-                settings.output({"run": state.id, "state": "done"}, lambda data: print(words))
+                settings.output({"run": state.id, "state": "done"}, words)
             else:
                 starter.close()
                 _follow(settings, runs, run, detach=detach)
@@ -218,11 +218,12 @@ def cancel(settings: Settings, run: RunArgument) -> None:
         while (state := watcher.refresh()).live:
             if time.monotonic() > deadline:
                 raise SylvaError(
-                    f"Run {state.id} did not stop within 10 s. Its supervisor process is {state.supervisor}."
+                    f"Run {state.id} did not stop within 10 s. "
+                    f"Its supervisor process is {state.supervisor}."
                 )
             time.sleep(0.02)
     words = f"Run {state.id} is {state.state}. To continue: sylva resume {state.id}"
-    settings.output({"run": state.id, "state": state.state}, lambda data: print(words))
+    settings.output({"run": state.id, "state": state.state}, words)
 
 
 @command(app)
@@ -234,11 +235,12 @@ def runs(
     from engine.runs import Runs
     from ui.cli.output import print_runs, run_row
 
+    # A workspace without a database has no runs; to look at it must not create one.
     rows = []
     workspace = settings.workspace
     if workspace.database.is_file():
         rows = [run_row(each) for each in Runs(workspace).list(limit)]
-    settings.output(rows, lambda data: print_runs(data, workspace))
+    settings.output(rows, lambda: print_runs(rows, workspace))
 
 
 @command(app)
@@ -256,9 +258,11 @@ def show(
     with Runs(settings.used_workspace) as runs:
         state = runs.state(run)
         if node is None:
-            settings.output(run_details(runs, state), lambda details: print_run(runs, details))
+            details = run_details(runs, state)
+            settings.output(details, lambda: print_run(runs, details))
         elif node in state.nodes:
-            settings.output(node_details(runs, state, node), print_node)
+            details = node_details(runs, state, node)
+            settings.output(details, lambda: print_node(details))
         else:
             raise BadInput(f"Run {state.id} has no node '{node}'; it has {', '.join(state.nodes)}.")
 
@@ -279,7 +283,7 @@ def validate(settings: Settings, file: FileArgument) -> None:
         "nodes": len(pipeline.nodes),
         "nodes_with_branches": len(expanded.nodes),
     }
-    settings.output({"valid": True, **facts, "problems": []}, lambda data: print(words))
+    settings.output({"valid": True, **facts, "problems": []}, words)
 
 
 @command(app)
@@ -307,14 +311,14 @@ def export(
         )
     script = export_python(_read_valid(settings, file), load_catalog())
     if output is None:
-        settings.output({"script": script}, lambda data: print(script, end=""))
+        settings.output({"script": script}, lambda: print(script, end=""))
         return
     try:
         with replacing(output) as temporary:
             temporary.write_text(script, encoding="utf-8")
     except OSError as error:
         raise SylvaError(f"{output} could not be written: {error.strerror or error}.") from error
-    settings.output({"file": str(output)}, lambda data: print(f"Wrote {output}."))
+    settings.output({"file": str(output)}, f"Wrote {output}.")
 
 
 @command(app, without=("workspace",))
@@ -333,6 +337,7 @@ def nodes(
     from ui.cli.output import print_table
 
     catalog = load_catalog()
+    # To standard error: with --json, standard output holds one document only.
     for failure in catalog.failures:
         print(failure, file=sys.stderr)
     if node_type is not None and node_type not in catalog:
@@ -342,7 +347,7 @@ def nodes(
     chosen = [catalog[node_type]] if node_type else list(catalog.values())
     described = [describe(each) for each in chosen]
 
-    def render(data: Any) -> None:
+    def render() -> None:
         """Print one type, all types, or the reference page."""
         if markdown:
             print(markdown_page(chosen), end="")
@@ -365,7 +370,7 @@ def schema(settings: Settings) -> None:
     from engine.node_types import load_catalog
     from engine.pipeline_file import json_schema
 
-    Settings(as_json=True).output(json_schema(load_catalog()), print)
+    print(json.dumps(json_schema(load_catalog()), indent=2, ensure_ascii=False))
 
 
 @command(app)
@@ -381,7 +386,7 @@ def gc(
 
     done = Runs(settings.used_workspace).clean(keep)
 
-    def render(data: Any) -> None:
+    def render() -> None:
         """Print how much was removed."""
         print(f"Freed {size(done.freed)}; {done.removed} runs removed, {done.kept} kept.")
         if done.notice:
@@ -435,7 +440,8 @@ def _node_param_text(option: str, change: str, pipeline: Pipeline) -> tuple[str,
         raise BadInput(f"{option} {change}: write it as NODE.PARAM=VALUE.")
     if node not in pipeline.nodes:
         raise BadInput(
-            f"{option} {change}: the node '{node}' does not exist; there are {', '.join(pipeline.nodes)}."
+            f"{option} {change}: the node '{node}' does not exist; "
+            f"there are {', '.join(pipeline.nodes)}."
         )
     return node, param, text
 
@@ -503,8 +509,9 @@ def _follow(settings: Settings, runs: Runs, run_id: str, *, detach: bool) -> Non
     from ui.cli.progress import follow
 
     if detach:
-        settings.output({"run": run_id}, lambda data: print(run_id))
+        settings.output({"run": run_id}, run_id)
         return
     state = follow(runs, run_id, quiet=settings.as_json)
-    settings.output(run_details(runs, state), lambda details: print_outcome(runs, details))
+    details = run_details(runs, state)
+    settings.output(details, lambda: print_outcome(runs, details))
     raise typer.Exit(exit_code(state))

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 TOKEN_VARIABLE = "SYLVA_TOKEN"
 PROGRESS_SECONDS = {"lines": 5.0, "json": 0.2}
 """Time between two reports of progress."""
-CANCELLED = "Scoring cancelled. No file was written."
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 ModelArgument = Annotated[
@@ -94,6 +93,7 @@ def predict(
     from nodes.models.registry import Registry
     from nodes.models.scoring import score_guarded, target_format
 
+    # The studio runs this command and reads its progress.
     if progress == "json":
         # The caller reads the progress. When it ends, the result is not needed any more.
         die_with_parent(os.getppid(), signal.SIGTERM)
@@ -121,7 +121,7 @@ def predict(
     words = f"{out}: {scored.rows:,} rows in {duration(scored.seconds)}, {rate:,.0f} rows/s."
     facts = {"model": folder.name, "data": str(data), "out": str(out), "rows": scored.rows}
     facts |= {"seconds": round(scored.seconds, 3), "rows_per_second": round(rate)}
-    settings.output(facts, lambda data: print(words))
+    settings.output(facts, words)
 
 
 def serve(
@@ -172,6 +172,7 @@ def serve(
         limits=RequestLimits(batch_limit, body_limit * 1_000_000),
         threads=threads,
     )
+    # Before the address is printed: with --port 0 the port is known only now.
     listener = listen(host, port)
     shown_host = f"[{host}]" if ":" in host else host  # an IPv6 address needs brackets
     address = f"http://{shown_host}:{listener.getsockname()[1]}"
@@ -185,7 +186,7 @@ def serve(
 
     def announce() -> None:
         """Print the address, at once also into a pipe: a program may wait for it."""
-        settings.output(facts, lambda data: print(words))
+        settings.output(facts, words)
         sys.stdout.flush()
 
     run_until_stopped(service, listener, announce)
@@ -202,8 +203,8 @@ def _check_token(host: str, token: str | None) -> None:
         )
     if token is None and host not in LOOPBACK:
         raise BadInput(
-            f"Other machines can reach the service on {host}, so it needs a token: set it with --token or "
-            f"${TOKEN_VARIABLE}, or listen on {LOOPBACK[0]}."
+            f"Other machines can reach the service on {host}, so it needs a token: "
+            f"set it with --token or ${TOKEN_VARIABLE}, or listen on {LOOPBACK[0]}."
         )
 
 
@@ -224,7 +225,6 @@ def _cancel_on_sigterm() -> Iterator[None]:
 
     A second SIGTERM ends the program at once.
     """
-
     from nodes.models.scoring import CANCELLED
 
     def stop(number: int, frame: object) -> None:
@@ -260,6 +260,7 @@ def _progress(settings: Settings, form: str | None) -> Iterator[Callable[[int, i
             TextColumn("{task.completed:,.0f} rows"),
             TimeRemainingColumn(),
         )
+        # Not our own stream, which would escape the control characters that draw the bar.
         with Progress(*columns, console=Console(file=sys.__stderr__), transient=True) as bar:
             task = bar.add_task("", total=None)
             yield lambda rows, total: bar.update(task, completed=rows, total=total)
@@ -268,7 +269,7 @@ def _progress(settings: Settings, form: str | None) -> Iterator[Callable[[int, i
 
 
 class _ProgressLines:
-    """Prints a line about the progress from time to time; ``as_json`` for programs."""
+    """Print a line about the progress from time to time; ``as_json`` for programs."""
 
     def __init__(self, *, as_json: bool = False) -> None:
         self._as_json = as_json

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -76,19 +77,15 @@ def _code(text: str) -> str:
 def _params(node_type: NodeType) -> Iterator[dict[str, str]]:
     """Yield the settings of a type as rows."""
     for name, field in node_type.params.model_fields.items():
-        default = (
-            "required"
-            if field.is_required()
-            else _default(field.get_default(call_default_factory=True))
-        )
+        default = "required"
+        if not field.is_required():
+            default = _default(field.get_default(call_default_factory=True))
         what = f"{field.title}: {field.description}" if field.title else field.description or ""
         yield {"setting": name, "default": default, "what it does": what}
 
 
 def _default(value: Any) -> str:
     """Return a default as JSON, as it is written in a pipeline; empty for no default."""
-    import json
-
     return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 

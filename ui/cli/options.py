@@ -83,12 +83,14 @@ class Settings:
             raise UnknownRun(f"The workspace {workspace.root} has no runs yet.")
         return workspace
 
-    def output(self, data: Any, render: Callable[[Any], object]) -> None:
-        """Print the data as JSON with ``--json``, else let ``render`` print them as text."""
+    def output(self, data: Any, text: str | Callable[[], object]) -> None:
+        """Print the data as JSON with ``--json``, else the text, or what ``text`` prints."""
         if self.as_json:
             print(json.dumps(data, indent=2, ensure_ascii=False))
+        elif isinstance(text, str):
+            print(text)
         else:
-            render(data)
+            text()
 
 
 def command(

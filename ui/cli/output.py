@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 LOG_LINES = 40
 PREVIEW_ROWS = 5
+# The width of a table that is not printed to a terminal.
 UNBOUNDED = 1_000_000
 NARROWEST = 20
 """Characters: a narrower column is left out instead of wrapped."""
@@ -40,6 +41,7 @@ def exit_code(state: RunState) -> int:
     kinds = {
         node.error["kind"] for node in state.nodes.values() if node.state == "failed" and node.error
     }
+    # A mixture of reasons is a failure: bad input alone does not explain it.
     return 2 if state.state == "failed" and kinds == {"bad-input"} else 1
 
 
@@ -122,7 +124,8 @@ def _print_next_steps(runs: Runs, details: Mapping[str, Any]) -> None:
         failed = [name for name, node in details["nodes"].items() if node["state"] == "failed"]
         print(f"Details: sylva show {run_id} {failed[0]}", file=sys.stderr)
         print(
-            "If the pipeline needs a change, change it and run it again: finished nodes are not computed again.\n"
+            "If the pipeline needs a change, change it and run it again: "
+            "finished nodes are not computed again.\n"
             f"If the cause was something else, such as a limit: sylva retry {run_id}",
             file=sys.stderr,
         )
@@ -257,6 +260,7 @@ def print_node(details: dict[str, Any]) -> None:
 def _print_content(facts: dict[str, Any]) -> None:
     """Print the first rows of a table, or a report."""
     if "preview" in facts:
+        # The target first: with many columns, the last ones do not fit the terminal.
         target = [facts["target"]] if facts["target"] else []
         names = [*target, *(name for name in facts["columns"] if name not in target)]
         rows = []

@@ -8,8 +8,8 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 from engine.errors import SylvaError
 from engine.events import (
@@ -42,12 +42,8 @@ MARKS = {
     "skipped": "↷", "cancelled": "■", "interrupted": "!",
 }  # fmt: skip
 
-
-class View(Protocol):
-    """Shows the progress of a run."""
-
-    def update(self, state: RunState, events: Sequence[LogEntry]) -> None:
-        """Show the new state, reached through ``events``."""
+View = Callable[[RunState, Sequence[LogEntry]], None]
+"""Shows a new state of a run, and the events that led to it."""
 
 
 def follow(runs: Runs, run_id: str, *, quiet: bool) -> RunState:
@@ -56,14 +52,18 @@ def follow(runs: Runs, run_id: str, *, quiet: bool) -> RunState:
     Ctrl-C cancels the run. With ``quiet`` nothing is printed: a program reads the result.
     """
     if quiet:
-        return _watch(runs, run_id, Silence())
-    if sys.stderr.isatty():
-        with LiveTable() as view:
-            return _watch(runs, run_id, view)
-    return _watch(runs, run_id, Lines())
+        return _watch(runs, run_id, lambda state, events: None)
+    if not sys.stderr.isatty():
+        return _watch(runs, run_id, Lines().print_events)
+    from rich.console import Console
+    from rich.live import Live
+
+    # Not our own stream: it would escape the control characters that draw the table.
+    with Live(console=Console(file=sys.__stderr__), refresh_per_second=8) as live:
+        return _watch(runs, run_id, lambda state, events: live.update(_table(state)))
 
 
-def _watch(runs: Runs, run_id: str, view: View) -> RunState:
+def _watch(runs: Runs, run_id: str, show: View) -> RunState:
     """Read the events of the run until it has ended, and show them.
 
     Raise ``SylvaError`` if the supervisor ends before it has begun.
@@ -75,7 +75,7 @@ def _watch(runs: Runs, run_id: str, view: View) -> RunState:
         try:
             ended = supervisor.poll()
             state = watcher.refresh()
-            view.update(state, watcher.new_events)
+            show(state, watcher.new_events)
             if _belongs_to(state, supervisor):
                 if not state.live:
                     # Its process ends shortly after its last event.
@@ -85,6 +85,7 @@ def _watch(runs: Runs, run_id: str, view: View) -> RunState:
                 _raise_not_started(runs, state, supervisor, cancelled=cancelled)
             time.sleep(LOOK_SECONDS)
         except KeyboardInterrupt:
+            # Not the end yet: the run is followed until the supervisor has stopped its nodes.
             supervisor.cancel()
             cancelled = True
 
@@ -107,20 +108,13 @@ def _raise_not_started(
     raise SylvaError(f"Run {state.id} did not continue: {why} To continue: sylva resume {state.id}")
 
 
-class Silence:
-    """Prints nothing: a program reads the result."""
-
-    def update(self, state: RunState, events: Sequence[LogEntry]) -> None:
-        """Do nothing."""
-
-
 class Lines:
-    """Prints one line for each event, and progress at most every few seconds."""
+    """Print one line for each event, and progress at most every few seconds."""
 
     def __init__(self) -> None:
         self._printed: dict[str, float] = {}
 
-    def update(self, state: RunState, events: Sequence[LogEntry]) -> None:
+    def print_events(self, state: RunState, events: Sequence[LogEntry]) -> None:
         """Print what is new."""
         for entry in events:
             event = entry.event
@@ -132,6 +126,7 @@ class Lines:
 
     def _due(self, node: str, moment: float) -> bool:
         """Return whether the last line about the progress of this node is long enough ago."""
+        # The first message only starts the clock: a short node needs no line about its progress.
         if moment - self._printed.setdefault(node, moment) < PROGRESS_SECONDS:
             return False
         self._printed[node] = moment
@@ -156,30 +151,6 @@ def _words(event: RunEvent) -> str:
     return event.kind
 
 
-class LiveTable:
-    """Draws a table of the nodes, which is updated in place."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
-        # Not our own stream: it would escape the control characters that draw the table.
-        self.live = Live(
-            console=Console(file=sys.__stderr__), refresh_per_second=8, transient=False
-        )
-
-    def __enter__(self) -> LiveTable:
-        self.live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.live.stop()
-
-    def update(self, state: RunState, events: Sequence[LogEntry]) -> None:
-        """Draw the state of the nodes."""
-        self.live.update(_table(state))
-
-
 def _table(state: RunState) -> Table:
     """Return the table of the nodes that fit the terminal."""
     from rich.table import Table
@@ -196,14 +167,9 @@ def _table(state: RunState) -> Table:
     shown, folded = _fit(state, shutil.get_terminal_size().lines - 2)
     for name, node in shown.items():
         style = styles.get(node.state, "dim")
-        mark, words, seconds = (
-            MARKS[node.state],
-            readable(_now(name, node)),
-            duration(_elapsed(node)),
-        )
-        table.add_row(
-            *(Text(part, style) for part in (mark, name, node.state, seconds)), Text(words)
-        )
+        parts = (MARKS[node.state], name, node.state, duration(_elapsed(node)))
+        styled = [Text(part, style) for part in parts]
+        table.add_row(*styled, Text(readable(_now(name, node))))
     if folded:
         table.add_row("", f"… {folded} more")
     return table
@@ -223,9 +189,8 @@ def _fit(state: RunState, lines: int) -> tuple[dict[str, NodeState], int]:
         key=lambda name: (*interest, state.nodes[name].state).index(state.nodes[name].state),
     )
     chosen = set(ranked[: max(1, lines - 1)])
-    return {name: node for name, node in state.nodes.items() if name in chosen}, len(
-        state.nodes
-    ) - len(chosen)
+    shown = {name: node for name, node in state.nodes.items() if name in chosen}
+    return shown, len(state.nodes) - len(shown)
 
 
 def _now(name: str, node: NodeState) -> str:

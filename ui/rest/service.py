@@ -138,6 +138,7 @@ class Service:
         self._token = token
         self._threads = threads or len(os.sched_getaffinity(0))
         self._reader = RowReader(model.encoder, model.precision)
+        # Only the event loop changes it, so it needs no lock.
         self._bytes_held = 0
         # A large body is a batch of its own, so one limit is enough for both.
         self._small_requests = RequestBatcher(self.answers, SMALL_BODY)
@@ -171,11 +172,9 @@ class Service:
         """Return the rows of a request as a matrix, or the error to answer with."""
         try:
             request = _parse_json(body)
-            try:
-                return self._reader.matrix(self._rows(request))
-            except UnfitRows as error:
-                key = "rows" if "rows" in request else "data"
-                raise _invalid_rows(error.problems, key) from None
+            return self._reader.matrix(self._rows(request))
+        except UnfitRows as error:
+            return _invalid_rows(error.problems, "rows" if "rows" in request else "data")
         except HTTPException as error:
             return error
 
@@ -188,7 +187,10 @@ class Service:
             case {"columns": list() as columns, "data": list() as data}:
                 self._check_row_count(data)
                 return _named_rows(columns, data)
-        message = 'Send an object {"rows": [{column: value, …}, …]} or {"columns": [name, …], "data": [[value, …], …]}.'
+        message = (
+            'Send an object {"rows": [{column: value, …}, …]} '
+            'or {"columns": [name, …], "data": [[value, …], …]}.'
+        )
         raise HTTPException(422, [_problem(message)])
 
     def _check_row_count(self, rows: list[Any]) -> None:
@@ -215,6 +217,7 @@ class Service:
     def _answer(self, probabilities: np.ndarray) -> bytes:
         """Return the predictions for the rows of one request as JSON."""
         classes = self.model.classes
+        # Lists, not arrays: JSON writes Python's numbers, and converts a whole array faster.
         predicted = probabilities.argmax(axis=1).tolist()
         predictions = [
             {"prediction": classes[index], "probabilities": dict(zip(classes, row, strict=True))}
@@ -298,6 +301,7 @@ class Service:
         Small and large requests have batchers of their own, so that a small one does not wait for a
         large one.
         """
+        # Before the body is read: a caller without a token must not fill the memory.
         await self._check_caller(request)
         _check_content_type(request)
         body = bytearray()
@@ -329,7 +333,8 @@ class Service:
         if size > self.limits.body:
             raise HTTPException(
                 413,
-                f"The request is larger than {self.limits.body / 1e6:g} MB. Send the rows in several requests.",
+                f"The request is larger than {self.limits.body / 1e6:g} MB. "
+                "Send the rows in several requests.",
                 {"Connection": "close"},  # the rest of the body is not read
             )
         if self._bytes_held > LARGE_BODIES * self.limits.body:
@@ -358,6 +363,7 @@ class Service:
             return
         host = request.headers.get("host", "").lower()
         origin = request.headers.get("origin", "").lower()
+        # Without the port; an IPv6 address has colons of its own, inside brackets.
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if name not in LOOPBACK:
             message = "Without a token, this service answers only at 127.0.0.1 and localhost."
@@ -385,7 +391,8 @@ def _check_content_type(request: Request) -> None:
     if content_type not in ("", "application/json"):
         raise HTTPException(
             415,
-            f"The content type is {shown(content_type)}. Send JSON with 'Content-Type: application/json'.",
+            f"The content type is {shown(content_type)}. "
+            "Send JSON with 'Content-Type: application/json'.",
         )
 
 
@@ -452,6 +459,7 @@ def _request_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
         "required": list(properties),
         "example": {column["name"]: column["example"] for column in columns},
     }
+    # Only the form {"rows": …}: clients that are generated from the document need one.
     rows = {"type": "array", "maxItems": schema["batch_limit"], "items": row}
     request = {"type": "object", "properties": {"rows": rows}, "required": ["rows"]}
     return {"required": True, "content": {"application/json": {"schema": request}}}
@@ -474,7 +482,8 @@ def listen(host: str, port: int) -> socket.socket:
         raise BadInput(f"'{host}' is not an address of this machine: {error}.") from error
     except OSError as error:
         raise SylvaError(
-            f"Cannot listen on {host}:{port}: {error.strerror}. Choose another --port, or 0 for a free one."
+            f"Cannot listen on {host}:{port}: {error.strerror}. "
+            "Choose another --port, or 0 for a free one."
         ) from error
     # Connections inherit it. Otherwise a small answer would wait for more bytes to send.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
