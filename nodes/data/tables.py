@@ -26,10 +26,10 @@ from engine.node_types import Columns, Kind, Role
 from engine.text import listed
 from engine.values import Table, kind_of
 from engine.workspace import Files
-from nodes.data import formats, fraud_sample
+from nodes.data import formats
 from nodes.data.column_types import cast_column, infer_type
 from nodes.data.columns import check_classes, check_roles, drop_missing_target, require_column
-from nodes.data.samples import sample_columns, sample_name, sample_path
+from nodes.data.samples import payments, sample_columns, sample_name, sample_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +58,7 @@ def load(
     """
     progress(0.0, f"reading {params.source}")
     if sample_name(params.source) == "fraud":
-        data = fraud_sample.payments(params.rows, params.fraud_share, params.seed)
+        data = payments(params.rows, params.fraud_share, params.seed)
     else:
         path = _path_of(params, files)
         data = formats.read(path, params.file_format, _as_text(params), params.max_columns)
@@ -346,7 +346,7 @@ def read_in_child(
 
     params = LoadDataParams.model_validate_json(params_json)
     if sample_name(params.source) == "fraud":
-        data = fraud_sample.payments(params.rows, params.fraud_share, params.seed)
+        data = payments(params.rows, params.fraud_share, params.seed)
         start = formats.Start(data, True, data.num_rows)
     else:
         start = formats.read_start(
