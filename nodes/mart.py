@@ -87,7 +87,7 @@ def python(params: Params, names: Variables) -> Snippet:
     def lines(rows: Expression, booster: Expression) -> list[str]:
         """Return the lines that make the data set and train the booster."""
         two = f"len({rows}.classes) == 2"
-        settings = {
+        values = {
             "objective": Expression(f'"binary" if {two} else "multiclass"'),
             "num_class": Expression(f"1 if {two} else len({rows}.classes)"),
             "learning_rate": params.learning_rate,
@@ -103,16 +103,16 @@ def python(params: Params, names: Variables) -> Snippet:
             "force_col_wise": True,
             "verbosity": -1,
         }
-        given, data = names.local("settings"), names.local("data")
+        settings, data = names.local("settings"), names.local("data")
         matrix, codes = Expression(f"{rows}.matrix"), Expression(f"{rows}.codes")
         columns = {
             "weight": Expression(f"{rows}.weights"),
             "categorical_feature": Expression(f"{rows}.categorical"),
         }
         return [
-            *assignment(given, settings),
-            *statement(data, "lightgbm.Dataset", matrix, codes, **columns, params=given),
-            *statement(booster, "lightgbm.train", given, data, num_boost_round=params.trees),
+            *assignment(settings, values),
+            *statement(data, "lightgbm.Dataset", matrix, codes, **columns, params=settings),
+            *statement(booster, "lightgbm.train", settings, data, num_boost_round=params.trees),
         ]
 
     return training_script(params, names, "booster", lines, ["import lightgbm"])

@@ -34,10 +34,8 @@ class Params(NodeParams):
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Compute class probabilities of every row, with the truth and the columns to keep."""
-    model = load_model(inputs["model"].path)
-    return {
-        "predictions": scored(model, inputs["table"], ctx.threads, ctx.progress, keep=params.keep)
-    }
+    model, table = load_model(inputs["model"].path), inputs["table"]
+    return {"predictions": scored(model, table, ctx.threads, ctx.progress, keep=params.keep)}
 
 
 def scored(

@@ -17,6 +17,7 @@ than half of the values differ from one another.
 - ``cast_column``  the column in the type that was chosen
 - ``to_category``  distinct values in natural order, as categories and class labels
 - ``parse_texts``  texts as numbers, bools or times
+- ``as_seconds``   times as numbers
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def infer_type(column: pa.ChunkedArray, name: str, missing: Collection[str]) -> 
     if types.is_temporal(kind) and not types.is_interval(kind):
         return _to_time(column)
     raise BadInput(
-        f"column '{name}' holds values of type {kind}, which cannot be used; remove it from the file",
+        f"column '{name}' holds values of type {kind}, which cannot be used; remove it from the "
+        "file",
         field="source",
     )
 
@@ -86,9 +88,8 @@ def cast_column(
     import pyarrow as pa
 
     # Texts are used as written; other values are first brought into the type of their kind.
-    plain = (
-        _as_strings(column, name) if _is_text(column.type) else infer_type(column, name, missing)
-    )
+    is_text = _is_text(column.type)
+    plain = _as_strings(column, name) if is_text else infer_type(column, name, missing)
     if kind == "category":
         return pa.chunked_array([to_category(plain, missing)])
     if kind == "text":
@@ -112,12 +113,10 @@ def to_category(column: pa.ChunkedArray, missing: Collection[str] = ()) -> pa.Di
     texts = _tidy(encoded.dictionary.cast(pa.string()).to_pylist(), missing)
     values = natural_order({text for text in texts if text is not None})
     position = {text: index for index, text in enumerate(values)}
-    code_of_text = np.array(
-        [-1 if text is None else position[text] for text in [*texts, None]], dtype=np.int32
-    )
-    codes = code_of_text[
-        encoded.indices.cast(pa.int64()).fill_null(len(texts)).to_numpy(zero_copy_only=False)
-    ]
+    # The last entry is for rows without a value.
+    code_of_text = np.array([position.get(text, -1) for text in [*texts, None]], dtype=np.int32)
+    indices = encoded.indices.cast(pa.int64()).fill_null(len(texts))
+    codes = code_of_text[indices.to_numpy(zero_copy_only=False)]
     return pa.DictionaryArray.from_arrays(
         pa.array(codes, mask=codes < 0), pa.array(values, pa.string())
     )
@@ -267,12 +266,28 @@ def _to_time(column: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow.types as types
 
     if types.is_timestamp(column.type) or types.is_date(column.type):
-        return column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False).cast(
-            pa.timestamp("us")
-        )
+        zone = getattr(column.type, "tz", None)
+        return column.cast(pa.timestamp("us", zone), safe=False).cast(pa.timestamp("us"))
     per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[column.type.unit]
     whole = column.cast(pa.int32() if types.is_time32(column.type) else pa.int64())
     return pa.compute.divide(whole.cast(pa.float64()), float(per_second))
+
+
+def as_seconds(times: Any) -> Any:
+    """Return an array of any temporal type as 64-bit floats: seconds, of dates since 1970."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as types
+
+    kind = times.type
+    if types.is_date32(kind):
+        seconds = 86_400.0
+    else:
+        unit = "ms" if types.is_date64(kind) else kind.unit
+        seconds = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[unit]
+    # Arrow casts times only to integers of the same width.
+    whole = times.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+    return pc.multiply(whole.cast(pa.float64(), safe=False), seconds)
 
 
 # Text to values

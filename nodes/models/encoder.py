@@ -35,7 +35,7 @@ from engine.errors import BadInput
 from engine.node_types import Kind
 from engine.text import listed
 from engine.values import Table, kind_of
-from nodes.data.column_types import NUMBER, natural_order, parse_texts, tidy_number
+from nodes.data.column_types import NUMBER, as_seconds, natural_order, parse_texts, tidy_number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,9 +111,7 @@ class NumberColumn:
         return _read_number(value)
 
     def write(self, values: np.ndarray, out: np.ndarray, form: Form) -> None:
-        """Write values into ``out``, rows × width; values too large for its type become the
-        largest.
-        """
+        """Write values into ``out``, rows × width; what is too large becomes the largest number."""
         import numpy as np
 
         missing = np.isnan(values)
@@ -331,17 +329,15 @@ class TableEncoder:
 
     def check(self, data: pa.Table) -> None:
         """Raise ``BadInput`` that names every column that is missing or of another kind."""
-        missing = set(self.names) - set(data.column_names)
+        present = set(data.column_names)
+        missing = [name for name in self.names if name not in present]
         if missing:
             raise BadInput(
-                f"the table lacks {listed(name for name in self.names if name in missing)}, "
-                "which the model was trained with; add the missing columns"
+                f"the table lacks {listed(missing)}, which the model was trained with; add the "
+                "missing columns"
             )
-        wrong = [
-            text
-            for column in self.columns
-            if (text := _mismatch(column, data.schema.field(column.name).type))
-        ]
+        kinds = (data.schema.field(column.name).type for column in self.columns)
+        wrong = list(filter(None, map(_mismatch, self.columns, kinds)))
         if wrong:
             raise BadInput(
                 f"some columns are of another kind than in training: {'; '.join(wrong[:5])}"
@@ -388,10 +384,8 @@ def _column_from_json(data: Mapping[str, Any]) -> EncodedColumn:
             raise ValueError("a level is not a text")
         return CategoryColumn(data["name"], data["kind"], categories)
     column = NumberColumn(**data)
-    if (
-        not all(isfinite(number) for number in (column.median, column.mean, column.scale))
-        or column.scale <= 0
-    ):
+    is_finite = all(isfinite(number) for number in (column.median, column.mean, column.scale))
+    if not is_finite or column.scale <= 0:
         raise ValueError(f"column '{column.name}' cannot be scaled")
     return column
 
@@ -440,25 +434,10 @@ def numbers(column: pa.ChunkedArray) -> np.ndarray:
 def _chunk_numbers(chunk: pa.Array) -> Any:
     """Return one Arrow array as 64-bit floats; a missing value is NaN."""
     import pyarrow as pa
-    import pyarrow.types as types
 
-    per_unit = 1.0
-    # Arrow casts times only to integers of the same width.
-    if types.is_temporal(chunk.type):
-        per_unit = _seconds(chunk.type)
-        chunk = chunk.cast(pa.int32() if chunk.type.bit_width == 32 else pa.int64())
-    values = chunk.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return values if per_unit == 1.0 else values * per_unit
-
-
-def _seconds(kind: pa.DataType) -> float:
-    """Return how many seconds one unit of a temporal type stands for."""
-    import pyarrow.types as types
-
-    if types.is_date32(kind):
-        return 86_400.0
-    unit = "ms" if types.is_date64(kind) else kind.unit
-    return {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[unit]
+    if pa.types.is_temporal(chunk.type):
+        chunk = as_seconds(chunk)
+    return chunk.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
 
 
 # Learning
@@ -491,10 +470,8 @@ def _learn_numbers(name: str, kind: Kind, values: np.ndarray) -> NumberColumn | 
     filled = np.where(missing, median, values)
     # Divided by the largest value first: the squares of large numbers would overflow.
     largest = float(np.abs(filled).max()) or 1.0
-    mean, spread = (
-        float((filled / largest).mean()) * largest,
-        float((filled / largest).std()) * largest,
-    )
+    mean = float((filled / largest).mean()) * largest
+    spread = float((filled / largest).std()) * largest
     # A spread that is only the rounding of a constant would magnify every other value.
     scale = spread if spread > 1e-12 * largest else largest
     return NumberColumn(name, kind, median, mean, scale, bool(missing.any()), fits)
@@ -577,14 +554,12 @@ def _chunk_codes(chunk: pa.Array, known: pa.Array) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not pa.types.is_dictionary(chunk.type):
-        return (
-            pc.index_in(as_text(chunk), known, skip_nulls=True)
-            .fill_null(MISSING)
-            .to_numpy(zero_copy_only=False)
-        )
-    of_entry = pc.index_in(as_text(chunk.dictionary), known, skip_nulls=True)
-    return of_entry.take(chunk.indices).fill_null(MISSING).to_numpy(zero_copy_only=False)
+    if pa.types.is_dictionary(chunk.type):
+        of_entry = pc.index_in(as_text(chunk.dictionary), known, skip_nulls=True)
+        codes = of_entry.take(chunk.indices)
+    else:
+        codes = pc.index_in(as_text(chunk), known, skip_nulls=True)
+    return codes.fill_null(MISSING).to_numpy(zero_copy_only=False)
 
 
 def as_text(values: pa.Array) -> pa.Array:

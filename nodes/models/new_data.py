@@ -110,11 +110,8 @@ def _to_numbers(
     """Return numbers as they are, and texts as numbers, bools or times of day."""
     import pyarrow.types as types
 
-    if (
-        types.is_integer(values.type)
-        or types.is_floating(values.type)
-        or types.is_boolean(values.type)
-    ):
+    tests = (types.is_integer, types.is_floating, types.is_boolean)
+    if any(test(values.type) for test in tests):
         return values
     values = _plain(name, values)
     kind = kind_of(values.type)
@@ -139,13 +136,8 @@ def _to_times(
     if pa.types.is_null(values.type) or values.null_count == len(values):
         return pa.chunked_array([pa.nulls(len(values), pa.timestamp("us"))])
     if kind == "text":
-        return _parsed(
-            name,
-            clean_texts(values, missing),
-            (partial(parse_texts, kind="time"),),
-            "time",
-            first_row,
-        )
+        parsers = (partial(parse_texts, kind="time"),)
+        return _parsed(name, clean_texts(values, missing), parsers, "time", first_row)
     if kind != "time":
         raise ColumnMismatch(f"'{name}' is a {kind}, but was a time in training")
     return values
@@ -181,11 +173,8 @@ def _parse_time_of_day(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 
     if not pc.all(pc.match_substring(texts, ":")).as_py():
         raise pa.ArrowInvalid("not a time of day")
-    return (
-        pc.binary_join_element_wise("1970-01-01", texts, " ")
-        .cast(pa.timestamp("s"))
-        .cast(pa.int64())
-    )
+    moments = pc.binary_join_element_wise("1970-01-01", texts, " ")
+    return moments.cast(pa.timestamp("s")).cast(pa.int64())
 
 
 Parse = Callable[[Any], Any]
@@ -219,8 +208,7 @@ def _parsed(
 def _to_categories(
     column: CategoryColumn, values: pa.ChunkedArray, missing: Collection[str], *, check: bool
 ) -> pa.ChunkedArray:
-    """Return a column of known categories; an unknown value becomes missing, as the encoder counts
-    it.
+    """Return a column of known categories; an unknown value becomes missing.
 
     If ``check`` is set, raise ``ColumnMismatch`` if all values are numbers and none is a category.
     """
@@ -231,11 +219,8 @@ def _to_categories(
     chunks = _as_dictionary(column, values).chunks
     entries = as_text(chunks[0].dictionary).to_pylist()
     categories = [column.find(text) for text in entries]
-    if (
-        check
-        and not column.are_numbers
-        and not any(category is not None for category in categories)
-    ):
+    is_known = any(category is not None for category in categories)
+    if check and not column.are_numbers and not is_known:
         # Unknown categories alone are accepted: new data may have new ones.
         present = {text.strip() for text in entries if text is not None} - {"", *missing}
         if present and all(NUMBER.fullmatch(text) for text in present):
@@ -268,5 +253,6 @@ def _as_dictionary(column: CategoryColumn, values: pa.ChunkedArray) -> pa.Chunke
 def _was_category(column: CategoryColumn, kind: str) -> ColumnMismatch:
     """Return the mismatch of a column that was a category in training."""
     return ColumnMismatch(
-        f"'{column.name}' is a {kind}, but was a category in training, such as {listed(column.categories, 3)}"
+        f"'{column.name}' is a {kind}, but was a category in training, such as "
+        f"{listed(column.categories, 3)}"
     )
