@@ -22,7 +22,6 @@ from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, 
 from engine.text import listed
 from engine.values import Predictions, Report
 from nodes.data.columns import HOW_TO_TARGET
-from nodes.models.encoder import MISSING, class_codes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -105,6 +104,8 @@ def columns(inputs: Mapping[str, Columns | None], params: Params) -> dict[str, C
 def _rows_with_truth(predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
     """Return class numbers and probabilities of the rows whose class is known."""
     import pyarrow as pa
+
+    from nodes.models.encoder import MISSING, class_codes
 
     if predictions.truth is None:
         raise BadInput(

@@ -13,7 +13,7 @@ from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Report, Table
 from nodes.data.columns import check_learnable
-from nodes.models.encoder import Precision, TableEncoder
+from nodes.models.kinds import Precision
 from nodes.models.training import Seed, labelled
 
 
@@ -52,6 +52,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
     The target and columns with a role are always kept. The report lists all features by importance.
     """
     from deepforest import MartSelector
+    from nodes.models.encoder import TableEncoder
 
     table: Table = inputs["table"]
     known, codes, _ = labelled(table, ctx.log)

@@ -16,7 +16,6 @@ from engine.errors import BadInput
 from engine.export_python import step_call
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
-from nodes.models.encoder import MISSING, class_codes
 from nodes.models.model import FittedModel, describe_model, load_model
 
 if TYPE_CHECKING:
@@ -134,6 +133,8 @@ def _truth(table: Table, model: FittedModel) -> np.ndarray:
     model.
     """
     import numpy as np
+
+    from nodes.models.encoder import MISSING, class_codes
 
     model.encoder.check(table.data)
     if not table.data.num_rows:

@@ -11,7 +11,6 @@ from engine.export_python import step_call
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Predictions, Table
 from nodes.data.columns import require_column
-from nodes.models.encoder import MISSING, class_codes
 from nodes.models.model import FittedModel, load_model
 
 if TYPE_CHECKING:
@@ -75,6 +74,8 @@ def _check_kept(keep: Sequence[str], names: Sequence[str]) -> None:
 def _truth(table: Table, classes: list[str]) -> pa.Array:
     """Return the target with the model's class names; missing where the table has no value."""
     import pyarrow as pa
+
+    from nodes.models.encoder import MISSING, class_codes
 
     codes = class_codes(table.labels(), classes)
     return pa.DictionaryArray.from_arrays(

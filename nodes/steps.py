@@ -40,8 +40,7 @@ from engine.node_types import Branch, NodeContext, NodeType
 from engine.values import Folder, Predictions, Report, Table
 from engine.workspace import Files, Workspace
 from nodes import feature_selection
-from nodes.models.encoder import Encoding
-from nodes.models.kinds import find_kind
+from nodes.models.kinds import Encoding, Form, Precision, find_kind
 from nodes.models.model import CARD, FittedModel
 from nodes.models.model import load_model as read_model
 from nodes.models.training import TrainingRows, prepare
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nodes.inspection.layers import Layers
-    from nodes.models.encoder import Form, Precision
 
 # Tables
 

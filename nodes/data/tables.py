@@ -27,7 +27,6 @@ from engine.text import listed
 from engine.values import Table, kind_of
 from engine.workspace import Files
 from nodes.data import formats
-from nodes.data.column_types import cast_column, infer_type
 from nodes.data.columns import check_classes, check_roles, drop_missing_target, require_column
 from nodes.data.samples import payments, sample_columns, sample_name, sample_path
 
@@ -122,6 +121,8 @@ def _with_types(data: pa.Table, params: LoadDataParams) -> pa.Table:
     The target and ignored columns stay even if they are empty: other checks explain that better.
     """
     import pyarrow as pa
+
+    from nodes.data.column_types import cast_column, infer_type
 
     target, roles = target_and_roles(params)
     # An id that was read as written stays text: as a category, 1.0 and +1 would become 1.

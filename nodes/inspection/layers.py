@@ -144,7 +144,8 @@ def load_layers(folder: Path) -> Layers:
                 raise ValueError(f"{name} was changed after it was saved")
         parts: dict[str, Any] = {name: data[name] for name in SMALL}
         parts |= {name: _load_array(folder, name) for name in ARRAYS}
-        layers = Layers(**parts, sample=_load_sample(folder))
+        sample = pa.ipc.open_file(pa.memory_map(str(folder / SAMPLE))).read_all()
+        layers = Layers(**parts, sample=sample)
         _check(layers)
         return layers
 
@@ -184,11 +185,6 @@ def _load_array(folder: Path, name: str) -> np.ndarray:
     if array.dtype != kind or array.ndim != len(axes):
         raise ValueError(f"{name}.npy holds {array.dtype} with {array.ndim} axes")
     return array
-
-
-def _load_sample(folder: Path) -> pa.Table:
-    """Map the sampled rows into memory."""
-    return pa.ipc.open_file(pa.memory_map(str(folder / SAMPLE))).read_all()
 
 
 def _check(layers: Layers) -> None:

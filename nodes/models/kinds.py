@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from nodes.models.encoder import Encoding
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,6 +29,22 @@ if TYPE_CHECKING:
     )
 
 TREES_FILE = "mart.txt"
+
+
+Form = Literal["codes", "onehot"]
+Precision = Literal["float32", "float64"]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a kind of model wants its matrix; ``order`` is that of the training matrix in memory.
+
+    ``nodes.models.encoder`` explains the forms.
+    """
+
+    form: Form
+    precision: Precision
+    order: Literal["C", "F"] = "C"
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import BadInput
 from engine.text import listed
 from engine.values import Table
-from nodes.models.encoder import Precision, TableEncoder
-from nodes.models.kinds import KINDS, ModelKind
+from nodes.models.kinds import KINDS, ModelKind, Precision
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from nodes.models.encoder import TableEncoder
 
 FORMAT, VERSION = "sylva-model", 1
 FILE = "model.json"
@@ -144,6 +145,8 @@ def load_model(folder: Path) -> FittedModel:
     Raise ``BadInput`` if the folder is damaged, holds something else, or was written by a newer
     version.
     """
+    from nodes.models.encoder import TableEncoder
+
     # The order matters: nothing is opened before all files are known to be regular files.
     data, files = describe_model(folder), model_files(folder)
     with reading_folder(folder, "a model", "train it again"):

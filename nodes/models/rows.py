@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from engine.text import shown
-from nodes.models.encoder import Precision, TableEncoder
+from nodes.models.encoder import TableEncoder
+from nodes.models.kinds import Precision
 
 MAX_PROBLEMS = 100
 """Problems that are reported for one request."""

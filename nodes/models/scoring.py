@@ -43,11 +43,12 @@ from nodes.data.formats import (
     open_writer,
 )
 from nodes.models.model import FittedModel
-from nodes.models.new_data import InputChecker, describe
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+    from nodes.models.new_data import InputChecker
 
 OLD_SECONDS = 86_400
 """Unfinished files that are older than this were left by a command that was killed."""
@@ -135,6 +136,8 @@ def score_blocks(
     import pyarrow.csv
     import pyarrow.parquet  # noqa: F401  (loaded before the clock starts)
 
+    from nodes.models.new_data import InputChecker
+
     began = time.monotonic()
     written_as = target_format(target)
     file = open_blocks(source, file_format)
@@ -148,7 +151,8 @@ def score_blocks(
     kept = _kept_names(file, keep)
     checker = InputChecker(model.encoder, (file_format or FileFormat()).missing)
     check_names(file, checker)
-    threads, done = threads or _cores(), 0
+    # Not all cores of the machine: a container may allow fewer.
+    threads, done = threads or len(os.sched_getaffinity(0)), 0
     with _Ahead(_encoded(file, checker, model, kept)) as blocks:
         # The first block shows whether the columns fit, before a target is created.
         first = next(blocks)
@@ -248,12 +252,6 @@ def target_format(target: Path) -> str:
     return file_format
 
 
-def _cores() -> int:
-    """Return how many cores this process may use."""
-    # Not all cores of the machine: a container may allow fewer.
-    return len(os.sched_getaffinity(0))
-
-
 # Reading
 
 
@@ -278,6 +276,8 @@ def check_names(file: BlockFile, checker: InputChecker) -> None:
     A LibSVM file has every column that is named like its columns. For other files, only a file
     without any column of the model is refused here: the first block gives a better message.
     """
+    from nodes.models.new_data import describe
+
     names = checker.encoder.names
     if file.names is None:
         missing = [

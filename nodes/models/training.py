@@ -23,12 +23,13 @@ from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.text import listed
 from engine.values import Table, kind_of
 from nodes.data.columns import check_learnable
-from nodes.models.encoder import MISSING, Encoding, TableEncoder, class_codes, class_names, numbers
-from nodes.models.kinds import KINDS
+from nodes.models.kinds import KINDS, Encoding
 from nodes.models.model import FittedModel
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from nodes.models.encoder import TableEncoder
 
 ClassWeights = Annotated[
     Literal["none", "balanced"] | dict[str, PositiveFloat],
@@ -166,6 +167,8 @@ def prepare(
     The matrix has 32-bit floats where they lose nothing. ``log`` gets what is left out and why.
     Raise ``BadInput`` like ``train``.
     """
+    from nodes.models.encoder import TableEncoder
+
     table, codes, classes = labelled(table, log)
     encoder = TableEncoder.fit(table, encoding.form, log)
     of_class, weights = _weights(table, codes, classes, class_weights)
@@ -240,6 +243,8 @@ def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarra
     """
     import pyarrow as pa
 
+    from nodes.models.encoder import MISSING, class_codes, class_names
+
     if table.target is None:
         # It raises the message for a table without a target.
         table.labels()
@@ -287,6 +292,8 @@ def _weights(
 def _row_weights(table: Table) -> np.ndarray | None:
     """Return the table's weight column, if it has one; raise ``BadInput`` if it cannot be used."""
     import numpy as np
+
+    from nodes.models.encoder import numbers
 
     names = [column.name for column in table.columns if column.role == "weight"]
     if not names:
