@@ -106,7 +106,7 @@ def to_category(column: pa.ChunkedArray, missing: Collection[str] = ()) -> pa.Di
     encoded = _as_dictionary(column)
     texts = _tidy(encoded.dictionary.cast(pa.string()).to_pylist(), missing)
     values = natural_order({text for text in texts if text is not None})
-    position = {text: index for index, text in enumerate(values)}
+    position: dict[str | None, int] = {text: index for index, text in enumerate(values)}
     # The last entry is for rows without a value.
     code_of_text = np.array([position.get(text, -1) for text in [*texts, None]], dtype=np.int32)
     indices = encoded.indices.cast(pa.int64()).fill_null(len(texts))
