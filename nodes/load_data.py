@@ -236,8 +236,7 @@ def file_columns(params: LoadDataParams, files: Files) -> Columns | None:
     None if the source cannot be read, or is too large to be read completely. Columns without values
     are left out, unless they are ignored.
     """
-    # An id is left as written, and a column that is ignored may be empty: so these roles matter
-    # here.
+    # These two roles matter: an id is left as written, and an ignored column may be empty.
     roles = {name: role for name, role in params.roles.items() if role in ("id", "ignore")}
     plain = params.model_copy(update={"target": None, "roles": roles, "types": {}})
     try:

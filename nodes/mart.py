@@ -97,8 +97,7 @@ def python(params: Params, names: Variables) -> Snippet:
             "bagging_fraction": params.row_share,
             "bagging_freq": 1 if params.row_share < 1 else 0,
             "seed": params.seed,
-            # One thread sums the histogram of a column, so that the number of threads changes
-            # nothing.
+            # One thread sums each histogram, so that the number of threads changes nothing.
             "deterministic": True,
             "force_col_wise": True,
             "verbosity": -1,

@@ -257,8 +257,7 @@ def preview(params: LoadDataParams, files: Files) -> Preview:
     reading = _settings_of_reading(params)
     target = params.target
     if target is not None:
-        # Without a target, the file may have been read before. A category is the same with and
-        # without it.
+        # The file may have been read before, without a target. A category is the same in both.
         try:
             seen = _remembered(reading.model_copy(update={"target": None}), files)
         except BadInput:

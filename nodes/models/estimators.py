@@ -152,8 +152,7 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
             "bagging_freq": 1 if self.subsample < 1 else 0,
             "seed": self.random_state,
             "num_threads": self.n_jobs,
-            # One thread sums the whole histogram of a column, so that the number of threads does
-            # not change its rounding.
+            # One thread sums each histogram, so that the number of threads does not change it.
             "deterministic": True,
             "force_col_wise": True,
             "verbosity": -1,
@@ -161,7 +160,7 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
 
 
 class StoredForest(_MostProbable, BaseEstimator):  # type: ignore[misc]
-    """A forest of scikit-learn's trees, read from the arrays in which version 1 saved them.
+    """Predict with scikit-learn's trees, read from the arrays in which version 1 saved them.
 
     ``arrays`` hold all trees one after the other: ``left``, ``right``, ``feature``, ``threshold``
     and ``missing_left`` of each node (children are numbered within their tree),

@@ -37,9 +37,9 @@ Precision = Literal["float32", "float64"]
 
 @dataclass(frozen=True)
 class Encoding:
-    """How a kind of model wants its matrix; ``order`` is that of the training matrix in memory.
+    """Describe the matrix that a kind of model needs; ``nodes.models.encoder`` explains the forms.
 
-    ``nodes.models.encoder`` explains the forms.
+    ``order`` is how numpy stores the training matrix: ``C`` by rows, ``F`` by columns.
     """
 
     form: Form

@@ -124,8 +124,7 @@ class Registry:
         folder = self.folder_of(name)
         with write_lock(folder) as temporary:
             if folder.exists():
-                # A rename is atomic: readers see the whole model or none. The temporary folder is
-                # removed later.
+                # A rename is atomic: readers see the whole model or none.
                 folder.rename(temporary / "deleted")
 
     def folder_of(self, name: str) -> Path:
