@@ -315,5 +315,5 @@ NODE = NodeType(
     inputs=(Port("predictions", "predictions", "Predictions"),),
     outputs=(Port("report", "report", "Evaluation", role="evaluation"),),
     columns=columns,
-    imports=("numpy", "pyarrow.compute", "deepforest.metrics"),
+    imports=("numpy", "nodes.models.encoder", "deepforest.metrics"),
 )

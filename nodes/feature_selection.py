@@ -134,5 +134,5 @@ NODE = NodeType(
     inputs=(Port("table", "table", "Training rows"),),
     outputs=(Port("table", "table", "Fewer columns"), Port("report", "report", "Importances")),
     columns=check_learnable,
-    imports=("numpy", "pyarrow.compute", "lightgbm", "deepforest.selection"),
+    imports=("numpy", "nodes.models.encoder", "lightgbm", "deepforest.selection"),
 )

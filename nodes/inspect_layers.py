@@ -319,5 +319,5 @@ NODE = NodeType(
     python=step_call("nodes.steps.inspect_layers"),
     inputs=(Port("model", "model", "Deep forest"), Port("table", "table", "Rows to inspect")),
     outputs=(Port("layers", "layers", "Layers"),),
-    imports=("numpy", "pyarrow.compute", "lightgbm", "deepforest.presets", "openTSNE"),
+    imports=("numpy", "nodes.inspection.layers", "lightgbm", "deepforest.presets", "openTSNE"),
 )

@@ -104,5 +104,5 @@ NODE = NodeType(
     inputs=(Port("model", "model", "Model"), Port("table", "table", "Rows to score")),
     outputs=(Port("predictions", "predictions", "Predictions"),),
     columns=columns,
-    imports=("numpy", "pyarrow.compute", "lightgbm"),
+    imports=("numpy", "nodes.models.encoder", "lightgbm"),
 )

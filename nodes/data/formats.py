@@ -54,7 +54,7 @@ SAMPLE_BYTES = 1 << 20
 """Bytes by which the number of rows of a text file is estimated."""
 VALUE_BYTES = 8
 """Bytes that a value is assumed to need at least."""
-IMPORTS = ("numpy", "pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet")
+IMPORTS = ("numpy", "pyarrow", "nodes.data.column_types", "pyarrow.csv", "pyarrow.parquet")
 """Slow modules that reading a file needs."""
 
 LIBSVM_COLUMN = re.compile(r"f([1-9][0-9]{0,8})", re.ASCII)

@@ -95,7 +95,7 @@ def training_node(
         inputs=(Port("table", "table", "Training rows"),),
         outputs=(Port("model", "model", "Model"),),
         columns=check_learnable,
-        imports=("numpy", "pyarrow.compute", *imports),
+        imports=("numpy", "nodes.models.encoder", *imports),
     )
 
 
