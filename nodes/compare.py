@@ -43,7 +43,8 @@ class Params(NodeParams):
     metric: MetricName = Field(
         "auc",
         title="Ranked by",
-        description="The measure that decides the order; evaluations without a value for it come last.",
+        description="The measure that decides the order; evaluations without a value for it come "
+        "last.",
     )
     details: list[Detail] = Field(
         default_factory=list,
@@ -194,9 +195,7 @@ def _value(text: str) -> str | int | float | bool | None:
 
 def _leaderboard(ranked: list[tuple[str, dict[str, Any], Report]]) -> list[dict[str, Any]]:
     """Return one row for each report; all rows have the measures that any report has."""
-    measures = list(
-        dict.fromkeys(measure for _, _, report in ranked for measure in report.headline)
-    )
+    measures = dict.fromkeys(chain.from_iterable(report.headline for _, _, report in ranked))
     leaderboard = []
     for rank, (name, details, report) in enumerate(ranked, start=1):
         values = {measure: report.headline.get(measure) for measure in measures}
@@ -210,11 +209,9 @@ def python(params: Params, names: Variables) -> Snippet:
     arguments: dict[str, Any] = {"metric": params.metric, **settings(params)}
     branches = dict(zip(names.gathered["reports"], names.branches.get("reports", []), strict=False))
     values = {node: branch.values for node, branch in branches.items() if branch}
+    titles = ChainMap(*(dict(branch.titles) for branch in branches.values() if branch))
     if values:
-        arguments["values"] = values
-        arguments["titles"] = dict(
-            ChainMap(*(dict(branch.titles) for branch in branches.values() if branch))
-        )
+        arguments |= {"values": values, "titles": dict(titles)}
     return Snippet(
         [
             *statement(report, "steps.compare", names.gathered["reports"], **arguments),

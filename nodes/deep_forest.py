@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from engine.export_python import Expression, Snippet, Variables, statement
-from engine.node_types import NodeContext, NodeParams, NodeType, Port, SubtaskState, form_hint
-from nodes.data.columns import check_learnable
+from engine.node_types import NodeContext, NodeParams, SubtaskState, form_hint
 from nodes.models.kinds import cascade_params
 from nodes.models.training import (
     ClassWeights,
+    MinRows,
     Seed,
     TrainingRows,
     compile_kernels,
     fit_statement,
-    train,
+    training_node,
     training_script,
 )
 
@@ -42,6 +42,16 @@ Preset = Literal[
     "mddf_st",
     "mddf_np",
     "gcforest_cs",
+]
+GrowthMetric = Literal[
+    "accuracy",
+    "balanced_accuracy",
+    "auc",
+    "f1",
+    "ks",
+    "log_loss",
+    "average_precision",
+    "recall_at_rate",
 ]
 
 
@@ -72,12 +82,7 @@ class ForestLearnerParams(_Learner):
         title="Columns per split",
         description="How many columns each split chooses from: a rule, or a share.",
     )
-    min_rows: int = Field(
-        1,
-        ge=1,
-        title="Min. rows per leaf",
-        description="Minimum number of training rows in a leaf.",
-    )
+    min_rows: MinRows = 1
 
 
 class MartLearnerParams(_Learner):
@@ -89,12 +94,7 @@ class MartLearnerParams(_Learner):
     leaves: int = Field(
         31, ge=2, le=4096, title="Leaves", description="Maximum number of leaves of a tree."
     )
-    min_rows: int = Field(
-        20,
-        ge=1,
-        title="Min. rows per leaf",
-        description="Minimum number of training rows in a leaf.",
-    )
+    min_rows: MinRows = 20
     row_share: Share = Field(
         0.8, title="Share of rows", description="Share of the rows each tree sees."
     )
@@ -105,8 +105,11 @@ class MartLearnerParams(_Learner):
 
 LearnerParams = Annotated[ForestLearnerParams | MartLearnerParams, Field(discriminator="kind")]
 
-MARGIN = ("gamma", "mu", "depth_step")
-SCREENING = ("error_share", "tree_growth")
+OF_PRESET = {
+    **dict.fromkeys(("gamma", "mu", "depth_step"), ("mddf", "mdDF")),
+    **dict.fromkeys(("error_share", "tree_growth"), ("gcforest_cs", "confidence screening")),
+}
+"""Settings that only some presets have: how the names of these presets begin, and their title."""
 
 
 class Params(NodeParams):
@@ -138,19 +141,7 @@ class Params(NodeParams):
         description="Number of folds; each learner is fitted once per fold.",
         json_schema_extra=form_hint(when={"class_vectors": "!oob"}),
     )
-    metric: (
-        Literal[
-            "accuracy",
-            "balanced_accuracy",
-            "auc",
-            "f1",
-            "ks",
-            "log_loss",
-            "average_precision",
-            "recall_at_rate",
-        ]
-        | None
-    ) = Field(
+    metric: GrowthMetric | None = Field(
         None,
         title="Metric for growth",
         description="The metric on held-out rows that decides whether a layer is added.",
@@ -187,7 +178,8 @@ class Params(NodeParams):
     depth_step: Depth | None = Field(
         None,
         title="Depth step",
-        description="mdDF: the depth of the random forests in layer t is this number times (t + 1).",
+        description="mdDF: the depth of the random forests in layer t is this number times "
+        "(t + 1).",
         json_schema_extra=form_hint(when={"preset": "mddf*"}),
     )
     error_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
@@ -216,21 +208,12 @@ class Params(NodeParams):
     @model_validator(mode="after")
     def _settings_of_the_preset(self) -> Self:
         """Refuse a setting that the preset does not have, because it would have no effect."""
-        for names, owner, title in (
-            (MARGIN, "mddf", "mdDF"),
-            (SCREENING, "gcforest_cs", "confidence screening"),
-        ):
-            others = [name for name in names if getattr(self, name) is not None]
-            if others and not self.preset.startswith(owner):
+        for name, (preset, title) in OF_PRESET.items():
+            if getattr(self, name) is not None and not self.preset.startswith(preset):
                 raise ValueError(
-                    f"{others[0]} is a setting of {title}; choose a preset of {title}, or leave it empty"
+                    f"{name} is a setting of {title}; choose a preset of {title}, or leave it empty"
                 )
         return self
-
-
-def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Grow the cascade on the table's target and return it as a model."""
-    return {"model": train(ctx, inputs["table"], "deep-forest", params, fit)}
 
 
 def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
@@ -271,8 +254,12 @@ def _compile_kernels_for(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> 
 
 
 SUBTASK_STATES: Mapping[str, SubtaskState] = {
-    "waiting": "waiting", "started": "running", "finished": "done", "kept": "reused", "failed": "failed",
-}  # fmt: skip
+    "waiting": "waiting",
+    "started": "running",
+    "finished": "done",
+    "kept": "reused",
+    "failed": "failed",
+}
 
 
 @dataclass
@@ -364,17 +351,13 @@ def python(params: Params, names: Variables) -> Snippet:
     return training_script(params, names, "cascade", lines, imports)
 
 
-NODE = NodeType(
-    name="deep-forest",
-    title="Deep forest",
-    category="Train",
-    summary="A cascade of forests and boosted trees; each layer sees the columns and the last layer's predictions.",
+NODE = training_node(
+    "deep-forest",
+    summary="A cascade of forests and boosted trees; each layer sees the columns and the last "
+    "layer's predictions.",
     version=1,
     params=Params,
-    run=run,
+    fit=fit,
     python=python,
-    inputs=(Port("table", "table", "Training rows"),),
-    outputs=(Port("model", "model", "Model"),),
-    columns=check_learnable,
-    imports=("numpy", "pyarrow.compute", "lightgbm", "deepforest.presets"),
+    imports=("lightgbm", "deepforest.presets"),
 )

@@ -22,7 +22,6 @@ from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, 
 from engine.text import listed
 from engine.values import Predictions, Report
 from nodes.data.columns import HOW_TO_TARGET
-from nodes.models.encoder import MISSING, class_codes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,7 +73,8 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
     truth, probabilities = _rows_with_truth(predictions)
     if params.positive is not None and params.positive not in predictions.classes:
         raise BadInput(
-            f"the class '{params.positive}' does not exist; the classes are {listed(predictions.classes)}",
+            f"the class '{params.positive}' does not exist; the classes are "
+            f"{listed(predictions.classes)}",
             field="positive",
         )
     name = ctx.branch.title(params.name) if ctx.branch else params.name or predictions.model
@@ -105,15 +105,19 @@ def _rows_with_truth(predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
     """Return class numbers and probabilities of the rows whose class is known."""
     import pyarrow as pa
 
+    from nodes.models.encoder import MISSING, class_codes
+
     if predictions.truth is None:
         raise BadInput(
-            "the scored table has no target to compare the predictions with; set Target in its Load data node"
+            "the scored table has no target to compare the predictions with; set Target in its "
+            "Load data node"
         )
     codes = class_codes(pa.chunked_array([predictions.truth]), predictions.classes)
     known = codes != MISSING
     if not known.any():
         raise BadInput(
-            "the target is missing in all rows, so nothing can be evaluated; use rows with known classes"
+            "the target is missing in all rows, so nothing can be evaluated; use rows with known "
+            "classes"
         )
     return codes[known], predictions.probabilities[known]
 
@@ -149,11 +153,7 @@ def _of_one_class(
             "positive": classes[positive],
             "threshold_rule": "best F1" if params.threshold is None else "given",
             "curves": [_curves(classes[positive], *against_rest)],
-            "confusion": {
-                "labels": labels,
-                "counts": matrix.astype(int).tolist(),
-                "threshold": params.threshold,
-            },
+            "confusion": _confusion(matrix, labels, params.threshold),
         },
     )
 
@@ -184,11 +184,7 @@ def _of_many_classes(
             "curves": [
                 _curves(classes[code], *_against_rest(truth, probabilities, code)) for code in drawn
             ],
-            "confusion": {
-                "labels": classes,
-                "counts": matrix.astype(int).tolist(),
-                "threshold": None,
-            },
+            "confusion": _confusion(matrix, classes, None),
         },
     )
 
@@ -245,6 +241,11 @@ def _against_rest(
     return (truth == positive).astype(np.intp), np.column_stack([1 - score, score])
 
 
+def _confusion(matrix: np.ndarray, labels: list[str], threshold: float | None) -> dict[str, Any]:
+    """Return a confusion matrix as plain data: rows are true classes, columns predicted ones."""
+    return {"labels": labels, "counts": matrix.astype(int).tolist(), "threshold": threshold}
+
+
 def _per_class(matrix: np.ndarray, labels: list[str]) -> list[dict[str, Any]]:
     """Return precision, recall and F1 of each class; None where the divisor would be zero."""
     right, actual, predicted = matrix.diagonal(), matrix.sum(axis=1), matrix.sum(axis=0)
@@ -266,10 +267,8 @@ def _curves(label: str, truth: np.ndarray, probabilities: np.ndarray) -> dict[st
     from deepforest import metrics
 
     positive, score = truth == 1, probabilities[:, 1]
-    roc, precision_recall = (
-        metrics.roc_curve(positive, score),
-        metrics.precision_recall_curve(positive, score),
-    )
+    roc = metrics.roc_curve(positive, score)
+    precision_recall = metrics.precision_recall_curve(positive, score)
     return {
         "class": label,
         "share": float(positive.mean()),
@@ -307,7 +306,8 @@ NODE = NodeType(
     name="evaluate",
     title="Evaluate",
     category="Evaluate",
-    summary="Compares predictions with the known classes: accuracy, AUC, F1, KS, recall at interrupt rates, curves.",
+    summary="Compares predictions with the known classes: accuracy, AUC, F1, KS, recall at "
+    "interrupt rates, curves.",
     version=1,
     params=Params,
     run=run,
@@ -315,5 +315,5 @@ NODE = NodeType(
     inputs=(Port("predictions", "predictions", "Predictions"),),
     outputs=(Port("report", "report", "Evaluation", role="evaluation"),),
     columns=columns,
-    imports=("numpy", "pyarrow.compute", "deepforest.metrics"),
+    imports=("numpy", "nodes.models.encoder", "deepforest.metrics"),
 )

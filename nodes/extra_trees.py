@@ -6,18 +6,9 @@ tree sees all rows.
 
 from __future__ import annotations
 
-from typing import Any
-
 from engine.export_python import Snippet, Variables
-from engine.node_types import NodeContext, NodeType, Port
-from nodes.data.columns import check_learnable
-from nodes.models.training import train
+from nodes.models.training import training_node
 from nodes.random_forest import ForestParams, fit_forest, forest_script
-
-
-def run(ctx: NodeContext, inputs: dict[str, Any], params: ForestParams) -> dict[str, Any]:
-    """Fit the forest to the table's target and return it as a model."""
-    return {"model": train(ctx, inputs["table"], "extra-trees", params, fit_forest)}
 
 
 def python(params: ForestParams, names: Variables) -> Snippet:
@@ -25,17 +16,13 @@ def python(params: ForestParams, names: Variables) -> Snippet:
     return forest_script(params, names, splitter="random", bootstrap=False)
 
 
-NODE = NodeType(
-    name="extra-trees",
-    title="Extra trees",
-    category="Train",
-    summary="A forest whose trees split at random thresholds: faster than a random forest, and different from it.",
+NODE = training_node(
+    "extra-trees",
+    summary="A forest whose trees split at random thresholds: faster than a random forest, and "
+    "different from it.",
     version=2,
     params=ForestParams,
-    run=run,
+    fit=fit_forest,
     python=python,
-    inputs=(Port("table", "table", "Training rows"),),
-    outputs=(Port("model", "model", "Model"),),
-    columns=check_learnable,
-    imports=("numpy", "pyarrow.compute", "deepforest.forest.estimators"),
+    imports=("deepforest.forest.estimators",),
 )

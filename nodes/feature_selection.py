@@ -13,6 +13,7 @@ from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Report, Table
 from nodes.data.columns import check_learnable
+from nodes.models.kinds import Precision
 from nodes.models.training import Seed, labelled
 
 
@@ -23,7 +24,8 @@ class Params(NodeParams):
         None,
         ge=1,
         title="Columns",
-        description="Number of features to keep, the most important ones; empty: the share below decides.",
+        description="Number of features to keep, the most important ones; empty: the share below "
+        "decides.",
     )
     share: float = Field(
         0.99,
@@ -65,12 +67,10 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
         random_state=params.seed,
     )
     # Half the memory where 32 bits lose nothing.
-    selector.fit(
-        encoder.transform(known.data, "float32" if encoder.fits_float32 else "float64"), codes
-    )
-    kept = {
-        name for name, stays in zip(encoder.names, selector.get_support(), strict=True) if stays
-    }
+    precision: Precision = "float32" if encoder.fits_float32 else "float64"
+    selector.fit(encoder.transform(known.data, precision), codes)
+    chosen = zip(encoder.names, selector.get_support(), strict=True)
+    kept = {name for name, is_kept in chosen if is_kept}
     ctx.log(f"{len(kept):,} of {len(table.features):,} features kept")
     return {
         "table": without(table, set(table.features) - kept),
@@ -80,9 +80,8 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
 
 def without(table: Table, features: set[str]) -> Table:
     """Return the table without these columns; other columns keep their order."""
-    return table.with_data(
-        table.data.select([name for name in table.data.column_names if name not in features])
-    )
+    kept = [name for name in table.data.column_names if name not in features]
+    return table.with_data(table.data.select(kept))
 
 
 def report(names: list[str], gains: list[float], kept: set[str]) -> Report:
@@ -92,12 +91,11 @@ def report(names: list[str], gains: list[float], kept: set[str]) -> Report:
     """
     # Without any split, all importances are zero.
     total = sum(gains) or 1.0
-    order = sorted(range(len(names)), key=lambda index: -gains[index])
-    rows = [
-        {"column": names[i], "importance": gains[i] / total, "kept": names[i] in kept}
-        for i in order
-    ]
-    covered = sum(gains[i] for i in order if names[i] in kept) / total
+    ranked = sorted(zip(names, gains, strict=True), key=lambda feature: -feature[1])
+    rows = []
+    for name, gain in ranked:
+        rows.append({"column": name, "importance": gain / total, "kept": name in kept})
+    covered = sum(gain for name, gain in ranked if name in kept) / total
     headline = {"features": len(names), "kept": len(kept), "importance kept": covered}
     return Report("feature-selection", "Feature selection", headline, rows=rows)
 
@@ -111,30 +109,24 @@ def python(params: Params, names: Variables) -> Snippet:
         "categorical_features": Expression(f"{rows}.categorical"),
         "random_state": params.seed,
     }
+    gains = Expression(f"{selector}.importances_")
     support = Expression(f"{selector}.get_support()")
-    return Snippet(
-        [
-            *statement(rows, "steps.training_rows", table),
-            *statement(selector, "MartSelector", **how_many, trees=params.trees, **others),
-            f"{selector}.fit({rows}.matrix, {rows}.codes)",
-            *statement(names.outputs["table"], "steps.keep_features", table, rows, support),
-            *statement(
-                names.outputs["report"],
-                "steps.importances",
-                rows,
-                Expression(f"{selector}.importances_"),
-                support,
-            ),
-        ],
-        ["from deepforest import MartSelector", "from nodes import steps"],
-    )
+    lines = [
+        *statement(rows, "steps.training_rows", table),
+        *statement(selector, "MartSelector", **how_many, trees=params.trees, **others),
+        f"{selector}.fit({rows}.matrix, {rows}.codes)",
+        *statement(names.outputs["table"], "steps.keep_features", table, rows, support),
+        *statement(names.outputs["report"], "steps.importances", rows, gains, support),
+    ]
+    return Snippet(lines, ["from deepforest import MartSelector", "from nodes import steps"])
 
 
 NODE = NodeType(
     name="feature-selection",
     title="Feature selection",
     category="Prepare",
-    summary="Keeps the features that boosted trees gain most from, the target, and columns with a role.",
+    summary="Keeps the features that boosted trees gain most from, the target, and columns with a "
+    "role.",
     version=1,
     params=Params,
     run=run,
@@ -142,5 +134,5 @@ NODE = NodeType(
     inputs=(Port("table", "table", "Training rows"),),
     outputs=(Port("table", "table", "Fewer columns"), Port("report", "report", "Importances")),
     columns=check_learnable,
-    imports=("numpy", "pyarrow.compute", "lightgbm", "deepforest.selection"),
+    imports=("numpy", "nodes.models.encoder", "lightgbm", "deepforest.selection"),
 )

@@ -16,16 +16,13 @@ from engine.errors import BadInput
 from engine.export_python import step_call
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
-from nodes.inspection.layer_statistics import LayerStatistics, choose_rows, compute_statistics
-from nodes.inspection.layers import UNKNOWN, Layers
-from nodes.inspection.tsne import embed, fitting_perplexity
-from nodes.models.encoder import class_codes
 from nodes.models.model import FittedModel, describe_model, load_model
 
 if TYPE_CHECKING:
     import numpy as np
 
     from deepforest.metrics import Metric
+    from nodes.inspection.layer_statistics import LayerStatistics
 
 PASS_SHARE = 0.4
 """Share of the work that the pass through the layers takes; the rest is t-SNE."""
@@ -70,17 +67,18 @@ class Params(NodeParams):
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Pass the table through the layers, embed the sampled rows for each layer, and return the
-    result.
+    """Pass the table through the layers, and embed the sampled rows for each layer.
 
     Raise ``BadInput`` if the model is not a deep forest, or if the table does not fit it.
     """
+    from nodes.inspection.layer_statistics import choose_rows, compute_statistics
+    from nodes.inspection.layers import Layers
+
     table: Table = inputs["table"]
     model = _deep_forest(inputs["model"].path)
     truth = _truth(table, model)
-    rows = choose_rows(
-        truth, _sample_size(ctx, model, params), _followed(params, len(truth)), params.seed
-    )
+    size, followed = _sample_size(ctx, model, params), _followed(params, len(truth))
+    rows = choose_rows(truth, size, followed, params.seed)
     ctx.log(f"{len(rows):,} of {len(truth):,} rows are inspected one by one.")
     metric_name, metric = _growth_metric(model)
     statistics = compute_statistics(ctx, model, table, truth, rows, metric, PASS_SHARE)
@@ -88,6 +86,8 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
     ctx.progress(1.0, "collecting the result")
     cascade = model.estimator
     names = cascade.layer_feature_names(model.encoder.names)
+    # One dictionary for all chunks, and no metadata: the same rows give the same bytes.
+    sample = table.data.take(rows).unify_dictionaries().combine_chunks()
     layers = Layers(
         title=model.title,
         kind=str(model.params.get("preset") or model.kind.name),
@@ -107,11 +107,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
         embedding=panels,
         vectors=statistics.vectors,
         outputs=statistics.outputs,
-        # One dictionary for all chunks, and no metadata: the same rows give the same bytes.
-        sample=table.data.take(rows)
-        .unify_dictionaries()
-        .combine_chunks()
-        .replace_schema_metadata(None),
+        sample=sample.replace_schema_metadata(None),
     )
     return {"layers": layers}
 
@@ -131,18 +127,20 @@ def _deep_forest(folder: Path) -> FittedModel:
 
 
 def _truth(table: Table, model: FittedModel) -> np.ndarray:
-    """Return the class number of each row, ``UNKNOWN`` where it has none.
+    """Return the class number of each row, ``MISSING`` where it has none.
 
     Raise ``BadInput`` if the table lacks columns, has no rows, or holds other classes than the
     model.
     """
     import numpy as np
 
+    from nodes.models.encoder import MISSING, class_codes
+
     model.encoder.check(table.data)
     if not table.data.num_rows:
         raise BadInput("the table has no rows to inspect; connect a table with rows")
     if table.target is None:
-        return np.full(table.data.num_rows, UNKNOWN)
+        return np.full(table.data.num_rows, MISSING)
     return class_codes(table.labels(), model.classes).astype(np.int64)
 
 
@@ -152,7 +150,8 @@ def _sample_size(ctx: NodeContext, model: FittedModel, params: Params) -> int:
     most: int = MAX_VECTORS // (len(cascade.estimators_) * cascade.n_learners_ * len(model.classes))
     if most < params.rows:
         ctx.log(
-            f"Only {most:,} rows are inspected: the class vectors of more rows would be too large to store."
+            f"Only {most:,} rows are inspected: the class vectors of more rows would be too large "
+            "to store."
         )
     return max(1, min(params.rows, most))
 
@@ -162,7 +161,8 @@ def _followed(params: Params, n_rows: int) -> list[int]:
     beyond = [row for row in params.follow if row >= n_rows]
     if beyond:
         raise BadInput(
-            f"row {beyond[0]:,} does not exist; rows are counted from 0, and the last one is {n_rows - 1:,}",
+            f"row {beyond[0]:,} does not exist; rows are counted from 0, and the last one is "
+            f"{n_rows - 1:,}",
             field="follow",
         )
     return params.follow
@@ -192,6 +192,8 @@ def _panels(ctx: NodeContext, statistics: LayerStatistics, params: Params) -> np
     """
     import numpy as np
 
+    from nodes.inspection.tsne import embed, fitting_perplexity
+
     depth, n = len(statistics.layer_sums), len(statistics.rows)
     perplexity = fitting_perplexity(params.perplexity, n)
     if perplexity < params.perplexity:
@@ -207,14 +209,8 @@ def _panels(ctx: NodeContext, statistics: LayerStatistics, params: Params) -> np
 
         progress(0.0)
         before = panels[layer - 1] if layer else None
-        panels[layer] = embed(
-            _representation(statistics, layer),
-            before,
-            perplexity,
-            params.seed,
-            ctx.threads,
-            progress,
-        )
+        points = _representation(statistics, layer)
+        panels[layer] = embed(points, before, perplexity, params.seed, ctx.threads, progress)
     return panels
 
 
@@ -242,11 +238,8 @@ def _stage(
     """Return the figures of one layer as plain data, as ``Layers.stages`` describes them."""
     from deepforest.inspection import name_importances, scatter_ratio
 
-    sums, fitted, truth = (
-        statistics.layer_sums[layer],
-        cascade.estimators_[layer],
-        statistics.truth[statistics.rows],
-    )
+    sums, fitted = statistics.layer_sums[layer], cascade.estimators_[layer]
+    truth = statistics.truth[statistics.rows]
     scores = _scores(layer, statistics, metric)
     last = layer + 1 == len(statistics.layer_sums)
     named = name_importances(fitted.importances(), fitted.coefficients, names, MAX_FEATURES)
@@ -267,8 +260,7 @@ def _stage(
 def _scores(
     layer: int, statistics: LayerStatistics, metric: Metric | None
 ) -> list[dict[str, float | None]]:
-    """Return the scores of the cascade after a layer, then of each learner on the rows that reached
-    it.
+    """Return the scores of the cascade after a layer, then of its learners on rows that reached it.
 
     Each is a value by metric name, None if no row has a known class. The growth metric is added if
     it is not one of the usual ones.
@@ -298,11 +290,10 @@ def _ranked(layer: int, statistics: LayerStatistics, metric: Metric) -> Iterator
     own, learners = statistics.own_scores, statistics.learner_scores
     yield None if own is None else metric(statistics.truth[known], own[layer, known])
     for learner in range(statistics.vectors.shape[1]):
-        yield (
-            None
-            if learners is None
-            else metric(statistics.truth[through], learners[layer, learner, through])
-        )
+        if learners is None:
+            yield None
+        else:
+            yield metric(statistics.truth[through], learners[layer, learner, through])
 
 
 def _flow(layer: int, statistics: LayerStatistics) -> Mapping[str, Any]:
@@ -320,12 +311,13 @@ NODE = NodeType(
     name="inspect-layers",
     title="Inspect layers",
     category="Evaluate",
-    summary="Shows the inside of a deep forest: scores, margins, t-SNE, agreement and importances of each layer.",
+    summary="Shows the inside of a deep forest: scores, margins, t-SNE, agreement and importances "
+    "of each layer.",
     version=1,
     params=Params,
     run=run,
     python=step_call("nodes.steps.inspect_layers"),
     inputs=(Port("model", "model", "Deep forest"), Port("table", "table", "Rows to inspect")),
     outputs=(Port("layers", "layers", "Layers"),),
-    imports=("numpy", "pyarrow.compute", "lightgbm", "deepforest.presets", "openTSNE"),
+    imports=("numpy", "nodes.inspection.layers", "lightgbm", "deepforest.presets", "openTSNE"),
 )

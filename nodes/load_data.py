@@ -33,14 +33,17 @@ from nodes.data.formats import FileFormat
 from nodes.data.samples import sample_columns, sample_name
 from nodes.data.tables import check_columns, chosen_types, load, preview, target_and_roles
 
-IMPORTS = formats.IMPORTS
-"""Slow modules that reading a file needs."""
-
-MAYBE_TEXT = (
-    "!sample:*",
-    *(f"!*{ending}" for ending, kind in formats.SUFFIXES.items() if kind not in ("csv", "tsv")),
+OTHER_SUFFIXES = [suffix for suffix, kind in formats.SUFFIXES.items() if kind not in ("csv", "tsv")]
+TEXT_OPTION = form_hint(
+    when={
+        "format": ("auto", "csv", "tsv"),
+        "source": ("!sample:*", *(f"!*{suffix}" for suffix in OTHER_SUFFIXES)),
+    },
+    folded=True,
 )
-"""Patterns of sources that may be CSV or TSV: not samples, and not named like other formats."""
+"""Shown only for sources that may be CSV or TSV: not samples, and not named like other formats."""
+FILE_OPTION = form_hint(when={"source": "!sample:*"}, folded=True)
+FRAUD_OPTION = form_hint(when={"source": "sample:fraud"})
 
 
 class LoadDataParams(NodeParams):
@@ -88,7 +91,7 @@ class LoadDataParams(NodeParams):
         "error",
         title="Columns without values",
         description="Stop with an error, or drop the columns that hold no value at all.",
-        json_schema_extra=form_hint(when={"source": "!sample:*"}, folded=True),
+        json_schema_extra=FILE_OPTION,
     )
     format: Literal["auto", "csv", "tsv", "parquet", "arrow", "libsvm"] = Field(
         "auto",
@@ -101,25 +104,21 @@ class LoadDataParams(NodeParams):
         "auto",
         title="Delimiter",
         description="What separates the values of a CSV file; auto finds it from the first lines.",
-        json_schema_extra=form_hint(
-            when={"format": ("auto", "csv", "tsv"), "source": MAYBE_TEXT}, folded=True
-        ),
+        json_schema_extra=TEXT_OPTION,
     )
     encoding: str = Field(
         "utf-8",
         title="Encoding",
-        description="Character encoding of a CSV file: utf-8, or for older files latin-1, cp1252 or utf-16.",
-        json_schema_extra=form_hint(
-            when={"format": ("auto", "csv", "tsv"), "source": MAYBE_TEXT}, folded=True
-        ),
+        description="Character encoding of a CSV file: utf-8, or for older files latin-1, cp1252 "
+        "or utf-16.",
+        json_schema_extra=TEXT_OPTION,
     )
     header: bool = Field(
         True,
         title="First row is the header",
-        description="Whether a CSV file begins with the names of its columns; without a header, they are f1, f2 …",
-        json_schema_extra=form_hint(
-            when={"format": ("auto", "csv", "tsv"), "source": MAYBE_TEXT}, folded=True
-        ),
+        description="Whether a CSV file begins with the names of its columns; without a header, "
+        "they are f1, f2 …",
+        json_schema_extra=TEXT_OPTION,
     )
     missing: list[str] = Field(
         default=["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"],
@@ -131,10 +130,11 @@ class LoadDataParams(NodeParams):
     max_columns: int = Field(
         8192,
         title="Max. columns",
-        description="A table with more columns is refused, because this often means that the file options are wrong.",
+        description="A table with more columns is refused, because this often means that the file "
+        "options are wrong.",
         ge=1,
         le=100_000,
-        json_schema_extra=form_hint(when={"source": "!sample:*"}, folded=True),
+        json_schema_extra=FILE_OPTION,
     )
     rows: int = Field(
         20_000,
@@ -142,7 +142,7 @@ class LoadDataParams(NodeParams):
         description="Rows of the fraud sample to generate.",
         ge=1_000,
         le=5_000_000,
-        json_schema_extra=form_hint(when={"source": "sample:fraud"}),
+        json_schema_extra=FRAUD_OPTION,
     )
     fraud_share: float = Field(
         0.005,
@@ -150,7 +150,7 @@ class LoadDataParams(NodeParams):
         description="Share of the fraud sample's rows that are fraud.",
         gt=0,
         lt=0.5,
-        json_schema_extra=form_hint(when={"source": "sample:fraud"}),
+        json_schema_extra=FRAUD_OPTION,
     )
     seed: int = Field(
         0,
@@ -158,7 +158,7 @@ class LoadDataParams(NodeParams):
         description="Another seed generates another fraud sample.",
         ge=0,
         le=2**32 - 1,
-        json_schema_extra=form_hint(when={"source": "sample:fraud"}),
+        json_schema_extra=FRAUD_OPTION,
     )
 
     @field_validator("encoding")
@@ -181,9 +181,8 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: LoadDataParams) -> dic
     """Load the table and log its size."""
     with ctx.reading(params.source, "source"):
         table = load(params, ctx.files, ctx.progress)
-    ctx.log(
-        f"{table.data.num_rows:,} rows, {table.data.num_columns:,} columns from {params.source}"
-    )
+    rows, width = table.data.shape
+    ctx.log(f"{rows:,} rows, {width:,} columns from {params.source}")
     return {"table": table}
 
 
@@ -237,8 +236,7 @@ def file_columns(params: LoadDataParams, files: Files) -> Columns | None:
     None if the source cannot be read, or is too large to be read completely. Columns without values
     are left out, unless they are ignored.
     """
-    # An id is left as written, and a column that is ignored may be empty: so these roles matter
-    # here.
+    # These two roles matter: an id is left as written, and an ignored column may be empty.
     roles = {name: role for name, role in params.roles.items() if role in ("id", "ignore")}
     plain = params.model_copy(update={"target": None, "roles": roles, "types": {}})
     try:
@@ -277,14 +275,10 @@ def _apply_settings(params: LoadDataParams, own: Columns) -> Columns:
     types = chosen_types(params, target)
     if target is not None:
         roles[target] = "target"
-    return tuple(
-        Column(
-            column.name,
-            types.get(column.name, column.kind),
-            roles.get(column.name, "feature"),
-        )
-        for column in own
-    )
+    columns = []
+    for name, kind in ((column.name, column.kind) for column in own):
+        columns.append(Column(name, types.get(name, kind), roles.get(name, "feature")))
+    return tuple(columns)
 
 
 def fingerprint(params: LoadDataParams, files: Files) -> str:
@@ -320,5 +314,5 @@ NODE = NodeType(
     source_columns=file_columns,
     check=check,
     fingerprint=fingerprint,
-    imports=IMPORTS,
+    imports=formats.IMPORTS,
 )

@@ -8,14 +8,13 @@ from typing import Any
 from pydantic import Field
 
 from engine.export_python import Expression, Snippet, Variables, statement
-from engine.node_types import NodeContext, NodeParams, NodeType, Port
-from nodes.data.columns import check_learnable
+from engine.node_types import NodeContext, NodeParams
 from nodes.models.training import (
     ClassWeights,
     TrainingRows,
     fit_statement,
     one_blas_thread,
-    train,
+    training_node,
     training_script,
 )
 
@@ -28,17 +27,13 @@ class Params(NodeParams):
         gt=0,
         le=1e9,
         title="C",
-        description="Inverse strength of the penalty; a smaller C keeps the weights closer to zero.",
+        description="Inverse strength of the penalty; a smaller C keeps the weights closer to "
+        "zero.",
     )
     max_iter: int = Field(
         500, ge=1, le=100_000, title="Steps", description="Maximum number of solver steps."
     )
     class_weights: ClassWeights = "none"
-
-
-def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Fit the regression to the table's target and return it as a model."""
-    return {"model": train(ctx, inputs["table"], "logistic-regression", params, fit)}
 
 
 def fit(ctx: NodeContext, rows: TrainingRows, regression: Any) -> None:
@@ -51,7 +46,8 @@ def fit(ctx: NodeContext, rows: TrainingRows, regression: Any) -> None:
         regression.fit(rows.matrix, rows.codes, sample_weight=rows.weights)
     if any(issubclass(warning.category, ConvergenceWarning) for warning in caught):
         ctx.log(
-            f"The solver did not converge in {regression.max_iter} steps; more steps or a smaller C may help."
+            f"The solver did not converge in {regression.max_iter} steps; more steps or a smaller "
+            "C may help."
         )
     ctx.progress(1.0, f"{int(regression.n_iter_.max())} steps")
 
@@ -77,17 +73,13 @@ def python(params: Params, names: Variables) -> Snippet:
     return training_script(params, names, "regression", lines, imports, form="onehot")
 
 
-NODE = NodeType(
-    name="logistic-regression",
-    title="Logistic regression",
-    category="Train",
-    summary="A linear score for each class, over standardised numbers and one-hot categories; a simple baseline.",
+NODE = training_node(
+    "logistic-regression",
+    summary="A linear score for each class, over standardised numbers and one-hot categories; a "
+    "simple baseline.",
     version=1,
     params=Params,
-    run=run,
+    fit=fit,
     python=python,
-    inputs=(Port("table", "table", "Training rows"),),
-    outputs=(Port("model", "model", "Model"),),
-    columns=check_learnable,
-    imports=("numpy", "pyarrow.compute", "sklearn.linear_model", "threadpoolctl"),
+    imports=("sklearn.linear_model", "threadpoolctl"),
 )

@@ -7,9 +7,15 @@ from typing import Any
 from pydantic import Field
 
 from engine.export_python import Expression, Snippet, Variables, assignment, statement
-from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
-from nodes.data.columns import check_learnable
-from nodes.models.training import ClassWeights, Seed, TrainingRows, train, training_script
+from engine.node_types import NodeContext, NodeParams, form_hint
+from nodes.models.training import (
+    ClassWeights,
+    MinRows,
+    Seed,
+    TrainingRows,
+    training_node,
+    training_script,
+)
 
 
 class Params(NodeParams):
@@ -32,13 +38,7 @@ class Params(NodeParams):
     leaves: int = Field(
         31, ge=2, le=4096, title="Leaves", description="Maximum number of leaves of a tree."
     )
-    min_rows: int = Field(
-        20,
-        ge=1,
-        title="Min. rows per leaf",
-        description="Minimum number of training rows in a leaf.",
-        json_schema_extra=form_hint(folded=True),
-    )
+    min_rows: MinRows = Field(20, json_schema_extra=form_hint(folded=True))
     column_share: float = Field(
         1.0,
         gt=0,
@@ -57,11 +57,6 @@ class Params(NodeParams):
     )
     seed: Seed = 0
     class_weights: ClassWeights = "none"
-
-
-def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Fit the trees to the table's target and return them as a model."""
-    return {"model": train(ctx, inputs["table"], "mart", params, fit)}
 
 
 def fit(ctx: NodeContext, rows: TrainingRows, mart: Any) -> None:
@@ -92,7 +87,7 @@ def python(params: Params, names: Variables) -> Snippet:
     def lines(rows: Expression, booster: Expression) -> list[str]:
         """Return the lines that make the data set and train the booster."""
         two = f"len({rows}.classes) == 2"
-        settings = {
+        values = {
             "objective": Expression(f'"binary" if {two} else "multiclass"'),
             "num_class": Expression(f"1 if {two} else len({rows}.classes)"),
             "learning_rate": params.learning_rate,
@@ -102,35 +97,33 @@ def python(params: Params, names: Variables) -> Snippet:
             "bagging_fraction": params.row_share,
             "bagging_freq": 1 if params.row_share < 1 else 0,
             "seed": params.seed,
-            # One thread sums the histogram of a column, so that the number of threads changes
-            # nothing.
+            # One thread sums each histogram, so that the number of threads changes nothing.
             "deterministic": True,
             "force_col_wise": True,
             "verbosity": -1,
         }
-        settings_name, data = names.local("settings"), names.local("data")
-        weights, categories = Expression(f"{rows}.weights"), Expression(f"{rows}.categorical")
+        settings, data = names.local("settings"), names.local("data")
+        matrix, codes = Expression(f"{rows}.matrix"), Expression(f"{rows}.codes")
+        columns = {
+            "weight": Expression(f"{rows}.weights"),
+            "categorical_feature": Expression(f"{rows}.categorical"),
+        }
         return [
-            *assignment(settings_name, settings),
-            *statement(data, "lightgbm.Dataset", Expression(f"{rows}.matrix"), Expression(f"{rows}.codes"),
-                       weight=weights, categorical_feature=categories, params=settings_name),
-            *statement(booster, "lightgbm.train", settings_name, data, num_boost_round=params.trees),
-        ]  # fmt: skip
+            *assignment(settings, values),
+            *statement(data, "lightgbm.Dataset", matrix, codes, **columns, params=settings),
+            *statement(booster, "lightgbm.train", settings, data, num_boost_round=params.trees),
+        ]
 
     return training_script(params, names, "booster", lines, ["import lightgbm"])
 
 
-NODE = NodeType(
-    name="mart",
-    title="MART",
-    category="Train",
-    summary="Gradient-boosted trees by LightGBM: strong on most tables; handles categories and missing values.",
+NODE = training_node(
+    "mart",
+    summary="Gradient-boosted trees by LightGBM: strong on most tables; handles categories and "
+    "missing values.",
     version=1,
     params=Params,
-    run=run,
+    fit=fit,
     python=python,
-    inputs=(Port("table", "table", "Training rows"),),
-    outputs=(Port("model", "model", "Model"),),
-    columns=check_learnable,
-    imports=("numpy", "pyarrow.compute", "lightgbm"),
+    imports=("lightgbm",),
 )

@@ -7,14 +7,13 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from engine.export_python import Expression, Snippet, Variables, statement
-from engine.node_types import NodeContext, NodeParams, NodeType, Port
-from nodes.data.columns import check_learnable
+from engine.node_types import NodeContext, NodeParams
 from nodes.models.training import (
     ClassWeights,
     Seed,
     TrainingRows,
     one_blas_thread,
-    train,
+    training_node,
     training_script,
 )
 
@@ -43,15 +42,11 @@ class Params(NodeParams):
         ge=1,
         le=100_000,
         title="Epochs",
-        description="Maximum number of passes over the rows; training stops earlier when the loss no longer decreases.",
+        description="Maximum number of passes over the rows; training stops earlier when the loss "
+        "no longer decreases.",
     )
     seed: Seed = 0
     class_weights: ClassWeights = "none"
-
-
-def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Fit the network to the table's target and return it as a model."""
-    return {"model": train(ctx, inputs["table"], "mlp", params, fit)}
 
 
 def fit(ctx: NodeContext, rows: TrainingRows, network: Any) -> None:
@@ -75,9 +70,7 @@ def fit(ctx: NodeContext, rows: TrainingRows, network: Any) -> None:
 
 
 def _has_settled(losses: list[float]) -> bool:
-    """Return whether none of the last ``PATIENCE`` epochs beat the best one before by
-    ``TOLERANCE``.
-    """
+    """Return whether the last ``PATIENCE`` epochs gained less than ``TOLERANCE`` together."""
     if len(losses) <= PATIENCE:
         return False
     return min(losses[-PATIENCE:]) > min(losses[:-PATIENCE]) - TOLERANCE
@@ -89,25 +82,19 @@ def python(params: Params, names: Variables) -> Snippet:
     def lines(rows: Expression, network: Expression) -> list[str]:
         """Return the lines that create the network and train it epoch by epoch."""
         # One generator for all epochs: a number would shuffle every epoch the same way.
-        losses, chance = names.local("losses"), Expression(f"np.random.RandomState({params.seed})")
-        shape = {"hidden_layer_sizes": tuple(params.layers), "alpha": params.alpha}
-        classes, weights = Expression(f"range(len({rows}.classes))"), Expression(f"{rows}.weights")
-        epoch = statement(
-            "",
-            f"{network}.partial_fit",
-            Expression(f"{rows}.matrix"),
-            Expression(f"{rows}.codes"),
-            weights,
-            classes=classes,
-        )
+        generator = Expression(f"np.random.RandomState({params.seed})")
+        settings = {
+            "hidden_layer_sizes": tuple(params.layers),
+            "alpha": params.alpha,
+            "learning_rate_init": params.learning_rate,
+            "random_state": generator,
+        }
+        data = [Expression(f"{rows}.{name}") for name in ("matrix", "codes", "weights")]
+        classes = Expression(f"range(len({rows}.classes))")
+        epoch = statement("", f"{network}.partial_fit", *data, classes=classes)
+        losses = names.local("losses")
         return [
-            *statement(
-                network,
-                "MLPClassifier",
-                **shape,
-                learning_rate_init=params.learning_rate,
-                random_state=chance,
-            ),
+            *statement(network, "MLPClassifier", **settings),
             f"{losses} = []",
             'with threadpool_limits(1, user_api="blas"):',
             f"    for _ in range({params.epochs}):",
@@ -128,17 +115,12 @@ def python(params: Params, names: Variables) -> Snippet:
     )
 
 
-NODE = NodeType(
-    name="mlp",
-    title="Neural network",
-    category="Train",
+NODE = training_node(
+    "mlp",
     summary="A multi-layer perceptron over standardised numbers and one-hot categories.",
     version=1,
     params=Params,
-    run=run,
+    fit=fit,
     python=python,
-    inputs=(Port("table", "table", "Training rows"),),
-    outputs=(Port("model", "model", "Model"),),
-    columns=check_learnable,
-    imports=("numpy", "pyarrow.compute", "sklearn.neural_network", "threadpoolctl"),
+    imports=("sklearn.neural_network", "threadpoolctl"),
 )

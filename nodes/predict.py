@@ -11,7 +11,6 @@ from engine.export_python import step_call
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Predictions, Table
 from nodes.data.columns import require_column
-from nodes.models.encoder import MISSING, class_codes
 from nodes.models.model import FittedModel, load_model
 
 if TYPE_CHECKING:
@@ -34,10 +33,8 @@ class Params(NodeParams):
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
     """Compute class probabilities of every row, with the truth and the columns to keep."""
-    model = load_model(inputs["model"].path)
-    return {
-        "predictions": scored(model, inputs["table"], ctx.threads, ctx.progress, keep=params.keep)
-    }
+    model, table = load_model(inputs["model"].path), inputs["table"]
+    return {"predictions": scored(model, table, ctx.threads, ctx.progress, keep=params.keep)}
 
 
 def scored(
@@ -78,6 +75,8 @@ def _truth(table: Table, classes: list[str]) -> pa.Array:
     """Return the target with the model's class names; missing where the table has no value."""
     import pyarrow as pa
 
+    from nodes.models.encoder import MISSING, class_codes
+
     codes = class_codes(table.labels(), classes)
     return pa.DictionaryArray.from_arrays(
         pa.array(codes, mask=codes == MISSING), pa.array(classes, pa.string())
@@ -105,5 +104,5 @@ NODE = NodeType(
     inputs=(Port("model", "model", "Model"), Port("table", "table", "Rows to score")),
     outputs=(Port("predictions", "predictions", "Predictions"),),
     columns=columns,
-    imports=("numpy", "pyarrow.compute", "lightgbm"),
+    imports=("numpy", "nodes.models.encoder", "lightgbm"),
 )

@@ -12,15 +12,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from engine.export_python import Expression, Snippet, Variables, statement
-from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
-from nodes.data.columns import check_learnable
+from engine.node_types import NodeContext, NodeParams, form_hint
 from nodes.models.training import (
     ClassWeights,
+    MinRows,
     Seed,
     TrainingRows,
     compile_kernels,
     fit_statement,
-    train,
+    training_node,
     training_script,
 )
 
@@ -33,19 +33,15 @@ class ForestParams(NodeParams):
         None,
         ge=1,
         title="Depth",
-        description="Maximum number of splits from the root to a leaf; empty: until leaves are pure.",
+        description="Maximum number of splits from the root to a leaf; empty: until leaves are "
+        "pure.",
     )
-    min_leaf: int = Field(
-        1,
-        ge=1,
-        title="Min. rows per leaf",
-        description="Minimum number of training rows in a leaf.",
-        json_schema_extra=form_hint(folded=True),
-    )
+    min_leaf: MinRows = Field(1, json_schema_extra=form_hint(folded=True))
     max_features: Literal["sqrt", "log2", "all"] | Annotated[float, Field(gt=0, le=1)] = Field(
         "sqrt",
         title="Columns per split",
-        description="How many columns, drawn at random, each split chooses from: a rule, or a share of all columns.",
+        description="How many columns, drawn at random, each split chooses from: a rule, or a "
+        "share of all columns.",
         json_schema_extra=form_hint(folded=True),
     )
     seed: Seed = 0
@@ -82,37 +78,33 @@ def forest_script(params: ForestParams, names: Variables, **settings: Any) -> Sn
 
     def lines(rows: Expression, forest: Expression) -> list[str]:
         """Return the lines that create and fit the forest."""
-        shape = {"max_depth": params.max_depth, "min_samples_leaf": params.min_leaf}
-        # The library says None for all columns, as scikit-learn does.
-        columns = None if params.max_features == "all" else params.max_features
-        categories = Expression(f"{rows}.categorical")
+        arguments = {
+            **settings,
+            "max_depth": params.max_depth,
+            "min_samples_leaf": params.min_leaf,
+            # The library says None for all columns, as scikit-learn does.
+            "max_features": None if params.max_features == "all" else params.max_features,
+            "categorical_features": Expression(f"{rows}.categorical"),
+            "random_state": params.seed,
+            "n_jobs": -1,
+        }
         return [
-            *statement(forest, "HistForestClassifier", params.trees, **settings, **shape, max_features=columns,
-                       categorical_features=categories, random_state=params.seed, n_jobs=-1),
+            *statement(forest, "HistForestClassifier", params.trees, **arguments),
             *fit_statement(forest, rows),
-        ]  # fmt: skip
+        ]
 
     return training_script(
         params, names, "forest", lines, ["from deepforest import HistForestClassifier"]
     )
 
 
-def run(ctx: NodeContext, inputs: dict[str, Any], params: ForestParams) -> dict[str, Any]:
-    """Fit the forest to the table's target and return it as a model."""
-    return {"model": train(ctx, inputs["table"], "random-forest", params, fit_forest)}
-
-
-NODE = NodeType(
-    name="random-forest",
-    title="Random forest",
-    category="Train",
-    summary="Many trees, each on its own random draw of the rows, with a random draw of columns at every split.",
+NODE = training_node(
+    "random-forest",
+    summary="Many trees, each on its own random draw of the rows, with a random draw of columns at "
+    "every split.",
     version=2,
     params=ForestParams,
-    run=run,
+    fit=fit_forest,
     python=forest_script,
-    inputs=(Port("table", "table", "Training rows"),),
-    outputs=(Port("model", "model", "Model"),),
-    columns=check_learnable,
-    imports=("numpy", "pyarrow.compute", "deepforest.forest.estimators"),
+    imports=("deepforest.forest.estimators",),
 )

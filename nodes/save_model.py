@@ -54,13 +54,14 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
     with write_lock(folder) as temporary:
         if params.if_exists == "error" and folder.exists():
             raise BadInput(
-                f"there is already a model '{params.name}'; choose another name, or set 'If it exists' to replace",
+                f"there is already a model '{params.name}'; choose another name, or set 'If it "
+                "exists' to replace",
                 field="name",
             )
         _put(source, folder, temporary, _card(ctx))
-        sizes = {
-            path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.name != CARD
-        }
+        sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    # The card differs from save to save, and is not part of the model.
+    sizes.pop(CARD, None)
     headline = {
         "name": params.name,
         "folder": f"models/{params.name}",
@@ -70,9 +71,8 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
     }
     data = {key: model[key] for key in ("title", "classes", "features", "train_rows", "params")}
     rows = [{"file": name, "bytes": size} for name, size in sizes.items()]
-    return {
-        "report": Report("saved-model", f"Saved '{params.name}'", headline, rows=rows, data=data)
-    }
+    title = f"Saved '{params.name}'"
+    return {"report": Report("saved-model", title, headline, rows=rows, data=data)}
 
 
 def _card(ctx: NodeContext) -> str | None:

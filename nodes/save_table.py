@@ -7,7 +7,7 @@ file or the new one, never a part.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ from engine.errors import SylvaError
 from engine.export_python import step_call
 from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from engine.values import Predictions, Report, Table
+from nodes.data.formats import open_writer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +37,8 @@ class SaveTableParams(NodeParams):
     format: Literal["csv", "parquet", "arrow"] = Field(
         "csv",
         title="Format",
-        description="CSV opens everywhere; Parquet is small and keeps the types; Arrow is read fastest.",
+        description="CSV opens everywhere; Parquet is small and keeps the types; Arrow is read "
+        "fastest.",
     )
 
 
@@ -49,37 +51,16 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: SaveTableParams) -> di
     ctx.progress(0.0, f"writing {path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            WRITERS[params.format](data, file)
+        # Arrow's file format allows one dictionary for each column.
+        data = data.unify_dictionaries()
+        with (
+            replacing(path) as temporary,
+            open_writer(str(temporary), params.format, data.schema) as writer,
+        ):
+            writer.write_table(data)
     except OSError as error:
         raise SylvaError(f"{path} could not be written: {error.strerror or error}") from error
     return {"report": _report(path, data, params.format)}
-
-
-def _write_csv(data: pa.Table, file: BinaryIO) -> None:
-    """Write the table as CSV with a header."""
-    import pyarrow.csv as pa_csv
-
-    pa_csv.write_csv(data, file)
-
-
-def _write_parquet(data: pa.Table, file: BinaryIO) -> None:
-    """Write the table as Parquet, compressed with zstd."""
-    import pyarrow.parquet as pq
-
-    pq.write_table(data, file, compression="zstd")
-
-
-def _write_arrow(data: pa.Table, file: BinaryIO) -> None:
-    """Write the table in Arrow's file format, which Feather is too."""
-    import pyarrow as pa
-
-    with pa.ipc.new_file(file, data.schema) as writer:
-        # The file format allows one dictionary for each column.
-        writer.write_table(data.unify_dictionaries())
-
-
-WRITERS = {"csv": _write_csv, "parquet": _write_parquet, "arrow": _write_arrow}
 
 
 def _report(path: Path, data: pa.Table, file_format: str) -> Report:

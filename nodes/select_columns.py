@@ -46,7 +46,8 @@ class SelectColumnsParams(NodeParams):
     kinds: list[Kind] = Field(
         default_factory=list,
         title="Kinds",
-        description="Also choose all features of these kinds: number, category, bool, time or text.",
+        description="Also choose all features of these kinds: number, category, bool, time or "
+        "text.",
         max_length=5,
     )
 
@@ -94,7 +95,6 @@ def _named(columns: Columns, patterns: list[str]) -> set[str]:
     names = dict.fromkeys(column.name for column in columns)
     named: set[str] = set()
     for pattern in patterns:
-        # A name that contains a * may be that of a column.
         if pattern in names:
             named.add(pattern)
         elif "*" in pattern:

@@ -12,7 +12,7 @@ from engine.export_python import Snippet, Variables, settings, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table, kind_of
 from nodes.data.columns import require_column
-from nodes.data.sampling import pick
+from nodes.sample import pick
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,7 +87,8 @@ def _test_rows(rows: int, params: SplitParams) -> int:
         return min(max(round(rows * params.test_share), 1), rows - 1)
     if params.test_rows >= rows:
         raise BadInput(
-            f"test_rows is {params.test_rows:,}, but the table has {rows:,} rows; give a number below {rows:,}",
+            f"test_rows is {params.test_rows:,}, but the table has {rows:,} rows; give a number "
+            f"below {rows:,}",
             field="test_rows",
         )
     return params.test_rows

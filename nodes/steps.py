@@ -39,38 +39,17 @@ from typing import TYPE_CHECKING, Any
 from engine.node_types import Branch, NodeContext, NodeType
 from engine.values import Folder, Predictions, Report, Table
 from engine.workspace import Files, Workspace
-from nodes.models.encoder import Encoding
-from nodes.models.kinds import find_kind
+from nodes import feature_selection
+from nodes.models.kinds import Encoding, Form, Precision, find_kind
 from nodes.models.model import CARD, FittedModel
 from nodes.models.model import load_model as read_model
 from nodes.models.training import TrainingRows, prepare
+from nodes.predict import scored
 
 if TYPE_CHECKING:
     import numpy as np
 
     from nodes.inspection.layers import Layers
-    from nodes.models.encoder import Form, Precision
-
-__all__ = [
-    "TrainingRows",
-    "compare",
-    "evaluate",
-    "importances",
-    "inspect_layers",
-    "keep_features",
-    "load",
-    "load_model",
-    "model",
-    "predict",
-    "sample",
-    "save_model",
-    "save_table",
-    "select_columns",
-    "split",
-    "tell",
-    "training_rows",
-]
-
 
 # Tables
 
@@ -116,10 +95,7 @@ def keep_features(table: Table, rows: TrainingRows, kept: Sequence[bool] | np.nd
     ``kept`` has a truth value for each feature of ``rows``, as ``get_support()`` of a selector
     returns it. The target and columns with a role are never dropped.
     """
-    from nodes.feature_selection import without
-
-    stay = {name for name, stays in zip(rows.encoder.names, kept, strict=True) if stays}
-    return without(table, set(table.features) - stay)
+    return feature_selection.without(table, set(table.features) - _kept_names(rows, kept))
 
 
 def training_rows(
@@ -148,8 +124,7 @@ def model(rows: TrainingRows, estimator: Any) -> FittedModel:
     estimators that the nodes train.
     """
     kind = find_kind(estimator)
-    # Saved and loaded again, an estimator of a script predicts with the same bits as a model of a
-    # run.
+    # Saved and loaded again, it predicts with the same bits as a model of a run.
     with tempfile.TemporaryDirectory() as folder:
         loaded = kind.load(Path(folder), kind.save(estimator, Path(folder)))
     return rows.model(kind.name, loaded, params={})
@@ -168,8 +143,6 @@ def predict(trained: FittedModel, table: Table, *, keep: Sequence[str] = ()) -> 
 
     Raise ``BadInput`` if the table lacks a column that the model was trained with.
     """
-    from nodes.predict import scored
-
     return scored(trained, table, os.cpu_count() or 1, keep=keep)
 
 
@@ -208,24 +181,22 @@ def compare(
     of each report; ``titles`` gives these columns their titles. ``settings`` are those of the node
     *Compare*, such as ``metric``.
     """
-    branches: list[Branch | None] = []
-    for name in reports:
-        branch = None
+    branches: list[Branch | None] = [None] * len(reports)
+    for index, name in enumerate(reports):
         if values and name in values:
-            branch = Branch("", "", values[name], titles or {})
-        branches.append(branch)
+            branches[index] = Branch("", "", values[name], titles or {})
     inputs, sources = {"reports": list(reports.values())}, {"reports": list(reports)}
     return _outputs("compare", inputs, settings, sources, {"reports": branches})["report"]  # type: ignore[no-any-return]
 
 
 def importances(rows: TrainingRows, gains: np.ndarray, kept: Sequence[bool] | np.ndarray) -> Report:
     """Return a report with the gain of each feature, and whether it is kept."""
-    from nodes.feature_selection import report
+    return feature_selection.report(rows.encoder.names, gains.tolist(), _kept_names(rows, kept))
 
-    names = rows.encoder.names
-    return report(
-        names, gains.tolist(), {name for name, stays in zip(names, kept, strict=True) if stays}
-    )
+
+def _kept_names(rows: TrainingRows, kept: Sequence[bool] | np.ndarray) -> set[str]:
+    """Return the names of the features that a selector keeps."""
+    return {name for name, is_kept in zip(rows.encoder.names, kept, strict=True) if is_kept}
 
 
 def tell(name: str, report: Report) -> None:

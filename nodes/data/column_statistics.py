@@ -18,14 +18,16 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as types
 
 from engine.node_types import Kind, Role
 from engine.values import Table, kind_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
+from nodes.data.column_types import as_seconds
 
 SAMPLE_ROWS = 50_000
 PLOTTED_ROWS = 2_000_000
@@ -96,24 +98,16 @@ class ColumnStatistics:
 
 def table_statistics(table: Table) -> list[ColumnStatistics]:
     """Return the statistics of every column, in the order of the table."""
-    columns = table.columns
+    names = [column.name for column in table.columns]
+    roles = [column.role for column in table.columns]
     with ThreadPoolExecutor(THREADS) as pool:
-        return list(
-            pool.map(
-                column_statistics,
-                [column.name for column in columns],
-                table.data.columns,
-                [column.role for column in columns],
-            )
-        )
+        return list(pool.map(column_statistics, names, table.data.columns, roles))
 
 
 def column_statistics(
     name: str, column: pa.ChunkedArray, role: Role = "feature"
 ) -> ColumnStatistics:
     """Return the statistics of one column; of lists, only the missing values are counted."""
-    import pyarrow as pa
-
     kind = kind_of(column.type)
     try:
         if kind in ("number", "time"):
@@ -130,8 +124,6 @@ def column_bars(column: pa.ChunkedArray) -> Bars:
     Numbers and times have equal intervals, other values a bar each for the most frequent ones. A
     column that cannot be counted has no bars.
     """
-    import pyarrow as pa
-
     rows, sampled = spread_rows(column, _most_plotted(column))
     try:
         if kind_of(column.type) in ("number", "time"):
@@ -149,8 +141,6 @@ def bars_by_class(
     The classes come in order of frequency; the rarer ones are one entry together, the last. Rows
     without a value in either column are not counted.
     """
-    import numpy as np
-
     bars = column_bars(column)
     rows, _ = spread_rows(column, _most_plotted(column))
     labels, _ = spread_rows(classes, _most_plotted(column))
@@ -163,15 +153,11 @@ def bars_by_class(
     return bars, {name: of_class.tolist() for name, of_class in zip(names, by_class, strict=True)}
 
 
-def spread_rows(column: pa.ChunkedArray, most: int | None = None) -> tuple[pa.ChunkedArray, bool]:
+def spread_rows(column: pa.ChunkedArray, most: int) -> tuple[pa.ChunkedArray, bool]:
     """Return at most ``most`` rows, evenly spread, and whether some are left out.
 
-    The rows are the same for all columns of a table. ``most`` defaults to ``SAMPLE_ROWS``.
+    The rows are the same for all columns of a table.
     """
-    import numpy as np
-    import pyarrow as pa
-
-    most = SAMPLE_ROWS if most is None else most
     if len(column) <= most:
         return column, False
     return column.take(pa.array(np.linspace(0, len(column) - 1, most).astype(np.int64))), True
@@ -193,38 +179,42 @@ def _most_plotted(column: pa.ChunkedArray) -> int:
 
 def _of_numbers(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> ColumnStatistics:
     """Return the statistics of a column of numbers or times; infinite values only count as such."""
-    import pyarrow.compute as pc
-
     values = _as_numbers(column)
     finite = _finite(values)
-    sample, sampled = spread_rows(finite)
     infinite = 0
     # Most columns have no infinite value, and then this pass is saved.
     if len(finite) < len(values):
         infinite = pc.sum(pc.is_inf(values)).as_py() or 0
-    statistics: dict[str, Any] = {
-        "missing": len(values) - len(finite) - infinite,
-        "infinite": infinite,
-        "counted": len(finite),
-    }
-    if len(finite):
-        ends = pc.min_max(finite)
-        quartiles = pc.quantile(sample, [0.25, 0.5, 0.75]).to_pylist()
-        statistics |= dict(
-            zip(("lower_quartile", "median", "upper_quartile"), quartiles, strict=True)
-        )
-        minimum, maximum = ends["min"].as_py(), ends["max"].as_py()
-        statistics |= {"minimum": minimum, "maximum": maximum}
-        statistics |= {"mean": pc.mean(finite).as_py(), "std": pc.stddev(finite).as_py()}
-        statistics["bars"] = _bars_of_numbers(
-            sample, _scale(column.type), sampled, (minimum, maximum)
-        )
-    return ColumnStatistics(name, kind, role, len(column), sampled=sampled, **statistics)
+    missing = len(values) - len(finite) - infinite
+    if not len(finite):
+        return ColumnStatistics(name, kind, role, len(column), missing, infinite)
+    sample, sampled = spread_rows(finite, SAMPLE_ROWS)
+    ends = pc.min_max(finite)
+    minimum, maximum = ends["min"].as_py(), ends["max"].as_py()
+    lower, median, upper = pc.quantile(sample, [0.25, 0.5, 0.75]).to_pylist()
+    return ColumnStatistics(
+        name,
+        kind,
+        role,
+        len(column),
+        missing,
+        infinite,
+        minimum=minimum,
+        lower_quartile=lower,
+        median=median,
+        upper_quartile=upper,
+        maximum=maximum,
+        mean=pc.mean(finite).as_py(),
+        std=pc.stddev(finite).as_py(),
+        counted=len(finite),
+        bars=_bars_of_numbers(sample, _scale(column.type), sampled, (minimum, maximum)),
+        sampled=sampled,
+    )
 
 
 def _of_values(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> ColumnStatistics:
     """Return the statistics of categories, bools or texts: the frequent values and their counts."""
-    rows, sampled = spread_rows(column) if kind == "text" else (column, False)
+    rows, sampled = spread_rows(column, SAMPLE_ROWS) if kind == "text" else (column, False)
     counted = _count_values(rows)
     return ColumnStatistics(
         name,
@@ -242,42 +232,21 @@ def _of_values(name: str, kind: Kind, role: Role, column: pa.ChunkedArray) -> Co
 
 def _scale(arrow_type: pa.DataType) -> Scale:
     """Return the scale of the bars; durations and times of day are seconds like any number."""
-    import pyarrow.types as types
-
     return "time" if types.is_timestamp(arrow_type) or types.is_date(arrow_type) else "number"
 
 
 def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return integers as they are, other numbers as 64-bit floats, times in seconds."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.types as types
-
     kind = column.type
     if types.is_integer(kind) or types.is_float64(kind):
         return column
-    if not types.is_temporal(kind):
-        return column.cast(pa.float64(), safe=False)
-    # Arrow casts times only to integers of the same width.
-    whole = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-    return pc.multiply(whole.cast(pa.float64(), safe=False), _seconds_per_unit(kind))
-
-
-def _seconds_per_unit(kind: pa.DataType) -> float:
-    """Return how many seconds one unit of a temporal type stands for."""
-    import pyarrow.types as types
-
-    if types.is_date32(kind):
-        return 86_400.0
-    return {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[
-        "ms" if types.is_date64(kind) else kind.unit
-    ]
+    if types.is_temporal(kind):
+        return as_seconds(column)
+    return column.cast(pa.float64(), safe=False)
 
 
 def _finite(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the values without null, NaN and infinity; nothing is copied if all are finite."""
-    import pyarrow.compute as pc
-
     usable = pc.is_finite(values)
     return values if (pc.sum(usable).as_py() or 0) == len(values) else values.filter(usable)
 
@@ -293,10 +262,6 @@ class _ValueCounts:
 
 def _count_values(column: pa.ChunkedArray) -> _ValueCounts:
     """Return the most frequent values as texts; only those become Python objects."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.types as types
-
     if types.is_dictionary(column.type):
         # Chunks with different dictionaries would be counted apart.
         column = column.unify_dictionaries()
@@ -335,18 +300,12 @@ def _bars_of_numbers(
 
     ``ends`` are the exact minimum and maximum if ``values`` are a sample.
     """
-    import numpy as np
-
     if not len(values):
         return Bars(scale, [], sampled=sampled)
     array = _to_numpy(values)
     if array.dtype.kind in "iu" and (few := _few_values(array)) is not None:
-        return Bars(
-            "values",
-            few[1].tolist(),
-            labels=[str(value) for value in few[0].tolist()],
-            sampled=sampled,
-        )
+        labels = [str(value) for value in few[0].tolist()]
+        return Bars("values", few[1].tolist(), labels=labels, sampled=sampled)
     low, high = (float(end) for end in (ends or (array.min(), array.max())))
     # The difference of the two ends overflows, so intervals are not possible.
     if not np.isfinite(high - low):
@@ -368,15 +327,11 @@ def _whole_edges(low: int, high: int) -> list[float]:
 
 def _divisible(low: float, high: float) -> bool:
     """Return whether there are enough floating-point numbers between the ends for all bars."""
-    import numpy as np
-
     return bool((np.diff(np.linspace(low, high, MOST_BARS + 1)) > 0).all())
 
 
 def _one_bar(array: np.ndarray, value: float) -> tuple[Any, Any]:
     """Return one bar around a value, for a column that is constant or nearly so."""
-    import numpy as np
-
     # An interval without width could not be drawn.
     reach = max(abs(value) * 0.01, 0.5)
     return np.array([len(array)]), np.array([value - reach, value + reach])
@@ -384,8 +339,6 @@ def _one_bar(array: np.ndarray, value: float) -> tuple[Any, Any]:
 
 def _few_values(array: np.ndarray) -> tuple[Any, Any] | None:
     """Return the whole numbers that occur and how often; None if there are too many."""
-    import numpy as np
-
     # The first rows show quickly that most columns have too many values.
     if len(np.unique(array[:1000])) > MOST_BARS:
         return None
@@ -395,24 +348,17 @@ def _few_values(array: np.ndarray) -> tuple[Any, Any] | None:
 
 def _to_numpy(values: pa.ChunkedArray) -> np.ndarray:
     """Return the values as an array, also if they have no chunk."""
-    import numpy as np
-
     return values.to_numpy() if values.num_chunks else np.empty(0, values.type.to_pandas_dtype())
 
 
 def _bar_of_rows(column: pa.ChunkedArray, bars: Bars) -> np.ndarray:
     """Return the number of the bar that each row is in; -1 if it is in none of them."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if bars.scale == "values":
         code, names = _codes(column)
         bar_of = {label: index for index, label in enumerate(bars.labels)}
         return _look_up([-1 if name is None else bar_of.get(name, -1) for name in names], code)
-    values = _to_numpy(
-        pc.fill_null(_as_numbers(column).cast(pa.float64(), safe=False), float("nan"))
-    )
+    floats = _as_numbers(column).cast(pa.float64(), safe=False)
+    values = _to_numpy(pc.fill_null(floats, float("nan")))
     if not bars.edges:
         return np.full(len(values), -1)
     bar = np.searchsorted(bars.edges, values, side="right") - 1
@@ -431,31 +377,22 @@ def _class_codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
         frequent = [*frequent[:MOST_CLASSES], f"{counted.distinct - MOST_CLASSES} others"]
     number = {name: index for index, name in enumerate(frequent)}
     last = len(frequent) - 1
-    return _look_up(
-        [-1 if name is None else number.get(name, last) for name in names], code
-    ), frequent
+    numbers = [-1 if name is None else number.get(name, last) for name in names]
+    return _look_up(numbers, code), frequent
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str | None]]:
     """Return a number for each row and the text of each number; -1 where the value is missing."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.types as types
-
     if not len(column):
         return np.empty(0, np.int64), []
     encoded = column if types.is_dictionary(column.type) else pc.dictionary_encode(column)
     encoded = encoded.unify_dictionaries()
     indices = pa.chunked_array([chunk.indices for chunk in encoded.chunks]).cast(pa.int64())
-    names = encoded.chunk(0).dictionary.to_pylist()
-    return pc.fill_null(indices, -1).to_numpy(), [
-        None if name is None else as_text(name) for name in names
-    ]
+    values = encoded.chunk(0).dictionary.to_pylist()
+    names = [None if value is None else as_text(value) for value in values]
+    return pc.fill_null(indices, -1).to_numpy(), names
 
 
 def _look_up(table: Iterable[int], code: np.ndarray) -> np.ndarray:
     """Return ``table[code]``, and -1 where the code is -1."""
-    import numpy as np
-
     return np.take(np.array([*table, -1], dtype=np.int64), code)

@@ -17,6 +17,7 @@ than half of the values differ from one another.
 - ``cast_column``  the column in the type that was chosen
 - ``to_category``  distinct values in natural order, as categories and class labels
 - ``parse_texts``  texts as numbers, bools or times
+- ``as_seconds``   times as numbers
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as types
 
 from engine.errors import BadInput
 from engine.node_types import Kind
 from engine.values import kind_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MANY_TEXTS = 100
 WHOLE = re.compile(r"([+-]?)0*(\d+?)(\.0*)?", re.ASCII)
@@ -53,9 +56,6 @@ def infer_type(column: pa.ChunkedArray, name: str, missing: Collection[str]) -> 
     ``missing`` are the texts that mean a missing value; ``name`` is for messages. Raise
     ``BadInput`` if the column holds lists, structs or bytes that are not text.
     """
-    import pyarrow as pa
-    import pyarrow.types as types
-
     column = _storage(column)
     kind = column.type
     if types.is_dictionary(kind):
@@ -71,7 +71,8 @@ def infer_type(column: pa.ChunkedArray, name: str, missing: Collection[str]) -> 
     if types.is_temporal(kind) and not types.is_interval(kind):
         return _to_time(column)
     raise BadInput(
-        f"column '{name}' holds values of type {kind}, which cannot be used; remove it from the file",
+        f"column '{name}' holds values of type {kind}, which cannot be used; remove it from the "
+        "file",
         field="source",
     )
 
@@ -83,12 +84,9 @@ def cast_column(
 
     Raise ``BadInput`` that names the first value which cannot be read as this kind.
     """
-    import pyarrow as pa
-
     # Texts are used as written; other values are first brought into the type of their kind.
-    plain = (
-        _as_strings(column, name) if _is_text(column.type) else infer_type(column, name, missing)
-    )
+    is_text = _is_text(column.type)
+    plain = _as_strings(column, name) if is_text else infer_type(column, name, missing)
     if kind == "category":
         return pa.chunked_array([to_category(plain, missing)])
     if kind == "text":
@@ -105,19 +103,14 @@ def to_category(column: pa.ChunkedArray, missing: Collection[str] = ()) -> pa.Di
 
     Whole numbers have no decimal point: ``1.0`` and ``1`` are the same category.
     """
-    import numpy as np
-    import pyarrow as pa
-
     encoded = _as_dictionary(column)
     texts = _tidy(encoded.dictionary.cast(pa.string()).to_pylist(), missing)
     values = natural_order({text for text in texts if text is not None})
-    position = {text: index for index, text in enumerate(values)}
-    code_of_text = np.array(
-        [-1 if text is None else position[text] for text in [*texts, None]], dtype=np.int32
-    )
-    codes = code_of_text[
-        encoded.indices.cast(pa.int64()).fill_null(len(texts)).to_numpy(zero_copy_only=False)
-    ]
+    position: dict[str | None, int] = {text: index for index, text in enumerate(values)}
+    # The last entry is for rows without a value.
+    code_of_text = np.array([position.get(text, -1) for text in [*texts, None]], dtype=np.int32)
+    indices = encoded.indices.cast(pa.int64()).fill_null(len(texts))
+    codes = code_of_text[indices.to_numpy(zero_copy_only=False)]
     return pa.DictionaryArray.from_arrays(
         pa.array(codes, mask=codes < 0), pa.array(values, pa.string())
     )
@@ -128,8 +121,6 @@ def _as_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
 
     A column that is a dictionary already is not expanded, because that may take gigabytes.
     """
-    import pyarrow as pa
-
     if pa.types.is_dictionary(column.type):
         # Arrow cannot unify dictionaries that hold missing values. These are expanded below.
         with suppress(pa.ArrowException):
@@ -180,8 +171,6 @@ def tidy_number(number: str) -> str:
 
 def _storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the values of an extension type as the plain type that stores them."""
-    import pyarrow as pa
-
     if not isinstance(column.type, pa.BaseExtensionType):
         return column
     return pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
@@ -189,8 +178,6 @@ def _storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _is_text(kind: pa.DataType) -> bool:
     """Return whether a type holds texts; bytes count as text until they are decoded."""
-    import pyarrow.types as types
-
     tests: list[Callable[[Any], bool]] = [
         types.is_string,
         types.is_large_string,
@@ -207,8 +194,6 @@ def _as_strings(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 
     Raise ``BadInput`` if the bytes are not UTF-8.
     """
-    import pyarrow as pa
-
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
@@ -220,9 +205,6 @@ def _as_strings(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 
 def _category_or_text(column: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:
     """Return texts as a category, or as they are if most of them differ."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     texts = clean_texts(column, missing)
     different = pc.count_distinct(texts).as_py()
     # Few different texts are a category, even if the table has few rows.
@@ -233,10 +215,6 @@ def _category_or_text(column: pa.ChunkedArray, missing: Collection[str]) -> pa.C
 
 def _to_number(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return numbers in a type that numpy has, with NaN as a missing value."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.types as types
-
     if types.is_integer(column.type):
         return _narrow_integers(column) if column.type == pa.int64() else column
     if types.is_decimal(column.type):
@@ -252,9 +230,6 @@ def _to_number(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _narrow_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return 64-bit integers as 32-bit ones if all of them fit: the table takes half the memory."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     extremes = pc.min_max(column).as_py()
     if extremes["min"] is None or (extremes["min"] >= -(2**31) and extremes["max"] < 2**31):
         return column.cast(pa.int32())
@@ -263,16 +238,25 @@ def _narrow_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _to_time(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return dates and timestamps in microseconds of UTC; durations as seconds."""
-    import pyarrow as pa
-    import pyarrow.types as types
-
     if types.is_timestamp(column.type) or types.is_date(column.type):
-        return column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False).cast(
-            pa.timestamp("us")
-        )
+        zone = getattr(column.type, "tz", None)
+        return column.cast(pa.timestamp("us", zone), safe=False).cast(pa.timestamp("us"))
     per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[column.type.unit]
     whole = column.cast(pa.int32() if types.is_time32(column.type) else pa.int64())
     return pa.compute.divide(whole.cast(pa.float64()), float(per_second))
+
+
+def as_seconds(times: Any) -> Any:
+    """Return an array of any temporal type as 64-bit floats: seconds, of dates since 1970."""
+    kind = times.type
+    if types.is_date32(kind):
+        seconds = 86_400.0
+    else:
+        unit = "ms" if types.is_date64(kind) else kind.unit
+        seconds = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[unit]
+    # Arrow casts times only to integers of the same width.
+    whole = times.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+    return pc.multiply(whole.cast(pa.float64(), safe=False), seconds)
 
 
 # Text to values
@@ -280,9 +264,6 @@ def _to_time(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def clean_texts(column: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:
     """Return a column as texts without space around them; those of ``missing`` become null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     texts = pc.utf8_trim_whitespace(column.cast(pa.string()))
     is_missing = pc.is_in(texts, pa.array(list(missing), pa.string()))
     return pc.if_else(is_missing, pa.scalar(None, pa.string()), texts)
@@ -294,8 +275,6 @@ def parse_texts(texts: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
     Raise ``pa.ArrowInvalid`` if one of them is not. Either all times have a time zone or none has:
     what a mixture means cannot be known.
     """
-    import pyarrow as pa
-
     if kind == "bool":
         return _parse_bools(texts)
     if kind == "time":
@@ -317,8 +296,6 @@ def first_unparsed(
 
     It searches by halves, because ``parse`` says only whether it accepts a whole column.
     """
-    import pyarrow as pa
-
     good, bad = 0, len(texts) + 1
     while bad - good > 1:
         # The first attempt takes all texts, the next ones halve what is left.
@@ -333,8 +310,6 @@ def first_unparsed(
 
 def _parse_or_refuse(texts: pa.ChunkedArray, kind: Kind, name: str) -> pa.ChunkedArray:
     """Return the texts as ``kind``; raise ``BadInput`` that names the first one that is not."""
-    import pyarrow as pa
-
     try:
         return parse_texts(texts, kind)
     except pa.ArrowInvalid:
@@ -351,9 +326,6 @@ def _parse_or_refuse(texts: pa.ChunkedArray, kind: Kind, name: str) -> pa.Chunke
 
 def _parse_bools(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return texts such as ``yes`` and ``0`` as bools; raise ``pa.ArrowInvalid`` for others."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     # A text that is not a bool becomes null, like a missing one.
     index = pc.index_in(pc.utf8_lower(texts), pa.array(list(BOOLS)))
     if index.null_count > texts.null_count:

@@ -88,7 +88,6 @@ def check_classes(labels: pa.ChunkedArray, target: str) -> None:
             "least two. To use the file only for predictions, leave Target empty",
             field="target",
         )
-    # With few classes, a class may have a single row.
     if len(classes) > MAX_CLASSES or (len(classes) > FEW_CLASSES and len(classes) > rows / 2):
         raise BadInput(
             f"the target '{target}' has {len(classes):,} different values in {rows:,} rows, which "

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
+from engine.text import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,10 +78,14 @@ class TextFile:
         try:
             return bytes(stream.read(count))
         except OSError:
-            raise BadInput(
-                f"'{self.name}' cannot be decompressed; it is damaged or has the wrong ending",
-                field="source",
-            ) from None
+            raise self.cannot_decompress() from None
+
+    def cannot_decompress(self) -> BadInput:
+        """Return the message for a compressed text that is damaged, or is not compressed."""
+        return BadInput(
+            f"'{self.name}' cannot be decompressed; it is damaged or has the wrong ending",
+            field="source",
+        )
 
 
 @dataclass(frozen=True)
@@ -148,10 +153,10 @@ class CsvFile:
         import pyarrow.csv as pa_csv
 
         names = self.names
+        chosen = [index for index, name in enumerate(names) if name in columns]
         # A quote that is never closed shows in the last column, so that one is always read.
-        positions = sorted(
-            {len(names) - 1, *(index for index, name in enumerate(names) if name in columns)}
-        )
+        positions = sorted({*chosen, len(names) - 1})
+        read_names = [names[position] for position in positions]
         raw_names = [self.raw_names[position] for position in positions]
         options = self._convert_options(raw_names)
         options.include_columns = raw_names
@@ -165,10 +170,8 @@ class CsvFile:
                     convert_options=options,
                 ) as reader:
                     for batch in reader:
-                        table = pa.Table.from_batches([batch]).rename_columns(
-                            [names[p] for p in positions]
-                        )
-                        yield table.select([name for name in table.column_names if name in columns])
+                        table = pa.Table.from_batches([batch]).rename_columns(read_names)
+                        yield table.select([name for name in read_names if name in columns])
             except (pa.ArrowInvalid, OSError) as error:
                 raise _explain(self, text, error) from None
             if table is None or not table.num_rows:
@@ -419,11 +422,11 @@ def _first_bad_row(file: CsvFile, text: TextFile) -> Any:
 def _wrong_length(file: CsvFile, row: Any) -> BadInput:
     """Return the message for a row with too many or too few values."""
     counting = ", counting the header," if file.file_format.header else ""
-    values = "1 value" if row.actual_columns == 1 else f"{row.actual_columns:,} values"
     return BadInput(
-        f"row {row.number:,} of '{file.text.name}'{counting} has {values} where "
-        f"{row.expected_columns:,} are expected: {row.text[:60]!r}; correct the row, quote values "
-        "that hold the delimiter, or choose another delimiter",
+        f"row {row.number:,} of '{file.text.name}'{counting} has "
+        f"{counted(row.actual_columns, 'value')} where {row.expected_columns:,} are expected: "
+        f"{row.text[:60]!r}; correct the row, quote values that hold the delimiter, or choose "
+        "another delimiter",
         field="source",
     )
 
@@ -440,7 +443,8 @@ def _open_quote(file: CsvFile, line: int) -> BadInput:
 def _long_row(file: CsvFile) -> BadInput:
     """Return the message for a row that does not fit into one block."""
     return BadInput(
-        f"a row of '{file.text.name}' is longer than {BLOCK >> 20} MB; shorten its values, or choose another delimiter",
+        f"a row of '{file.text.name}' is longer than {BLOCK >> 20} MB; shorten its values, or "
+        "choose another delimiter",
         field="source",
     )
 
@@ -448,7 +452,8 @@ def _long_row(file: CsvFile) -> BadInput:
 def _no_rows(file: CsvFile) -> BadInput:
     """Return the message for a file with a header only."""
     return BadInput(
-        f"'{file.text.name}' has a header but no rows; add rows, or turn off 'First row is the header'",
+        f"'{file.text.name}' has a header but no rows; add rows, or turn off 'First row is the "
+        "header'",
         field="source",
     )
 
@@ -456,7 +461,8 @@ def _no_rows(file: CsvFile) -> BadInput:
 def _not_text(text: TextFile) -> BadInput:
     """Return the message for a file that holds NUL bytes."""
     return BadInput(
-        f"'{text.name}' is not text, because it holds NUL bytes; save it as CSV, or choose its format",
+        f"'{text.name}' is not text, because it holds NUL bytes; save it as CSV, or choose its "
+        "format",
         field="source",
     )
 
@@ -465,10 +471,8 @@ def _bad_encoding(
     text: TextFile, file_format: FileFormat, error: UnicodeError | None = None
 ) -> BadInput:
     """Return the message for bytes that the encoding does not have, with a suggestion."""
-    line, byte = _first_undecodable(text, file_format.encoding) or (
-        1,
-        str(error or "the end of the file"),
-    )
+    undecodable = _first_undecodable(text, file_format.encoding)
+    line, byte = undecodable or (1, str(error or "the end of the file"))
     is_utf16 = text.start(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     return BadInput(
         f"'{text.name}' is not encoded in {file_format.encoding}: {byte} in line {line:,} cannot "

@@ -213,16 +213,10 @@ def _shape(path: Path, counted_bytes: int) -> Shape:
 
 
 def clean_name(name: str) -> str:
-    """Return a name for an uploaded file: without folders and invisible characters, and not too
-    long.
-    """
+    """Return a name for an uploaded file: short, without folders and invisible characters."""
     name = re.split(r"[/\\]", unicodedata.normalize("NFC", name))[-1]
-    name = (
-        _CONTROLS.sub("", name.encode("utf-8", "ignore").decode())
-        .removeprefix(PREFIX)
-        .strip()
-        .lstrip(". ")
-    )
+    name = _CONTROLS.sub("", name.encode("utf-8", "ignore").decode())
+    name = name.removeprefix(PREFIX).strip().lstrip(". ")
     stem, ending = _split_ending(name)
     return (_shorten(stem, MAX_NAME_BYTES - len(ending.encode())) or "table") + ending
 
@@ -304,9 +298,7 @@ def add_file(
 
 
 def delete_file(name: str, files: Files) -> None:
-    """Remove a file of the data folder; raise ``SylvaError`` if it does not exist or cannot be
-    removed.
-    """
+    """Remove a file of the data folder; raise ``SylvaError`` if that is not possible."""
     path = files.readable(name, field="file")
     try:
         path.unlink()
@@ -381,7 +373,10 @@ def _explain_disk_errors(workspace: Workspace) -> Iterator[None]:
             case errno.ENOSPC | errno.EDQUOT:
                 reason = "the disk is full. Free some space and try again"
             case errno.EROFS | errno.EACCES | errno.EPERM:
-                reason = f"{workspace.data} is not writable; check the owner and the permissions of the folder"
+                reason = (
+                    f"{workspace.data} is not writable; check the owner and the permissions of "
+                    "the folder"
+                )
             case _:
                 reason = error.strerror or str(error)
         raise UploadRefused(f"{reason}.") from error

@@ -1,9 +1,10 @@
-"""Read tables from files: CSV, TSV, Parquet, Arrow and Feather, LibSVM.
+"""Read tables from files: CSV, TSV, Parquet, Arrow and Feather, LibSVM; and write them.
 
 - ``FileFormat``   how a file is written
 - ``read``         the whole table
 - ``read_start``   the whole table if it is small, or else its first rows
 - ``open_blocks``  the file as blocks of rows; memory is bounded by the block, not by the file
+- ``open_writer``  a new file to write, as CSV, Parquet or Arrow
 
 Whatever is wrong with a file is raised as ``BadInput`` that says how to fix it.
 """
@@ -44,7 +45,7 @@ SUFFIXES = {
     ".svmlight": "libsvm",
 }
 COMPRESSED = (".gz", ".bz2", ".zst")
-TITLES = {"parquet": "Parquet", "arrow": "Arrow"}
+TITLES = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
 MISSING_TEXTS = frozenset(["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"])
 """Texts that mean a missing value, unless the settings say otherwise."""
 MAX_COLUMNS = 100_000
@@ -53,7 +54,7 @@ SAMPLE_BYTES = 1 << 20
 """Bytes by which the number of rows of a text file is estimated."""
 VALUE_BYTES = 8
 """Bytes that a value is assumed to need at least."""
-IMPORTS = ("numpy", "pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet")
+IMPORTS = ("numpy", "pyarrow", "nodes.data.column_types", "pyarrow.csv", "pyarrow.parquet")
 """Slow modules that reading a file needs."""
 
 LIBSVM_COLUMN = re.compile(r"f([1-9][0-9]{0,8})", re.ASCII)
@@ -167,9 +168,11 @@ def read(
         return _dense_table(path.name, labels, matrix)
     if file_format.format == "csv":
         return _read_csv(TextFile(path), file_format, as_text, max_columns)
-    file = open_blocks(path, file_format, max_columns)
+    # It checks the names of the columns before the file is read.
+    open_blocks(path, file_format, max_columns)
     data = _read_binary(path, file_format.format)
-    _check_has_rows(file, data)
+    if not data.num_rows:
+        raise _no_rows(path.name)
     return data
 
 
@@ -218,9 +221,7 @@ def read_start(
 def _start_of_text(
     path: Path, file_format: FileFormat, max_bytes: int, start_bytes: int
 ) -> tuple[TextFile, bool]:
-    """Return the text if it is small enough, or else its first whole rows; and whether it is all of
-    it.
-    """
+    """Return the text or, if it is too large, its first whole rows; and whether it is complete."""
     content = TextFile(path).start(max_bytes + 1)
     if len(content) <= max_bytes:
         return TextFile(path, content), True
@@ -248,9 +249,9 @@ def _start_of_blocks(file: BlockFile, max_bytes: int, start_rows: int) -> Start:
         size += max(_own_bytes(table), table.num_rows * table.num_columns * VALUE_BYTES)
         if size >= max_bytes:
             return Start(pa.concat_tables(tables).slice(0, start_rows), False, file.total)
-    data = pa.concat_tables(tables) if tables else None
-    _check_has_rows(file, data)
-    assert data is not None
+    if not any(table.num_rows for table in tables):
+        raise _no_rows(file.path.name)
+    data = pa.concat_tables(tables)
     return Start(data, True, data.num_rows)
 
 
@@ -258,11 +259,11 @@ def _own_bytes(table: pa.Table) -> int:
     """Return the size of a table without its dictionaries, which several tables of a file share."""
     import pyarrow.types as types
 
-    chunks = [chunk for column in table.columns for chunk in column.chunks]
-    return sum(
-        chunk.indices.nbytes if types.is_dictionary(chunk.type) else chunk.nbytes
-        for chunk in chunks
-    )
+    total = 0
+    for column in table.columns:
+        for chunk in column.chunks:
+            total += (chunk.indices if types.is_dictionary(chunk.type) else chunk).nbytes
+    return total
 
 
 def _read_csv(
@@ -279,11 +280,8 @@ def _read_binary(path: Path, file_format: str) -> pa.Table:
     import pyarrow as pa
 
     try:
-        data = (
-            _parquet_file(path).read()
-            if file_format == "parquet"
-            else _arrow_reader(path).read_all()
-        )
+        is_parquet = file_format == "parquet"
+        data = _parquet_file(path).read() if is_parquet else _arrow_reader(path).read_all()
         # A wrong offset would crash the code that uses the table.
         data.validate(full=True)
     except (pa.ArrowException, OSError) as error:
@@ -309,10 +307,9 @@ def _check_names(path: Path, names: list[str], max_columns: int) -> None:
         )
 
 
-def _check_has_rows(file: BlockFile, data: pa.Table | None) -> None:
-    """Raise ``BadInput`` if a file has no rows."""
-    if data is None or data.num_rows == 0:
-        raise BadInput(f"'{file.path.name}' has no rows; choose another file", field="source")
+def _no_rows(name: str) -> BadInput:
+    """Return the message for a file without rows."""
+    return BadInput(f"'{name}' has no rows; choose another file", field="source")
 
 
 def _too_many_columns(name: str, columns: int, max_columns: int) -> BadInput:
@@ -428,9 +425,8 @@ def _open_parquet(path: Path) -> BlockFile:
         batches = file.iter_batches(batch_size=rows, columns=list(columns))
         yield from _checked_tables(path, "Parquet", batches, columns)
 
-    return BlockFile(
-        path, _schema_names(path, "Parquet", file.schema_arrow), file.metadata.num_rows, read
-    )
+    names = _schema_names(path, "Parquet", file.schema_arrow)
+    return BlockFile(path, names, file.metadata.num_rows, read)
 
 
 def _open_arrow(path: Path) -> BlockFile:
@@ -542,10 +538,7 @@ class LibsvmLines(io.RawIOBase):
         try:
             matrix, _ = load_svmlight_file(self, zero_based=False)
         except OSError:
-            raise BadInput(
-                f"'{self._text.name}' cannot be decompressed; it is damaged or has the wrong ending",
-                field="source",
-            ) from None
+            raise self._text.cannot_decompress() from None
         except (ValueError, OverflowError):
             line = self._line.decode("utf-8", "replace").strip()
             raise BadInput(
@@ -574,10 +567,11 @@ def _read_libsvm(text: TextFile, max_columns: int) -> tuple[list[str], Any]:
     """Return the labels and the sparse matrix of all rows; raise ``BadInput`` if it has none."""
     labels, matrix = LibsvmLines(text).read_rows()
     if not labels:
-        raise BadInput(f"'{text.name}' has no rows; choose another file", field="source")
+        raise _no_rows(text.name)
     if not matrix.indices.size:
         raise BadInput(
-            f"'{text.name}' is not LibSVM text, because no line has index:value pairs; choose its format",
+            f"'{text.name}' is not LibSVM text, because no line has index:value pairs; choose its "
+            "format",
             field="source",
         )
     if matrix.shape[1] > max_columns:
@@ -611,7 +605,7 @@ def _open_libsvm(path: Path) -> BlockFile:
         lines = LibsvmLines(TextFile(path))
         labels, matrix = lines.read_rows(rows)
         if not labels:
-            raise BadInput(f"'{path.name}' has no rows; choose another file", field="source")
+            raise _no_rows(path.name)
         while labels:
             yield _some_columns(labels, matrix, columns)
             labels, matrix = lines.read_rows(rows)
@@ -632,3 +626,28 @@ def _some_columns(labels: list[str], matrix: Any, columns: Collection[str]) -> p
     if LIBSVM_TARGET in columns:
         data[LIBSVM_TARGET] = pa.array(labels, pa.string())
     return pa.table(data)
+
+
+# Writing
+
+
+def open_writer(
+    target: Any, file_format: str, schema: pa.Schema, *, floats_repeat: bool = True
+) -> Any:
+    """Open a file for ``write_table``; ``target`` is a path or a stream.
+
+    Parquet stores values that repeat in a dictionary. Pass ``floats_repeat=False`` for numbers such
+    as probabilities, where that would only cost time and space.
+    """
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+    import pyarrow.parquet as pq
+
+    if file_format == "csv":
+        return pa_csv.CSVWriter(target, schema)
+    if file_format == "parquet":
+        repeating: bool | list[str] = True
+        if not floats_repeat:
+            repeating = [field.name for field in schema if not pa.types.is_floating(field.type)]
+        return pq.ParquetWriter(target, schema, compression="zstd", use_dictionary=repeating)
+    return pa.ipc.new_file(target, schema)

@@ -26,10 +26,9 @@ from engine.node_types import Columns, Kind, Role
 from engine.text import listed
 from engine.values import Table, kind_of
 from engine.workspace import Files
-from nodes.data import formats, fraud_sample
-from nodes.data.column_types import cast_column, infer_type
+from nodes.data import formats
 from nodes.data.columns import check_classes, check_roles, drop_missing_target, require_column
-from nodes.data.samples import sample_columns, sample_name, sample_path
+from nodes.data.samples import payments, sample_columns, sample_name, sample_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +57,7 @@ def load(
     """
     progress(0.0, f"reading {params.source}")
     if sample_name(params.source) == "fraud":
-        data = fraud_sample.payments(params.rows, params.fraud_share, params.seed)
+        data = payments(params.rows, params.fraud_share, params.seed)
     else:
         path = _path_of(params, files)
         data = formats.read(path, params.file_format, _as_text(params), params.max_columns)
@@ -123,34 +122,28 @@ def _with_types(data: pa.Table, params: LoadDataParams) -> pa.Table:
     """
     import pyarrow as pa
 
+    from nodes.data.column_types import cast_column, infer_type
+
     target, roles = target_and_roles(params)
     # An id that was read as written stays text: as a category, 1.0 and +1 would become 1.
-    types: dict[str, Kind] = dict.fromkeys(_ids(params), "text")
-    types = {name: kind for name, kind in types.items() if _is_text(data, name)} | chosen_types(
-        params, target
-    )
+    types: dict[str, Kind] = {name: "text" for name in _ids(params) if _kind(data, name) == "text"}
+    types |= chosen_types(params, target)
     missing = frozenset(params.missing)
     columns = {}
     for name in data.column_names:
-        column = _typed(data.column(name), name, types.get(name), missing)
+        if name in types:
+            column = cast_column(data.column(name), types[name], name, missing)
+        else:
+            column = infer_type(data.column(name), name, missing)
         is_empty = column.null_count == len(column)
         if not is_empty or name == target or roles.get(name) == "ignore":
             columns[name] = column
     return pa.table(columns).combine_chunks()
 
 
-def _typed(
-    column: pa.ChunkedArray, name: str, kind: Kind | None, missing: Collection[str]
-) -> pa.ChunkedArray:
-    """Return a column in its type: the chosen one, or else the one it looks like."""
-    if kind is None:
-        return infer_type(column, name, missing)
-    return cast_column(column, kind, name, missing)
-
-
-def _is_text(data: pa.Table, name: str) -> bool:
-    """Return whether the table has this column and it holds text."""
-    return name in data.column_names and kind_of(data.schema.field(name).type) == "text"
+def _kind(data: pa.Table, name: str) -> Kind | None:
+    """Return the kind of a column; None if the table does not have it."""
+    return kind_of(data.schema.field(name).type) if name in data.column_names else None
 
 
 def check_columns(params: LoadDataParams, names: Iterable[str]) -> None:
@@ -217,9 +210,8 @@ def count_classes(table: Table) -> list[tuple[str, int]]:
     import pyarrow.compute as pc
 
     labels = table.labels().combine_chunks()
-    counts = {
-        each["values"]: each["counts"] for each in pc.value_counts(labels.indices).to_pylist()
-    }
+    counted = pc.value_counts(labels.indices).to_pylist()
+    counts = {each["values"]: each["counts"] for each in counted}
     return [(name, counts.get(code, 0)) for code, name in enumerate(labels.dictionary.to_pylist())]
 
 
@@ -251,9 +243,7 @@ class Preview:
         return int(self.data.column(target).null_count)
 
     def table(self, params: LoadDataParams) -> Table:
-        """Return the table with its target and roles; raise ``BadInput`` if the columns do not suit
-        them.
-        """
+        """Return the table with its target and roles, like ``make_table``."""
         return make_table(self.data, self.names, params)
 
 
@@ -267,16 +257,12 @@ def preview(params: LoadDataParams, files: Files) -> Preview:
     reading = _settings_of_reading(params)
     target = params.target
     if target is not None:
-        # Without a target, the file may have been read before. A category is the same with and
-        # without it.
+        # The file may have been read before, without a target. A category is the same in both.
         try:
             seen = _remembered(reading.model_copy(update={"target": None}), files)
         except BadInput:
             return _remembered(reading, files)
-        if (
-            target in seen.data.column_names
-            and kind_of(seen.data.schema.field(target).type) == "category"
-        ):
+        if _kind(seen.data, target) == "category":
             return seen
     return _remembered(reading, files)
 
@@ -346,7 +332,7 @@ def read_in_child(
 
     params = LoadDataParams.model_validate_json(params_json)
     if sample_name(params.source) == "fraud":
-        data = fraud_sample.payments(params.rows, params.fraud_share, params.seed)
+        data = payments(params.rows, params.fraud_share, params.seed)
         start = formats.Start(data, True, data.num_rows)
     else:
         start = formats.read_start(

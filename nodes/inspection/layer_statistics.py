@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from deepforest.inspection import USUAL, agreements
+from deepforest.margins import margins
+from deepforest.metrics import Metric
+from deepforest.record import MARGIN_BINS, MarginRecord
 from engine.node_types import NodeContext
 from engine.values import Table
 from nodes.models.model import FittedModel
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from deepforest.metrics import Metric
 
 ROWS_AT_ONCE = 16_384
 CELLS_AT_ONCE = 16_000_000
@@ -38,8 +39,6 @@ def choose_rows(truth: np.ndarray, requested: int, follow: Sequence[int], seed: 
     to the classes. ``truth`` holds a class number for each row. There are more than ``requested``
     rows only if more are to be followed. The same seed gives the same rows.
     """
-    import numpy as np
-
     if requested >= len(truth):
         return np.arange(len(truth))
     order = np.random.default_rng(seed).permutation(len(truth))
@@ -60,8 +59,6 @@ def choose_rows(truth: np.ndarray, requested: int, follow: Sequence[int], seed: 
 
 def _rank_in(group: np.ndarray) -> np.ndarray:
     """Return for each entry how many of its group come before it."""
-    import numpy as np
-
     by_group = np.argsort(group, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(group))[:-1]])
     rank = np.empty(len(group), np.int64)
@@ -84,10 +81,6 @@ class MarginSummary:
     @classmethod
     def of(cls, margin: np.ndarray) -> MarginSummary:
         """Return the summary of the margins of some rows."""
-        import numpy as np
-
-        from deepforest.record import MARGIN_BINS
-
         if not len(margin):
             return cls()
         counts, _ = np.histogram(np.clip(margin, -1, 1), MARGIN_BINS)
@@ -111,8 +104,6 @@ class MarginSummary:
 
     def record(self) -> dict[str, Any] | None:
         """Return the summary as a layer's record has it; None if the class of no row is known."""
-        from deepforest.record import MARGIN_BINS, MarginRecord
-
         if self.counts is None:
             return None
         std = (self.squares / self.n) ** 0.5
@@ -179,8 +170,7 @@ def compute_statistics(
     metric: Metric | None,
     share: float,
 ) -> LayerStatistics:
-    """Pass the table through the layers and return sums over all rows, and all values of the
-    sample.
+    """Pass the table through the layers: return sums over all rows, all values of the sample.
 
     ``truth`` holds the class number of each row, ``rows`` are the sampled ones. ``metric`` is
     scored besides the usual ones if it ranks rows and memory allows; a log line says if it does
@@ -188,24 +178,20 @@ def compute_statistics(
     """
     work = _Pass(model, table, truth, rows, metric)
     result = work.result
-    for owner, scores in (
-        ("the cascade", result.own_scores),
-        ("each learner", result.learner_scores),
-    ):
+    scores_of = {"the cascade": result.own_scores, "each learner": result.learner_scores}
+    for owner, scores in scores_of.items():
         if work.ranking is not None and scores is None:
             ctx.log(
-                f"{work.ranking.title} of {owner} is left out: the scores of so many rows need too much memory."
+                f"{work.ranking.title} of {owner} is left out: the scores of so many rows need too "
+                "much memory."
             )
     ctx.progress(0.0, f"{len(truth):,} rows through {work.depth} layers")
     # Sums are added in the order of the blocks: in another order they would round differently.
-    for start, block_sums in zip(
-        work.starts, ctx.executor.map(work.process_block, work.starts), strict=True
-    ):
+    blocks = ctx.executor.map(work.process_block, work.starts)
+    for start, block_sums in zip(work.starts, blocks, strict=True):
         done = min(start + work.step, len(truth))
-        ctx.progress(
-            share * done / len(truth),
-            f"{done:,} of {len(truth):,} rows through {work.depth} layers",
-        )
+        text = f"{done:,} of {len(truth):,} rows through {work.depth} layers"
+        ctx.progress(share * done / len(truth), text)
         for total, sums in zip(result.layer_sums, block_sums, strict=True):
             total.add(sums)
     return result
@@ -223,26 +209,20 @@ class _Pass:
         metric: Metric | None,
     ) -> None:
         """Allocate the result and choose the size of a block so that memory stays bounded."""
-        import numpy as np
-
-        from deepforest.inspection import USUAL
-
         self.model, self.table, self.truth = model, table, truth
         self.cascade = model.estimator
         # Blocks are processed in parallel already.
         self.cascade.n_jobs = 1
-        self.depth, learners, classes = (
-            len(self.cascade.estimators_),
-            self.cascade.n_learners_,
-            len(model.classes),
-        )
+        self.depth = len(self.cascade.estimators_)
+        learners, classes = self.cascade.n_learners_, len(model.classes)
         # A block holds its rows once as matrix and once as class vectors.
         widest = max(model.encoder.width, self.depth * learners * classes)
         self.step = max(1, min(ROWS_AT_ONCE, CELLS_AT_ONCE // widest))
         self.starts = range(0, len(truth), self.step)
         # The usual metrics are means over rows, so sums of blocks are enough for them.
         self.ranking = None if metric in USUAL or not (truth >= 0).any() else metric
-        empty = LayerSums(
+        # ``add`` makes new arrays, so all layers can start from the same ones.
+        zeros = (
             np.zeros((learners, learners), int),
             np.zeros((len(USUAL), 1 + learners)),
             np.zeros(1 + learners),
@@ -251,9 +231,7 @@ class _Pass:
         self.result = LayerStatistics(
             rows=rows,
             truth=truth,
-            layer_sums=[
-                LayerSums(empty.agreements, empty.sums, empty.n_scored) for _ in range(self.depth)
-            ],
+            layer_sums=[LayerSums(*zeros) for _ in range(self.depth)],
             left_at=np.zeros(all_rows, np.int64),
             wrong=np.zeros(all_rows, bool),
             vectors=np.full((self.depth, learners, n, classes), np.nan, np.float32),
@@ -264,33 +242,25 @@ class _Pass:
 
     def _scores_array(self, shape: tuple[int, ...], kind: str) -> np.ndarray | None:
         """Return an array for scores of all rows; None if they are not needed or too large."""
-        import numpy as np
-
         size = np.prod(shape, dtype=float) * np.dtype(kind).itemsize
-        return (
-            np.full(shape, np.nan, kind)
-            if self.ranking is not None and size <= BYTES_OF_SCORES
-            else None
-        )
+        if self.ranking is None or size > BYTES_OF_SCORES:
+            return None
+        return np.full(shape, np.nan, kind)
 
     def process_block(self, start: int) -> list[LayerSums]:
         """Pass the block of rows from ``start`` on through all layers; return its sums by layer."""
-        import numpy as np
-
-        block = self.model.encoder.transform(
-            self.table.data.slice(start, self.step), self.model.precision
-        )
-        stages, here = self.cascade.stages(block), slice(start, start + len(block))
-        no_rows = (
-            np.empty(0, int),
-            np.empty((self.cascade.n_learners_, 0, len(self.model.classes)), np.float32),
-        )
+        model, cascade = self.model, self.cascade
+        block = model.encoder.transform(self.table.data.slice(start, self.step), model.precision)
+        stages, here = cascade.stages(block), slice(start, start + len(block))
         sums, outputs = [], np.empty(0)
         for layer in range(self.depth):
-            # With screening, all rows of a block may leave before the last layer.
             stage = next(stages, None)
-            rows, vectors = no_rows if stage is None else (stage.rows, stage.vectors)
-            outputs = outputs if stage is None else stage.output
+            if stage is not None:
+                rows, vectors, outputs = stage.rows, stage.vectors, stage.output
+            else:
+                # With screening, all rows of a block may leave before the last layer.
+                rows = np.empty(0, int)
+                vectors = np.empty((cascade.n_learners_, 0, len(model.classes)), np.float32)
             self._store_rows(layer, here, rows, vectors, outputs)
             sums.append(_sums_of_block(vectors, self.truth[here][rows], outputs, self.truth[here]))
         self.result.wrong[here] = outputs.argmax(axis=1) != self.truth[here]
@@ -303,8 +273,6 @@ class _Pass:
 
         ``rows`` are those that reached the layer, counted from the start of the block ``here``.
         """
-        import numpy as np
-
         result = self.result
         result.left_at[here.start + rows] = layer + 1
         if result.own_scores is not None:
@@ -321,14 +289,7 @@ class _Pass:
 def _sums_of_block(
     vectors: np.ndarray, truth_of_vectors: np.ndarray, outputs: np.ndarray, truth: np.ndarray
 ) -> LayerSums:
-    """Return the sums over a block: of the cascade over all rows, of the learners over those in the
-    layer.
-    """
-    import numpy as np
-
-    from deepforest.inspection import USUAL, agreements
-    from deepforest.margins import margins
-
+    """Return sums over a block: of the cascade over all rows, of learners over those they saw."""
     known, in_layer = truth >= 0, truth_of_vectors >= 0
     predictors = [(truth[known], outputs[known])]
     predictors += [(truth_of_vectors[in_layer], vector[in_layer]) for vector in vectors]

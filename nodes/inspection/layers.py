@@ -14,33 +14,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from deepforest.margins import margins
 from engine.errors import BadInput
-from nodes.models.model import reading_folder, sha256_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
+from nodes.models.encoder import MISSING
+from nodes.models.kinds import save_array
+from nodes.models.model import file_hashes, reading_folder, sha256_of
 
 FORMAT, VERSION = "sylva-layers", 1
 FILE, SAMPLE = "layers.json", "sample.arrow"
-UNKNOWN = -1
+UNKNOWN = MISSING
 """Class number of a row whose class is not known."""
 
-SMALL = (
-    "title",
-    "kind",
-    "metric",
-    "classes",
-    "features",
-    "learners",
-    "records",
-    "table_rows",
-    "stages",
-)
 ARRAYS: Mapping[str, tuple[str, str]] = {
     "rows": ("int64", "n"),
     "left_at": ("int64", "n"),
@@ -99,8 +90,6 @@ class Layers:
 
         A row that left the cascade before has those of the layer at which it left.
         """
-        import numpy as np
-
         # Layers are counted from 1, and arrays from 0.
         last = np.minimum(self.left_at, layer) - 1
         probabilities: np.ndarray = self.outputs[last, np.arange(len(last))]
@@ -113,10 +102,6 @@ class Layers:
 
     def margin(self, layer: int) -> np.ndarray:
         """Return the margin of each row after ``layer`` (from 1); NaN if its class is unknown."""
-        import numpy as np
-
-        from deepforest.margins import margins
-
         known = self.truth != UNKNOWN
         margin = np.full(len(known), np.nan)
         margin[known] = margins(self.output(layer)[known].astype(np.float64), self.truth[known])
@@ -124,15 +109,8 @@ class Layers:
 
     def save(self, folder: Path) -> None:
         """Write everything into an empty folder."""
-        import numpy as np
-        import pyarrow as pa
-
         for name, (kind, _) in ARRAYS.items():
-            np.save(
-                folder / f"{name}.npy",
-                np.ascontiguousarray(getattr(self, name), kind),
-                allow_pickle=False,
-            )
+            save_array(folder, name, np.ascontiguousarray(getattr(self, name), kind))
         with (
             pa.OSFile(str(folder / SAMPLE), "wb") as sink,
             pa.ipc.new_file(sink, self.sample.schema) as writer,
@@ -142,12 +120,14 @@ class Layers:
             "format": FORMAT,
             "version": VERSION,
             **{name: getattr(self, name) for name in SMALL},
-            "files": {
-                path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != FILE
-            },
+            "files": file_hashes(folder),
         }
         text = json.dumps(data, ensure_ascii=False, allow_nan=False)
         (folder / FILE).write_text(text + "\n", encoding="utf-8", newline="\n")
+
+
+SMALL = [each.name for each in fields(Layers) if each.name not in ARRAYS and each.name != "sample"]
+"""The fields that ``layers.json`` holds."""
 
 
 def load_layers(folder: Path) -> Layers:
@@ -164,7 +144,8 @@ def load_layers(folder: Path) -> Layers:
                 raise ValueError(f"{name} was changed after it was saved")
         parts: dict[str, Any] = {name: data[name] for name in SMALL}
         parts |= {name: _load_array(folder, name) for name in ARRAYS}
-        layers = Layers(**parts, sample=_load_sample(folder))
+        sample = pa.ipc.open_file(pa.memory_map(str(folder / SAMPLE))).read_all()
+        layers = Layers(**parts, sample=sample)
         _check(layers)
         return layers
 
@@ -199,8 +180,6 @@ def _refuse(constant: str) -> None:
 
 def _load_array(folder: Path, name: str) -> np.ndarray:
     """Map an array into memory; raise ``ValueError`` unless it has the type in ``ARRAYS``."""
-    import numpy as np
-
     array: np.ndarray = np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
     kind, axes = ARRAYS[name]
     if array.dtype != kind or array.ndim != len(axes):
@@ -208,23 +187,10 @@ def _load_array(folder: Path, name: str) -> np.ndarray:
     return array
 
 
-def _load_sample(folder: Path) -> pa.Table:
-    """Map the sampled rows into memory."""
-    import pyarrow as pa
-
-    return pa.ipc.open_file(pa.memory_map(str(folder / SAMPLE))).read_all()
-
-
 def _check(layers: Layers) -> None:
     """Raise ``ValueError`` unless the parts have sizes and values that fit together."""
-    texts = [
-        layers.title,
-        layers.kind,
-        layers.metric,
-        *layers.classes,
-        *layers.features,
-        *layers.learners,
-    ]
+    titles = [layers.title, layers.kind, layers.metric]
+    texts = [*titles, *layers.classes, *layers.features, *layers.learners]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("its names are not texts")
     depth, n, n_classes = len(layers.stages), len(layers.rows), len(layers.classes)

@@ -7,12 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+import numpy as np
+from openTSNE import TSNE  # type: ignore[import-untyped]
 
 from nodes.models.training import one_blas_thread
-
-if TYPE_CHECKING:
-    import numpy as np
 
 FEWEST_ROWS = 5
 INTERPOLATE_FROM = 10_000
@@ -48,9 +47,6 @@ def embed(
     number of threads. ``progress`` gets the share done, and may raise to stop. Fewer than
     ``FEWEST_ROWS`` rows are all at the origin.
     """
-    import numpy as np
-    from openTSNE import TSNE  # type: ignore[import-untyped]
-
     # So few rows do not have enough neighbours for t-SNE.
     if len(points) < FEWEST_ROWS:
         return np.zeros((len(points), 2), np.float32)
@@ -85,8 +81,6 @@ def _start_points(points: np.ndarray, start: np.ndarray | None, seed: int) -> np
 
     A little jitter keeps equal rows apart, which t-SNE could not separate otherwise.
     """
-    import numpy as np
-
     if start is None:
         # Principal components start the same way each time, unlike random points.
         along, widths, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)

@@ -29,20 +29,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from math import isfinite, nan
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as types
 
 from engine.errors import BadInput
 from engine.node_types import Kind
 from engine.text import listed
 from engine.values import Table, kind_of
-from nodes.data.column_types import NUMBER, natural_order, parse_texts, tidy_number
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
-Form = Literal["codes", "onehot"]
-Precision = Literal["float32", "float64"]
+from nodes.data.column_types import NUMBER, as_seconds, natural_order, parse_texts, tidy_number
+from nodes.models.kinds import Form, Precision
 
 VERSION = 1
 MISSING = -1
@@ -59,15 +58,6 @@ FAMILIES: Mapping[Kind, str] = {
 }
 """Kinds in a family can replace one another: a file may hold a category as text, or a bool as
 number."""
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """How a kind of model wants its matrix; ``order`` is that of the training matrix in memory."""
-
-    form: Form
-    precision: Precision
-    order: Literal["C", "F"] = "C"
 
 
 @dataclass(frozen=True)
@@ -111,11 +101,7 @@ class NumberColumn:
         return _read_number(value)
 
     def write(self, values: np.ndarray, out: np.ndarray, form: Form) -> None:
-        """Write values into ``out``, rows × width; values too large for its type become the
-        largest.
-        """
-        import numpy as np
-
+        """Write values into ``out``, rows × width; what is too large becomes the largest number."""
         missing = np.isnan(values)
         if (form == "onehot" or not self.has_missing) and missing.any():
             values = np.where(missing, self.median, values)
@@ -193,8 +179,6 @@ class CategoryColumn:
 
     def read_column(self, column: pa.ChunkedArray) -> np.ndarray:
         """Return the category numbers of an Arrow column; NaN where they are missing or unknown."""
-        import numpy as np
-
         codes = category_codes(column, self.categories)
         return np.where(codes == MISSING, nan, codes)
 
@@ -218,8 +202,6 @@ class CategoryColumn:
 
     def write(self, values: np.ndarray, out: np.ndarray, form: Form) -> None:
         """Write category numbers into ``out``; rare and unknown ones are zeros in ``onehot``."""
-        import numpy as np
-
         if form == "codes":
             out[:, 0] = values
             return
@@ -313,8 +295,6 @@ class TableEncoder:
         ``order`` is how numpy stores it: ``C`` by rows, ``F`` by columns. Raise ``BadInput`` if a
         column is missing or of another kind than in training.
         """
-        import numpy as np
-
         self.check(data)
         matrix = np.empty((data.num_rows, self.width), precision, order=order)
         for column, part in self.parts(matrix):
@@ -331,17 +311,15 @@ class TableEncoder:
 
     def check(self, data: pa.Table) -> None:
         """Raise ``BadInput`` that names every column that is missing or of another kind."""
-        missing = set(self.names) - set(data.column_names)
+        present = set(data.column_names)
+        missing = [name for name in self.names if name not in present]
         if missing:
             raise BadInput(
-                f"the table lacks {listed(name for name in self.names if name in missing)}, "
-                "which the model was trained with; add the missing columns"
+                f"the table lacks {listed(missing)}, which the model was trained with; add the "
+                "missing columns"
             )
-        wrong = [
-            text
-            for column in self.columns
-            if (text := _mismatch(column, data.schema.field(column.name).type))
-        ]
+        kinds = (data.schema.field(column.name).type for column in self.columns)
+        wrong = list(filter(None, map(_mismatch, self.columns, kinds)))
         if wrong:
             raise BadInput(
                 f"some columns are of another kind than in training: {'; '.join(wrong[:5])}"
@@ -388,10 +366,8 @@ def _column_from_json(data: Mapping[str, Any]) -> EncodedColumn:
             raise ValueError("a level is not a text")
         return CategoryColumn(data["name"], data["kind"], categories)
     column = NumberColumn(**data)
-    if (
-        not all(isfinite(number) for number in (column.median, column.mean, column.scale))
-        or column.scale <= 0
-    ):
+    is_finite = all(isfinite(number) for number in (column.median, column.mean, column.scale))
+    if not is_finite or column.scale <= 0:
         raise ValueError(f"column '{column.name}' cannot be scaled")
     return column
 
@@ -415,8 +391,6 @@ def _read_number(value: Any) -> float:
 
 def _read_time(value: Any) -> float:
     """Return a time as seconds since 1970."""
-    import pyarrow as pa
-
     try:
         times = parse_texts(pa.chunked_array([[value.strip()]], pa.string()), "time")
     except (pa.ArrowException, UnicodeError, AttributeError):
@@ -426,39 +400,17 @@ def _read_time(value: Any) -> float:
 
 def numbers(column: pa.ChunkedArray) -> np.ndarray:
     """Return numbers, bools and times as 64-bit floats; missing and infinite values are NaN."""
-    import numpy as np
-
+    if types.is_temporal(column.type):
+        column = as_seconds(column)
     values, start = np.empty(len(column), np.float64), 0
+    # Chunk by chunk, so that the column is not copied twice.
     for chunk in column.chunks:
-        values[start : start + len(chunk)] = _chunk_numbers(chunk)
+        part = chunk.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        values[start : start + len(chunk)] = part
         start += len(chunk)
     # Neither trees nor linear models can compute with infinity.
     values[np.isinf(values)] = np.nan
     return values
-
-
-def _chunk_numbers(chunk: pa.Array) -> Any:
-    """Return one Arrow array as 64-bit floats; a missing value is NaN."""
-    import pyarrow as pa
-    import pyarrow.types as types
-
-    per_unit = 1.0
-    # Arrow casts times only to integers of the same width.
-    if types.is_temporal(chunk.type):
-        per_unit = _seconds(chunk.type)
-        chunk = chunk.cast(pa.int32() if chunk.type.bit_width == 32 else pa.int64())
-    values = chunk.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return values if per_unit == 1.0 else values * per_unit
-
-
-def _seconds(kind: pa.DataType) -> float:
-    """Return how many seconds one unit of a temporal type stands for."""
-    import pyarrow.types as types
-
-    if types.is_date32(kind):
-        return 86_400.0
-    unit = "ms" if types.is_date64(kind) else kind.unit
-    return {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[unit]
 
 
 # Learning
@@ -466,8 +418,6 @@ def _seconds(kind: pa.DataType) -> float:
 
 def _learn_column(name: str, column: pa.ChunkedArray) -> EncodedColumn | str:
     """Return the column's encoding, or the reason why it is left out."""
-    import pyarrow.types as types
-
     kind = kind_of(column.type)
     if column.null_count == len(column):
         return "it has no values"
@@ -480,8 +430,6 @@ def _learn_column(name: str, column: pa.ChunkedArray) -> EncodedColumn | str:
 
 def _learn_numbers(name: str, kind: Kind, values: np.ndarray) -> NumberColumn | str:
     """Return median, mean and scale of a column of numbers, or why it is left out."""
-    import numpy as np
-
     missing = np.isnan(values)
     if missing.all():
         return "it has no values"
@@ -491,10 +439,8 @@ def _learn_numbers(name: str, kind: Kind, values: np.ndarray) -> NumberColumn | 
     filled = np.where(missing, median, values)
     # Divided by the largest value first: the squares of large numbers would overflow.
     largest = float(np.abs(filled).max()) or 1.0
-    mean, spread = (
-        float((filled / largest).mean()) * largest,
-        float((filled / largest).std()) * largest,
-    )
+    mean = float((filled / largest).mean()) * largest
+    spread = float((filled / largest).std()) * largest
     # A spread that is only the rounding of a constant would magnify every other value.
     scale = spread if spread > 1e-12 * largest else largest
     return NumberColumn(name, kind, median, mean, scale, bool(missing.any()), fits)
@@ -505,9 +451,6 @@ def _learn_categories(name: str, kind: Kind, column: pa.ChunkedArray) -> Categor
 
     Texts are categories only if they repeat often enough.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if kind == "text":
         try:
             column = column.cast(pa.string())
@@ -529,8 +472,6 @@ def _learn_categories(name: str, kind: Kind, column: pa.ChunkedArray) -> Categor
 
 def _mismatch(column: EncodedColumn, arrow_type: pa.DataType) -> str | None:
     """Return why a column of this type cannot be encoded; None if it can."""
-    import pyarrow.types as types
-
     kind = kind_of(arrow_type)
     is_same_family = FAMILIES[kind] == FAMILIES[column.kind] and not types.is_interval(arrow_type)
     if types.is_null(arrow_type) or is_same_family:
@@ -546,8 +487,6 @@ def _mismatch(column: EncodedColumn, arrow_type: pa.DataType) -> str | None:
 
 def category_counts(column: pa.ChunkedArray) -> dict[str, int]:
     """Return how often each value occurs, by its name; missing values are not counted."""
-    import pyarrow as pa
-
     counts: Counter[str] = Counter()
     for chunk in column.chunks:
         is_dictionary = pa.types.is_dictionary(chunk.type)
@@ -562,9 +501,6 @@ def category_counts(column: pa.ChunkedArray) -> dict[str, int]:
 
 def category_codes(column: pa.ChunkedArray, categories: Sequence[str]) -> np.ndarray:
     """Return each row's position in ``categories``; ``MISSING`` for a missing or unknown value."""
-    import numpy as np
-    import pyarrow as pa
-
     codes, start, known = np.empty(len(column), np.int32), 0, pa.array(categories, pa.string())
     for chunk in column.chunks:
         codes[start : start + len(chunk)] = _chunk_codes(chunk, known)
@@ -574,24 +510,16 @@ def category_codes(column: pa.ChunkedArray, categories: Sequence[str]) -> np.nda
 
 def _chunk_codes(chunk: pa.Array, known: pa.Array) -> Any:
     """Return the position of each value of one Arrow array in ``known``."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not pa.types.is_dictionary(chunk.type):
-        return (
-            pc.index_in(as_text(chunk), known, skip_nulls=True)
-            .fill_null(MISSING)
-            .to_numpy(zero_copy_only=False)
-        )
-    of_entry = pc.index_in(as_text(chunk.dictionary), known, skip_nulls=True)
-    return of_entry.take(chunk.indices).fill_null(MISSING).to_numpy(zero_copy_only=False)
+    if pa.types.is_dictionary(chunk.type):
+        of_entry = pc.index_in(as_text(chunk.dictionary), known, skip_nulls=True)
+        codes = of_entry.take(chunk.indices)
+    else:
+        codes = pc.index_in(as_text(chunk), known, skip_nulls=True)
+    return codes.fill_null(MISSING).to_numpy(zero_copy_only=False)
 
 
 def as_text(values: pa.Array) -> pa.Array:
     """Return the names of plain values: whole numbers without a decimal point, NaN missing."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
     return values.cast(pa.string())

@@ -104,19 +104,15 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Grow one tree per class in each round (one tree for two classes).
 
-        ``y`` holds class numbers 0, 1, … ``categorical_feature`` lists
-        the matrix columns that hold category numbers. Each callback is called after a round, as by
-        LightGBM, and may raise to stop.
+        ``y`` holds class numbers 0, 1, … ``categorical_feature`` lists the matrix columns that hold
+        category numbers. LightGBM calls each callback after a round; it may raise to stop.
         """
         import lightgbm
 
         settings = self._settings(int(y.max()) + 1)
+        categories = list(categorical_feature)
         data = lightgbm.Dataset(
-            X,
-            y,
-            weight=sample_weight,
-            categorical_feature=list(categorical_feature),
-            params=settings,
+            X, y, weight=sample_weight, categorical_feature=categories, params=settings
         )
         trained = lightgbm.train(
             settings, data, num_boost_round=self.n_estimators, callbacks=list(callbacks)
@@ -156,8 +152,7 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
             "bagging_freq": 1 if self.subsample < 1 else 0,
             "seed": self.random_state,
             "num_threads": self.n_jobs,
-            # One thread sums the whole histogram of a column, so that the number of threads does
-            # not change its rounding.
+            # One thread sums each histogram, so that the number of threads does not change it.
             "deterministic": True,
             "force_col_wise": True,
             "verbosity": -1,
@@ -165,11 +160,11 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
 
 
 class StoredForest(_MostProbable, BaseEstimator):  # type: ignore[misc]
-    """A forest of scikit-learn's trees, read from the arrays in which version 1 saved them.
+    """Predict with scikit-learn's trees, read from the arrays in which version 1 saved them.
 
     ``arrays`` hold all trees one after the other: ``left``, ``right``, ``feature``, ``threshold``
-    and ``missing_left`` of each node (children are numbered within their tree), ``classes_per_leaf``
-    of each leaf, ``leaf_class`` and ``leaf_share`` of each class in a leaf.
+    and ``missing_left`` of each node (children are numbered within their tree),
+    ``classes_per_leaf`` of each leaf, ``leaf_class`` and ``leaf_share`` of each class in a leaf.
     """
 
     DTYPES: ClassVar[Mapping[str, str]] = {
@@ -184,8 +179,7 @@ class StoredForest(_MostProbable, BaseEstimator):  # type: ignore[misc]
         self.n_classes = n_classes
 
     def prepare(self) -> Self:
-        """Check the arrays and number the nodes over all trees; return the forest, ready to
-        predict.
+        """Check the arrays, number the nodes over all trees and return the forest.
 
         Raise ``ValueError`` unless each tree leads to its leaves and the shares of each leaf add up
         to 1.
@@ -243,10 +237,7 @@ class StoredForest(_MostProbable, BaseEstimator):  # type: ignore[misc]
         while len(rows := rows[self.left_[node[rows]] != LEAF]):
             at = node[rows]
             value = values[rows, self.arrays["feature"][at]]
-            goes_left = np.where(
-                np.isnan(value),
-                self.arrays["missing_left"][at],
-                value <= self.arrays["threshold"][at],
-            )
+            is_below = value <= self.arrays["threshold"][at]
+            goes_left = np.where(np.isnan(value), self.arrays["missing_left"][at], is_below)
             node[rows] = np.where(goes_left, self.left_[at], self.right_[at])
         return node

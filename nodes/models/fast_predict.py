@@ -15,12 +15,11 @@ import ctypes
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from nodes.models.model import FittedModel
-
-if TYPE_CHECKING:
-    import numpy as np
 
 FEW = 24
 """Up to this many rows, single calls are faster; measured for 100 trees."""
@@ -59,8 +58,6 @@ class FastCascade:
 
     def predict_proba(self, matrix: np.ndarray) -> np.ndarray:
         """Return class probabilities, rows × classes."""
-        import numpy as np
-
         cascade = self.cascade
         if len(matrix) > FEW:
             cascade.n_jobs = self.n_jobs
@@ -79,8 +76,6 @@ class FastBooster:
 
     def __init__(self, booster: Any, library: Any) -> None:
         """Prepare the call; raise ``OSError`` if LightGBM refuses it."""
-        import numpy as np
-
         self._booster, self._library = booster, library
         self._lock = threading.Lock()
         # LightGBM reads the row from this array and writes the result into the next one.
@@ -88,15 +83,11 @@ class FastBooster:
         self._result = np.zeros(booster.num_model_per_iteration())
         self._length = ctypes.c_int64(0)
         self._config = ctypes.c_void_p()
-        arguments = (
-            ctypes.c_int(RAW_SCORE),
-            ctypes.c_int(0),
-            ctypes.c_int(-1),
-            ctypes.c_int(FLOAT64),
-        )
+        # All trees: from the first one (0) to the last one (-1).
+        settings = (RAW_SCORE, 0, -1, FLOAT64)
         failed = library.LGBM_BoosterPredictForMatSingleRowFastInit(
             booster._handle,
-            *arguments,
+            *map(ctypes.c_int, settings),
             ctypes.c_int32(len(self._row)),
             b"num_threads=1",
             ctypes.byref(self._config),
@@ -112,14 +103,11 @@ class FastBooster:
 
     @classmethod
     def over(cls, booster: Any) -> Any:
-        """Return a fast version of ``booster``, or ``booster`` itself if this LightGBM has no such
-        call.
-        """
+        """Return a fast version of ``booster``, or itself if LightGBM has no such call."""
         try:
             import lightgbm.basic
 
-            # A later version of LightGBM may lack these private names: then the plain booster
-            # answers.
+            # A later version may lack these private names: then the plain booster answers.
             return cls(booster, vars(lightgbm.basic)["_LIB"])
         except (ImportError, AttributeError, KeyError, OSError):
             return booster
@@ -128,8 +116,6 @@ class FastBooster:
         self, data: np.ndarray, num_threads: int = 1, raw_score: bool = False
     ) -> np.ndarray:
         """Predict like LightGBM's ``predict``; only raw scores of a few rows are faster."""
-        import numpy as np
-
         # Many rows are faster in one call that uses several threads.
         if not (raw_score and 0 < len(data) <= FEW and data.shape[1] == len(self._row)):
             return np.asarray(
@@ -140,9 +126,7 @@ class FastBooster:
             return np.array([self._call(row) for row in data])
 
     def _call(self, row: np.ndarray) -> Any:
-        """Return the scores of one row; the caller holds the lock, because all calls share one
-        buffer.
-        """
+        """Return the scores of one row; the caller holds the lock."""
         self._row[:] = row
         if self._library.LGBM_BoosterPredictForMatSingleRowFast(*self._arguments):
             raise RuntimeError("LightGBM could not predict a row")

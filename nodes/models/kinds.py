@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from nodes.models.encoder import Encoding
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +29,22 @@ if TYPE_CHECKING:
     )
 
 TREES_FILE = "mart.txt"
+
+
+Form = Literal["codes", "onehot"]
+Precision = Literal["float32", "float64"]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Describe the matrix that a kind of model needs; ``nodes.models.encoder`` explains the forms.
+
+    ``order`` is how numpy stores the training matrix: ``C`` by rows, ``F`` by columns.
+    """
+
+    form: Form
+    precision: Precision
+    order: Literal["C", "F"] = "C"
 
 
 @dataclass(frozen=True)
@@ -56,9 +72,9 @@ def find_kind(estimator: Any) -> ModelKind:
         for kind in KINDS.values():
             if base.__name__ in kind.estimators and kind.name == _forest_kind(estimator, kind.name):
                 return kind
-    known = [name for kind in KINDS.values() for name in kind.estimators]
+    known = dict.fromkeys(chain.from_iterable(kind.estimators for kind in KINDS.values()))
     raise TypeError(
-        f"a {type(estimator).__name__} cannot be saved as a model; use one of {', '.join(dict.fromkeys(known))}"
+        f"a {type(estimator).__name__} cannot be saved as a model; use one of {', '.join(known)}"
     )
 
 
@@ -183,7 +199,7 @@ def _save_mart(estimator: Any, folder: Path) -> dict[str, Any]:
 
 
 def _load_mart(folder: Path, data: Mapping[str, Any]) -> BoostedTrees:
-    """Read the trees and check their text: LightGBM itself may crash on a damaged one."""
+    """Read the trees; raise ``ValueError`` if their text is damaged."""
     from deepforest.lightgbm_text import check_text, trees_only
     from nodes.models.estimators import BoostedTrees
 
@@ -210,19 +226,8 @@ def _build_forest(params: Any, **settings: Any) -> BaseEstimator:
     )
 
 
-def _build_random_forest(params: Any) -> BaseEstimator:
-    """Return an unfitted random forest."""
-    return _build_forest(params)
-
-
-def _build_extra_trees(params: Any) -> BaseEstimator:
-    """Return an unfitted forest of random thresholds, whose trees see all rows."""
-    return _build_forest(params, splitter="random", bootstrap=False)
-
-
 def _save_forest(forest: Any, folder: Path) -> dict[str, Any]:
     """Write the forest; one that version 1 saved keeps its form."""
-    # A forest of version 1 is saved again in the same form.
     if hasattr(forest, "arrays"):
         for name, array in forest.arrays.items():
             save_array(folder, f"forest-{name}", array)
@@ -233,7 +238,7 @@ def _save_forest(forest: Any, folder: Path) -> dict[str, Any]:
 
 
 def _load_forest(folder: Path, data: Mapping[str, Any]) -> BaseEstimator:
-    """Read a forest of either version; only version 1 gives the number of columns."""
+    """Read a forest of either version."""
     # Only version 1 saved the number of columns.
     if "columns" in data:
         return _load_stored_forest(folder, data)
@@ -351,18 +356,20 @@ KINDS: Mapping[str, ModelKind] = {
     kind.name: kind
     for kind in (
         ModelKind(
-            "deep-forest", "Deep forest", CODES, _build_cascade, _save_cascade, _load_cascade, ("CascadeClassifier",)
+            "deep-forest", "Deep forest", CODES, _build_cascade, _save_cascade, _load_cascade,
+            ("CascadeClassifier",),
         ),
         ModelKind(
             "mart", "MART", Encoding("codes", "float64", "F"), _build_mart, _save_mart, _load_mart,
             ("BoostedTrees", "LGBMClassifier", "Booster"),
         ),
         ModelKind(
-            "random-forest", "Random forest", CODES, _build_random_forest, _save_forest, _load_forest,
+            "random-forest", "Random forest", CODES, _build_forest, _save_forest, _load_forest,
             ("HistForestClassifier",),
         ),
         ModelKind(
-            "extra-trees", "Extra trees", CODES, _build_extra_trees, _save_forest, _load_forest,
+            "extra-trees", "Extra trees", CODES,
+            partial(_build_forest, splitter="random", bootstrap=False), _save_forest, _load_forest,
             ("HistForestClassifier",),
         ),
         ModelKind(
@@ -370,8 +377,8 @@ KINDS: Mapping[str, ModelKind] = {
             _save_logistic_regression, _load_logistic_regression, ("LogisticRegression",),
         ),
         ModelKind(
-            "mlp", "Neural network", Encoding("onehot", "float32", "C"), _build_mlp, _save_mlp, _load_mlp,
-            ("MLPClassifier",),
+            "mlp", "Neural network", Encoding("onehot", "float32", "C"),
+            _build_mlp, _save_mlp, _load_mlp, ("MLPClassifier",),
         ),
     )
 }  # fmt: skip

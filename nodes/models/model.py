@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import BadInput
 from engine.text import listed
 from engine.values import Table
-from nodes.models.encoder import Precision, TableEncoder
-from nodes.models.kinds import KINDS, ModelKind
+from nodes.models.kinds import KINDS, ModelKind, Precision
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from nodes.models.encoder import TableEncoder
 
 FORMAT, VERSION = "sylva-model", 1
 FILE = "model.json"
@@ -131,9 +132,7 @@ class FittedModel:
             "params": dict(self.params),
             "encoder": self.encoder.to_json(),
             "learner": learned,
-            "files": {
-                path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != FILE
-            },
+            "files": file_hashes(folder),
         }
         # Sorted keys and a fixed layout: the same model must give the same bytes.
         text = json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
@@ -146,6 +145,8 @@ def load_model(folder: Path) -> FittedModel:
     Raise ``BadInput`` if the folder is damaged, holds something else, or was written by a newer
     version.
     """
+    from nodes.models.encoder import TableEncoder
+
     # The order matters: nothing is opened before all files are known to be regular files.
     data, files = describe_model(folder), model_files(folder)
     with reading_folder(folder, "a model", "train it again"):
@@ -185,7 +186,8 @@ def describe_model(folder: Path) -> dict[str, Any]:
     path = folder / FILE
     if not is_regular_file(path):
         raise BadInput(
-            f"'{folder.name}' does not hold a model: {FILE} is missing or is not a regular file; save the model again"
+            f"'{folder.name}' does not hold a model: {FILE} is missing or is not a regular file; "
+            "save the model again"
         )
     with reading_folder(folder, "a model", "train it again"):
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -205,9 +207,7 @@ def describe_model(folder: Path) -> dict[str, Any]:
 
 
 def _check_description(data: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` unless all fields are present, and classes and features are different
-    texts.
-    """
+    """Raise ``ValueError`` unless all fields are present, and all names are different texts."""
     if missing := [name for name in FIELDS if name not in data]:
         raise ValueError(f"{FILE} lacks {listed(missing)}")
     if not isinstance(data["title"], str):
@@ -224,12 +224,12 @@ def _check_files(files: Iterable[Path], digests: Mapping[str, str]) -> None:
     """Raise ``ValueError`` unless the files are exactly those that were saved."""
     # The card is written after the model, so it has no hash.
     present = {path.name: path for path in files if path.name not in (FILE, CARD)}
-    for name in sorted({*present} ^ {*digests}):
-        if name in present:
+    for name in sorted({*present, *digests}):
+        if name not in digests:
             raise ValueError(f"{name} was not saved with the model")
-        raise ValueError(f"{name} is missing")
-    for name, path in present.items():
-        if sha256_of(path) != digests[name]:
+        if name not in present:
+            raise ValueError(f"{name} is missing")
+        if sha256_of(present[name]) != digests[name]:
             raise ValueError(f"{name} was changed after it was saved")
 
 
@@ -237,15 +237,15 @@ def _check_files(files: Iterable[Path], digests: Mapping[str, str]) -> None:
 
 
 def model_files(folder: Path) -> list[Path]:
-    """Return the files of a model's folder, sorted; raise ``BadInput`` unless all are regular
-    files.
+    """Return the files of a folder, sorted; raise ``BadInput`` unless all are regular files.
 
     Reading a pipe might never end, and a link may lead anywhere.
     """
     files = sorted(folder.iterdir())
     if others := [path.name for path in files if not is_regular_file(path)]:
         raise BadInput(
-            f"'{folder.name}' is not the folder of a model: {listed(others)} is not a regular file; remove it"
+            f"'{folder.name}' is not the folder of a model: {listed(others)} is not a regular "
+            "file; remove it"
         )
     return files
 
@@ -275,6 +275,11 @@ def reading_folder(folder: Path, kind: str, hint: str) -> Iterator[None]:
         raise BadInput(
             f"'{folder.name}' does not hold {kind} that can be read: {reason}; {hint}"
         ) from error
+
+
+def file_hashes(folder: Path) -> dict[str, str]:
+    """Return the hash of each file of a folder, by its name."""
+    return {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
 
 
 def sha256_of(path: Path) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from engine.errors import SylvaError
+from engine.graph import PipelineGraph
 from engine.workspace import Workspace
 from nodes.load_data import NODE as LOAD
 from nodes.models.model import CARD, FILE, is_regular_file
@@ -168,12 +169,9 @@ def _evaluation(data: object) -> EvaluationSummary | None:
             "metrics": dict() as metrics,
         }:
             # The file may come from elsewhere: only values that a page can show are used.
-            plain = {
-                name: value
-                for name, value in metrics.items()
-                if isinstance(value, int | float | str | None)
-            }
-            return EvaluationSummary(node, title, table, plain)
+            plain = (int, float, str, type(None))
+            shown = {name: value for name, value in metrics.items() if isinstance(value, plain)}
+            return EvaluationSummary(node, title, table, shown)
     return None
 
 
@@ -198,8 +196,7 @@ def _save_card(folder: Path, data: dict[str, Any], card: Card) -> None:
 def _card_of_run(
     workspace: Workspace, folder: Path, data: dict[str, Any], known: Card, *, is_complete: bool
 ) -> Card:
-    """Return the card with what the log of the run says; ``known`` is what is saved beside the
-    model.
+    """Return the card with what the log of the run says; ``known`` is what is already saved.
 
     Raise ``SylvaError`` or ``OSError`` if the run cannot be read.
     """
@@ -240,10 +237,7 @@ def _sources(
     workspace: Workspace, pipeline: Pipeline, state: RunState, node: str
 ) -> Iterator[Source]:
     """Yield the tables that the pipeline loaded on the way to the model."""
-    import networkx as nx
-
-    graph = nx.DiGraph((edge.source.node, edge.target.node) for edge in pipeline.edges)
-    upstream = nx.ancestors(graph, node) if node in graph else set()
+    upstream = PipelineGraph(pipeline).upstream([node])
     for name, each in pipeline.nodes.items():
         if name in upstream and each.type == LOAD.name:
             source = each.params.get("source", LOAD.params.model_fields["source"].default)
@@ -278,20 +272,14 @@ def _evaluations(
     on_other_rows: list[EvaluationSummary] = []
     on_training_rows: list[EvaluationSummary] = []
     for predict in _targets_of(pipeline, model):
-        table = next(
-            (e.source for e in pipeline.edges if e.target.node == predict and e.source != model),
-            None,
-        )
+        inputs = [edge.source for edge in pipeline.edges if edge.target.node == predict]
+        table = next((source for source in inputs if source != model), None)
         reached = on_training_rows if table in training else on_other_rows
-        for edge in pipeline.edges:
-            if edge.source.node != predict:
-                continue
-            report = _report_of(workspace, state, edge.target.node)
+        for name in [edge.target.node for edge in pipeline.edges if edge.source.node == predict]:
+            report = _report_of(workspace, state, name)
             if report is not None and report.kind == "evaluation":
-                summary = EvaluationSummary(
-                    edge.target.node, report.title, str(table), dict(report.headline)
-                )
-                reached.append(summary)
+                metrics = dict(report.headline)
+                reached.append(EvaluationSummary(name, report.title, str(table), metrics))
     yield from on_other_rows
     yield from on_training_rows
 
@@ -356,13 +344,10 @@ def layers_node(pipeline: Pipeline, save_node: str) -> str | None:
     This is a node that inspects the model, or else the deep forest itself; None for other models.
     """
     model = _model_saved_by(pipeline, save_node)
-    if (
-        model is None
-        or model.node not in pipeline.nodes
-        or pipeline.nodes[model.node].type != FOREST
-    ):
+    types = {name: node.type for name, node in pipeline.nodes.items()}
+    if model is None or types.get(model.node) != FOREST:
         return None
     for name in _targets_of(pipeline, model):
-        if name in pipeline.nodes and pipeline.nodes[name].type == INSPECTION:
+        if types.get(name) == INSPECTION:
             return name
     return model.node

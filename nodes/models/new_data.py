@@ -13,7 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as types
 
 from engine.errors import BadInput
 from engine.text import listed
@@ -28,9 +32,6 @@ from nodes.data.column_types import (
 )
 from nodes.data.formats import MISSING_TEXTS
 from nodes.models.encoder import CategoryColumn, EncodedColumn, TableEncoder, as_text
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MAX_NAMED = 20
 """Columns that a message names."""
@@ -61,8 +62,6 @@ class InputChecker:
         the values of a column can be meant at all. Raise ``BadInput`` that names every column which
         is missing or does not fit.
         """
-        import pyarrow as pa
-
         columns, problems = {}, []
         missing_columns = self.missing_columns(data.column_names)
         for column in self.encoder.columns:
@@ -108,13 +107,8 @@ def _to_numbers(
     name: str, values: pa.ChunkedArray, missing: Collection[str], first_row: int
 ) -> pa.ChunkedArray:
     """Return numbers as they are, and texts as numbers, bools or times of day."""
-    import pyarrow.types as types
-
-    if (
-        types.is_integer(values.type)
-        or types.is_floating(values.type)
-        or types.is_boolean(values.type)
-    ):
+    tests = (types.is_integer, types.is_floating, types.is_boolean)
+    if any(test(values.type) for test in tests):
         return values
     values = _plain(name, values)
     kind = kind_of(values.type)
@@ -122,7 +116,8 @@ def _to_numbers(
         raise ColumnMismatch(f"'{name}' is a time, but was a number in training")
     if kind == "text":
         # In training, a number may have been read from any of these three.
-        parsers = (_parse_float, partial(parse_texts, kind="bool"), _parse_time_of_day)
+        parse_float = partial(pc.cast, target_type=pa.float64())
+        parsers = (parse_float, partial(parse_texts, kind="bool"), _parse_time_of_day)
         return _parsed(name, clean_texts(values, missing), parsers, "number", first_row)
     return values
 
@@ -131,21 +126,14 @@ def _to_times(
     name: str, values: pa.ChunkedArray, missing: Collection[str], first_row: int
 ) -> pa.ChunkedArray:
     """Return times as they are, and texts as times."""
-    import pyarrow as pa
-
     values = _plain(name, values)
     kind = kind_of(values.type)
     # A block without a value has no type of its own.
     if pa.types.is_null(values.type) or values.null_count == len(values):
         return pa.chunked_array([pa.nulls(len(values), pa.timestamp("us"))])
     if kind == "text":
-        return _parsed(
-            name,
-            clean_texts(values, missing),
-            (partial(parse_texts, kind="time"),),
-            "time",
-            first_row,
-        )
+        parsers = (partial(parse_texts, kind="time"),)
+        return _parsed(name, clean_texts(values, missing), parsers, "time", first_row)
     if kind != "time":
         raise ColumnMismatch(f"'{name}' is a {kind}, but was a time in training")
     return values
@@ -153,8 +141,6 @@ def _to_times(
 
 def _plain(name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return texts without a dictionary, and everything else in the type of its kind."""
-    import pyarrow as pa
-
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     if pa.types.is_string(values.type):
@@ -167,25 +153,12 @@ def _plain(name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
     return inferred.cast(pa.string()) if pa.types.is_dictionary(inferred.type) else inferred
 
 
-def _parse_float(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return texts as 64-bit floats; raise ``pa.ArrowInvalid`` if one is not a number."""
-    import pyarrow as pa
-
-    return texts.cast(pa.float64())
-
-
 def _parse_time_of_day(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return times of day as seconds; raise ``pa.ArrowInvalid`` if one of them is not."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not pc.all(pc.match_substring(texts, ":")).as_py():
         raise pa.ArrowInvalid("not a time of day")
-    return (
-        pc.binary_join_element_wise("1970-01-01", texts, " ")
-        .cast(pa.timestamp("s"))
-        .cast(pa.int64())
-    )
+    moments = pc.binary_join_element_wise("1970-01-01", texts, " ")
+    return moments.cast(pa.timestamp("s")).cast(pa.int64())
 
 
 Parse = Callable[[Any], Any]
@@ -219,23 +192,17 @@ def _parsed(
 def _to_categories(
     column: CategoryColumn, values: pa.ChunkedArray, missing: Collection[str], *, check: bool
 ) -> pa.ChunkedArray:
-    """Return a column of known categories; an unknown value becomes missing, as the encoder counts
-    it.
+    """Return a column of known categories; an unknown value becomes missing.
 
     If ``check`` is set, raise ``ColumnMismatch`` if all values are numbers and none is a category.
     """
-    import pyarrow as pa
-
     if pa.types.is_null(values.type) or not len(values):
         return pa.chunked_array([pa.nulls(len(values), pa.string())])
     chunks = _as_dictionary(column, values).chunks
     entries = as_text(chunks[0].dictionary).to_pylist()
     categories = [column.find(text) for text in entries]
-    if (
-        check
-        and not column.are_numbers
-        and not any(category is not None for category in categories)
-    ):
+    is_known = any(category is not None for category in categories)
+    if check and not column.are_numbers and not is_known:
         # Unknown categories alone are accepted: new data may have new ones.
         present = {text.strip() for text in entries if text is not None} - {"", *missing}
         if present and all(NUMBER.fullmatch(text) for text in present):
@@ -248,8 +215,6 @@ def _to_categories(
 
 def _as_dictionary(column: CategoryColumn, values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the values as numbers of one dictionary, the same in all chunks."""
-    import pyarrow as pa
-
     if pa.types.is_dictionary(values.type):
         try:
             return values.unify_dictionaries()
@@ -268,5 +233,6 @@ def _as_dictionary(column: CategoryColumn, values: pa.ChunkedArray) -> pa.Chunke
 def _was_category(column: CategoryColumn, kind: str) -> ColumnMismatch:
     """Return the mismatch of a column that was a category in training."""
     return ColumnMismatch(
-        f"'{column.name}' is a {kind}, but was a category in training, such as {listed(column.categories, 3)}"
+        f"'{column.name}' is a {kind}, but was a category in training, such as "
+        f"{listed(column.categories, 3)}"
     )

@@ -22,7 +22,7 @@ from engine.atomic import read_lock, write_lock
 from engine.errors import BadInput, SylvaError
 from engine.processes import usable_memory
 from engine.text import listed, size, suggest
-from engine.workspace import Workspace
+from engine.workspace import Files, Workspace
 from nodes.models.model import (
     FILE,
     FittedModel,
@@ -69,17 +69,14 @@ class Registry:
     @property
     def folder(self) -> Path:
         """Return the folder that holds the models, one folder for each."""
-        return self.workspace.root / "models"
+        return Files(self.workspace.root).models
 
     def names(self) -> list[str]:
         """Return all names, sorted; no file is read."""
         if not self.folder.is_dir():
             return []
-        return sorted(
-            path.name
-            for path in self.folder.iterdir()
-            if re.match(NAME, path.name) and path.is_dir()
-        )
+        folders = (path.name for path in self.folder.iterdir() if path.is_dir())
+        return sorted(name for name in folders if re.match(NAME, name))
 
     def entries(self) -> list[ModelEntry]:
         """Return all models, the newest first; a damaged one has a ``problem``."""
@@ -96,9 +93,8 @@ class Registry:
         with read_lock(folder):
             total, saved = 0, saved_at(folder)
             if folder.is_dir():
-                total = sum(
-                    path.stat().st_size for path in folder.iterdir() if is_regular_file(path)
-                )
+                files = filter(is_regular_file, folder.iterdir())
+                total = sum(path.stat().st_size for path in files)
             try:
                 description = describe_model(folder)
             except BadInput as problem:
@@ -128,8 +124,7 @@ class Registry:
         folder = self.folder_of(name)
         with write_lock(folder) as temporary:
             if folder.exists():
-                # A rename is atomic: readers see the whole model or none. The temporary folder is
-                # removed later.
+                # A rename is atomic: readers see the whole model or none.
                 folder.rename(temporary / "deleted")
 
     def folder_of(self, name: str) -> Path:
@@ -155,10 +150,11 @@ class Registry:
         names = self.names()
         if not names:
             return (
-                f"the model '{name}' does not exist, because {self.folder} is empty; run a pipeline "
-                "with a Save model node"
+                f"the model '{name}' does not exist, because {self.folder} is empty; run a "
+                "pipeline with a Save model node"
             )
-        return f"the model '{name}' does not exist; {suggest(name, names, f'the models are {listed(names)}')}"
+        nearest = suggest(name, names, f"the models are {listed(names)}")
+        return f"the model '{name}' does not exist; {nearest}"
 
 
 def open_model(folder: Path) -> FittedModel:
@@ -168,15 +164,19 @@ def open_model(folder: Path) -> FittedModel:
 
 
 def prove_model(folder: Path) -> None:
-    """Load a model in a child process and discard it; raise ``BadInput`` or ``SylvaError`` if that
-    fails.
+    """Raise ``BadInput`` or ``SylvaError`` if a child process fails to load a model.
 
     Do this before loading a model from elsewhere: a damaged one must not end this process.
     """
     call = sandbox.Call(
-        "nodes.models.registry:open_in_child", folder.name, {"folder": str(folder.absolute())},
-        ("numpy", "lightgbm"), field=None, megabytes=usable_memory(), seconds=OPENING_SECONDS,
-    )  # fmt: skip
+        "nodes.models.registry:open_in_child",
+        folder.name,
+        {"folder": str(folder.absolute())},
+        imports=("numpy", "lightgbm"),
+        field=None,
+        megabytes=usable_memory(),
+        seconds=OPENING_SECONDS,
+    )
     sandbox.call(call)
 
 
@@ -195,7 +195,8 @@ def zip_model(folder: Path) -> bytes:
         total = sum(path.stat().st_size for path in paths)
         if total > MAX_ZIPPED:
             raise SylvaError(
-                f"The model has {size(total)}, which is too large for a download. Copy the folder {folder}."
+                f"The model has {size(total)}, which is too large for a download. Copy the folder "
+                f"{folder}."
             )
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
             for path in paths:

@@ -13,17 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from nodes.models.encoder import Precision, TableEncoder
+import numpy as np
 
-if TYPE_CHECKING:
-    import numpy as np
+from engine.text import shown
+from nodes.models.encoder import TableEncoder
+from nodes.models.kinds import Precision
 
 MAX_PROBLEMS = 100
 """Problems that are reported for one request."""
-SHOWN = 60
-"""Characters of a value that a problem shows."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,6 @@ class RowReader:
 
     def __init__(self, encoder: TableEncoder, precision: Precision) -> None:
         """Prepare the reader of each column, so that a row needs no lookup."""
-        import numpy as np
-
         self._encoder, self._precision = encoder, precision
         limits = np.finfo(precision)
         self._smallest, self._largest = limits.min, limits.max
@@ -66,8 +63,6 @@ class RowReader:
         A row is a mapping of column names to JSON values. Columns that the model does not have are
         ignored.
         """
-        import numpy as np
-
         problems: list[RowProblem] = []
         values = [self._values(number, row, problems) for number, row in enumerate(rows, start=1)]
         if problems:
@@ -97,8 +92,6 @@ class RowReader:
 
     def _encoded(self, values: np.ndarray) -> np.ndarray:
         """Return values as the matrix of the encoder's form: filled, clipped or one-hot."""
-        import numpy as np
-
         encoder = self._encoder
         matrix = np.empty((len(values), encoder.width), self._precision)
         if encoder.form == "codes":
@@ -113,16 +106,6 @@ class RowReader:
     def describe(self) -> list[dict[str, Any]]:
         """Return for every column its kind, what it may hold, and an example."""
         return [column.describe() for column in self._encoder.columns]
-
-
-def shown(value: Any) -> str:
-    """Return a value as a message shows it; long values are shortened."""
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, list):
-        return "a list"
-    text = repr(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def _add_problem(problems: list[RowProblem], row: int, column: str | None, message: str) -> None:

@@ -31,20 +31,30 @@ from engine.errors import BadInput, Cancelled, SylvaError
 from engine.processes import usable_memory
 from engine.text import listed
 from engine.values import Predictions
+from nodes.data import formats
 from nodes.data.columns import require_column
-from nodes.data.formats import LIBSVM_COLUMN, LIBSVM_TARGET, BlockFile, FileFormat, open_blocks
+from nodes.data.formats import (
+    LIBSVM_COLUMN,
+    LIBSVM_TARGET,
+    TITLES,
+    BlockFile,
+    FileFormat,
+    open_blocks,
+    open_writer,
+)
 from nodes.models.model import FittedModel
-from nodes.models.new_data import InputChecker, describe
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+    from nodes.models.new_data import InputChecker
+
 OLD_SECONDS = 86_400
 """Unfinished files that are older than this were left by a command that was killed."""
 BLOCK_SECONDS = 600.0
 """A file is considered damaged if one block takes longer than this."""
-IMPORTS = ("numpy", "pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet", "lightgbm")
+IMPORTS = (*formats.IMPORTS, "lightgbm")
 """Slow modules that scoring needs."""
 FORMATS = {
     ".csv": "csv",
@@ -55,7 +65,6 @@ FORMATS = {
 }
 """Format of the target, by the ending of its name."""
 CANCELLED = "Scoring cancelled. No file was written."
-TITLES = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
 
 Keep = Sequence[str] | Literal["all"]
 Progress = Callable[[int, int | None], None]
@@ -127,6 +136,8 @@ def score_blocks(
     import pyarrow.csv
     import pyarrow.parquet  # noqa: F401  (loaded before the clock starts)
 
+    from nodes.models.new_data import InputChecker
+
     began = time.monotonic()
     written_as = target_format(target)
     file = open_blocks(source, file_format)
@@ -140,7 +151,8 @@ def score_blocks(
     kept = _kept_names(file, keep)
     checker = InputChecker(model.encoder, (file_format or FileFormat()).missing)
     check_names(file, checker)
-    threads, done = threads or _cores(), 0
+    # Not all cores of the machine: a container may allow fewer.
+    threads, done = threads or len(os.sched_getaffinity(0)), 0
     with _Ahead(_encoded(file, checker, model, kept)) as blocks:
         # The first block shows whether the columns fit, before a target is created.
         first = next(blocks)
@@ -178,14 +190,22 @@ def score_guarded(
     A damaged or hostile model or file can end only the child. Raise ``SylvaError`` if it does.
     """
     arguments = {
-        "model": str(model.absolute()), "source": str(source.absolute()), "target": str(target.absolute()),
-        "keep": keep, "threads": threads,
-        "file_format": None if file_format is None else file_format.to_json(),
-    }  # fmt: skip
+        "model": str(model.absolute()),
+        "source": str(source.absolute()),
+        "target": str(target.absolute()),
+        "keep": keep,
+        "threads": threads,
+        "file_format": (file_format or FileFormat()).to_json(),
+    }
     call = sandbox.Call(
-        "nodes.models.scoring:score_in_child", source.name, arguments, IMPORTS,
-        field=None, megabytes=usable_memory(), seconds=BLOCK_SECONDS,
-    )  # fmt: skip
+        "nodes.models.scoring:score_in_child",
+        source.name,
+        arguments,
+        IMPORTS,
+        field=None,
+        megabytes=usable_memory(),
+        seconds=BLOCK_SECONDS,
+    )
     with closing(sandbox.stream(call)) as steps:
         for step in steps:
             if "seconds" in step:
@@ -200,19 +220,18 @@ def score_in_child(
     target: str,
     keep: Keep,
     threads: int | None,
-    file_format: dict[str, Any] | None,
+    file_format: dict[str, Any],
 ) -> Generator[dict[str, Any], None, None]:
     """Score a file in the child process of ``score_guarded``; yield each step as plain JSON."""
     from nodes.models.registry import open_model
 
-    source_format = None if file_format is None else FileFormat.from_json(file_format)
     steps = score_blocks(
         open_model(Path(model)),
         Path(source),
         Path(target),
         keep=keep,
         threads=threads,
-        file_format=source_format,
+        file_format=FileFormat.from_json(file_format),
     )
     with closing(steps):
         for step in steps:
@@ -227,15 +246,10 @@ def target_format(target: Path) -> str:
     file_format = FORMATS.get(target.suffix.lower())
     if file_format is None:
         raise BadInput(
-            f"'{target.name}' does not end in {', '.join(sorted(FORMATS))}; choose a name with such an ending"
+            f"'{target.name}' does not end in {', '.join(sorted(FORMATS))}; choose a name with "
+            "such an ending"
         )
     return file_format
-
-
-def _cores() -> int:
-    """Return how many cores this process may use."""
-    # Not all cores of the machine: a container may allow fewer.
-    return len(os.sched_getaffinity(0))
 
 
 # Reading
@@ -250,7 +264,8 @@ def _kept_names(file: BlockFile, keep: Keep) -> list[str]:
             require_column(name, file.names, field="keep")
         elif name != LIBSVM_TARGET and not LIBSVM_COLUMN.fullmatch(name):
             raise BadInput(
-                f"the column '{name}' does not exist; the columns of a LibSVM file are f1, f2 … and '{LIBSVM_TARGET}'"
+                f"the column '{name}' does not exist; the columns of a LibSVM file are f1, f2 … "
+                f"and '{LIBSVM_TARGET}'"
             )
     return list(dict.fromkeys(keep))
 
@@ -261,6 +276,8 @@ def check_names(file: BlockFile, checker: InputChecker) -> None:
     A LibSVM file has every column that is named like its columns. For other files, only a file
     without any column of the model is refused here: the first block gives a better message.
     """
+    from nodes.models.new_data import describe
+
     names = checker.encoder.names
     if file.names is None:
         missing = [
@@ -396,14 +413,15 @@ def _check_kept(kept: pa.Table, file_format: str) -> None:
     for field in kept.schema:
         try:
             # Try one row in memory: formats have no list of the types they can store.
-            with _open_sink(pa.BufferOutputStream(), file_format, pa.schema([field])) as sink:
+            with open_writer(pa.BufferOutputStream(), file_format, pa.schema([field])) as sink:
                 sink.write_table(kept.select([field.name]).slice(0, 1))
         except pa.ArrowException:
             refused.append(f"'{field.name}' ({field.type})")
     if refused:
         instead = "" if file_format == "parquet" else ", or write Parquet"
         raise BadInput(
-            f"{TITLES[file_format]} cannot store {', '.join(refused)}; do not keep these columns{instead}"
+            f"{TITLES[file_format]} cannot store {', '.join(refused)}; do not keep these "
+            f"columns{instead}"
         )
 
 
@@ -450,24 +468,10 @@ class _Writer:
 
     def _write(self, probabilities: np.ndarray, kept: pa.Table | None) -> None:
         """Write a block; the first one opens the file, because its columns are known only then."""
-        table = Predictions(
-            probabilities, self._model.classes, self._model.title, carried=kept
-        ).to_arrow()
+        model = self._model
+        table = Predictions(probabilities, model.classes, model.title, carried=kept).to_arrow()
         if self._sink is None:
-            self._sink = _open_sink(str(self._path), self._format, table.schema)
+            self._sink = open_writer(
+                str(self._path), self._format, table.schema, floats_repeat=False
+            )
         self._sink.write_table(table)
-
-
-def _open_sink(target: Any, file_format: str, schema: pa.Schema) -> Any:
-    """Open a writer for this format; ``target`` is a path or a stream."""
-    import pyarrow as pa
-    import pyarrow.csv as pa_csv
-    import pyarrow.parquet as pq
-
-    if file_format == "csv":
-        return pa_csv.CSVWriter(target, schema)
-    if file_format == "parquet":
-        # Probabilities rarely repeat: a dictionary of them would only cost time and space.
-        repeating = [field.name for field in schema if not pa.types.is_floating(field.type)]
-        return pq.ParquetWriter(target, schema, compression="zstd", use_dictionary=repeating)
-    return pa.ipc.new_file(target, schema)

@@ -3,7 +3,7 @@
 - ``ClassWeights``, ``Seed``  the parameters that these nodes share
 - ``labelled``         the rows whose class is known
 - ``TrainingRows``, ``prepare``  a table as an estimator needs it: checked, encoded, weighted
-- ``train``            builds and fits the estimator of a node
+- ``training_node``    the node type of a kind of model; ``train`` is what it runs
 - ``compile_kernels``, ``one_blas_thread``  what several fits need
 - ``training_script``, ``fit_statement``  the same as lines of a Python script
 """
@@ -19,15 +19,17 @@ from pydantic import Field, PositiveFloat
 
 from engine.errors import BadInput
 from engine.export_python import Expression, Snippet, Variables, statement
-from engine.node_types import NodeContext, NodeParams, form_hint
+from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.text import listed
 from engine.values import Table, kind_of
-from nodes.models.encoder import MISSING, Encoding, TableEncoder, class_codes, class_names, numbers
-from nodes.models.kinds import KINDS
+from nodes.data.columns import check_learnable
+from nodes.models.kinds import KINDS, Encoding
 from nodes.models.model import FittedModel
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from nodes.models.encoder import TableEncoder
 
 ClassWeights = Annotated[
     Literal["none", "balanced"] | dict[str, PositiveFloat],
@@ -50,6 +52,51 @@ Seed = Annotated[
         description="The same seed gives the same model; another seed, another random draw.",
     ),
 ]
+
+MinRows = Annotated[
+    int,
+    Field(
+        ge=1,
+        title="Min. rows per leaf",
+        description="Minimum number of training rows in a leaf.",
+    ),
+]
+
+
+def training_node(
+    kind_name: str,
+    *,
+    summary: str,
+    version: int,
+    params: type[NodeParams],
+    fit: Fit,
+    python: Callable[[Any, Variables], Snippet],
+    imports: tuple[str, ...],
+) -> NodeType:
+    """Return the node type that trains a kind of model: a table in, a model out.
+
+    ``kind_name`` is a key of ``KINDS``, and the name of the node. ``fit`` trains the estimator that
+    ``params`` describe.
+    """
+
+    def run(ctx: NodeContext, inputs: dict[str, Any], params: NodeParams) -> dict[str, Any]:
+        """Fit the estimator to the table's target and return it as a model."""
+        return {"model": train(ctx, inputs["table"], kind_name, params, fit)}
+
+    return NodeType(
+        name=kind_name,
+        title=KINDS[kind_name].title,
+        category="Train",
+        summary=summary,
+        version=version,
+        params=params,
+        run=run,
+        python=python,
+        inputs=(Port("table", "table", "Training rows"),),
+        outputs=(Port("model", "model", "Model"),),
+        columns=check_learnable,
+        imports=("numpy", "nodes.models.encoder", *imports),
+    )
 
 
 def train(
@@ -120,14 +167,16 @@ def prepare(
     The matrix has 32-bit floats where they lose nothing. ``log`` gets what is left out and why.
     Raise ``BadInput`` like ``train``.
     """
+    from nodes.models.encoder import TableEncoder
+
     table, codes, classes = labelled(table, log)
     encoder = TableEncoder.fit(table, encoding.form, log)
     of_class, weights = _weights(table, codes, classes, class_weights)
-    # 32 bits halve the memory. Trees see the same values, and networks ask for them.
-    is_exact = encoding.precision == "float32" or (
-        encoding.form == "codes" and encoder.fits_float32
-    )
-    matrix = encoder.transform(table.data, "float32" if is_exact else "float64", encoding.order)
+    precision = encoding.precision
+    # 32 bits halve the memory, and trees see the same values.
+    if encoding.form == "codes" and encoder.fits_float32:
+        precision = "float32"
+    matrix = encoder.transform(table.data, precision, encoding.order)
     return TrainingRows(matrix, codes, classes, weights, of_class, encoder)
 
 
@@ -154,9 +203,8 @@ def one_blas_thread() -> Iterator[None]:
 
 def fit_statement(estimator: Expression, rows: Expression) -> list[str]:
     """Return the line of a script that fits an estimator to training rows."""
-    matrix, codes, weights = (
-        Expression(f"{rows}.{name}") for name in ("matrix", "codes", "weights")
-    )
+    matrix, codes = Expression(f"{rows}.matrix"), Expression(f"{rows}.codes")
+    weights = Expression(f"{rows}.weights")
     return statement("", f"{estimator}.fit", matrix, codes, sample_weight=weights)
 
 
@@ -195,6 +243,8 @@ def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarra
     """
     import pyarrow as pa
 
+    from nodes.models.encoder import MISSING, class_codes, class_names
+
     if table.target is None:
         # It raises the message for a table without a target.
         table.labels()
@@ -210,7 +260,8 @@ def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarra
     known = codes != MISSING
     if not known.all():
         log(
-            f"{(~known).sum():,} of {len(codes):,} rows have no value in '{table.target}' and are left out."
+            f"{(~known).sum():,} of {len(codes):,} rows have no value in '{table.target}' and are "
+            "left out."
         )
         table, codes = table.with_data(table.data.filter(pa.array(known))), codes[known]
     return table, codes, classes
@@ -242,6 +293,8 @@ def _row_weights(table: Table) -> np.ndarray | None:
     """Return the table's weight column, if it has one; raise ``BadInput`` if it cannot be used."""
     import numpy as np
 
+    from nodes.models.encoder import numbers
+
     names = [column.name for column in table.columns if column.role == "weight"]
     if not names:
         return None
@@ -255,7 +308,8 @@ def _row_weights(table: Table) -> np.ndarray | None:
     weights = numbers(table.data.column(name))
     if np.isnan(weights).any() or (weights < 0).any() or not weights.any():
         raise BadInput(
-            f"the weight column '{name}' has a missing or negative value, or only zeros; every weight must be 0 or more"
+            f"the weight column '{name}' has a missing or negative value, or only zeros; every "
+            "weight must be 0 or more"
         )
     return weights
 
@@ -274,7 +328,8 @@ def _class_weights(
         unknown = [name for name in requested if name not in classes]
         if unknown:
             raise BadInput(
-                f"{listed(unknown)} is not a class of the target; its classes are {listed(classes)}",
+                f"{listed(unknown)} is not a class of the target; its classes are "
+                f"{listed(classes)}",
                 field="class_weights",
             )
         return {name: float(requested.get(name, 1.0)) for name in classes}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from engine.node_types import NodeContext
 from engine.values import Predictions, Report, Table
 from nodes.data.tables import load
 from nodes.load_data import LoadDataParams
-from nodes.save_table import NODE, WRITERS, SaveTableParams
+from nodes.save_table import NODE, SaveTableParams
 from tests.expect import refused
 
 
@@ -62,11 +63,11 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(ctx, digits, monkey
     save(ctx, digits, name="t")
     before = (ctx.files.exports / "t.csv").read_bytes()
 
-    def fail(data: pa.Table, file: Any) -> None:
-        file.write(b"half of it")
+    def fail(target: str, file_format: str, schema: pa.Schema) -> None:
+        Path(target).write_bytes(b"half of it")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setitem(WRITERS, "csv", fail)
+    monkeypatch.setattr("nodes.save_table.open_writer", fail)
     with refused(SylvaError, naming=["t.csv", "No space left on device"]):
         save(ctx, digits, name="t")
     assert [path.name for path in ctx.files.exports.iterdir()] == ["t.csv"]

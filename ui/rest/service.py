@@ -40,9 +40,10 @@ from pydantic import BaseModel
 from starlette.requests import ClientDisconnect
 
 from engine.errors import BadInput, SylvaError
+from engine.text import shown
 from nodes.models.fast_predict import with_fast_predict
 from nodes.models.model import FittedModel
-from nodes.models.rows import RowProblem, RowReader, UnfitRows, shown
+from nodes.models.rows import RowProblem, RowReader, UnfitRows
 from ui.rest.batching import RequestBatcher
 
 SMALL_BODY = 64 << 10

@@ -18,7 +18,7 @@ from engine.runs import Runs
 from engine.store import Store
 from engine.supervisor_starter import SupervisorStarter
 from engine.workspace import Files, Workspace
-from nodes.load_data import IMPORTS
+from nodes.data.formats import IMPORTS
 
 
 @dataclass
