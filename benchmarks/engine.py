@@ -188,9 +188,9 @@ def validation(repeats: int) -> Iterator[Figure]:
     document = Pipeline(
         name="long", nodes=nodes, edges=(Edge.between("load.table", "n0.table"), *edges)
     )
-    catalogue = load_catalog()
-    assert find_problems(document, catalogue) == []
-    took = median_seconds(lambda: find_problems(document, catalogue), repeats)
+    catalog = load_catalog()
+    assert find_problems(document, catalog) == []
+    took = median_seconds(lambda: find_problems(document, catalog), repeats)
     yield Figure("1,000-node document: validate", took, "s", 0.5)
 
 

@@ -143,7 +143,7 @@ class Column:
 Columns = tuple[Column, ...]
 
 SOURCE_COLUMNS = "source_columns"
-"""The input of a ``columns`` rule that holds what ``source_columns`` returned."""
+"""The input of an ``output_columns`` rule that holds what ``source_columns`` returned."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class NodeContext:
     on_publish: Callable[[str, dict[str, Any]], None] = lambda name, data: None
     on_reading: Callable[[str, str | None], None] = lambda subject, field: None
     cancelled: threading.Event = field(default_factory=threading.Event)
-    run: str = ""
+    run_id: str = ""
     """The id of the run. The result must not depend on it; a file beside the result may name it."""
 
     def progress(self, fraction: float, text: str = "") -> None:
@@ -226,11 +226,11 @@ class NodeContext:
         return ThreadPoolExecutor(self.threads, thread_name_prefix=self.node)
 
 
-Run = Callable[[NodeContext, dict[str, Any], Any], dict[str, Any]]
+NodeFunction = Callable[[NodeContext, dict[str, Any], Any], dict[str, Any]]
 """``run(ctx, inputs, params) -> outputs``; inputs and outputs by port name."""
 
 ColumnRule = Callable[[Mapping[str, Columns | None], Any], Mapping[str, Columns | None]]
-"""``columns(inputs, params)``: the columns of each output, ``None`` where they are not known yet.
+"""``output_columns(inputs, params)``: the columns of each output, ``None`` if not known yet.
 
 The columns of predictions are those of the rows they were made for. A rule raises ``BadInput`` if
 the node cannot use the columns of its inputs: that is a problem of the pipeline, reported before
@@ -249,10 +249,10 @@ class NodeType:
     version: int
     """Increase it when the same input gives another result; stored ones are then not reused."""
     params: type[NodeParams]
-    run: Run
+    run: NodeFunction
     inputs: tuple[Port, ...] = ()
     outputs: tuple[Port, ...] = ()
-    columns: ColumnRule | None = None
+    output_columns: ColumnRule | None = None
     source_columns: Callable[[Any, Files], Columns | None] | None = None
     """For a node that reads from outside: all columns of its source."""
     check: Callable[[Any, Files], Iterable[BadInput]] | None = None

@@ -101,9 +101,9 @@ def _run_problems(
     for port, output in first.items():
         if output.digest != second[port].digest:
             yield f"its output '{port}' differs between two runs with the same inputs"
-    if node_type.columns:
+    if node_type.output_columns:
         known = {port.name: _columns(inputs.get(port.name)) for port in node_type.inputs}
-        columns = node_type.columns(known, params)
+        columns = node_type.output_columns(known, params)
         for port in promised & set(columns):
             known_columns, value = columns[port], values[port]
             if isinstance(value, Table) and known_columns not in (None, value.columns):

@@ -512,7 +512,7 @@ class ColumnPropagation:
         # In this order the columns of a node's inputs are known before its own.
         for name in PipelineGraph(pipeline).order():
             node_type = catalog.get(pipeline.nodes[name].type)
-            if node_type and node_type.columns:
+            if node_type and node_type.output_columns:
                 self.columns[name] = self._output_columns(name, node_type)
 
     def _output_columns(self, name: str, node_type: NodeType) -> PortColumns:
@@ -544,9 +544,10 @@ class ColumnPropagation:
         self, name: str, node_type: NodeType, inputs: PortColumns, params: NodeParams
     ) -> PortColumns:
         """Return the columns that a node says its outputs have, or collect its problem."""
-        assert node_type.columns is not None
+        assert node_type.output_columns is not None
         try:
-            outputs = node_type.columns({**inputs, **self._source(node_type, params)}, params)
+            known = {**inputs, **self._source(node_type, params)}
+            outputs = node_type.output_columns(known, params)
             columns = {port.name: outputs.get(port.name) for port in node_type.outputs}
             return {port: None if each is None else tuple(each) for port, each in columns.items()}
         except BadInput as error:

@@ -314,6 +314,6 @@ NODE = NodeType(
     python=python,
     inputs=(Port("predictions", "predictions", "Predictions"),),
     outputs=(Port("report", "report", "Evaluation", role="evaluation"),),
-    columns=columns,
+    output_columns=columns,
     imports=("numpy", "nodes.models.encoder", "deepforest.metrics"),
 )

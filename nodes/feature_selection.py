@@ -133,6 +133,6 @@ NODE = NodeType(
     python=python,
     inputs=(Port("table", "table", "Training rows"),),
     outputs=(Port("table", "table", "Fewer columns"), Port("report", "report", "Importances")),
-    columns=check_learnable,
+    output_columns=check_learnable,
     imports=("numpy", "nodes.models.encoder", "lightgbm", "deepforest.selection"),
 )

@@ -310,7 +310,7 @@ NODE = NodeType(
     run=run,
     python=step_call("nodes.steps.load", positional=["source"]),
     outputs=(Port("table", "table", "Table"),),
-    columns=columns,
+    output_columns=columns,
     source_columns=file_columns,
     check=check,
     fingerprint=fingerprint,

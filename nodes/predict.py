@@ -103,6 +103,6 @@ NODE = NodeType(
     python=step_call("nodes.steps.predict"),
     inputs=(Port("model", "model", "Model"), Port("table", "table", "Rows to score")),
     outputs=(Port("predictions", "predictions", "Predictions"),),
-    columns=columns,
+    output_columns=columns,
     imports=("numpy", "nodes.models.encoder", "lightgbm"),
 )

@@ -166,6 +166,6 @@ NODE = NodeType(
     python=python,
     inputs=(Port("table", "table", "Table"),),
     outputs=(Port("table", "table", "Table"),),
-    columns=columns,
+    output_columns=columns,
     imports=("numpy", "pyarrow"),
 )

@@ -77,9 +77,9 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
 
 def _card(ctx: NodeContext) -> str | None:
     """Return where the model comes from, as JSON; None outside of a run."""
-    if not ctx.run:
+    if not ctx.run_id:
         return None
-    return json.dumps({"run": ctx.run, "node": ctx.node, "saved": time.time()})
+    return json.dumps({"run": ctx.run_id, "node": ctx.node, "saved": time.time()})
 
 
 def _put(source: Path, folder: Path, temporary: Path, card: str | None) -> None:

@@ -1,6 +1,6 @@
 """Keep or drop columns by name, by pattern or by kind.
 
-The same rule gives the columns of the result before a run (``columns``) and in it (``run``).
+The same rule gives the columns of the result before a run (``output_columns``) and in it (``run``).
 """
 
 from __future__ import annotations
@@ -135,6 +135,6 @@ NODE = NodeType(
     python=step_call("nodes.steps.select_columns", always=["mode"]),
     inputs=(Port("table", "table", "Table"),),
     outputs=(Port("table", "table", "Table"),),
-    columns=columns,
+    output_columns=columns,
     imports=("pyarrow",),
 )

@@ -168,6 +168,6 @@ NODE = NodeType(
     python=python,
     inputs=(Port("table", "table", "Table"),),
     outputs=(Port("train", "table", "Training rows"), Port("test", "table", "Test rows")),
-    columns=columns,
+    output_columns=columns,
     imports=("numpy", "pyarrow"),
 )

@@ -45,6 +45,7 @@ TOGETHER = (
 """Files whose tests share something that takes seconds to make: two workers would make it twice."""
 
 
+@pytest.hookimpl(optionalhook=True)  # without xdist there is no such hook
 def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
     """Give all browser tests to one worker, one after the other: a second browser would only slow down the first."""
     from xdist.scheduler import LoadScopeScheduling

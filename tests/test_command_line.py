@@ -313,7 +313,7 @@ def test_ctrl_c_cancels_a_run(tmp_path: Path) -> None:
         ("nodes", ["pyarrow", "numpy", "sklearn", "lightgbm", "numba"]),
     ],
 )
-def test_help_and_catalogue_load_nothing_slow(imported: str, slow: list[str]) -> None:
+def test_help_and_catalog_load_nothing_slow(imported: str, slow: list[str]) -> None:
     code = f"import sys, {imported}; print([name for name in {slow} if name in sys.modules])"
     printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

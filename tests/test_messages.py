@@ -10,13 +10,13 @@ import difflib
 import pytest
 
 from tests.command_line import ROOT
-from tests.message_catalogue import catalogue, python_messages, script_messages
+from tests.message_catalog import catalog, python_messages, script_messages
 
 MESSAGES = ROOT / "tests" / "messages.txt"
 
 
 def test_the_file_of_messages_is_up_to_date(request: pytest.FixtureRequest) -> None:
-    found = catalogue(ROOT)
+    found = catalog(ROOT)
     if request.config.getoption("--update-messages"):
         MESSAGES.write_text(found, encoding="utf-8")
     kept = MESSAGES.read_text(encoding="utf-8") if MESSAGES.exists() else ""

@@ -175,7 +175,7 @@ def _context(
         on_publish=send_part,
         on_reading=on_reading,
         cancelled=cancelled,
-        run=task.run,
+        run_id=task.run,
     )
 
 

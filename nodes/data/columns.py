@@ -1,7 +1,7 @@
 """Check the columns that settings name: whether they exist, and whether they suit their role.
 
 - ``require_column``          a setting names a column that exists
-- ``check_learnable``         the ``columns`` rule of nodes that train: a target and features
+- ``check_learnable``         the ``output_columns`` rule of nodes that train: a target and features
 - ``drop_missing_target``     the rows that have a class
 - ``check_classes``           the target has classes to learn
 - ``check_roles``             weights can weigh, times have an order
@@ -39,7 +39,7 @@ def require_column(name: str, names: Collection[str], *, field: str) -> None:
 def check_learnable(inputs: Mapping[str, Columns | None], params: Any) -> dict[str, Columns | None]:
     """Raise ``BadInput`` if it is known that the input table will have no target or no feature.
 
-    All nodes that train a model use it as their ``columns`` rule. They have no table as output, so
+    All nodes that train use it as their ``output_columns`` rule. They have no table as output, so
     it returns no columns.
     """
     table = inputs.get("table")

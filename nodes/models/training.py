@@ -94,7 +94,7 @@ def training_node(
         python=python,
         inputs=(Port("table", "table", "Training rows"),),
         outputs=(Port("model", "model", "Model"),),
-        columns=check_learnable,
+        output_columns=check_learnable,
         imports=("numpy", "nodes.models.encoder", *imports),
     )
 

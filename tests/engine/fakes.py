@@ -68,11 +68,11 @@ def _failing_columns(inputs: Any, params: Any) -> Any:
 
 READ = NodeType(
     "read", "Read", "Data", "Reads.", 1, ReadParams, _no_run,
-    outputs=(Port("table", "table"),), check=_check_source, columns=_read_columns,
+    outputs=(Port("table", "table"),), check=_check_source, output_columns=_read_columns,
 )  # fmt: skip
 SPLIT = NodeType(
     "split", "Split", "Prepare", "Splits.", 1, SplitParams, _no_run,
-    inputs=(Port("table", "table"),), outputs=(Port("train", "table"), Port("test", "table")), columns=_same_columns,
+    inputs=(Port("table", "table"),), outputs=(Port("train", "table"), Port("test", "table")), output_columns=_same_columns,
 )  # fmt: skip
 LEARN = NodeType(
     "learn", "Learn", "Train", "Learns.", 1, LearnParams, _no_run,
@@ -81,13 +81,13 @@ LEARN = NodeType(
 SCORE = NodeType(
     "score", "Score", "Predict", "Scores.", 1, NodeParams, _no_run,
     inputs=(Port("model", "model"), Port("table", "table")), outputs=(Port("predictions", "predictions"),),
-    columns=_failing_columns,
+    output_columns=_failing_columns,
 )  # fmt: skip
 COMPARE = NodeType(
     "compare", "Compare", "Evaluate", "Compares.", 1, NodeParams, _no_run,
     inputs=(Port("results", "predictions", many=True, accepts=("report",)),), outputs=(Port("report", "report"),),
 )  # fmt: skip
-CATALOGUE = NodeCatalog([READ, SPLIT, LEARN, SCORE, COMPARE])
+CATALOG = NodeCatalog([READ, SPLIT, LEARN, SCORE, COMPARE])
 
 
 def make(nodes: dict[str, str | Node], *edges: str, **more: Any) -> Pipeline:

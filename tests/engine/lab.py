@@ -31,9 +31,9 @@ from engine.workspace import Workspace
 sys.path.insert(0, str(Path(__file__).parents[1] / "plugin"))
 from sylva_test_nodes import PROBE
 
-CATALOGUE = NodeCatalog([PROBE])
+CATALOG = NodeCatalog([PROBE])
 ONCE = replace(PROBE, name="once", cacheable=False)
-CATALOGUE_WITH_EFFECTS = NodeCatalog([PROBE, ONCE])
+CATALOG_WITH_EFFECTS = NodeCatalog([PROBE, ONCE])
 
 
 def pipeline(
@@ -134,7 +134,7 @@ class Lab:
     ) -> Scheduler:
         request = request or RunOptions()
         run = self.log.create_run(document.name, "", request.to_dict())
-        plan = make_plan(document, CATALOGUE_WITH_EFFECTS, request)
+        plan = make_plan(document, CATALOG_WITH_EFFECTS, request)
         self.log.append(run, RunStarted(supervisor=identify(), todo=tuple(plan.steps)))
         return Scheduler(plan, request, run, self.store, self.log, self.executor, outputs or {})
 
@@ -151,4 +151,4 @@ class Lab:
 
 
 def plan_of(document: Pipeline, **request: object) -> Plan:
-    return make_plan(document, CATALOGUE_WITH_EFFECTS, RunOptions(**request))
+    return make_plan(document, CATALOG_WITH_EFFECTS, RunOptions(**request))

@@ -16,7 +16,7 @@ from engine.edits import (
 from engine.errors import BadStructure, NotFinite, Problem, UnknownNode
 from engine.pipeline import Node, NodeSettings, Pipeline
 from tests.engine import fakes
-from tests.engine.fakes import CATALOGUE, make, whole
+from tests.engine.fakes import CATALOG, make, whole
 from tests.expect import problems, refused
 
 
@@ -53,7 +53,7 @@ def test_settings_of_a_node_are_replaced():
     ],
 )
 def test_parameters_equal_to_the_default_are_left_out_and_the_rest_ordered(params, stored):
-    document = set_params(whole(), CATALOGUE, "split", params)
+    document = set_params(whole(), CATALOG, "split", params)
     assert list(document.nodes["split"].params.items()) == list(stored.items())
 
 
@@ -71,13 +71,13 @@ def test_defaults_are_compared_as_json(params, stored):
 
 
 def test_parameters_of_an_unknown_type_are_stored_as_they_are():
-    document = set_params(make({"a": "zzz"}), CATALOGUE, "a", {"x": 1})
+    document = set_params(make({"a": "zzz"}), CATALOG, "a", {"x": 1})
     assert document.nodes["a"] == Node(type="zzz", params={"x": 1})
 
 
 def test_present_parameters_are_revised():
-    first = set_params(whole(), CATALOGUE, "split", {"seed": 3})
-    second = revise_params(first, CATALOGUE, "split", lambda params: {**params, "test_share": 0.5})
+    first = set_params(whole(), CATALOG, "split", {"seed": 3})
+    second = revise_params(first, CATALOG, "split", lambda params: {**params, "test_share": 0.5})
     assert second.nodes["split"].params == {"seed": 3, "test_share": 0.5}
 
 
@@ -86,9 +86,9 @@ def test_present_parameters_are_revised():
     [
         (lambda old: set_label(old, "laod", "x"), (UnknownNode, None, None), "'load'?"),
         (lambda old: set_label(old, "load", "x" * 201), (BadStructure, "load", "label"), "200"),
-        (lambda old: set_params(old, CATALOGUE, "zzz", {}), (UnknownNode, None, None), "'zzz'"),
+        (lambda old: set_params(old, CATALOG, "zzz", {}), (UnknownNode, None, None), "'zzz'"),
         (
-            lambda old: set_params(old, CATALOGUE, "load", {"rows": float("inf")}),
+            lambda old: set_params(old, CATALOG, "load", {"rows": float("inf")}),
             (NotFinite, "load", "rows"),
             "",
         ),

@@ -19,13 +19,13 @@ def entry(attribute: str, module: str = __name__) -> EntryPoint:
     return EntryPoint("extra", f"{module}:{attribute}", GROUP)
 
 
-def test_a_catalogue_is_a_mapping_of_names_to_node_types():
-    catalogue = NodeCatalog([fakes.READ, fakes.SPLIT])
-    assert list(catalogue) == ["read", "split"]
-    assert catalogue["read"] is fakes.READ
-    assert len(catalogue) == 2
-    assert "learn" not in catalogue
-    assert catalogue.failures == []
+def test_a_catalog_is_a_mapping_of_names_to_node_types():
+    catalog = NodeCatalog([fakes.READ, fakes.SPLIT])
+    assert list(catalog) == ["read", "split"]
+    assert catalog["read"] is fakes.READ
+    assert len(catalog) == 2
+    assert "learn" not in catalog
+    assert catalog.failures == []
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,9 @@ def test_a_catalogue_is_a_mapping_of_names_to_node_types():
     ],
 )
 def test_an_entry_point_gives_one_node_type_or_several(given, names):
-    catalogue = catalog_of([given])
-    assert list(catalogue) == names
-    assert catalogue.failures == []
+    catalog = catalog_of([given])
+    assert list(catalog) == names
+    assert catalog.failures == []
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,11 @@ def test_an_entry_point_gives_one_node_type_or_several(given, names):
     ],
 )
 def test_an_entry_point_that_fails_is_named_and_the_others_still_work(bad, reason):
-    catalogue = catalog_of([bad, entry("SPLIT", "tests.engine.fakes")])
-    assert list(catalogue) == ["split"]
-    assert len(catalogue.failures) == 1
-    assert reason in catalogue.failures[0]
-    assert "entry point 'extra'" in catalogue.failures[0]
+    catalog = catalog_of([bad, entry("SPLIT", "tests.engine.fakes")])
+    assert list(catalog) == ["split"]
+    assert len(catalog.failures) == 1
+    assert reason in catalog.failures[0]
+    assert "entry point 'extra'" in catalog.failures[0]
 
 
 def test_a_module_that_exits_on_import_does_not_end_the_program(tmp_path, monkeypatch):
@@ -66,12 +66,10 @@ def test_a_module_that_exits_on_import_does_not_end_the_program(tmp_path, monkey
 
 
 def test_of_two_node_types_with_one_name_the_first_stays():
-    catalogue = catalog_of(
-        [entry("READ", "tests.engine.fakes"), entry("READ", "tests.engine.fakes")]
-    )
-    assert list(catalogue) == ["read"]
-    assert "'read'" in catalogue.failures[0]
-    assert "already has a node type of that name" in catalogue.failures[0]
+    catalog = catalog_of([entry("READ", "tests.engine.fakes"), entry("READ", "tests.engine.fakes")])
+    assert list(catalog) == ["read"]
+    assert "'read'" in catalog.failures[0]
+    assert "already has a node type of that name" in catalog.failures[0]
 
 
 def test_the_installed_node_types_are_loaded_once():

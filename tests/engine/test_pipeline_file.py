@@ -542,7 +542,7 @@ def test_any_value_anywhere_parses_or_is_an_invalid_pipeline(data):
 
 
 def accepted(raw: object) -> bool:
-    schema = json_schema(fakes.CATALOGUE)
+    schema = json_schema(fakes.CATALOG)
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema).is_valid(raw)
 
@@ -603,5 +603,5 @@ def test_the_schema_knows_the_format(change, fits):
     )
 
 
-def test_the_schema_of_an_empty_catalogue_is_a_schema():
+def test_the_schema_of_an_empty_catalog_is_a_schema():
     jsonschema.Draft202012Validator.check_schema(json_schema({}))

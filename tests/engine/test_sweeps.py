@@ -59,7 +59,7 @@ KEEP = NodeType(
     "keep", "Keep", "Save", "Keeps.", 1, JudgeParams, _no_run, inputs=(Port("model", "model"),), cacheable=False,
     outputs=(Port("report", "report"),),
 )  # fmt: skip
-CATALOGUE = NodeCatalog([READ, SPLIT, LEARN, SCORE, JUDGE, RANK, KEEP])
+CATALOG = NodeCatalog([READ, SPLIT, LEARN, SCORE, JUDGE, RANK, KEEP])
 
 CHAIN = (
     "load.table > split.table",
@@ -142,8 +142,8 @@ def test_what_is_set_and_then_swept_is_swept_by_the_new_values_alone():
 
 def test_a_pipeline_without_sweeps_is_written_out_as_it_is():
     document = pipeline()
-    assert written(document, CATALOGUE) is document
-    assert expand(document, CATALOGUE).copies["forest"] == ("forest",)
+    assert written(document, CATALOG) is document
+    assert expand(document, CATALOG).copies["forest"] == ("forest",)
 
 
 @pytest.mark.parametrize(
@@ -176,12 +176,12 @@ def test_a_pipeline_without_sweeps_is_written_out_as_it_is():
 def test_the_node_and_all_below_it_are_copied_up_to_where_the_branches_meet(
     document: Pipeline, nodes: str
 ):
-    assert list(written(document, CATALOGUE).nodes) == nodes.split()
+    assert list(written(document, CATALOG).nodes) == nodes.split()
 
 
 def test_copies_are_connected_with_their_own_branch_and_with_what_all_share():
     document_after = written(
-        pipeline("judge.report > rank.reports", rank="rank", sweeps={"forest": TREES}), CATALOGUE
+        pipeline("judge.report > rank.reports", rank="rank", sweeps={"forest": TREES}), CATALOG
     )
     assert edges(document_after) == {
         "load.table > split.table",
@@ -191,20 +191,18 @@ def test_copies_are_connected_with_their_own_branch_and_with_what_all_share():
         "apply-1.predictions > judge-1.predictions", "apply-2.predictions > judge-2.predictions",
         "judge-1.report > rank.reports", "judge-2.report > rank.reports",
     }  # fmt: skip
-    assert find_problems(document_after, CATALOGUE) == []
+    assert find_problems(document_after, CATALOG) == []
 
 
 def test_where_two_sweeps_cross_each_copy_reads_the_points_it_stands_for():
-    document_after = written(
-        pipeline(sweeps={"split": {"seed": [1, 2]}, "forest": TREES}), CATALOGUE
-    )
+    document_after = written(pipeline(sweeps={"split": {"seed": [1, 2]}, "forest": TREES}), CATALOG)
     assert {"split-2.train > forest-2-1.table", "split-2.test > apply-2-1.table"} <= edges(
         document_after
     )
     assert "split-1.test > apply-2-1.table" not in edges(document_after)
     assert document_after.nodes["forest-2-1"].params == {"trees": 5}
     assert document_after.nodes["split-2"].params == {"seed": 2}
-    assert find_problems(document_after, CATALOGUE) == []
+    assert find_problems(document_after, CATALOG) == []
 
 
 def test_independent_sweeps_meet_in_one_leaderboard():
@@ -213,7 +211,7 @@ def test_independent_sweeps_meet_in_one_leaderboard():
     sweeps = {"forest": TREES, "other": {"trees": [1, 2, 3]}}
     document_after = written(
         pipeline(*wires, other="learn", **{"try": "score"}, verdict="judge", sweeps=sweeps),
-        CATALOGUE,
+        CATALOG,
     )
     gathered = [
         edge.source.node for edge in document_after.edges if edge.target.node == "leaderboard"
@@ -227,7 +225,7 @@ def test_a_node_where_branches_meet_can_itself_be_swept():
         rank="rank",
         sweeps={"forest": TREES, "rank": {"metric": ["auc", "ks"]}},
     )
-    document_after = written(document, CATALOGUE)
+    document_after = written(document, CATALOG)
     assert [str(edge.target) for edge in document_after.edges if edge.source.node == "judge-2"] == [
         "rank-1.reports", "rank-2.reports",
     ]  # fmt: skip
@@ -239,7 +237,7 @@ def test_a_plain_evaluation_is_not_drawn_into_the_leaderboard_of_a_sweep():
     document = pipeline(
         *wires, other="learn", **{"try": "score"}, verdict="judge", sweeps={"forest": TREES}
     )
-    assert not any(edge.source.node == "verdict" for edge in written(document, CATALOGUE).edges)
+    assert not any(edge.source.node == "verdict" for edge in written(document, CATALOG).edges)
 
 
 def test_without_an_evaluation_below_there_is_no_leaderboard():
@@ -248,19 +246,19 @@ def test_without_an_evaluation_below_there_is_no_leaderboard():
         nodes={"load": node_of("read"), "forest": Node(type="learn", sweep=sweep_of(TREES))},
         edges=(edge_of("load.table > forest.table"),),
     )
-    assert list(written(document, CATALOGUE).nodes) == ["load", "forest-1", "forest-2"]
-    assert not has_evaluation(document, CATALOGUE, "forest")
-    assert has_evaluation(pipeline(sweeps={"forest": TREES}), CATALOGUE, "forest")
+    assert list(written(document, CATALOG).nodes) == ["load", "forest-1", "forest-2"]
+    assert not has_evaluation(document, CATALOG, "forest")
+    assert has_evaluation(pipeline(sweeps={"forest": TREES}), CATALOG, "forest")
 
 
 # What the copies say
 
 
 def test_labels_and_names_say_which_branch_it_is():
-    document_after = written(pipeline(sweeps={"forest": BOTH}), CATALOGUE)
+    document_after = written(pipeline(sweeps={"forest": BOTH}), CATALOG)
     assert document_after.nodes["forest-2"].label == "Learn trees=5 loss=hinge"
     assert document_after.nodes["apply-3"].label == "Score trees=10 loss=log"
-    branches = expand(pipeline(sweeps={"forest": BOTH}), CATALOGUE).branches
+    branches = expand(pipeline(sweeps={"forest": BOTH}), CATALOG).branches
     assert branches["judge-4"].title() == "Learn trees=10 loss=hinge"
     assert branches["judge-2"].values == {"trees": 5, "loss": "hinge"}
     assert (
@@ -276,7 +274,7 @@ def test_a_name_of_ones_own_stays_in_front():
 def test_two_sweeps_of_the_same_setting_are_told_apart_by_their_nodes():
     more = pipeline("forest.model > again.start", "load.table > again.table", again="learn",
                     sweeps={"forest": TREES, "again": {"trees": [1]}})  # fmt: skip
-    written = expand(more, CATALOGUE)
+    written = expand(more, CATALOG)
     assert written.values["again-2-1"] == {"forest": {"trees": 10}, "again": {"trees": 1}}
     assert written.pipeline.nodes["again-2-1"].label == "Learn trees=10 trees=1"
 
@@ -329,7 +327,7 @@ def test_a_setting_is_called_as_the_form_calls_it(param: str, title: str, words:
     ],
 )
 def test_a_branch_has_the_titles_of_its_columns(sweeps: dict[str, Any], titles: dict[str, str]):
-    catalogue = NodeCatalog([READ, SPLIT, replace(LEARN, params=Titled), SCORE, JUDGE, RANK])
+    catalog = NodeCatalog([READ, SPLIT, replace(LEARN, params=Titled), SCORE, JUDGE, RANK])
     leaves: Any = {"leaves": [{}, {}]}
     document = pipeline(
         "forest.model > again.start", "load.table > again.table", "again.model > late.model",
@@ -337,7 +335,7 @@ def test_a_branch_has_the_titles_of_its_columns(sweeps: dict[str, Any], titles: 
         forest=Node(type="learn", params=leaves), again=Node(type="learn", params=leaves), late="score",
         verdict="judge", sweeps=sweeps,
     )  # fmt: skip
-    plan = make_plan(document, catalogue, RunOptions())
+    plan = make_plan(document, catalog, RunOptions())
     [branch] = plan.steps["leaderboard"].branches["reports"][:1]
     assert (
         branch is not None
@@ -365,9 +363,9 @@ def test_a_branch_in_a_few_words(values: dict[str, Any], words: str):
 
 def test_branches_that_would_be_called_the_same_are_numbered_and_lines_stay_one():
     columns = [["a" * 40, "b"], ["a" * 40, "c"]]
-    document_after = written(pipeline(sweeps={"forest": {"columns": columns}}), CATALOGUE)
+    document_after = written(pipeline(sweeps={"forest": {"columns": columns}}), CATALOG)
     assert [document_after.nodes[f"forest-{n}"].label[-2:] for n in (1, 2)] == ["#1", "#2"]
-    text = written(pipeline(sweeps={"load": {"source": ["there\nor not"]}}), CATALOGUE)
+    text = written(pipeline(sweeps={"load": {"source": ["there\nor not"]}}), CATALOG)
     assert text.nodes["load-1"].label == "Read source=there or not"
 
 
@@ -375,7 +373,7 @@ def test_branches_that_would_be_called_the_same_are_numbered_and_lines_stay_one(
 
 
 def drawn(**sweep: Any) -> list[dict[str, Any]]:
-    return combinations("forest", Node(type="learn", sweep=Sweep.model_validate(sweep)), CATALOGUE)
+    return combinations("forest", Node(type="learn", sweep=Sweep.model_validate(sweep)), CATALOG)
 
 
 def test_a_grid_has_every_combination_the_last_setting_changing_fastest():
@@ -403,7 +401,7 @@ def test_a_setting_that_takes_fractions_gets_fractions_though_its_ends_are_whole
     node = Node(
         type="split", sweep=Sweep.model_validate({"random": {"test_share": {"from": 0, "to": 1}}})
     )
-    shares = [values["test_share"] for values in combinations("split", node, CATALOGUE)]
+    shares = [values["test_share"] for values in combinations("split", node, CATALOG)]
     assert len(shares) == 10
     assert all(0 <= share <= 1 and share != int(share) for share in shares)
 
@@ -422,7 +420,7 @@ def test_a_setting_inside_another_is_reached_by_its_place():
         params={"grid": {"low": 0.1}},
         sweep=sweep_of({"grid": {"grid.low": [0.2, 0.3]}}),
     )
-    document_after = written(pipeline(forest=node), CATALOGUE)
+    document_after = written(pipeline(forest=node), CATALOG)
     assert document_after.nodes["forest-2"].params == {"grid": {"low": 0.3}}
 
 
@@ -472,7 +470,7 @@ def test_how_many_there_will_be_is_known_beforehand(sweep: dict[str, Any], count
 def test_what_is_wrong_with_a_sweep_is_said_of_node_and_field(
     sweep: dict[str, Any], kind: type[Problem], field: str, naming: str
 ):
-    (problem,) = found = find_problems(pipeline(sweeps={"forest": sweep}), CATALOGUE)
+    (problem,) = found = find_problems(pipeline(sweeps={"forest": sweep}), CATALOG)
     problems(found, (kind, "forest", field))
     assert naming in str(problem)
 
@@ -482,7 +480,7 @@ def test_all_problems_of_all_branches_come_at_once_each_once():
         pipeline(
             sweeps={"forest": {"trees": [0, 5, "x"], "loss": ["log", "no"]}, "split": {"sed": [1]}}
         ),
-        CATALOGUE,
+        CATALOG,
     )
     assert said(problems) == [
         ("split", "sweep.grid.sed"),
@@ -493,30 +491,30 @@ def test_all_problems_of_all_branches_come_at_once_each_once():
 
 def test_a_setting_that_must_be_given_may_be_given_by_the_sweep_alone():
     node = Node(type="read", sweep=sweep_of({"source": ["there", "here"]}))
-    assert find_problems(pipeline(load=node), CATALOGUE) == []
+    assert find_problems(pipeline(load=node), CATALOG) == []
     wrong = Node(
         type="read",
         params={"source": "x", "rows": 0},
         sweep=sweep_of({"source": ["there", "here"]}),
     )
-    assert said(find_problems(pipeline(load=wrong), CATALOGUE)) == [("load", "rows")]
+    assert said(find_problems(pipeline(load=wrong), CATALOG)) == [("load", "rows")]
 
 
 def test_a_node_run_for_its_effect_is_refused_in_a_branch_and_welcome_elsewhere():
     swept = pipeline("forest.model > keep.model", keep="keep", sweeps={"forest": TREES})
-    (problem,) = find_problems(swept, CATALOGUE)
+    (problem,) = find_problems(swept, CATALOG)
     assert isinstance(problem, BadSweep)
     assert problem.node == "keep"
     assert "'forest'" in problem.message
     beside = pipeline("other.model > keep.model", "load.table > other.table", keep="keep", other="learn",
                       sweeps={"forest": TREES})  # fmt: skip
-    assert find_problems(beside, CATALOGUE) == []
+    assert find_problems(beside, CATALOG) == []
 
 
 def test_sweeps_that_multiply_beyond_measure_are_refused_where_they_meet():
     many = list(range(1, 21))
     (problem,) = find_problems(
-        pipeline(sweeps={"split": {"seed": many}, "forest": {"trees": many}}), CATALOGUE
+        pipeline(sweeps={"split": {"seed": many}, "forest": {"trees": many}}), CATALOG
     )
     assert problem.node == "forest"
     assert all(each in problem.message for each in ("'split' and 'forest'", "20 × 20 = 400"))
@@ -525,7 +523,7 @@ def test_sweeps_that_multiply_beyond_measure_are_refused_where_they_meet():
 def test_a_sweep_of_an_unknown_type_says_just_that():
     (problem,) = [
         one
-        for one in find_problems(pipeline(odd=Node(type="odd", sweep=sweep_of(TREES))), CATALOGUE)
+        for one in find_problems(pipeline(odd=Node(type="odd", sweep=sweep_of(TREES))), CATALOG)
         if one.node == "odd"
     ]
     assert isinstance(problem, UnknownType)
@@ -534,14 +532,14 @@ def test_a_sweep_of_an_unknown_type_says_just_that():
 def test_a_cycle_below_a_sweep_is_told_and_nothing_hangs():
     document = pipeline("forest.model > other.start", "other.model > forest.start", "split.train > other.table",
                         other="learn", sweeps={"forest": TREES})  # fmt: skip
-    assert [problem.code for problem in find_problems(document, CATALOGUE)] == ["cycle"]
+    assert [problem.code for problem in find_problems(document, CATALOG)] == ["cycle"]
 
 
 def test_a_run_of_the_past_that_cannot_be_told_any_more_is_shown_as_it_was():
     document = pipeline(odd=Node(type="odd", sweep=sweep_of(TREES)))
-    assert expand_past(document, CATALOGUE).pipeline is document
+    assert expand_past(document, CATALOG).pipeline is document
     with pytest.raises(InvalidPipeline):
-        written(document, CATALOGUE)
+        written(document, CATALOG)
 
 
 # In a file, and edited
@@ -594,21 +592,21 @@ def test_the_values_of_a_branch_are_kept_and_the_sweep_ends():
     swept = pipeline(
         sweeps={"split": {"seed": [1, 2]}, "forest": {"trees": [50, 7], "loss": ["hinge"]}}
     )
-    after = apply_branch(swept, CATALOGUE, expand(swept, CATALOGUE).values["judge-2-1"])
+    after = apply_branch(swept, CATALOG, expand(swept, CATALOG).values["judge-2-1"])
     assert after.nodes["forest"] == Node(
         type="learn", params={"loss": "hinge"}
     )  # 50 is the default
     assert after.nodes["split"] == Node(type="split", params={"seed": 2})
     gone = Node(type="learn", sweep=sweep_of(TREES))
     with refused(BadSweep):
-        apply_branch(pipeline(forest=gone), CATALOGUE, {"forest": {"grid.low": 1}})
+        apply_branch(pipeline(forest=gone), CATALOG, {"forest": {"grid.low": 1}})
 
 
 # The plan
 
 
 def planned(document: Pipeline, **request: Any) -> list[str]:
-    return list(make_plan(document, CATALOGUE, RunOptions(**request)).steps)
+    return list(make_plan(document, CATALOG, RunOptions(**request)).steps)
 
 
 @pytest.mark.parametrize(
@@ -630,20 +628,16 @@ def test_a_plan_has_all_branches_of_what_is_wanted(request_: dict[str, Any], ste
 
 def test_from_a_swept_node_all_its_branches_run_afresh():
     plan = make_plan(
-        pipeline(sweeps={"forest": TREES}), CATALOGUE, RunOptions(force_from=("forest",))
+        pipeline(sweeps={"forest": TREES}), CATALOG, RunOptions(force_from=("forest",))
     )
     force = {name for name, step in plan.steps.items() if step.force}
     assert force == set(plan.steps) - {"load", "split"}
 
 
 def test_a_branch_has_the_key_of_a_node_that_was_given_the_same_by_hand():
-    swept = make_plan(
-        pipeline(sweeps={"forest": {"trees": [7, 50]}}), CATALOGUE, RunOptions()
-    ).steps
+    swept = make_plan(pipeline(sweeps={"forest": {"trees": [7, 50]}}), CATALOG, RunOptions()).steps
     for branch, trees in (("forest-1", {"trees": 7}), ("forest-2", {})):  # 50 is the default
-        by_hand = make_plan(
-            pipeline(forest=node_of("learn", **trees)), CATALOGUE, RunOptions()
-        ).steps
+        by_hand = make_plan(pipeline(forest=node_of("learn", **trees)), CATALOG, RunOptions()).steps
         keys = {
             cache_key(step.type, step.params, {"table": ["digest"]}, {"table": [source]})
             for step, source in ((swept[branch], "split"), (by_hand["forest"], "other"))
@@ -653,7 +647,7 @@ def test_a_branch_has_the_key_of_a_node_that_was_given_the_same_by_hand():
 
 def test_nodes_on_no_axis_are_left_as_they_are():
     document = pipeline(sweeps={"forest": TREES})
-    assert axes_of(document, CATALOGUE) == {
+    assert axes_of(document, CATALOG) == {
         "load": (), "split": (), "forest": ("forest",), "apply": ("forest",), "judge": ("forest",),
     }  # fmt: skip
-    assert written(document, CATALOGUE).nodes["split"] == document.nodes["split"]
+    assert written(document, CATALOG).nodes["split"] == document.nodes["split"]

@@ -40,12 +40,12 @@ from engine.validation import (
 )
 from engine.workspace import Files
 from tests.engine import fakes
-from tests.engine.fakes import CATALOGUE, edge_of, make, node_of, whole
+from tests.engine.fakes import CATALOG, edge_of, make, node_of, whole
 from tests.expect import problems, refused
 
 
 def found(document: Pipeline) -> list[tuple[type, str | None, str | None]]:
-    problems = find_problems(document, CATALOGUE)
+    problems = find_problems(document, CATALOG)
     json.dumps([problem.to_dict() for problem in problems])
     return [(type(problem), problem.node, problem.field) for problem in problems]
 
@@ -88,7 +88,7 @@ def test_a_wrong_type_or_parameter_is_named(node, problem, field, naming):
     document = make(
         {"data": "read", "x": node}, *(["data.table > x.table"] if node.type == "learn" else [])
     )
-    found = find_problems(document, CATALOGUE)
+    found = find_problems(document, CATALOG)
     problems(found, (problem, "x", field))
     assert [value for value in naming if value not in found[0].message] == []
 
@@ -111,14 +111,14 @@ def test_a_message_says_where_what_and_how():
     document = make(
         {"a": "read", "split": node_of("split", test_share=1.4)}, "a.table > split.table"
     )
-    (problem,) = find_problems(document, CATALOGUE)
+    (problem,) = find_problems(document, CATALOG)
     where, what, how = re.fullmatch(r"(.*): (.*); (.*)\.", str(problem)).groups()
     assert (where, "1.4" in what, "1" in how) == ("Node 'split', field 'test_share'", True, True)
 
 
 def test_parameters_come_with_their_defaults():
     document = make({"a": node_of("learn", columns=["x"])})
-    assert params_of(document, CATALOGUE, "a") == fakes.LearnParams(columns=("x",))
+    assert params_of(document, CATALOG, "a") == fakes.LearnParams(columns=("x",))
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_parameters_come_with_their_defaults():
 def test_parameters_that_are_not_to_be_had_are_a_problem(node_id, problem):
     document = make({"unknown": "zzz", "wrong": node_of("read", rows=0)})
     with pytest.raises(InvalidPipeline) as caught:
-        params_of(document, CATALOGUE, node_id)
+        params_of(document, CATALOG, node_id)
     assert [type(one) for one in caught.value.problems] == [problem]
 
 
@@ -172,16 +172,16 @@ def several() -> Pipeline:
 @pytest.mark.parametrize(("edge", "expected", "naming"), EDGES)
 def test_an_edge_that_does_not_fit_is_refused_with_both_ends_named(edge, expected, naming):
     with refused(Problem, naming=naming) as caught:
-        check_connect(several(), CATALOGUE, edge_of(edge))
+        check_connect(several(), CATALOG, edge_of(edge))
     problems([caught.value], expected)
     assert str(caught.value).startswith("Edge " + edge.replace(">", "→"))
-    assert not can_connect(several(), CATALOGUE, edge_of(edge))
+    assert not can_connect(several(), CATALOG, edge_of(edge))
 
 
 @pytest.mark.parametrize(("edge", "expected", "naming"), EDGES)
 def test_the_same_edge_in_a_document_is_the_same_problem(edge, expected, naming):
     document = several().model_copy(update={"edges": (*several().edges, edge_of(edge))})
-    found = [one for one in find_problems(document, CATALOGUE) if not isinstance(one, MissingInput)]
+    found = [one for one in find_problems(document, CATALOG) if not isinstance(one, MissingInput)]
     problems(found, expected)
     assert [value for value in naming if value not in found[0].message] == []
     assert found[0].edge == edge_of(edge).names
@@ -192,8 +192,8 @@ def test_the_same_edge_in_a_document_is_the_same_problem(edge, expected, naming)
     ["load2.table > forest2.table", "forest.model > forest2.start", "split.train > forest2.table"],
 )
 def test_an_edge_that_fits_may_be_drawn(edge):
-    check_connect(several(), CATALOGUE, edge_of(edge))
-    assert can_connect(several(), CATALOGUE, edge_of(edge))
+    check_connect(several(), CATALOG, edge_of(edge))
+    assert can_connect(several(), CATALOG, edge_of(edge))
 
 
 def test_an_input_for_many_takes_many_and_other_types_it_accepts():
@@ -210,7 +210,7 @@ def test_an_input_for_many_takes_many_and_other_types_it_accepts():
 
 def test_no_edge_may_be_drawn_to_a_node_of_unknown_type():
     with pytest.raises(UnknownType):
-        check_connect(make({"a": "read", "b": "zzz"}), CATALOGUE, edge_of("a.table > b.table"))
+        check_connect(make({"a": "read", "b": "zzz"}), CATALOG, edge_of("a.table > b.table"))
 
 
 def test_ports_of_an_unknown_type_are_not_a_second_problem():
@@ -249,7 +249,7 @@ def test_an_edge_that_does_not_fit_is_one_problem_and_not_also_a_missing_input()
 def test_a_cycle_is_named_by_its_nodes(edges, circle):
     nodes = dict.fromkeys("abcd", "learn")
     (cycle,) = [
-        one for one in find_problems(make(nodes, *edges), CATALOGUE) if isinstance(one, Cycle)
+        one for one in find_problems(make(nodes, *edges), CATALOG) if isinstance(one, Cycle)
     ]
     assert circle in cycle.message
     assert cycle.node == circle[0]
@@ -257,20 +257,20 @@ def test_a_cycle_is_named_by_its_nodes(edges, circle):
 
 def test_two_cycles_are_two_problems():
     edges = ["a.model > b.start", "b.model > a.start", "c.model > d.start", "d.model > c.start"]
-    problems = find_problems(make(dict.fromkeys("abcd", "learn"), *edges), CATALOGUE)
+    problems = find_problems(make(dict.fromkeys("abcd", "learn"), *edges), CATALOG)
     assert [one.node for one in problems if isinstance(one, Cycle)] == ["a", "c"]
 
 
 def test_an_edge_that_would_close_a_cycle_is_refused():
     document = make(dict.fromkeys("abc", "learn"), "a.model > b.start", "b.model > c.start")
     with refused(Cycle, naming=["a → b → c → a"]):
-        check_connect(document, CATALOGUE, edge_of("c.model > a.start"))
+        check_connect(document, CATALOG, edge_of("c.model > a.start"))
 
 
 def test_a_long_cycle_is_named_in_short():
     names = [f"n{i}" for i in range(3000)]
     edges = [f"{a}.model > {b}.start" for a, b in pairwise([*names, names[0]])]
-    problems = find_problems(make(dict.fromkeys(names, "learn"), *edges), CATALOGUE)
+    problems = find_problems(make(dict.fromkeys(names, "learn"), *edges), CATALOG)
     cycles = [one for one in problems if isinstance(one, Cycle)]
     assert len(cycles) == 1
     assert len(str(cycles[0])) < 200
@@ -311,11 +311,11 @@ def test_a_thousand_nodes_are_checked_in_no_time():
     splits = {f"n{i}": node_of("split", test_share=0.5) for i in range(1000)}
     edges = [f"{a}.train > {b}.table" for a, b in pairwise(splits)]
     document = make({"load": "read", **splits}, "load.table > n0.table", *edges)
-    find_problems(make({}), CATALOGUE)  # networkx is loaded once
+    find_problems(make({}), CATALOG)  # networkx is loaded once
     start = time.process_time()
-    assert find_problems(document, CATALOGUE) == []
+    assert find_problems(document, CATALOG) == []
     assert time.process_time() - start < 0.5
-    assert columns_at(document, CATALOGUE)["n999"]["test"] is not None
+    assert columns_at(document, CATALOG)["n999"]["test"] is not None
 
 
 # Sources
@@ -332,7 +332,7 @@ def test_what_is_wrong_outside_is_found_by_the_nodes_own_check(tmp_path):
             "split": "split",
         }
     )
-    found = find_source_problems(document, CATALOGUE, Files(tmp_path))
+    found = find_source_problems(document, CATALOG, Files(tmp_path))
     problems(found, (BadSource, "gone", "source"), (BadSource, "broken", None))
     assert "'gone.csv'" in found[0].message
 
@@ -346,7 +346,7 @@ def picky(needed: str):
             raise BadInput(f"there is no column '{needed}'", field="seed")
         return {"train": inputs["table"], "test": inputs["table"]}
 
-    return {**CATALOGUE, "split": replace(fakes.SPLIT, columns=rule)}
+    return {**CATALOG, "split": replace(fakes.SPLIT, output_columns=rule)}
 
 
 @pytest.mark.parametrize(
@@ -381,11 +381,11 @@ def test_columns_that_differ_between_branches_are_not_known_for_certain(tmp_path
     def rule(inputs, params):
         return {"table": (Column("age" if params.rows == 1 else "height", "number"),)}
 
-    catalogue = {**picky("height"), "read": replace(fakes.READ, columns=rule)}
+    catalog = {**picky("height"), "read": replace(fakes.READ, output_columns=rule)}
     for rows, count in (([1, 2], 0), ([1], 1)):
         load = Node(type="read", params={"source": "there"}, sweep=Sweep(grid={"rows": rows}))
         document = make({"load": load, "split": "split"}, "load.table > split.table")
-        assert len(find_source_problems(document, catalogue, Files(tmp_path))) == count
+        assert len(find_source_problems(document, catalog, Files(tmp_path))) == count
 
 
 def test_a_source_that_need_not_be_looked_at_is_not_asked_for_columns(tmp_path):
@@ -395,19 +395,19 @@ def test_a_source_that_need_not_be_looked_at_is_not_asked_for_columns(tmp_path):
     def rule(inputs, params):
         return {"table": inputs.get(SOURCE_COLUMNS)}
 
-    catalogue = {
+    catalog = {
         **picky("height"),
-        "read": replace(fakes.READ, source_columns=source, columns=rule),
+        "read": replace(fakes.READ, source_columns=source, output_columns=rule),
     }
     document = make({"load": "read", "split": "split"}, "load.table > split.table")
-    assert find_source_problems(document, catalogue, Files(tmp_path), lambda *_: True) == []
+    assert find_source_problems(document, catalog, Files(tmp_path), lambda *_: True) == []
 
 
 # For the canvas and for forms
 
 
 def test_the_rules_for_edges_are_plain_data():
-    rules = connection_rules(CATALOGUE)
+    rules = connection_rules(CATALOG)
     assert json.loads(json.dumps(rules)) == rules
     assert rules["compare"]["inputs"] == [
         {
@@ -423,7 +423,7 @@ def test_the_rules_for_edges_are_plain_data():
 
 
 def test_columns_are_known_along_the_edges_as_far_as_rules_tell():
-    columns = columns_at(whole(), CATALOGUE)
+    columns = columns_at(whole(), CATALOG)
     table = (Column("age", "number"), Column("income", "category", "target"))
     assert columns == {
         "load": {"table": table},
@@ -449,7 +449,7 @@ def test_columns_are_unknown_behind_a_problem():
         "c.train > b.table",
         "d.x > e.table",
     )
-    assert columns_at(document, CATALOGUE) == {
+    assert columns_at(document, CATALOG) == {
         "bad": {"table": None},
         "a": {"train": None, "test": None},
         "b": {"train": None, "test": None},
@@ -468,7 +468,7 @@ def test_what_is_outside_reaches_the_rule_of_its_node_and_flows_on(tmp_path):
     def rule(inputs, params):
         return {"table": inputs.get(SOURCE_COLUMNS)}
 
-    catalogue = {**CATALOGUE, "read": replace(fakes.READ, source_columns=source, columns=rule)}
+    catalog = {**CATALOG, "read": replace(fakes.READ, source_columns=source, output_columns=rule)}
     document = make(
         {
             "load": node_of("read", source="x"),
@@ -478,9 +478,9 @@ def test_what_is_outside_reaches_the_rule_of_its_node_and_flows_on(tmp_path):
         "load.table > split.table",
     )
     table = (Column(f"x in {tmp_path.name}", "number"),)
-    assert columns_at(document, catalogue, Files(tmp_path)) == {
+    assert columns_at(document, catalog, Files(tmp_path)) == {
         "load": {"table": table},
         "split": {"train": table, "test": table},
         "bad": {"table": None},
     }
-    assert columns_at(document, catalogue)["load"] == {"table": None}
+    assert columns_at(document, catalog)["load"] == {"table": None}

@@ -744,17 +744,19 @@ def test_the_columns_of_a_file_are_known_as_they_will_be_loaded(ctx, ending, set
         source = "m.parquet"
         pq.write_table(table, ctx.files.data / source)
     params = LoadDataParams(source=source, empty_columns="drop", **settings)
-    assert NODE.columns is not None
-    columns = NODE.columns({SOURCE_COLUMNS: file_columns(params, ctx.files)}, params)
+    assert NODE.output_columns is not None
+    columns = NODE.output_columns({SOURCE_COLUMNS: file_columns(params, ctx.files)}, params)
     assert columns["table"] == load(params, ctx.files).columns
 
 
 def test_without_a_look_at_the_file_or_with_a_wrong_column_nothing_is_known(ctx):
     params = LoadDataParams(source=write(ctx, "t.csv", ROWS))
-    assert NODE.columns is not None
-    assert NODE.columns({}, params) == {"table": None}
+    assert NODE.output_columns is not None
+    assert NODE.output_columns({}, params) == {"table": None}
     wrong = params.model_copy(update={"target": "zzz"})
-    assert NODE.columns({SOURCE_COLUMNS: file_columns(wrong, ctx.files)}, wrong) == {"table": None}
+    assert NODE.output_columns({SOURCE_COLUMNS: file_columns(wrong, ctx.files)}, wrong) == {
+        "table": None
+    }
 
 
 def test_a_look_at_the_same_file_is_remembered(ctx, monkeypatch):
@@ -788,8 +790,10 @@ def test_each_sample_has_the_columns_that_were_known_before(ctx, name, shape, la
     table = load_sample(ctx, name)
     assert table.data.shape == shape
     assert classes(table) == labels
-    assert NODE.columns is not None
-    assert NODE.columns({}, LoadDataParams(source=f"sample:{name}"))["table"] == table.columns
+    assert NODE.output_columns is not None
+    assert (
+        NODE.output_columns({}, LoadDataParams(source=f"sample:{name}"))["table"] == table.columns
+    )
 
 
 INTEGERS = {"digits": 64, "breast-cancer": 0, "wine": 2, "iris": 0}
@@ -826,8 +830,8 @@ def test_settings_reach_a_sample_and_its_known_columns(ctx):
     table = load_sample(ctx, "fraud", rows=1_000, **params)
     assert table.target == "channel"
     assert table.roles == {"payment_id": "id", "time": "ignore", "hour": "id"}
-    assert NODE.columns is not None
-    known = NODE.columns({}, LoadDataParams(source="sample:fraud", **params))["table"]
+    assert NODE.output_columns is not None
+    known = NODE.output_columns({}, LoadDataParams(source="sample:fraud", **params))["table"]
     assert known == table.columns
 
 

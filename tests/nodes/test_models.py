@@ -266,9 +266,15 @@ def test_table_that_cannot_be_learned_is_refused(change, naming, ctx):
 )
 def test_a_node_that_learns_tells_before_the_run_that_it_could_not(node, role, naming):
     params, columns = node.params(), mixed().columns
-    assert node.columns({"table": columns}, params) == node.columns({"table": None}, params) == {}
+    assert (
+        node.output_columns({"table": columns}, params)
+        == node.output_columns({"table": None}, params)
+        == {}
+    )
     with refused(naming=naming):
-        node.columns({"table": tuple(column for column in columns if column.role != role)}, params)
+        node.output_columns(
+            {"table": tuple(column for column in columns if column.role != role)}, params
+        )
 
 
 def test_weight_for_an_unknown_class_names_it(ctx):

@@ -138,12 +138,12 @@ class TestPredict:
     def test_a_column_to_keep_that_is_not_there_is_named_before_and_in_the_run(self, ctx, model):
         table, params = simple(3), predict.NODE.params(keep=["zz"])
         for use in (
-            lambda: predict.NODE.columns({"table": table.columns}, params),
+            lambda: predict.NODE.output_columns({"table": table.columns}, params),
             lambda: self.score(ctx, model, table, keep=["zz"]),
         ):
             with refused(field="keep", naming="'zz'"):
                 use()
-        assert predict.NODE.columns({"table": None}, params) == {"predictions": None}
+        assert predict.NODE.output_columns({"table": None}, params) == {"predictions": None}
 
     def test_no_rows_give_no_predictions(self, ctx, model):
         table = simple()

@@ -56,8 +56,10 @@ def test_the_same_seed_draws_the_same_rows(ctx, digits):
 def test_target_and_roles_stay(ctx, fraud):
     result = draw(ctx, fraud, rows=50)
     assert (result.target, result.roles) == (fraud.target, fraud.roles)
-    assert NODE.columns is not None
-    assert NODE.columns({"table": fraud.columns}, SampleParams()) == {"table": result.columns}
+    assert NODE.output_columns is not None
+    assert NODE.output_columns({"table": fraud.columns}, SampleParams()) == {
+        "table": result.columns
+    }
 
 
 def test_more_rows_than_there_are_is_refused(ctx, digits):

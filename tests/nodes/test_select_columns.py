@@ -50,8 +50,8 @@ def test_columns_are_kept_or_dropped_as_was_known_before(ctx, table, params, exp
     chosen = SelectColumnsParams(**params)
     result: Table = NODE.run(ctx, {"table": table}, chosen)["table"]
     assert result.data.column_names == expected
-    assert NODE.columns is not None
-    assert NODE.columns({"table": table.columns}, chosen) == {"table": result.columns}
+    assert NODE.output_columns is not None
+    assert NODE.output_columns({"table": table.columns}, chosen) == {"table": result.columns}
 
 
 def test_a_dropped_target_is_no_longer_the_target(ctx, table):
@@ -87,5 +87,5 @@ def test_settings_that_do_not_suit_the_table_are_refused(ctx, table, params, nam
 
 
 def test_columns_not_yet_known_stay_unknown():
-    assert NODE.columns is not None
-    assert NODE.columns({"table": None}, SelectColumnsParams()) == {"table": None}
+    assert NODE.output_columns is not None
+    assert NODE.output_columns({"table": None}, SelectColumnsParams()) == {"table": None}

@@ -152,11 +152,11 @@ def test_settings_out_of_range_are_refused(params):
 
 def test_columns_are_known_before_a_run():
     known = (Column("a", "number"), Column("y", "category", "target"))
-    assert NODE.columns is not None
-    assert NODE.columns({"table": known}, SplitParams()) == {"train": known, "test": known}
-    assert NODE.columns({"table": None}, SplitParams(time_column="t")) == {
+    assert NODE.output_columns is not None
+    assert NODE.output_columns({"table": known}, SplitParams()) == {"train": known, "test": known}
+    assert NODE.output_columns({"table": None}, SplitParams(time_column="t")) == {
         "train": None,
         "test": None,
     }
     with refused(field="time_column", naming="'t'"):
-        NODE.columns({"table": known}, SplitParams(time_column="t"))
+        NODE.output_columns({"table": known}, SplitParams(time_column="t"))

@@ -219,6 +219,6 @@ SCALE = NodeType(
     run=run_scale,
     inputs=(Port("table", "table"),),
     outputs=(Port("table", "table"),),
-    columns=lambda inputs, params: {"table": inputs["table"]},
+    output_columns=lambda inputs, params: {"table": inputs["table"]},
     imports=("pyarrow", "pyarrow.compute"),
 )

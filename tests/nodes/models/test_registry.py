@@ -261,7 +261,7 @@ class TestLoadModel:
     def test_gives_the_model_without_its_card(
         self, workspace: Path, kept: Kept, table, tmp_path: Path
     ):
-        ctx = make_context(workspace, run="r1")
+        ctx = make_context(workspace, run_id="r1")
         save_model.NODE.run(
             ctx, {"model": Folder(kept.folder("mart"))}, save_model.NODE.params(name="carded")
         )

@@ -1,6 +1,6 @@
 """Every text of the product that a person may read, taken from its source.
 
-``catalogue(root)`` is what ``tests/messages.txt`` must hold: for each module its messages, one a line,
+``catalog(root)`` is what ``tests/messages.txt`` must hold: for each module its messages, one a line,
 in the order of the source. A literal counts as a message if it
 
 - has two words or more, or is one capitalised word such as a label ("Accuracy"), or
@@ -10,7 +10,7 @@ and is not code: SQL, CSS, HTML tags, a regular expression, a path. Placeholders
 they are in the source, so that a reviewer sees what is put in.
 
 - ``python_messages``, ``script_messages``  the messages of one Python module, of one script of the front end
-- ``catalogue``  the messages of all modules
+- ``catalog``  the messages of all modules
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ CODE = re.compile(
 )
 
 
-def catalogue(root: Path) -> str:
+def catalog(root: Path) -> str:
     """Return the messages of all modules below ``root``, as ``tests/messages.txt`` holds them."""
     parts = []
     for path in sorted(_sources(root)):
