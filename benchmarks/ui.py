@@ -155,7 +155,9 @@ def state_latency(studio: Studio, repeats: int) -> Figure:
             studio.page.wait_for_timeout(300 + 70 * at)
             took.append(
                 timed(
-                    lambda node=node: log.append(run, NodeStarted(node=node, attempt=1, key="k")),
+                    lambda node=node: log.append(
+                        run, NodeStarted(node=node, try_number=1, key="k")
+                    ),
                     lambda node=node: studio.node(node).get_attribute("data-state") == "running",
                 )
             )

@@ -100,7 +100,8 @@ class RunFinished(_Event):
 class NodeStarted(_NodeEvent):
     """The process of a node runs."""
 
-    attempt: int = 1
+    try_number: Annotated[int, Field(alias="attempt")] = 1
+    """1 for the first process that a supervisor starts for the node, 2 for the next."""
     key: str | None = None
     """The cache key of the node."""
     process: ProcessId | None = None
@@ -249,7 +250,7 @@ CREATE TABLE IF NOT EXISTS summaries (
 );
 """
 INSERT_EVENT = "INSERT INTO events (run, time, kind, node, data) VALUES (?, ?, ?, ?, ?)"
-PIPELINE = "CASE WHEN json_valid(request) THEN json_extract(request, '$.pipeline') END"
+PIPELINE_ID = "CASE WHEN json_valid(request) THEN json_extract(request, '$.pipeline') END"
 
 FULL_DISK_PATIENCE = 5.0
 MAX_TRIES = 50
@@ -279,16 +280,20 @@ class LogEntry:
 
 
 @dataclass(frozen=True)
-class Noted:
-    """A run without its events: the summary that was saved, and the number it was saved for."""
+class SummaryRow:
+    """A run with its saved summary instead of its events."""
 
     id: str
     name: str
     created: float
-    request: dict[str, Any]
+    options: dict[str, Any]
+    """The ``RunOptions`` as they are stored."""
     last_event: int
+    """The number of its newest event."""
     summarised: int
+    """The number of the event for which the summary was saved; 0 without a summary."""
     facts: dict[str, Any]
+    """The summary."""
 
 
 @dataclass(frozen=True)
@@ -298,8 +303,21 @@ class RunRow:
     id: str
     name: str
     document: str
-    request: dict[str, Any]
+    """The JSON text of its pipeline."""
+    options: dict[str, Any]
+    """The ``RunOptions`` as they are stored."""
     created: float
+
+    @property
+    def pipeline_id(self) -> str | None:
+        """The id of its pipeline, if that is one of the workspace."""
+        found = self.options.get("pipeline")
+        return found if isinstance(found, str) else None
+
+    @property
+    def overrides(self) -> list[str]:
+        """The texts of ``--set`` and ``--sweep`` that it was started with."""
+        return [str(text) for text in self.options.get("settings") or ()]
 
 
 class EventLog:
@@ -343,20 +361,20 @@ class EventLog:
 
     # Writing.
 
-    def create_run(self, name: str, document: str, request: dict[str, Any]) -> str:
+    def create_run(self, name: str, document: str, options: dict[str, Any]) -> str:
         """Add a run that is about to start and return its id."""
         for _ in range(MAX_TRIES):
             now = time.time()
             run = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{uuid4().hex[:4]}"
             with contextlib.suppress(sqlite3.IntegrityError):  # another run has this id
-                row = (run, name, document, json.dumps(request), now)
+                row = (run, name, document, json.dumps(options), now)
                 self._write_rows("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", [row])
                 return run
         raise SylvaError("Too many runs were started in this second; try again.")
 
-    def change_request(self, run: str, request: dict[str, Any]) -> None:
+    def change_options(self, run: str, options: dict[str, Any]) -> None:
         """Store other options for a run that is resumed."""
-        self._write_rows("UPDATE runs SET request = ? WHERE id = ?", [(json.dumps(request), run)])
+        self._write_rows("UPDATE runs SET request = ? WHERE id = ?", [(json.dumps(options), run)])
 
     def append(
         self,
@@ -501,23 +519,23 @@ class EventLog:
         root = self.workspace.root
         raise UnknownRun(f"There is no run '{wanted}' in {root}; `sylva runs` lists them.")
 
-    def last_run_of(self, pipeline: str) -> RunRow | None:
+    def last_run_of(self, pipeline_id: str) -> RunRow | None:
         """Return the newest run of a pipeline of the workspace."""
-        rows = self._rows(f"WHERE {PIPELINE} = ? ORDER BY rowid DESC LIMIT 1", pipeline)
+        rows = self._rows(f"WHERE {PIPELINE_ID} = ? ORDER BY rowid DESC LIMIT 1", pipeline_id)
         return next(iter(rows), None)
 
-    def pipelines(self) -> set[str]:
+    def pipeline_ids(self) -> set[str]:
         """Return the pipelines of the workspace that have runs."""
-        rows = self._select(f"SELECT DISTINCT {PIPELINE} FROM runs")
-        return {name for (name,) in rows if isinstance(name, str)}
+        rows = self._select(f"SELECT DISTINCT {PIPELINE_ID} FROM runs")
+        return {found for (found,) in rows if isinstance(found, str)}
 
     def _rows(self, which: str, *values: str | int) -> list[RunRow]:
         """Return the runs that a part of an SQL query selects."""
         query = f"SELECT id, name, document, request, created FROM runs {which}"
         rows = self._select(query, *values)
         return [
-            RunRow(str(run), str(name), document, _object(request), created)
-            for run, name, document, request, created in rows
+            RunRow(str(run), str(name), document, _object(options), created)
+            for run, name, document, options, created in rows
             if _is_moment(created)
         ]
 
@@ -530,7 +548,9 @@ class EventLog:
 
     # Summaries of runs, and runs that are removed.
 
-    def noted(self, limit: int | None = None, run: str | None = None) -> Iterator[Noted]:
+    def summary_rows(
+        self, limit: int | None = None, run: str | None = None
+    ) -> Iterator[SummaryRow]:
         """Yield all runs, newest first, or one run, with their saved summaries."""
         query = (
             "SELECT id, name, created, request, (SELECT MAX(seq) FROM events WHERE run = id), "
@@ -541,11 +561,12 @@ class EventLog:
             rows = self._select(f"{query} ORDER BY runs.rowid DESC LIMIT ?", most)
         else:
             rows = self._select(f"{query} WHERE id = ?", run)
-        for found, name, created, request, last, seq, facts in rows:
+        for found, name, created, options, last, seq, facts in rows:
             if _is_moment(created):
                 numbers = last or 0, seq or 0
-                options = _object(request)
-                yield Noted(str(found), str(name), created, options, *numbers, _object(facts))
+                yield SummaryRow(
+                    str(found), str(name), created, _object(options), *numbers, _object(facts)
+                )
 
     def save_summaries(self, found: Iterable[tuple[str, int, dict[str, Any]]]) -> None:
         """Save summaries of runs: run, the number of its last event, facts."""

@@ -9,8 +9,8 @@ No text of a document becomes code: values are written by ``literal``, texts in 
 
 - ``export_python``, ``check_exportable``  the script of a pipeline; whether it can be written
 - ``Snippet``, ``Variables``  what a node type returns, and the variables it may use
-- ``step_call``  the ready-made hook of nodes that are one call of a function
-- ``Expression``, ``literal``, ``assignment``, ``statement``, ``settings``  parts of code
+- ``step_call``  the ready-made ``NodeType.python`` of nodes that are one call of a function
+- ``Expression``, ``literal``, ``assignment``, ``statement``, ``changed_params``  parts of code
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Variables:
 
 
 Python = Callable[[Any, Variables], Snippet]
-"""``python(params, variables) -> snippet``: the hook of a node type."""
+"""``python(params, variables) -> snippet``: the function that writes a node as code."""
 
 
 def export_python(pipeline: Pipeline, catalog: NodeTypes) -> str:
@@ -216,13 +216,13 @@ def _import_order(name: str) -> tuple[bool, str]:
     return not name[:1].isupper(), name
 
 
-# The ready-made hook
+# Nodes that are one call
 
 
 def step_call(
     function: str, *, positional: Sequence[str] = (), always: Sequence[str] = ()
 ) -> Python:
-    """Return the hook of a node that is one call: ``output = module.function(inputs, **params)``.
+    """Return ``NodeType.python`` of a node that is one call: ``output = function(inputs, params)``.
 
     ``function`` is a dotted name, such as ``nodes.steps.predict``. Inputs come first, in the order
     of the ports, then the parameters named in ``positional``. Of the other parameters, those in
@@ -234,7 +234,7 @@ def step_call(
         (output,) = variables.outputs.values()
         values = [getattr(params, each) for each in positional]
         named = {each: getattr(params, each) for each in always}
-        named |= settings(params, leave=positional)
+        named |= changed_params(params, leave=positional)
         call = f"{module}.{name}"
         lines = statement(output, call, *variables.inputs.values(), *values, **named)
         return Snippet(lines, [f"from {package} import {module}"])
@@ -256,7 +256,7 @@ def _wrapped(text: str) -> list[str]:
     return [comment(line) for line in textwrap.wrap(" ".join(text.split()), WIDTH - 2)]
 
 
-def settings(params: NodeParams, *, leave: Iterable[str] = ()) -> dict[str, Any]:
+def changed_params(params: NodeParams, *, leave: Iterable[str] = ()) -> dict[str, Any]:
     """Return the parameters that differ from their defaults, without those in ``leave``."""
     return params.model_dump(exclude_defaults=True, exclude=set(leave))
 

@@ -41,7 +41,7 @@ PortType = Literal["table", "model", "predictions", "report", "layers"]
 Kind = Literal["number", "category", "bool", "time", "text"]
 Role = Literal["feature", "target", "id", "time", "weight", "ignore"]
 SubtaskState = Literal["waiting", "running", "done", "reused", "failed"]
-"""The state of a subtask inside a node; ``reused``: an attempt that was killed had finished it."""
+"""The state of a subtask inside a node; ``reused``: a process that was killed had finished it."""
 MAX_LABEL = 200
 """Characters of a title on the canvas and in a leaderboard."""
 Category = Literal["Data", "Prepare", "Train", "Predict", "Evaluate", "Save"]
@@ -71,7 +71,11 @@ class Port:
 
 
 class NodeParams(BaseModel):
-    """Base of every node's parameters: nothing is converted, unknown fields and NaN are refused."""
+    """Base of every node's parameters: nothing is converted, unknown fields and NaN are refused.
+
+    A check of several fields is a ``model_validator(mode="after")`` that raises ``BadInput`` with
+    the ``field`` to change. With ``ValueError`` the problem would have no field.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 

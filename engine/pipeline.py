@@ -135,8 +135,11 @@ Params = Annotated[dict[str, JsonValue], *_LIMITED]
 class NodeSettings(_Model):
     """How the engine runs a node; no setting changes the node's result."""
 
-    retries: int = Field(
-        default=0, ge=0, le=10, description="How often to try again after a failure."
+    retries: int | None = Field(
+        default=None,
+        ge=0,
+        le=10,
+        description="How often to try again after a failure; 0: never. Without it, as the run says.",
     )
     timeout: Finite | None = Field(
         default=None, gt=0, le=10_000_000, description="Seconds after which the node is stopped."

@@ -150,7 +150,7 @@ class Library:
         # A log that cannot be read must not keep a user from saving a pipeline.
         try:
             with EventLog(self.workspace) as log:
-                return log.pipelines()
+                return log.pipeline_ids()
         except SylvaError:
             return set()
 

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-OLD_NAMES = {"start": "force_from"}
-"""Options that older runs stored under another name."""
+STORED_NAMES = {"pipeline_id": "pipeline", "overrides": "settings"}
+"""Options that the run log has under another name."""
+READ_NAMES = {stored: name for name, stored in STORED_NAMES.items()} | {"start": "force_from"}
+"""The same the other way round, with names that only older runs stored."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,13 @@ class RunOptions:
     to: tuple[str, ...] = ()
     """Only these nodes and what they need."""
     force_from: tuple[str, ...] = ()
-    """Run these nodes and all below them again, even if their results are stored."""
+    """Run these nodes and all below them again, even if their results are stored.
+
+    Without ``to``, only they run and what they need: unrelated branches are left out.
+    """
     workers: int | None = None
     retries: int = 0
+    """How often a failed node is tried again, if its own settings do not say it."""
     timeout: float | None = None
     memory_limit: int | None = None
     """Megabytes a node may use."""
@@ -49,10 +55,10 @@ class RunOptions:
     """Whether the pipeline may name files outside the workspace."""
     executor: str | None = None
     """Address of a Dask scheduler whose workers run the nodes; ``None``: this machine."""
-    pipeline: str | None = None
-    """The pipeline of the workspace that is run, if it is one."""
-    settings: tuple[str, ...] = ()
-    """The parameters changed for this run, as written; the pipeline has them already."""
+    pipeline_id: str | None = None
+    """The id of the pipeline in the workspace, if it is one of the workspace."""
+    overrides: tuple[str, ...] = ()
+    """The texts of ``--set`` and ``--sweep``; the pipeline has these values already."""
 
     def __post_init__(self) -> None:
         if self.executor is not None and not re.fullmatch(r"(tcp|tls)://\S+:\d+", self.executor):
@@ -62,17 +68,20 @@ class RunOptions:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return them as plain JSON."""
-        return asdict(self)
+        """Return them as plain JSON, with the names that the run log has."""
+        return {STORED_NAMES.get(name, name): value for name, value in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> RunOptions:
         """Return the options that ``to_dict`` wrote, in this version or an older one."""
         values: dict[str, Any] = {}
         for name, value in data.items():
-            new_name = OLD_NAMES.get(name, name)
-            values[new_name] = tuple(value) if isinstance(value, list) else value
+            values[READ_NAMES.get(name, name)] = tuple(value) if isinstance(value, list) else value
         return cls(**values)
+
+    def retries_of(self, settings: NodeSettings) -> int:
+        """Return how often a node with these settings is tried again: its own number comes first."""
+        return self.retries if settings.retries is None else settings.retries
 
 
 @dataclass(frozen=True)

@@ -51,8 +51,8 @@ class Subtask:
     state: str
     """A ``node_types.SubtaskState``."""
     seconds: float | None = None
-    attempt: int = 1
-    """The start of the node, counted from 1, that reported this last."""
+    execution: int = 1
+    """Which execution of the node, counted from 1, reported this last."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ class NodeState:
     """One node of a run."""
 
     state: str = "queued"
-    attempt: int = 0
+    try_number: int = 0
+    """Which try of this attempt of the run it is; 0 before the first."""
     fraction: float = 0.0
     text: str = ""
     """What it does now, why it was cached, or why it waits."""
@@ -91,6 +92,7 @@ class RunState:
     started: float | None = None
     finished: float | None = None
     attempt: int = 0
+    """How often a supervisor has started or resumed it."""
     last_event: int = 0
 
     @property
@@ -165,7 +167,7 @@ def _queued(before: NodeState | None) -> NodeState:
 
 
 def _finished_subtasks(node: NodeState) -> dict[SubtaskPath, Subtask]:
-    """Return the subtasks that an attempt finished; the others start again with the node."""
+    """Return the subtasks that are finished; the others start again with the node."""
     subtasks = node.subtasks.items()
     return {path: subtask for path, subtask in subtasks if subtask.state in FINISHED_SUBTASK}
 
@@ -178,10 +180,10 @@ def _apply_to_node(node: NodeState, event: RunEvent, moment: float) -> NodeState
     """Return the state of a node after one event; an unknown event changes nothing."""
     match event:
         case NodeStarted():
-            # All else of an earlier attempt is forgotten, such as its error and its progress.
+            # All else of an earlier try is forgotten, such as its error and its progress.
             return NodeState(
                 "running",
-                event.attempt,
+                event.try_number,
                 started=moment,
                 key=event.key,
                 process=_process(event.process),
@@ -237,10 +239,10 @@ def _with_result(node: NodeState, event: NodeFinished | NodeCached) -> NodeState
     )
 
 
-def _reported(event: SubtaskUpdate, attempt: int) -> dict[SubtaskPath, Subtask]:
+def _reported(event: SubtaskUpdate, execution: int) -> dict[SubtaskPath, Subtask]:
     """Return the subtasks that an event reports, in the words of this version."""
     return {
-        path: Subtask(OLD_SUBTASK_STATES.get(state, state), seconds, attempt)
+        path: Subtask(OLD_SUBTASK_STATES.get(state, state), seconds, execution)
         for path, state, seconds in event.subtasks
     }
 

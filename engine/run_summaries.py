@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.errors import SylvaError
-from engine.events import EventLog, Noted, RunRow
+from engine.events import EventLog, RunRow, SummaryRow
 from engine.node_types import NodeCatalog, load_catalog
 from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
@@ -50,8 +50,8 @@ class RunSummary:
     started: float | None
     finished: float | None
     last_event: int
-    settings: tuple[str, ...] = ()
-    """What was changed for this run on the command line."""
+    overrides: tuple[str, ...] = ()
+    """The texts of ``--set`` and ``--sweep``."""
     report: Report | None = None
     """The headline of its main report, without rows and data; None while the run is live."""
 
@@ -113,27 +113,27 @@ class RunPipelines:
 def save_summary(log: EventLog, pipelines: RunPipelines, run_id: str) -> RunSummary | None:
     """Return the summary of a run and save it; None if the run does not exist."""
     # Read to the end, which is when summaries are saved.
-    found = list(summaries(log, pipelines, log.noted(run=run_id)))
+    found = list(summaries(log, pipelines, log.summary_rows(run=run_id)))
     return found[0] if found else None
 
 
 def summaries(
-    log: EventLog, pipelines: RunPipelines, runs: Iterable[Noted], states: Sequence[str] = ()
+    log: EventLog, pipelines: RunPipelines, runs: Iterable[SummaryRow], states: Sequence[str] = ()
 ) -> Iterator[RunSummary]:
     """Yield the summaries of the runs in one of the states, by default in any; save new ones."""
     unsaved: list[tuple[str, int, dict[str, Any]]] = []
     try:
-        for noted in runs:
-            reported, facts = _reported_state(log, noted)
+        for row in runs:
+            reported, facts = _reported_state(log, row)
             state = mark_interrupted_if_dead(reported)
             listed = not states or state.state in states
             if listed and not state.live and "report" not in facts:
-                facts = facts | _report_facts(log, pipelines, noted.id)
+                facts = facts | _report_facts(log, pipelines, row.id)
             # The next event of a live run would make a saved summary invalid.
-            if facts != noted.facts and not state.live:
-                unsaved.append((noted.id, noted.last_event, facts))
+            if facts != row.facts and not state.live:
+                unsaved.append((row.id, row.last_event, facts))
             if listed:
-                yield _summary(noted, state, facts)
+                yield _summary(row, state, facts)
             if len(unsaved) >= SAVED_AT_ONCE:
                 _save(log, unsaved)
     finally:
@@ -147,41 +147,41 @@ def _save(log: EventLog, unsaved: list[tuple[str, int, dict[str, Any]]]) -> None
     unsaved.clear()
 
 
-def _summary(noted: Noted, state: RunState, facts: dict[str, Any]) -> RunSummary:
+def _summary(row: SummaryRow, state: RunState, facts: dict[str, Any]) -> RunSummary:
     """Return a run as a list shows it."""
     return RunSummary(
-        noted.id,
-        noted.name,
-        noted.created,
+        row.id,
+        row.name,
+        row.created,
         state.state,
         state.started,
         state.finished,
-        noted.last_event,
-        settings=tuple(str(setting) for setting in noted.request.get("settings") or ()),
+        row.last_event,
+        overrides=tuple(str(text) for text in row.options.get("settings") or ()),
         report=_report(facts),
     )
 
 
-def _reported_state(log: EventLog, noted: Noted) -> tuple[RunState, dict[str, Any]]:
+def _reported_state(log: EventLog, row: SummaryRow) -> tuple[RunState, dict[str, Any]]:
     """Return what the events say, and the same as it is saved.
 
     This is the saved summary, carried on by the events that came since.
     """
-    created = RunState(noted.id, noted.name, noted.created)
-    saved = _with_facts(created, noted)
-    if saved and noted.summarised == noted.last_event:
-        return saved, noted.facts
+    created = RunState(row.id, row.name, row.created)
+    saved = _with_facts(created, row)
+    if saved and row.summarised == row.last_event:
+        return saved, row.facts
     # A summary of events that are gone: the log was replaced by an older copy.
-    if saved is None or noted.summarised > noted.last_event:
+    if saved is None or row.summarised > row.last_event:
         saved = created
-    state = apply_events(saved, log.events(noted.id, saved.last_event, nodes=False))
+    state = apply_events(saved, log.events(row.id, saved.last_event, nodes=False))
     facts = {name: getattr(state, name) for name in SAVED_FACTS}
     return replace(state, nodes={}), facts
 
 
-def _with_facts(state: RunState, noted: Noted) -> RunState | None:
+def _with_facts(state: RunState, row: SummaryRow) -> RunState | None:
     """Return a state with what was saved; None if nothing was, or it is damaged."""
-    match noted.facts:
+    match row.facts:
         case {
             "state": str(),
             "supervisor": dict() | None,
@@ -189,8 +189,8 @@ def _with_facts(state: RunState, noted: Noted) -> RunState | None:
             "finished": float() | None,
             "attempt": int(),
         }:
-            facts = {name: noted.facts[name] for name in SAVED_FACTS}
-            return replace(state, **facts, last_event=noted.summarised)
+            facts = {name: row.facts[name] for name in SAVED_FACTS}
+            return replace(state, **facts, last_event=row.summarised)
     return None
 
 

@@ -35,11 +35,11 @@ from engine.events import (
     LogEntry,
     NodeCached,
     NodeStarted,
-    Noted,
     RunEvent,
     RunFinished,
     RunRow,
     RunStarted,
+    SummaryRow,
 )
 from engine.node_types import NodeCatalog, NodeParams, NodeType, load_catalog
 from engine.pipeline import Pipeline
@@ -186,7 +186,7 @@ class Runs:
                 raise NotResumable(state)
             changed = {name: value for name, value in limits.items() if value is not None}
             if changed:
-                log.change_request(row.id, row.request | changed)
+                log.change_options(row.id, row.options | changed)
             self._hand_over(row.id)
         return row.id
 
@@ -230,10 +230,10 @@ class Runs:
         with self.log() as log:
             return log.run(run_id)
 
-    def last_run_of(self, pipeline: str) -> RunRow | None:
+    def last_run_of(self, pipeline_id: str) -> RunRow | None:
         """Return the newest run of a saved pipeline."""
         with self.log() as log:
-            return log.last_run_of(pipeline)
+            return log.last_run_of(pipeline_id)
 
     def list(
         self, limit: int | None = None, *, text: str = "", states: Sequence[str] = ()
@@ -242,7 +242,7 @@ class Runs:
         # A search has to look at all runs; how many will match is not known.
         searched = None if text or states else limit
         with self.log() as log:
-            runs = (noted for noted in log.noted(searched) if _has_text(noted, text))
+            runs = (row for row in log.summary_rows(searched) if _has_text(row, text))
             return [*islice(summaries(log, self._pipelines, runs, states), limit)]
 
     def summary(self, run_id: str) -> RunSummary | None:
@@ -361,7 +361,7 @@ def _was_read_before(files: Files, store: Store, node_type: NodeType, params: No
     return store.find(cache_key(node_type, params, {}, {}, outside)) is not None
 
 
-def _has_text(run: Noted, text: str) -> bool:
+def _has_text(run: SummaryRow, text: str) -> bool:
     """Return whether the name of a run has all the words, or its id the text."""
     name = run.name.casefold()
     return all(word in name for word in text.casefold().split()) or text.strip() in run.id

@@ -55,7 +55,7 @@ class Scheduler:
     """
 
     plan: Plan
-    request: RunOptions
+    options: RunOptions
     run_id: str
     store: Store
     log: EventLog
@@ -67,7 +67,7 @@ class Scheduler:
         self.cancelled = False
         self.failed: set[str] = set()
         self.skipped: set[str] = set()
-        self.attempts: dict[str, int] = {}
+        self.tries: dict[str, int] = {}
         self.failures: dict[str, int] = {}
         self.repairs: dict[str, int] = {}
         self.keys: dict[str, str] = {}
@@ -80,7 +80,7 @@ class Scheduler:
         self.later: list[tuple[float, str]] = []
         # Progress and subtasks in the log, to be replaced when the node ends.
         self.updates: dict[str, list[LogEntry]] = {}
-        self.files = Files(self.store.workspace.root, self.request.allow_absolute)
+        self.files = Files(self.store.workspace.root, self.options.allow_absolute)
         self.bytes_left = self._bytes_left()
         for node in self.plan.steps:
             if node not in self.outputs:
@@ -177,19 +177,19 @@ class Scheduler:
         """Submit as many tasks as the executor takes."""
         while self.startable and self.executor.free > 0:
             name = self.startable.popleft()
-            self.attempts[name] = self.attempts.get(name, 0) + 1
+            self.tries[name] = self.tries.get(name, 0) + 1
             self.running.add(name)
             self.executor.submit(self._task(self.plan.steps[name]), self._upcoming())
 
     def _task(self, node: PlannedNode) -> NodeTask:
-        """Return the next attempt at a node; nodes that run at once share the processors."""
-        settings, request = node.settings, self.request
+        """Return the next try of a node; nodes that run at once share the processors."""
+        settings, options = node.settings, self.options
         at_once = len(self.running) + min(len(self.startable), self.executor.free)
         return NodeTask(
             workspace=str(self.store.workspace.root),
             run=self.run_id,
             node=node.id,
-            attempt=self.attempts[node.id],
+            try_number=self.tries[node.id],
             type=node.type.name,
             params=node.params.model_dump(mode="json"),
             key=self.keys[node.id],
@@ -198,10 +198,10 @@ class Scheduler:
             branch=node.branch,
             branches=node.branches,
             force=node.force,
-            allow_absolute=request.allow_absolute,
+            allow_absolute=options.allow_absolute,
             threads=max(1, len(os.sched_getaffinity(0)) // max(1, at_once)),
-            timeout=settings.timeout or request.timeout,
-            memory_limit=settings.memory_limit or request.memory_limit or self.default_memory,
+            timeout=settings.timeout or options.timeout,
+            memory_limit=settings.memory_limit or options.memory_limit or self.default_memory,
             bytes_left=self.bytes_left,
             imports=node.type.imports,
         )
@@ -220,7 +220,7 @@ class Scheduler:
     def _handle(self, event: RunEvent) -> None:
         """Write an event of a node to the log and act on it.
 
-        ``NodeFinished`` and ``NodeFailed`` end an attempt; the other events only report progress.
+        ``NodeFinished`` and ``NodeFailed`` end a try; the other events only report progress.
         """
         match event:
             case NodeStarted() | PartialResult():
@@ -281,13 +281,14 @@ class Scheduler:
             self._repair(node, failure)
             return
         self.failures[node] = self.failures.get(node, 0) + 1
-        retries = self.plan.steps[node].settings.retries or self.request.retries
+        retries = self.options.retries_of(self.plan.steps[node].settings)
         if failure.kind == "bad-input" or self.failures[node] > retries:
             self._fail(node, failure)
             return
         # 1, 2, 4, 8 … seconds: what was short of memory or disk may have it later.
         wait = min(BACK_OFF_SECONDS * 2 ** (self.failures[node] - 1), LONGEST_BACK_OFF)
-        why = f"failed: {failure.message}; tries again in {wait:g} s"
+        tries = f"try {self.failures[node] + 1} of {retries + 1}"
+        why = f"failed: {failure.message}; {tries} in {wait:g} s"
         self._record(NodeRetrying(node=node, why=why, error=failure))
         heapq.heappush(self.later, (time.monotonic() + wait, node))
 
@@ -339,11 +340,11 @@ class Scheduler:
 
     def _bytes_left(self) -> int | None:
         """Return the bytes that may be added to the store, None without a limit."""
-        limit = self.request.store_limit
+        limit = self.options.store_limit
         return None if limit is None else limit - self.store.size()
 
     def _record(self, event: RunEvent) -> None:
-        """Write an event that ends an attempt of a node, in place of the updates of that attempt.
+        """Write an event that ends a try of a node, in place of the updates of that try.
 
         The last states of its subtasks stay in the log as one event.
         """

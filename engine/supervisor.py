@@ -1,7 +1,7 @@
 """The process that owns a run, from its plan to its last event.
 
-``python -m engine.supervisor`` is the process from which supervisors are forked; see
-``engine.supervisor_starter`` for how it is asked. A supervisor lives on without the process that
+``python -m engine.supervisor`` is not a supervisor but the waiting process from which supervisors
+are forked; see ``engine.supervisor_starter`` for how it is asked. A supervisor lives on without the process that
 asked for it. It holds the locks of its run: the kernel releases them the moment it dies, so a run
 can be resumed at once and never has two supervisors.
 """
@@ -48,8 +48,12 @@ UNBOUNDED_MEMORY = 1_000_000_000
 """Megabytes."""
 
 
-def main() -> None:
-    """Fork a supervisor for each request that arrives on standard input, until it is closed."""
+def wait_and_fork_supervisors() -> None:
+    """Be the waiting process: load the engine, then fork a supervisor for each request.
+
+    Requests arrive on standard input; return when it is closed. This process supervises nothing
+    itself.
+    """
     # Libraries read these when they are loaded. Node code must not find this process's threads
     # multiplied by every library's own.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -110,7 +114,7 @@ def supervise(workspace: Workspace, run_id: str, locks: Sequence[int]) -> str:
     os.environ[SUPERVISOR] = str(os.getpid())
     with EventLog(workspace) as log:
         row = log.run(run_id)
-    options = RunOptions.from_dict(row.request)
+    options = RunOptions.from_dict(row.options)
     pipeline, pipelines = parse(row.document), RunPipelines()
     plan = make_plan(pipeline, load_catalog(), options)
     pipelines.add(row.document, pipeline, plan.expanded)
@@ -202,4 +206,4 @@ def _handle_signals(scheduler: Scheduler, executor: Executor) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    wait_and_fork_supervisors()

@@ -102,7 +102,7 @@ class Workspace:
         return self.root / "runs" / run
 
     def node_log(self, run: str, node: str) -> Path:
-        """Return the file with what a node printed, over all its attempts."""
+        """Return the file with what a node printed, over all its tries."""
         return self.run_folder(run) / f"{node}.log"
 
     def supervisor_log(self, run: str) -> Path:

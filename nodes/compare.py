@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from engine.errors import BadInput
-from engine.export_python import Snippet, Variables, settings, statement
+from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Report
 
@@ -206,7 +206,7 @@ def _leaderboard(ranked: list[tuple[str, dict[str, Any], Report]]) -> list[dict[
 def python(params: Params, names: Variables) -> Snippet:
     """Return the node as lines of a Python script; the values of a sweep become an argument."""
     report = names.outputs["report"]
-    arguments: dict[str, Any] = {"metric": params.metric, **settings(params)}
+    arguments: dict[str, Any] = {"metric": params.metric, **changed_params(params)}
     branches = dict(zip(names.gathered["reports"], names.branches.get("reports", []), strict=False))
     values = {node: branch.values for node, branch in branches.items() if branch}
     titles = ChainMap(*(dict(branch.titles) for branch in branches.values() if branch))

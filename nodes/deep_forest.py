@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from engine.errors import BadInput
 from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, SubtaskState, form_hint
 from nodes.models.kinds import cascade_params
@@ -210,8 +211,9 @@ class Params(NodeParams):
         """Refuse a setting that the preset does not have, because it would have no effect."""
         for name, (preset, title) in OF_PRESET.items():
             if getattr(self, name) is not None and not self.preset.startswith(preset):
-                raise ValueError(
-                    f"{name} is a setting of {title}; choose a preset of {title}, or leave it empty"
+                raise BadInput(
+                    f"it belongs to {title}; choose a preset of {title}, or leave it empty",
+                    field=name,
                 )
         return self
 

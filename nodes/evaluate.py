@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from engine.errors import BadInput
-from engine.export_python import Snippet, Variables, settings, statement
+from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.text import listed
 from engine.values import Predictions, Report
@@ -290,7 +290,7 @@ def _points(curve: Curve | None, x: str, y: str) -> dict[str, list[float | None]
 def python(params: Params, names: Variables) -> Snippet:
     """Return the node as lines of a Python script that evaluate and print the result."""
     report = names.outputs["report"]
-    arguments = settings(params)
+    arguments = changed_params(params)
     if names.branch:
         arguments["name"] = names.branch.title(params.name)
     return Snippet(

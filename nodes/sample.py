@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from engine.errors import BadInput
-from engine.export_python import Snippet, Variables, settings, statement
+from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
 
@@ -150,7 +150,7 @@ def columns(
 def python(params: SampleParams, names: Variables) -> Snippet:
     """Return the node as one statement of a Python script."""
     shown: dict[str, Any] = {} if params.rows else {"share": params.share}
-    shown |= {"seed": params.seed} | settings(params)
+    shown |= {"seed": params.seed} | changed_params(params)
     lines = statement(names.outputs["table"], "steps.sample", names.inputs["table"], **shown)
     return Snippet(lines, ["from nodes import steps"])
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from engine.errors import BadInput
-from engine.export_python import Snippet, Variables, settings, statement
+from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table, kind_of
 from nodes.data.columns import require_column
@@ -147,7 +147,7 @@ def python(params: SplitParams, names: Variables) -> Snippet:
     them.
     """
     both = f"{names.outputs['train']}, {names.outputs['test']}"
-    shown = {"test_share": params.test_share, "seed": params.seed} | settings(params)
+    shown = {"test_share": params.test_share, "seed": params.seed} | changed_params(params)
     if params.test_rows is not None:
         shown.pop("test_share", None)
     if params.time_column is not None:

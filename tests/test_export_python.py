@@ -369,9 +369,8 @@ def test_a_type_that_does_not_say_how_is_named() -> None:
         export_python(document, NodeCatalog(types))
 
 
-def test_the_command_asks_for_a_form_and_says_what_is_wrong(sylva: Sylva, tmp_path: Path) -> None:
-    sylva("export", SAMPLES[0], code=2)
-    assert "--python" in sylva.errors
+def test_the_command_writes_python_and_says_what_is_wrong(sylva: Sylva, tmp_path: Path) -> None:
+    assert sylva("export", SAMPLES[0]) == sylva("export", SAMPLES[0], "--python")
     (tmp_path / "bad.json").write_text(
         '{"format": "sylva-pipeline", "version": 1, "name": "x", "nodes": {"a": {}}}'
     )

@@ -23,12 +23,13 @@ from engine.store import Artifact
 
 @dataclass(frozen=True)
 class NodeTask:
-    """One attempt at one node."""
+    """One try of one node."""
 
     workspace: str
     run: str
     node: str
-    attempt: int
+    try_number: int
+    """1 for the first process that the run starts for the node, 2 for the next."""
     type: str
     params: dict[str, Any]
     key: str

@@ -103,7 +103,7 @@ class DaskExecutor:
 
     def submit(self, task: NodeTask, upcoming: Mapping[str, None]) -> None:
         """Hand a node to the cluster."""
-        key = f"sylva-{task.run}-{task.node}-{task.attempt}-{uuid4().hex[:8]}"
+        key = f"sylva-{task.run}-{task.node}-{task.try_number}-{uuid4().hex[:8]}"
         arguments = (task.to_dict(), list(upcoming), self._client.id)
         try:
             # The scheduler of the run decides about retries, and no result may be used twice.

@@ -3,7 +3,7 @@
 It has one thread and nothing open but two sockets, so it is safe to fork, and it has loaded the
 slow libraries, so a forked worker starts at once. Workers and fork server send messages to the
 executor through one datagram socket: each message arrives whole, and the last event of a worker
-arrives before its exit code. A message names the node and the attempt and has one more key:
+arrives before its exit code. A message names the node and the try and has one more key:
 
 - ``event``      a run event of the node
 - ``reading``    the file from outside that the node reads now, and the parameter that names it
@@ -156,12 +156,18 @@ class _ForkServer:
         die_with_parent(fork_server)
         os.nice(NICENESS)
         # Sent by the worker itself, so that it arrives before all its other events.
-        send(NodeStarted(node=task.node, attempt=task.attempt, key=task.key, process=identify()))
+        send(
+            NodeStarted(
+                node=task.node, try_number=task.try_number, key=task.key, process=identify()
+            )
+        )
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self.requests.close()
         try:
-            _write_to(Workspace(Path(task.workspace)).node_log(task.run, task.node), task.attempt)
+            _write_to(
+                Workspace(Path(task.workspace)).node_log(task.run, task.node), task.try_number
+            )
         except OSError as error:  # a full disk, for instance
             send(NodeFailed(node=task.node, error=describe(error, task)))
             return
@@ -180,15 +186,15 @@ class _ForkServer:
 
     def _send(self, task: NodeTask, **content: Any) -> None:
         """Send a message about a task to the executor."""
-        message = {"node": task.node, "attempt": task.attempt, **content}
+        message = {"node": task.node, "try_number": task.try_number, **content}
         self.messages.send(json.dumps(message).encode())
 
 
-def _write_to(log: Path, attempt: int) -> None:
+def _write_to(log: Path, try_number: int) -> None:
     """Send everything the node prints to its log."""
     write_output_to(log)
     # The parent may have replaced its streams, in a test run for instance; these are the worker's.
     sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
-    if attempt > 1:
-        print(time.strftime("%H:%M:%S"), f"attempt {attempt}")
+    if try_number > 1:
+        print(time.strftime("%H:%M:%S"), f"try {try_number}")

@@ -127,12 +127,12 @@ class LocalExecutor:
         return max(0.0, min(limits)) if limits else None
 
     def _read_messages(self) -> list[RunEvent]:
-        """Read all messages that have arrived; those of earlier attempts no longer count."""
+        """Read all messages that have arrived; those of earlier tries no longer count."""
         events: list[RunEvent] = []
         while select.select([self._messages], [], [], 0)[0]:
             message = json.loads(self._messages.recv(1 << 20))
             running = self.running.get(message["node"])
-            if running and running.task.attempt == message["attempt"]:
+            if running and running.task.try_number == message["try_number"]:
                 events += self._handle(running, message)
         return events
 

@@ -217,13 +217,13 @@ def _card_of_run(
         if is_complete:
             return replace(known, run_exists=True)
         state = run_state(log, row)
-    pipeline, pipeline_id = parse(row.document), row.request.get("pipeline")
+    pipeline = parse(row.document)
     card = Card(
         run=run,
         run_exists=True,
         node=node,
         pipeline=row.name,
-        pipeline_id=pipeline_id if isinstance(pipeline_id, str) else None,
+        pipeline_id=row.pipeline_id,
         data=tuple(_sources(workspace, pipeline, state, node)),
         evaluations=tuple(_evaluations(workspace, pipeline, state, node)),
     )

@@ -72,7 +72,8 @@ READ = NodeType(
 )  # fmt: skip
 SPLIT = NodeType(
     "split", "Split", "Prepare", "Splits.", 1, SplitParams, _no_run,
-    inputs=(Port("table", "table"),), outputs=(Port("train", "table"), Port("test", "table")), output_columns=_same_columns,
+    inputs=(Port("table", "table"),), outputs=(Port("train", "table"), Port("test", "table")),
+    output_columns=_same_columns,
 )  # fmt: skip
 LEARN = NodeType(
     "learn", "Learn", "Train", "Learns.", 1, LearnParams, _no_run,

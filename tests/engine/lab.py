@@ -82,7 +82,7 @@ class InlineExecutor:
         self.before(task)
         self.executed.append(task.node)
         started = NodeStarted(
-            node=task.node, attempt=task.attempt, key=task.key, process=identify()
+            node=task.node, try_number=task.try_number, key=task.key, process=identify()
         )
         if self.failures.get(task.node):
             return [started, NodeFailed(node=task.node, error=self.failures[task.node].pop(0))]
@@ -128,18 +128,18 @@ class Lab:
 
     def scheduler(
         self,
-        document: Pipeline,
-        request: RunOptions | None = None,
+        pipeline: Pipeline,
+        options: RunOptions | None = None,
         outputs: dict[str, dict[str, Artifact]] | None = None,
     ) -> Scheduler:
-        request = request or RunOptions()
-        run = self.log.create_run(document.name, "", request.to_dict())
-        plan = make_plan(document, CATALOG_WITH_EFFECTS, request)
+        options = options or RunOptions()
+        run = self.log.create_run(pipeline.name, "", options.to_dict())
+        plan = make_plan(pipeline, CATALOG_WITH_EFFECTS, options)
         self.log.append(run, RunStarted(supervisor=identify(), todo=tuple(plan.steps)))
-        return Scheduler(plan, request, run, self.store, self.log, self.executor, outputs or {})
+        return Scheduler(plan, options, run, self.store, self.log, self.executor, outputs or {})
 
-    def run(self, document: Pipeline, request: RunOptions | None = None) -> RunState:
-        scheduler = self.scheduler(document, request)
+    def run(self, pipeline: Pipeline, options: RunOptions | None = None) -> RunState:
+        scheduler = self.scheduler(pipeline, options)
         self.executor.executed.clear()
         self.log.append(scheduler.run_id, RunFinished(state=scheduler.run()))
         return run_state(self.log, self.log.run(scheduler.run_id))
@@ -150,5 +150,5 @@ class Lab:
         ]
 
 
-def plan_of(document: Pipeline, **request: object) -> Plan:
-    return make_plan(document, CATALOG_WITH_EFFECTS, RunOptions(**request))
+def plan_of(pipeline: Pipeline, **options: object) -> Plan:
+    return make_plan(pipeline, CATALOG_WITH_EFFECTS, RunOptions(**options))

@@ -35,7 +35,7 @@ from tests.faults.lab import Answer, Lab, diamond, duration_of, pipeline, tame, 
 
 SAMPLE = Path(__file__).parents[2] / "sample_pipelines" / "first_pipeline.json"
 TASK = NodeTask(
-    workspace="/ws", run="run", node="node", attempt=1, type="probe", params={}, key="key", inputs={}, sources={},
+    workspace="/ws", run="run", node="node", try_number=1, type="probe", params={}, key="key", inputs={}, sources={},
     branch=None, branches={}, force=False, allow_absolute=False, threads=8, timeout=None, memory_limit=10**9,
     bytes_left=None, imports=(),
 )  # fmt: skip

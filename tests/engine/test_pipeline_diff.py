@@ -50,7 +50,7 @@ def forest(**params: Any) -> Pipeline:
         (
             Pipeline(name="x", nodes={"m": Node(type="mart", settings=NodeSettings(retries=3))}),
             mart(),
-            [("retries", "3", "0")],
+            [("retries", "3", "–")],
         ),
     ],
 )

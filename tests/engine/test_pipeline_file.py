@@ -446,7 +446,7 @@ nodes = st.builds(
     label=labels,
     settings=st.builds(
         NodeSettings,
-        retries=st.integers(0, 10),
+        retries=st.none() | st.integers(0, 10),
         timeout=st.none() | st.floats(0.001, 1e6),
         memory_limit=st.none() | st.integers(1, 10**6),
     ),

@@ -106,7 +106,7 @@ def test_left_to_do_is_what_is_unfinished_and_what_that_needs(
 
 
 def test_a_request_survives_json() -> None:
-    request = RunOptions(
+    options = RunOptions(
         to=("a",), force_from=("b",), workers=3, retries=1, timeout=2.5, allow_absolute=True
     )
-    assert RunOptions.from_dict(request.to_dict()) == request
+    assert RunOptions.from_dict(options.to_dict()) == options

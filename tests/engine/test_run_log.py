@@ -156,7 +156,7 @@ def test_what_was_said_on_the_way_does_not_stay(
     lab.executor.executed.clear()
     executor = Talking(lab, list(endings), at_once, look)
     made = lab.scheduler(one_node(), RunOptions(retries=len(endings) - 1))
-    scheduler = Scheduler(made.plan, made.request, made.run_id, lab.store, lab.log, executor, {})
+    scheduler = Scheduler(made.plan, made.options, made.run_id, lab.store, lab.log, executor, {})
     lab.log.append(scheduler.run_id, RunFinished(state=scheduler.run()))
     look()
     assert len(readers) >= 2
@@ -172,7 +172,7 @@ def test_what_was_said_on_the_way_does_not_stay(
 
 def test_a_node_at_work_has_one_progress_in_the_log(log: EventLog) -> None:
     run = log.create_run("test", "{}", {})
-    log.append(run, NodeStarted(node="a", attempt=1, key="k", process=GONE))
+    log.append(run, NodeStarted(node="a", try_number=1, key="k", process=GONE))
     entry, seen = None, 0
     for step in range(5):
         entry = log.append(
@@ -202,7 +202,7 @@ def interrupted(log: EventLog) -> str:
     run = log.create_run("test", "{}", {})
     log.append(run, RunStarted(supervisor=GONE, todo=("a", "b")))
     for node in ("a", "b"):
-        log.append(run, NodeStarted(node=node, attempt=1, key="k", process=GONE))
+        log.append(run, NodeStarted(node=node, try_number=1, key="k", process=GONE))
     for place in PATHS:
         for state, seconds in (("waiting", None), ("running", None), ("done", 1.0)):
             log.append(
@@ -294,7 +294,7 @@ OUTPUTS = {"report": {"type": "report", "digest": "d", "files": {"report.json": 
 EVENTS: list[RunEvent] = [
     RunStarted(supervisor=PROCESS, todo=("a", "b")),
     RunFinished(state="done"),
-    NodeStarted(node="a", attempt=2, key="k", process=PROCESS),
+    NodeStarted(node="a", try_number=2, key="k", process=PROCESS),
     NodeProgress(node="a", fraction=0.5, text="half"),
     SubtaskUpdate(node="a", subtasks=((PATHS[0], "done", 0.5), (PATHS[1], "waiting", None))),
     PartialResult(node="a", name="layer-1", data={"score": 0.5, "learners": [{"name": "MART 1"}]}),
@@ -370,7 +370,7 @@ def test_a_summary_has_the_headline_of_the_report_and_reads_it_once(log: EventLo
     summary = Runs(log.workspace).summary(run)
     assert summary and summary.report
     assert (summary.report.headline, summary.report.rows) == ({"accuracy": 0.5}, [])
-    assert summary.settings == ("a.value=3",)
+    assert summary.overrides == ("a.value=3",)
     for folder in log.workspace.objects.iterdir():
         (folder / ReportValue.FILE).unlink()
     assert list(summaries(log)) == [summary]

@@ -210,8 +210,8 @@ def test_one_damaged_row_costs_no_other(log: EventLog, text: str) -> None:
     damage(log, f"UPDATE runs SET request = {text}, document = {text} WHERE id = '{bad}'")
     last = log.last_run_of("p")
     assert last is not None and last.id == good
-    assert log.pipelines() == {"p"}
-    assert {row.id: row.request for row in log.runs()} == {good: {"pipeline": "p"}, bad: {}}
+    assert log.pipeline_ids() == {"p"}
+    assert {row.id: row.options for row in log.runs()} == {good: {"pipeline": "p"}, bad: {}}
     log.append(good, RunStarted(supervisor=identify(), todo=("a",)))
     append_stored(log, good, "started", "a", **STARTED)
     append_stored(log, good, "finished", "a", **DONE)
@@ -269,7 +269,7 @@ def test_a_log_that_is_damaged_while_it_is_open_is_said_plainly(log: EventLog) -
         with refused(SylvaError, naming=[log.workspace.database, "no such table: events"]):
             use()
     damage(log, "DROP TABLE runs")
-    for use in (log.runs, log.pipelines, lambda: log.create_run("test", "{}", {})):
+    for use in (log.runs, log.pipeline_ids, lambda: log.create_run("test", "{}", {})):
         with refused(SylvaError, naming=[log.workspace.database, "no such table: runs"]):
             use()
 

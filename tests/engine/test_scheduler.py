@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine import scheduler as scheduling
-from engine.events import Failure, PartialResult
+from engine.events import Failure, NodeRetrying, PartialResult
 from engine.pipeline import NodeSettings
 from engine.plan import RunOptions
 from tests.engine.lab import Lab, pipeline
@@ -96,7 +96,26 @@ def test_a_node_is_tried_again_as_often_as_its_settings_say(lab: Lab) -> None:
     state = lab.run(pipeline("a b", settings={"a": NodeSettings(retries=2)}))
     assert lab.executor.executed == ["a", "a", "a", "b"]
     assert state.state == "done"
-    assert state.nodes["a"].attempt == 3
+    assert state.nodes["a"].try_number == 3
+
+
+@pytest.mark.parametrize(("own", "tries"), [(None, 4), (0, 1), (1, 2), (5, 6)])
+def test_retries_of_a_node_come_before_those_of_the_run(
+    lab: Lab, own: int | None, tries: int
+) -> None:
+    lab.executor.failures["a"] = [CRASH] * 9
+    settings = {"a": NodeSettings(retries=own)}
+    assert lab.run(pipeline("a", settings=settings), RunOptions(retries=3)).state == "failed"
+    assert lab.executor.executed == ["a"] * tries
+
+
+def test_a_retry_says_which_try_it_is(lab: Lab) -> None:
+    lab.executor.failures["a"] = [CRASH]
+    state = lab.run(pipeline("a"), RunOptions(retries=2))
+    events = [entry.event for entry in lab.log.events(state.id)]
+    assert [event.why for event in events if isinstance(event, NodeRetrying)] == [
+        f"failed: {CRASH.message}; try 2 of 3 in {scheduling.BACK_OFF_SECONDS:g} s"
+    ]
 
 
 def test_retries_end(lab: Lab) -> None:

@@ -31,7 +31,7 @@ from engine.sweeps import (
 from engine.validation import find_problems
 from tests.engine.fakes import LEARN, READ, SCORE, SPLIT, edge_of, node_of
 from tests.expect import problems, refused
-from ui.cli.commands import _with_settings, _with_sweeps
+from ui.cli.commands import _with_overrides, _with_sweeps
 
 
 class JudgeParams(NodeParams):
@@ -125,13 +125,13 @@ SETTABLE: list[tuple[dict[str, Any], list[str], dict[str, Any] | None, dict[str,
 
 @pytest.mark.parametrize(("sweep", "settings", "left", "params"), SETTABLE)
 def test_what_is_set_is_not_swept(sweep, settings, left, params):
-    forest = _with_settings(pipeline(sweeps={"forest": sweep}), settings).nodes["forest"]
+    forest = _with_overrides(pipeline(sweeps={"forest": sweep}), settings).nodes["forest"]
     assert forest.sweep == (None if left is None else Sweep.model_validate(left))
     assert forest.params == params
 
 
 def test_what_is_set_and_then_swept_is_swept_by_the_new_values_alone():
-    document = _with_settings(pipeline(sweeps={"forest": BOTH}), ["forest.trees=7"])
+    document = _with_overrides(pipeline(sweeps={"forest": BOTH}), ["forest.trees=7"])
     assert _with_sweeps(document, ["forest.trees=8,9"]).nodes["forest"].sweep == sweep_of(
         {"loss": ["log", "hinge"], "trees": [8, 9]}
     )
@@ -605,8 +605,8 @@ def test_the_values_of_a_branch_are_kept_and_the_sweep_ends():
 # The plan
 
 
-def planned(document: Pipeline, **request: Any) -> list[str]:
-    return list(make_plan(document, CATALOG, RunOptions(**request)).steps)
+def planned(document: Pipeline, **options: Any) -> list[str]:
+    return list(make_plan(document, CATALOG, RunOptions(**options)).steps)
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,12 @@ import typer
 from engine.errors import BadInput, SylvaError
 from ui.cli.model_commands import predict, serve
 from ui.cli.options import (
+    CommonOptions,
     DetachOption,
     FileArgument,
     MemoryOption,
     RetriesOption,
     RunArgument,
-    Settings,
     TimeoutOption,
     WorkersOption,
     command,
@@ -31,7 +31,7 @@ from ui.cli.options import (
 
 if TYPE_CHECKING:
     from engine.pipeline import Pipeline
-    from engine.runs import Runs
+    from engine.runs import Runs, RunWatcher
 
 app = typer.Typer(
     name="sylva",
@@ -65,7 +65,7 @@ def sylva(
 
 @command(app, without=("json",))
 def studio(
-    settings: Settings,
+    common: CommonOptions,
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Port to listen on. [default: a free one]")
     ] = None,
@@ -78,7 +78,7 @@ def studio(
 
     options = [f"--port={port}"] if port else []
     options += ["--no-browser"] if no_browser else []
-    options += [f"--workspace={settings.workspace.root}"]
+    options += [f"--workspace={common.workspace.root}"]
     # Replace this process, so that signals reach the studio itself. -P keeps the current folder out
     # of the imports.
     os.execv(sys.executable, [sys.executable, "-P", "-m", "ui.studio", *options])
@@ -86,7 +86,7 @@ def studio(
 
 @command(app)
 def run(
-    settings: Settings,
+    common: CommonOptions,
     file: FileArgument,
     changes: Annotated[
         list[str] | None,
@@ -112,7 +112,8 @@ def run(
         typer.Option(
             "--from",
             metavar="NODE",
-            help="Run this node and all after it again, even if unchanged.",
+            help="Run this node and all after it again, even if unchanged. Branches that have "
+            "nothing to do with it do not run.",
         ),
     ] = None,
     workers: WorkersOption = None,
@@ -150,19 +151,19 @@ def run(
             # On the command line, a pipeline may read any file of its user.
             allow_absolute=True,
             executor=executor,
-            settings=(*(changes or ()), *(sweeps or ())),
+            overrides=(*(changes or ()), *(sweeps or ())),
         )
         # First the values, then the sweeps: --sweep of a parameter wins over --set.
-        pipeline = _with_sweeps(_with_settings(read(file), changes or []), sweeps or [])
-        with Runs(settings.workspace, starter=starter) as runs, _naming_broken_packages():
+        pipeline = _with_sweeps(_with_overrides(read(file), changes or []), sweeps or [])
+        with Runs(common.workspace, starter=starter) as runs, _naming_broken_packages():
             run_id = runs.start(pipeline, options)
             starter.close()
-            _follow(settings, runs, run_id, detach=detach)
+            _follow(common, runs, runs.watch(run_id), detach=detach)
 
 
-@command(app, "retry", "resume")
+@command(app, alias="resume")
 def retry(
-    settings: Settings,
+    common: CommonOptions,
     run: RunArgument,
     workers: WorkersOption = None,
     retries: RetriesOption = None,
@@ -172,8 +173,9 @@ def retry(
 ) -> None:
     """Continue a run that failed, was cancelled or interrupted. Finished nodes do not run again.
 
-    The run continues with the pipeline that it began with. If you have changed the pipeline, use
-    `sylva run` instead: nodes that are finished and unchanged do not run again.
+    `sylva resume` is the same command: you retry a failed run and resume a stopped one. The run
+    continues with the pipeline that it began with. If you have changed the pipeline, use `sylva run`
+    instead: nodes that are finished and unchanged do not run again.
     """
     from engine.supervisor_starter import SupervisorStarter
 
@@ -186,30 +188,33 @@ def retry(
             "timeout": timeout,
             "memory_limit": memory_limit,
         }
-        with Runs(settings.used_workspace, starter=starter) as runs:
+        with Runs(common.used_workspace, starter=starter) as runs:
+            # Before it continues: what earlier attempts wrote into the log is not printed again.
+            watcher = runs.watch(run)
+            watcher.refresh()
             try:
-                run = runs.resume(run, **limits)
+                runs.resume(watcher.row.id, **limits)
             except NotResumable as error:
                 # A live run is an error; a run that is done needs nothing, which is not.
                 if error.state.live:
                     raise
                 state = error.state
                 words = f"Run {state.id} of '{state.name}' is already done."
-                settings.output({"run": state.id, "state": "done"}, words)
+                common.output({"run": state.id, "state": "done"}, words)
             else:
                 starter.close()
-                _follow(settings, runs, run, detach=detach)
+                _follow(common, runs, watcher, detach=detach)
 
 
 @command(app)
-def cancel(settings: Settings, run: RunArgument) -> None:
+def cancel(common: CommonOptions, run: RunArgument) -> None:
     """Stop a run. It can be resumed later."""
     import time
 
     from engine.runs import Runs
     from engine.workspace import CLEANING_SECONDS
 
-    workspace = settings.used_workspace
+    workspace = common.used_workspace
     # `sylva gc` must not remove the run before its state is printed.
     with workspace.in_use(CLEANING_SECONDS), Runs(workspace) as runs:
         runs.cancel(run)
@@ -223,12 +228,12 @@ def cancel(settings: Settings, run: RunArgument) -> None:
                 )
             time.sleep(0.02)
     words = f"Run {state.id} is {state.state}. To continue: sylva resume {state.id}"
-    settings.output({"run": state.id, "state": state.state}, words)
+    common.output({"run": state.id, "state": state.state}, words)
 
 
 @command(app)
 def runs(
-    settings: Settings,
+    common: CommonOptions,
     limit: Annotated[int, typer.Option(min=1, help="How many to list, newest first.")] = 20,
 ) -> None:
     """List runs, newest first."""
@@ -237,15 +242,15 @@ def runs(
 
     # A workspace without a database has no runs; to look at it must not create one.
     rows = []
-    workspace = settings.workspace
+    workspace = common.workspace
     if workspace.database.is_file():
         rows = [run_row(each) for each in Runs(workspace).list(limit)]
-    settings.output(rows, lambda: print_runs(rows, workspace))
+    common.output(rows, lambda: print_runs(rows, workspace))
 
 
 @command(app)
 def show(
-    settings: Settings,
+    common: CommonOptions,
     run: RunArgument,
     node: Annotated[
         str | None, typer.Argument(metavar="[NODE]", help="Show one node: outputs, error, log.")
@@ -255,25 +260,25 @@ def show(
     from engine.runs import Runs
     from ui.cli.output import node_details, print_node, print_run, run_details
 
-    with Runs(settings.used_workspace) as runs:
+    with Runs(common.used_workspace) as runs:
         state = runs.state(run)
         if node is None:
             details = run_details(runs, state)
-            settings.output(details, lambda: print_run(runs, details))
+            common.output(details, lambda: print_run(runs, details))
         elif node in state.nodes:
             details = node_details(runs, state, node)
-            settings.output(details, lambda: print_node(details))
+            common.output(details, lambda: print_node(details))
         else:
             raise BadInput(f"Run {state.id} has no node '{node}'; it has {', '.join(state.nodes)}.")
 
 
 @command(app)
-def validate(settings: Settings, file: FileArgument) -> None:
+def validate(common: CommonOptions, file: FileArgument) -> None:
     """List all problems of a pipeline, without running it."""
     from engine.node_types import load_catalog
     from engine.sweeps import expand
 
-    pipeline = _read_valid(settings, file)
+    pipeline = _read_valid(common, file)
     expanded = expand(pipeline, load_catalog()).pipeline
     words = f"{file} is valid: {len(pipeline.nodes)} nodes, {len(pipeline.edges)} edges."
     if expanded is not pipeline:
@@ -283,16 +288,16 @@ def validate(settings: Settings, file: FileArgument) -> None:
         "nodes": len(pipeline.nodes),
         "nodes_with_branches": len(expanded.nodes),
     }
-    settings.output({"valid": True, **facts, "problems": []}, words)
+    common.output({"valid": True, **facts, "problems": []}, words)
 
 
 @command(app)
 def export(
-    settings: Settings,
+    common: CommonOptions,
     file: FileArgument,
     python: Annotated[
-        bool, typer.Option("--python", help="Write a Python script, which runs without the engine.")
-    ] = False,
+        bool, typer.Option("--python", help="Write a Python script; this is the only format.")
+    ] = True,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -300,32 +305,29 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Export a pipeline as a Python script that gives the same result."""
+    """Export a pipeline as a Python script that gives the same result without the engine."""
     from engine.atomic import replacing
     from engine.export_python import export_python
     from engine.node_types import load_catalog
 
-    if not python:
-        raise BadInput(
-            "Choose an output format: `sylva export FILE --python` writes a Python script."
-        )
-    script = export_python(_read_valid(settings, file), load_catalog())
+    script = export_python(_read_valid(common, file), load_catalog())
     if output is None:
-        settings.output({"script": script}, lambda: print(script, end=""))
+        common.output({"script": script}, lambda: print(script, end=""))
         return
     try:
         with replacing(output) as temporary:
             temporary.write_text(script, encoding="utf-8")
     except OSError as error:
         raise SylvaError(f"{output} could not be written: {error.strerror or error}.") from error
-    settings.output({"file": str(output)}, f"Wrote {output}.")
+    common.output({"file": str(output)}, f"Wrote {output}.")
 
 
 @command(app, without=("workspace",))
 def nodes(
-    settings: Settings,
+    common: CommonOptions,
     node_type: Annotated[
-        str | None, typer.Argument(metavar="[TYPE]", help="Show only this type, with its settings.")
+        str | None,
+        typer.Argument(metavar="[TYPE]", help="Show only this type, with its parameters."),
     ] = None,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the reference page of all types.")
@@ -361,11 +363,11 @@ def nodes(
                 ]
             )
 
-    settings.output(described[0] if node_type else described, render)
+    common.output(described[0] if node_type else described, render)
 
 
 @command(app, without=("workspace",))
-def schema(settings: Settings) -> None:
+def schema(common: CommonOptions) -> None:
     """Print the JSON schema of pipeline documents, for editors and validators."""
     from engine.node_types import load_catalog
     from engine.pipeline_file import json_schema
@@ -375,7 +377,7 @@ def schema(settings: Settings) -> None:
 
 @command(app)
 def gc(
-    settings: Settings,
+    common: CommonOptions,
     keep: Annotated[
         int, typer.Option(min=0, metavar="N", help="How many of the newest runs to keep.")
     ] = 20,
@@ -384,7 +386,7 @@ def gc(
     from engine.runs import Runs
     from engine.text import size
 
-    done = Runs(settings.used_workspace).clean(keep)
+    done = Runs(common.used_workspace).clean(keep)
 
     def render() -> None:
         """Print how much was removed."""
@@ -393,14 +395,14 @@ def gc(
             print(done.notice, file=sys.stderr)
 
     facts = {"freed_bytes": done.freed, "forgotten_runs": done.removed, "kept_runs": done.kept}
-    settings.output(facts | {"notice": done.notice}, render)
+    common.output(facts | {"notice": done.notice}, render)
 
 
 command(app)(predict)
 command(app)(serve)
 
 
-def _with_settings(pipeline: Pipeline, changes: list[str]) -> Pipeline:
+def _with_overrides(pipeline: Pipeline, changes: list[str]) -> Pipeline:
     """Return the pipeline with the changes of ``--set NODE.PARAM=VALUE``.
 
     A value is JSON if it can be read as JSON, else text. It replaces the sweep of this parameter.
@@ -467,7 +469,7 @@ def _value(text: str) -> Any:
         raise BadInput(f"The value {text[:40]}… is nested too deeply.") from None
 
 
-def _read_valid(settings: Settings, file: Path) -> Pipeline:
+def _read_valid(common: CommonOptions, file: Path) -> Pipeline:
     """Return the pipeline of a file.
 
     Raise ``InvalidPipeline`` with all problems of the pipeline and of the files that it reads.
@@ -478,7 +480,7 @@ def _read_valid(settings: Settings, file: Path) -> Pipeline:
 
     pipeline = read(file)
     with _naming_broken_packages():
-        Runs(settings.workspace).require_valid(pipeline, RunOptions(allow_absolute=True))
+        Runs(common.workspace).require_valid(pipeline, RunOptions(allow_absolute=True))
     return pipeline
 
 
@@ -500,7 +502,7 @@ def _naming_broken_packages() -> Iterator[None]:
         raise
 
 
-def _follow(settings: Settings, runs: Runs, run_id: str, *, detach: bool) -> None:
+def _follow(common: CommonOptions, runs: Runs, watcher: RunWatcher, *, detach: bool) -> None:
     """Follow a run that was just started, print its result, and end with its exit code.
 
     With ``detach``, print only the id of the run.
@@ -509,9 +511,9 @@ def _follow(settings: Settings, runs: Runs, run_id: str, *, detach: bool) -> Non
     from ui.cli.progress import follow
 
     if detach:
-        settings.output({"run": run_id}, run_id)
+        common.output({"run": watcher.row.id}, watcher.row.id)
         return
-    state = follow(runs, run_id, quiet=settings.as_json)
+    state = follow(runs, watcher, quiet=common.as_json)
     details = run_details(runs, state)
-    settings.output(details, lambda: print_outcome(runs, details))
+    common.output(details, lambda: print_outcome(runs, details))
     raise typer.Exit(exit_code(state))

@@ -19,7 +19,7 @@ import typer
 
 from engine.errors import BadInput, Cancelled
 from engine.processes import die_with_parent, wait_passively
-from ui.cli.options import Settings
+from ui.cli.options import CommonOptions
 
 if TYPE_CHECKING:
     from nodes.data.formats import FileFormat
@@ -38,7 +38,7 @@ ModelArgument = Annotated[
 
 
 def predict(
-    settings: Settings,
+    common: CommonOptions,
     model: ModelArgument,
     data: Annotated[
         Path, typer.Argument(metavar="DATA", help="A table: CSV, TSV, Parquet, Arrow or LibSVM.")
@@ -106,8 +106,8 @@ def predict(
     source_format = _file_format(
         file_format, delimiter, encoding, header=not no_header, missing=missing or []
     )
-    folder = Registry(settings.workspace).find(model)
-    with _cancel_on_sigterm(), _progress(settings, progress) as report:
+    folder = Registry(common.workspace).find(model)
+    with _cancel_on_sigterm(), _progress(common, progress) as report:
         scored = score_guarded(
             folder,
             data,
@@ -121,11 +121,11 @@ def predict(
     words = f"{out}: {scored.rows:,} rows in {duration(scored.seconds)}, {rate:,.0f} rows/s."
     facts = {"model": folder.name, "data": str(data), "out": str(out), "rows": scored.rows}
     facts |= {"seconds": round(scored.seconds, 3), "rows_per_second": round(rate)}
-    settings.output(facts, words)
+    common.output(facts, words)
 
 
 def serve(
-    settings: Settings,
+    common: CommonOptions,
     model: ModelArgument,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for a free one.")
@@ -161,7 +161,7 @@ def serve(
     # Threads that wait actively would take the cores from other requests.
     wait_passively()
     _check_token(host, token)
-    registry = Registry(settings.workspace)
+    registry = Registry(common.workspace)
     folder = registry.find(model)
     if folder.parent != registry.folder:
         prove_model(folder)  # the model was named by its path: it may come from anyone
@@ -186,7 +186,7 @@ def serve(
 
     def announce() -> None:
         """Print the address, at once also into a pipe: a program may wait for it."""
-        settings.output(facts, words)
+        common.output(facts, words)
         sys.stdout.flush()
 
     run_until_stopped(service, listener, announce)
@@ -240,7 +240,9 @@ def _cancel_on_sigterm() -> Iterator[None]:
 
 
 @contextmanager
-def _progress(settings: Settings, form: str | None) -> Iterator[Callable[[int, int | None], None]]:
+def _progress(
+    common: CommonOptions, form: str | None
+) -> Iterator[Callable[[int, int | None], None]]:
     """Yield a function that reports how many rows are scored, of how many.
 
     It draws a bar in a terminal and prints lines elsewhere. With ``--json`` it is silent, unless
@@ -248,7 +250,7 @@ def _progress(settings: Settings, form: str | None) -> Iterator[Callable[[int, i
     """
     if form == "json":
         yield _ProgressLines(as_json=True)
-    elif settings.as_json:
+    elif common.as_json:
         yield lambda rows, total: None
     elif sys.stderr.isatty():
         from rich.console import Console

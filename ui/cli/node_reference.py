@@ -11,7 +11,7 @@ from ui.cli.output import print_table
 
 
 def describe(node_type: NodeType) -> dict[str, Any]:
-    """Return a node type as plain data; its settings are a JSON schema."""
+    """Return a node type as plain data; its parameters are a JSON schema."""
     return {
         "name": node_type.name,
         "title": node_type.title,
@@ -25,7 +25,7 @@ def describe(node_type: NodeType) -> dict[str, Any]:
 
 
 def print_type(node_type: NodeType) -> None:
-    """Print a node type as text: its ports and settings."""
+    """Print a node type as text: its ports and parameters."""
     print(f"{node_type.title} ({node_type.name}): {node_type.summary}")
     print("inputs:  " + (", ".join(map(_port, node_type.inputs)) or "none"))
     print("outputs: " + (", ".join(map(_port, node_type.outputs)) or "none"))
@@ -75,7 +75,7 @@ def _code(text: str) -> str:
 
 
 def _params(node_type: NodeType) -> Iterator[dict[str, str]]:
-    """Yield the settings of a type as rows."""
+    """Yield the parameters of a type as rows."""
     for name, field in node_type.params.model_fields.items():
         default = "required"
         if not field.is_required():

@@ -57,7 +57,7 @@ COMMON_OPTIONS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class CommonOptions:
     """The values of the options that every command has."""
 
     root: Path | None = None
@@ -94,15 +94,15 @@ class Settings:
 
 
 def command(
-    app: typer.Typer, *names: str, without: tuple[str, ...] = ()
+    app: typer.Typer, *, alias: str | None = None, without: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a function as a command of ``app`` that also has the common options.
 
-    The function gets their values as its first argument, a ``Settings``.
+    The function gets their values as its first argument, a ``CommonOptions``.
 
     Parameters
     ----------
-    names : the names of the command; by default that of the function
+    alias : another name of the command, which `sylva --help` does not list
     without : common options that the command does not have
     """
 
@@ -119,16 +119,17 @@ def command(
 
         @functools.wraps(function)
         def run(**values: Any) -> None:
-            """Call the function with a ``Settings`` made of the common options."""
+            """Call the function with a ``CommonOptions`` made of the common options."""
             values.pop("debug", None)
-            settings = Settings(values.pop("workspace", None), values.pop("json", False))
-            function(settings, **values)
+            common = CommonOptions(values.pop("workspace", None), values.pop("json", False))
+            function(common, **values)
 
         # typer reads the options of a command from the signature.
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}
-        for name in names or (function.__name__,):
-            app.command(name)(run)
+        app.command(function.__name__)(run)
+        if alias:
+            app.command(alias, hidden=True)(run)
         return function
 
     return register

@@ -16,7 +16,7 @@ from engine.text import cell, clock, duration, failure_line, readable, size
 from engine.values import kind_of
 
 if TYPE_CHECKING:
-    from engine.run_state import NodeState, RunState
+    from engine.run_state import NodeState, RunState, Subtask, SubtaskPath
     from engine.run_summaries import RunSummary
     from engine.runs import Runs
     from engine.values import Report
@@ -30,6 +30,9 @@ NARROWEST = 20
 """Characters: a narrower column is left out instead of wrapped."""
 
 FINAL_STATES = ("done", "cached", "failed", "skipped", "cancelled", "interrupted")
+
+OUTPUT_NAMES = {"try_number": "attempt", "execution": "attempt"}
+"""What ``--json`` calls the fields of nodes and subtasks, where that is another name."""
 
 Row = Mapping[str, Any]
 
@@ -56,7 +59,7 @@ def run_row(run: RunSummary) -> dict[str, Any]:
         "created": run.created,
         "seconds": end - run.started if end and run.started else None,
         "headline": run.headline,
-        "changed": " ".join(run.settings),
+        "changed": " ".join(run.overrides),
     }
 
 
@@ -70,7 +73,7 @@ def run_details(runs: Runs, state: RunState) -> dict[str, Any]:
         "started": state.started,
         "finished": state.finished,
         "attempts": state.attempt,
-        "settings": runs.find(state.id).request.get("settings", []),
+        "settings": runs.find(state.id).overrides,
         "workspace": str(runs.workspace.root),
         "nodes": {name: _node_facts(node) for name, node in state.nodes.items()},
         "reports": {name: vars(report) for name, report in reports(runs, state).items()},
@@ -81,7 +84,7 @@ def run_details(runs: Runs, state: RunState) -> dict[str, Any]:
 def _node_facts(node: NodeState) -> dict[str, Any]:
     """Return a node of a run as plain data, without what only ``show RUN NODE`` prints."""
     facts = {
-        name: fact
+        OUTPUT_NAMES.get(name, name): fact
         for name, fact in vars(node).items()
         if name not in ("subtasks", "partial_results")
     }
@@ -193,10 +196,17 @@ def node_details(runs: Runs, state: RunState, name: str) -> dict[str, Any]:
         "type": written.type if written else "",
         "params": written.params if written else {},
     }
-    # The names "place", "jobs" and "parts" are part of the output format.
-    jobs = [{"place": list(path), **vars(job)} for path, job in node.subtasks.items()]
-    facts |= _node_facts(node) | {"outputs": outputs, "jobs": jobs, "parts": node.partial_results}
+    # The names of the output format stay as programs know them.
+    subtasks = [_subtask_facts(path, subtask) for path, subtask in node.subtasks.items()]
+    facts |= _node_facts(node) | {"outputs": outputs, "jobs": subtasks}
+    facts["parts"] = node.partial_results
     return facts | {"log": lines[-LOG_LINES:]}
+
+
+def _subtask_facts(path: SubtaskPath, subtask: Subtask) -> dict[str, Any]:
+    """Return a subtask as plain data."""
+    facts = {OUTPUT_NAMES.get(name, name): fact for name, fact in vars(subtask).items()}
+    return {"place": list(path), **facts}
 
 
 def _output_facts(runs: Runs, output: Artifact) -> dict[str, Any]:
@@ -238,7 +248,7 @@ def print_node(details: dict[str, Any]) -> None:
         text,
     )
     if details["params"]:
-        print("  settings:", json.dumps(details["params"], ensure_ascii=False))
+        print("  params:", json.dumps(details["params"], ensure_ascii=False))
     if details["error"]:
         print(failure_line(details["node"], details["error"]))
         print(details["error"].get("traceback") or "", end="")

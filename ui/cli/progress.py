@@ -27,7 +27,7 @@ from engine.events import (
     SubtaskUpdate,
 )
 from engine.run_state import NodeState, RunState
-from engine.runs import Runs
+from engine.runs import Runs, RunWatcher
 from engine.supervisor_starter import SupervisorProcess
 from engine.text import duration, failure_line, readable
 
@@ -46,31 +46,31 @@ View = Callable[[RunState, Sequence[LogEntry]], None]
 """Shows a new state of a run, and the events that led to it."""
 
 
-def follow(runs: Runs, run_id: str, *, quiet: bool) -> RunState:
+def follow(runs: Runs, watcher: RunWatcher, *, quiet: bool) -> RunState:
     """Follow a run that ``runs`` has just started to its end, and return its state.
 
-    Ctrl-C cancels the run. With ``quiet`` nothing is printed: a program reads the result.
+    Events that ``watcher`` has read before are not shown. Ctrl-C cancels the run. With ``quiet``
+    nothing is printed: a program reads the result.
     """
     if quiet:
-        return _watch(runs, run_id, lambda state, events: None)
+        return _watch(runs, watcher, lambda state, events: None)
     if not sys.stderr.isatty():
-        return _watch(runs, run_id, Lines().print_events)
+        return _watch(runs, watcher, Lines().print_events)
     from rich.console import Console
     from rich.live import Live
 
     # Not our own stream: it would escape the control characters that draw the table.
     with Live(console=Console(file=sys.__stderr__), refresh_per_second=8) as live:
-        return _watch(runs, run_id, lambda state, events: live.update(_table(state)))
+        return _watch(runs, watcher, lambda state, events: live.update(_table(state)))
 
 
-def _watch(runs: Runs, run_id: str, show: View) -> RunState:
+def _watch(runs: Runs, watcher: RunWatcher, show: View) -> RunState:
     """Read the events of the run until it has ended, and show them.
 
     Raise ``SylvaError`` if the supervisor ends before it has begun.
     """
     supervisor, cancelled = runs.supervisor, False
     assert supervisor is not None
-    watcher = runs.watch(run_id)
     while True:
         try:
             ended = supervisor.poll()
@@ -137,7 +137,7 @@ def _words(event: RunEvent) -> str:
     """Return an event in words."""
     match event:
         case NodeStarted():
-            return "started" if event.attempt == 1 else f"started, attempt {event.attempt}"
+            return "started" if event.try_number == 1 else f"started, try {event.try_number}"
         case NodeProgress():
             return f"{event.fraction:.0%} {event.text}"
         case NodeFinished():
