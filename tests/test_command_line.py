@@ -127,6 +127,25 @@ def test_a_failed_run_is_retried_without_running_the_rest_again(
     assert sylva.json("resume", "last") == {"run": outcome["run"], "state": "done"}
 
 
+def test_a_retry_prints_what_happens_now_and_not_what_happened_before(
+    sylva: Sylva, tmp_path: Path
+) -> None:
+    path = pipeline_of_probes(tmp_path, a={}, b={"action": "fail-times", "amount": 2})
+    sylva("run", path, code=1)
+    assert "a: " in sylva.errors and "time 1" in sylva.errors
+    sylva("retry", "last", code=1)
+    assert "a: " not in sylva.errors and "time 1" not in sylva.errors
+    assert "b: started" in sylva.errors and "time 2" in sylva.errors
+
+
+def test_retry_and_resume_are_one_command_of_which_help_lists_the_first(sylva: Sylva) -> None:
+    listed = [line.split()[0] for line in sylva("--help").splitlines() if line.startswith("  ")]
+    assert "retry" in listed and "resume" not in listed
+    texts = [sylva(name, "--help") for name in ("retry", "resume")]
+    first, second = (text.partition("Continue a run")[2] for text in texts)
+    assert first == second and "`sylva resume` is the same command" in first
+
+
 def test_a_run_that_met_a_limit_goes_on_under_another(sylva: Sylva, tmp_path: Path) -> None:
     pipeline = pipeline_of_probes(tmp_path, a={"action": "sleep", "amount": 1.0, "value": 77})
     error = sylva.json("run", pipeline, "--timeout", 0.2, code=1)["nodes"]["a"]["error"]

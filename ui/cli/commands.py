@@ -296,7 +296,10 @@ def export(
     common: CommonOptions,
     file: FileArgument,
     python: Annotated[
-        bool, typer.Option("--python", help="Write a Python script; this is the only format.")
+        bool,
+        typer.Option(
+            "--python", show_default=False, help="Write a Python script; this is the only format."
+        ),
     ] = True,
     output: Annotated[
         Path | None,
