@@ -25,11 +25,11 @@ from engine.store import Artifact, Store
 from engine.values import VALUES
 from ui.studio.markdown import plain
 from ui.studio.plots import CONFIG, for_dark
+from ui.studio.streamlit_compat import TabContainer
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
     import pyarrow as pa
-    from streamlit.elements.lib.mutable_tab_container import TabContainer
 
 HASHED_BYTES = 32_000_000
 """Bytes: larger outputs are not hashed each time they are drawn."""

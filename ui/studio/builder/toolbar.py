@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from engine.edits import set_name
 from engine.errors import SylvaError
@@ -15,6 +14,7 @@ from engine.text import counted
 from ui.studio.builder import page
 from ui.studio.builder.open_pipeline import OpenPipeline, save_copy
 from ui.studio.markdown import plain, time_of_day
+from ui.studio.streamlit_compat import DeltaGenerator
 
 RESUMABLE = ("failed", "cancelled", "interrupted")
 """States of a run that Retry resumes."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import streamlit as st
-from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
-from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
 from engine.errors import Problem
 from engine.node_types import NodeTypes
@@ -28,13 +25,7 @@ from ui.studio.canvas.protocol import (
     run_in,
     selection_in,
 )
-
-if TYPE_CHECKING:
-    from streamlit.components.v2.component_manager import BidiComponentManager
-    from streamlit.components.v2.types import ComponentRenderer
-
-_HERE = Path(__file__).parent
-_NAME = "sylva-studio.canvas"
+from ui.studio.streamlit_compat import component
 
 
 def canvas(
@@ -94,7 +85,14 @@ def canvas(
         height=height,
         refused=refused,
     )
-    sent = _renderer()(
+    draw = component(
+        "sylva-studio.canvas",
+        html='<div class="sylva-canvas-root"></div>',
+        js="index-*.js",
+        css="index-*.css",
+        package=Path(__file__).parent,
+    )
+    sent = draw(
         key=key,
         data=data,
         default={"edit": None, "selection": []},
@@ -142,35 +140,3 @@ def _report(
 
 def _nothing() -> None:
     """Do nothing: Streamlit reads only those values of a component that have a callback."""
-
-
-# Registration
-
-_registered: tuple[BidiComponentManager, ComponentRenderer] | None = None
-
-
-def _renderer() -> ComponentRenderer:
-    """Return the component, registered with the manager of the running app."""
-    global _registered
-    manager = get_bidi_component_manager()
-    if _registered is None or _registered[0] is not manager:
-        # Streamlit finds the manifest of an installed package, but not of an editable install.
-        if manager.get_component_asset_root(_NAME) is None:
-            manager.register_from_manifest(_manifest(), _HERE)
-        renderer = st.components.v2.component(
-            _NAME,
-            html='<div class="sylva-canvas-root"></div>',
-            js="index-*.js",
-            css="index-*.css",
-        )
-        _registered = manager, renderer
-    return _registered[1]
-
-
-def _manifest() -> ComponentManifest:
-    """Read the manifest from our ``pyproject.toml``, as Streamlit does for installed packages."""
-    described = tomllib.loads((_HERE / "pyproject.toml").read_text(encoding="utf-8"))
-    components = described["tool"]["streamlit"]["component"]["components"]
-    project = described["project"]
-    parts = [ComponentConfig.from_dict(component) for component in components]
-    return ComponentManifest(name=project["name"], version=project["version"], components=parts)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import streamlit as st
-from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from engine.text import size
 from nodes.data.csv_reader import DELIMITERS
@@ -25,6 +24,7 @@ from nodes.data.files import (
 from nodes.data.formats import FileFormat
 from ui.studio.markdown import plain
 from ui.studio.session import studio
+from ui.studio.streamlit_compat import DeltaGenerator, UploadedFile
 from ui.studio.widgets import flash
 
 FILE_FORMATS = "data-readings"
@@ -136,9 +136,7 @@ def _try(sent: UploadedFile, upload: Upload, key: str) -> bool:
     return False
 
 
-def _show_progress(
-    bar: st.delta_generator.DeltaGenerator, fraction: float, name: str, text: str
-) -> None:
+def _show_progress(bar: DeltaGenerator, fraction: float, name: str, text: str) -> None:
     """Show how far the copy is."""
     bar.progress(min(fraction, 1.0), f"{plain(name)}: {text}")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 from streamlit_flow import streamlit_flow
 
 from engine.errors import SylvaError
@@ -35,6 +34,7 @@ from ui.studio.runs.run_graph import (
 from ui.studio.runs.state_style import state_label, tone
 from ui.studio.runs.timeline import gantt, live_timeline
 from ui.studio.session import studio
+from ui.studio.streamlit_compat import DeltaGenerator
 
 LOOK_SECONDS = 1.0
 WATCHER = "run-watcher"
