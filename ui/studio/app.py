@@ -10,12 +10,12 @@ from deepforest.forest.kernel_cache import COMPILING
 from engine.errors import SylvaError
 from ui.studio import links
 from ui.studio.builder import page as build
-from ui.studio.builder.examples import prepare_example
 from ui.studio.compare import page as compare
 from ui.studio.data import page as data
 from ui.studio.inspect import page as inspect
 from ui.studio.markdown import plain
 from ui.studio.models import page as models
+from ui.studio.new_pipelines import prepare_example
 from ui.studio.runs import page as runs
 from ui.studio.session import studio
 
@@ -72,7 +72,7 @@ def _show_compiling() -> None:
 @st.cache_resource(show_spinner=False)
 def _prepare() -> None:
     """Add the example pipeline; the cache makes this once for each start of the studio."""
-    prepare_example(studio())
+    prepare_example(studio().runs)
 
 
 main()

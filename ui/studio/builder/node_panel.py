@@ -12,7 +12,6 @@ from itertools import islice
 import streamlit as st
 
 from engine.edits import revise_params, revise_sweep, set_description, set_label, set_settings
-from engine.errors import Problem
 from engine.node_types import NodeType
 from engine.pipeline import Node, NodeSettings, Pipeline
 from engine.run_state import NodeState
@@ -21,8 +20,9 @@ from engine.validation import columns_for
 from nodes.models.registry import Registry
 from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.builder.pipeline_list import FIVE_STEPS
-from ui.studio.forms import ParamsEdit, node_form
 from ui.studio.forms.fields import specs_of
+from ui.studio.forms.form import ParamsEdit
+from ui.studio.forms.node_form import node_form
 from ui.studio.forms.sweep import SweepEdit, can_sweep, in_sweep, sweep_form
 from ui.studio.markdown import plain
 from ui.studio.session import studio
@@ -41,10 +41,10 @@ LIMITS: dict[str, tuple[int, int] | tuple[float, float]] = {
 MOST_FILES = 2_000
 
 
-def panel(opened: OpenPipeline, chosen: Sequence[str], problems: Sequence[Problem]) -> None:
-    """Draw what belongs to the selection; ``problems`` are those of the whole pipeline."""
+def panel(opened: OpenPipeline, chosen: Sequence[str]) -> None:
+    """Draw what belongs to the selection: one node, several nodes, or the whole pipeline."""
     if len(chosen) == 1 and chosen[0] in opened.document.nodes:
-        _of_node(opened, chosen[0], [problem for problem in problems if problem.node == chosen[0]])
+        _of_node(opened, chosen[0])
     elif chosen:
         st.markdown(f"**{len(chosen)} nodes**")
         st.caption(
@@ -88,7 +88,7 @@ def _description(opened: OpenPipeline) -> None:
     )
 
 
-def _of_node(opened: OpenPipeline, name: str, problems: list[Problem]) -> None:
+def _of_node(opened: OpenPipeline, name: str) -> None:
     """Draw the form of a node: its error, its settings, its sweep, its name and limits."""
     node = opened.document.nodes[name]
     node_type = opened.catalogue.get(node.type)
@@ -101,10 +101,10 @@ def _of_node(opened: OpenPipeline, name: str, problems: list[Problem]) -> None:
     st.caption(plain(node_type.summary))
     for state in _failed(opened, name):
         failure(state)
+    problems = [problem for problem in opened.problems() if problem.node == name]
     # Problems of the sweep belong to its own form below.
     of_sweep = [problem for problem in problems if in_sweep(problem)]
     node_form(
-        name,
         node,
         node_type,
         columns=columns_for(opened.document, opened.catalogue, name, studio().files),

@@ -1,12 +1,9 @@
 """The pipeline that is open in one browser tab: its document, its file and its last run.
 
-- ``OpenPipeline``     every edit is saved at once, and edits that others save are read
-- ``pipeline_of_run``  the exact pipeline of a run, as a pipeline of the workspace
-- ``save_copy``        save a document under another name
-
-The file decides. If another tab has changed it, its version is shown, and what the user did on the
-canvas meanwhile is done again on top of it. Edits that cannot be saved stay here until they can. If
-they cannot be combined with the file any more, they go into a copy.
+Every edit is saved at once, and edits that others save are read. The file decides. If another tab
+has changed it, its version is shown, and what the user did on the canvas meanwhile is done again on
+top of it. Edits that cannot be saved stay here until they can. If they cannot be combined with the
+file any more, they go into a copy.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from engine.atomic import FileVersion
 from engine.errors import InvalidPipeline, Problem, SylvaError
 from engine.node_types import NodeType, NodeTypes
 from engine.pipeline import Pipeline, PortRef
-from engine.pipeline_file import parse, with_values
+from engine.pipeline_file import with_values
 from engine.pipeline_library import Library, Opened, Outdated, UnknownPipeline
 from engine.plan import RunOptions
 from engine.run_state import STARTING_SECONDS, RunState
@@ -412,29 +409,3 @@ def _differs_on_canvas(before: Pipeline, after: Pipeline) -> bool:
         after.layout,
         after.notes,
     )
-
-
-def save_copy(library: Library, document: Pipeline) -> str:
-    """Save a document under another name; return the id of the new pipeline."""
-    return library.create(with_values(document, name=f"{document.name[:190]} copy"))
-
-
-def pipeline_of_run(library: Library, runs: Runs, run_id: str) -> str:
-    """Return the id of a pipeline that is exactly what a run ran.
-
-    It is the one that the run was started from if that is unchanged, else a new copy.
-    """
-    row = runs.find(run_id)
-    document, source = parse(row.document), row.request.get("pipeline")
-    if isinstance(source, str) and _has_document(library, source, document):
-        return source
-    moment = time.strftime("%d %b %H:%M", time.localtime(row.created))
-    return library.create(with_values(document, name=f"{document.name[:150]}, as run {moment}"))
-
-
-def _has_document(library: Library, pipeline: str, document: Pipeline) -> bool:
-    """Return whether the library has exactly this document under this id."""
-    try:
-        return library.open(pipeline).pipeline == document
-    except SylvaError:
-        return False

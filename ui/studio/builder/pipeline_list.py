@@ -13,10 +13,10 @@ from engine.pipeline_file import parse
 from engine.pipeline_library import Entry, Library
 from engine.text import counted
 from engine.validation import find_problems
-from ui.studio.builder import page
-from ui.studio.builder.examples import open_example, open_sample, samples
-from ui.studio.builder.open_pipeline import OpenPipeline, save_copy
+from ui.studio.builder import browser_tab
+from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.markdown import plain, time_of_day
+from ui.studio.new_pipelines import open_example, open_sample, samples, save_copy
 from ui.studio.session import studio
 from ui.studio.widgets import flash_error, show_flashes
 
@@ -38,7 +38,7 @@ def pipeline_list() -> None:
     library = Library(studio().workspace)
     entries = library.entries()
     show_flashes(FLASHES)
-    for unsaved in page.unsaved_pipelines():
+    for unsaved in browser_tab.unsaved_pipelines():
         _return_to(unsaved)
     left, right = st.columns([3, 2], gap="large")
     with left:
@@ -125,7 +125,7 @@ def _row(library: Library, entry: Entry) -> None:
 
 def _open(pipeline: Callable[[], str]) -> None:
     """Open the pipeline whose id this function returns; it may create it."""
-    _attempt(lambda: page.switch_to(pipeline()))
+    _attempt(lambda: browser_tab.switch_to(pipeline()))
 
 
 def _duplicate(library: Library, pipeline: str) -> None:
@@ -187,7 +187,7 @@ def _start(library: Library) -> None:
     """Draw the first steps and the examples."""
     st.subheader("First steps", anchor=False)
     # Not ``open_sample``: this one has results to look at.
-    example = partial(open_example, studio())
+    example = partial(open_example, studio().runs)
     st.button(
         "Open the finished example",
         icon=":material/play_circle:",
@@ -218,4 +218,4 @@ def _start(library: Library) -> None:
 def unreadable(error: SylvaError) -> None:
     """Draw why the pipeline of the address cannot be opened, and a way to the list."""
     st.error(plain(str(error)))
-    st.button("Show all pipelines", on_click=page.close)
+    st.button("Show all pipelines", on_click=browser_tab.close)

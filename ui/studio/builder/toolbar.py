@@ -11,9 +11,10 @@ from engine.errors import SylvaError
 from engine.export_python import check_exportable, export_python
 from engine.pipeline_file import dumps
 from engine.text import counted
-from ui.studio.builder import page
-from ui.studio.builder.open_pipeline import OpenPipeline, save_copy
+from ui.studio.builder import browser_tab
+from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.markdown import plain, time_of_day
+from ui.studio.new_pipelines import save_copy
 from ui.studio.streamlit_compat import DeltaGenerator
 
 RESUMABLE = ("failed", "cancelled", "interrupted")
@@ -36,7 +37,7 @@ def toolbar(opened: OpenPipeline, chosen: tuple[str, ...]) -> DeltaGenerator:
             icon=":material/arrow_back:",
             type="tertiary",
             help="All pipelines",
-            on_click=page.close,
+            on_click=browser_tab.close,
         )
         _name(opened)
         _file_menu(opened)
@@ -188,13 +189,13 @@ def _do(opened: OpenPipeline, action: Callable[[OpenPipeline], None]) -> None:
 
 def _duplicate(opened: OpenPipeline) -> None:
     """Save a copy and open it, with the edits that are not saved yet."""
-    page.switch_to(save_copy(opened.library, opened.document))
+    browser_tab.switch_to(save_copy(opened.library, opened.document))
 
 
 def _delete(opened: OpenPipeline) -> None:
     """Delete the pipeline and show the list."""
     opened.delete()
-    page.close()
+    browser_tab.close()
 
 
 def begin(opened: OpenPipeline, start: Callable[[], None]) -> None:

@@ -19,9 +19,9 @@ from nodes.data.samples import TITLES, sample_columns, sample_name
 from nodes.data.tables import Preview, count_classes, preview
 from nodes.load_data import preview_params
 from ui.studio import links
-from ui.studio.data.starter_pipeline import pipeline_for
 from ui.studio.data.upload import choose_file_format, file_format_of
 from ui.studio.markdown import plain, time_of_day
+from ui.studio.new_pipelines import pipeline_for
 from ui.studio.previews.tables import show_rows_and_columns
 from ui.studio.session import studio
 from ui.studio.widgets import facts, flash, flash_error, grid

@@ -28,18 +28,20 @@ from engine.node_types import NodeType, NodeTypes
 from engine.pipeline import MAX_BRANCHES, Node, Range, Sweep
 from engine.pipeline_file import with_values
 from engine.sweeps import choices_of, combinations, param_label
-from ui.studio.forms.fields import FieldSpec, applies, specs_of
-from ui.studio.forms.fit_count import LEARNER_TITLES, preset_info
-from ui.studio.forms.form_state import Form, ParamsEdit, choice_label
-from ui.studio.forms.values import (
+from ui.studio.forms.fields import (
     MISSING,
+    FieldSpec,
     ParamPath,
+    applies,
     from_text,
     json_or_text,
     number_or_text,
+    specs_of,
     value_at,
     with_value,
 )
+from ui.studio.forms.fit_count import LEARNER_TITLES, preset_info
+from ui.studio.forms.form import Form, ParamsEdit, choice_label
 from ui.studio.markdown import plain
 
 SweepEdit = Callable[[Sweep | None], Sweep | None]

@@ -36,7 +36,7 @@ from nodes.models.model import describe_model
 from nodes.models.new_data import InputChecker
 from nodes.models.registry import Registry
 from nodes.models.scoring import check_names
-from ui.studio.data.starter_pipeline import title_of
+from ui.studio.new_pipelines import title_of
 
 PROGRAM = """
 import os, signal, sys

@@ -19,8 +19,8 @@ from engine.runs import RunWatcher
 from engine.sweeps import ExpandedPipeline
 from engine.text import clock, counted, duration, failure_line, readable
 from ui.studio import links
-from ui.studio.builder.open_pipeline import pipeline_of_run
 from ui.studio.markdown import plain
+from ui.studio.new_pipelines import pipeline_of_run
 from ui.studio.runs.node_view import draw_node
 from ui.studio.runs.run_graph import (
     Layered,

@@ -14,17 +14,18 @@ from typing import Any
 import streamlit as st
 
 from ui.studio.forms.cards import draw_cards
-from ui.studio.forms.fields import FieldSpec
-from ui.studio.forms.form_state import Bound, Form, choice_label, heading, help_of
-from ui.studio.forms.values import (
+from ui.studio.forms.fields import (
     MISSING,
+    FieldSpec,
     ParamPath,
     as_text,
+    dotted,
     fits,
     from_text,
     value_at,
     with_value,
 )
+from ui.studio.forms.form import Bound, Form, choice_label, heading, help_of
 from ui.studio.markdown import plain
 
 SAMPLE = "sample:"
@@ -354,7 +355,7 @@ def _row(form: Form, spec: FieldSpec, path: ParamPath) -> None:
             _raw(form, inner, path)
         form.button(
             "",
-            f"{'.'.join(map(str, path))}.remove",
+            f"{dotted(path)}.remove",
             partial(with_value, path=path, value=MISSING),
             icon=":material/close:",
             type="tertiary",
@@ -382,7 +383,7 @@ def _add_row(form: Form, spec: FieldSpec, path: ParamPath, taken: Sequence[str])
 
     A name that the table already has keeps its value.
     """
-    key = f"{form.key}.{'.'.join(map(str, path))}.add"
+    key = f"{form.key}.{dotted(path)}.add"
     columns = form.columns if spec.hint.choose in ("column", "columns") else None
     first = spec.choices[0] if spec.kind == "table" and spec.choices else 1
 
