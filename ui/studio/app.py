@@ -8,15 +8,15 @@ import streamlit as st
 
 from deepforest.forest.kernel_cache import COMPILING
 from engine.errors import SylvaError
+from ui.studio import data_page as data
 from ui.studio import links
 from ui.studio.builder import page as build
 from ui.studio.compare import page as compare
-from ui.studio.data import page as data
 from ui.studio.inspect import page as inspect
-from ui.studio.markdown import plain
 from ui.studio.models import page as models
 from ui.studio.new_pipelines import prepare_example
 from ui.studio.runs import page as runs
+from ui.studio.screen_text import plain
 from ui.studio.session import studio
 
 HERE = Path(__file__).parent
@@ -44,10 +44,7 @@ def main() -> None:
     st.session_state[links.PAGES] = {page.url_path: page for page in pages}
     # The default page has no path in its address; it only leads to Build, which has one.
     home = st.Page(
-        lambda: st.switch_page(pages[0]),
-        title="Sylva",
-        default=True,
-        visibility="hidden",
+        lambda: st.switch_page(pages[0]), title="Sylva", default=True, visibility="hidden"
     )
     navigation = st.navigation([home, *pages], position="top")
     if _is_compiling():

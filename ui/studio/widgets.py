@@ -23,8 +23,8 @@ import streamlit as st
 from engine.errors import CorruptObject
 from engine.store import Artifact, Store
 from engine.values import VALUES
-from ui.studio.markdown import plain
 from ui.studio.plots import CONFIG, for_dark
+from ui.studio.screen_text import plain
 from ui.studio.streamlit_compat import TabContainer
 
 if TYPE_CHECKING:

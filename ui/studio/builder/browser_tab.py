@@ -10,7 +10,7 @@ import streamlit as st
 
 from engine.pipeline_library import Library
 from ui.studio.builder.open_pipeline import OpenPipeline
-from ui.studio.markdown import plain
+from ui.studio.screen_text import plain
 from ui.studio.session import studio
 
 ADDRESS = "pipeline"

@@ -24,7 +24,7 @@ from ui.studio.forms.fields import specs_of
 from ui.studio.forms.form import ParamsEdit
 from ui.studio.forms.node_form import node_form
 from ui.studio.forms.sweep import SweepEdit, can_sweep, in_sweep, sweep_form
-from ui.studio.markdown import plain
+from ui.studio.screen_text import plain
 from ui.studio.session import studio
 
 KEYS = """

@@ -18,9 +18,9 @@ from engine.store import Artifact
 from engine.sweeps import ExpandedPipeline, Values, branch_label, param_label, value_label
 from engine.text import readable
 from ui.studio.builder.open_pipeline import OpenPipeline
-from ui.studio.markdown import plain
 from ui.studio.previews import show_output
 from ui.studio.previews.reports import ReportLine, result_of
+from ui.studio.screen_text import plain
 from ui.studio.session import studio
 
 

@@ -20,7 +20,7 @@ from ui.studio.builder.pipeline_list import pipeline_list, unreadable
 from ui.studio.builder.toolbar import begin, save_state, toolbar
 from ui.studio.canvas import CanvasResult, Edited, RunRequest, canvas
 from ui.studio.canvas.protocol import selection_in
-from ui.studio.markdown import plain
+from ui.studio.screen_text import plain
 
 LOOK_SECONDS = 0.5
 """Time between two looks at a live run."""

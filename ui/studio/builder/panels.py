@@ -12,8 +12,8 @@ from engine.text import duration
 from ui.studio.builder.node_panel import failure
 from ui.studio.builder.open_pipeline import OpenPipeline, Panel
 from ui.studio.builder.outputs import draw_output
-from ui.studio.markdown import plain, time_of_day
 from ui.studio.runs.node_view import log_tail
+from ui.studio.screen_text import plain, time_of_day
 
 MOST_PROBLEMS = 50
 MOST_LOGS = 4

@@ -15,8 +15,8 @@ from engine.text import counted
 from engine.validation import find_problems
 from ui.studio.builder import browser_tab
 from ui.studio.builder.open_pipeline import OpenPipeline
-from ui.studio.markdown import plain, time_of_day
 from ui.studio.new_pipelines import open_example, open_sample, samples, save_copy
+from ui.studio.screen_text import plain, time_of_day
 from ui.studio.session import studio
 from ui.studio.widgets import flash_error, show_flashes
 

@@ -13,8 +13,8 @@ from engine.pipeline_file import dumps
 from engine.text import counted
 from ui.studio.builder import browser_tab
 from ui.studio.builder.open_pipeline import OpenPipeline
-from ui.studio.markdown import plain, time_of_day
 from ui.studio.new_pipelines import save_copy
+from ui.studio.screen_text import plain, time_of_day
 from ui.studio.streamlit_compat import DeltaGenerator
 
 RESUMABLE = ("failed", "cancelled", "interrupted")

@@ -31,9 +31,8 @@ from ui.studio.compare.leaderboard import (
     names_of,
     ranked,
 )
-from ui.studio.markdown import plain, time_of_day
 from ui.studio.runs.run_view import open_pipeline
-from ui.studio.runs.state_style import shortened
+from ui.studio.screen_text import plain, shortened, time_of_day
 from ui.studio.session import studio
 from ui.studio.widgets import as_arrow, as_csv, chart, facts, grid
 

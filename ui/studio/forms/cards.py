@@ -31,11 +31,7 @@ CardsEdit = Callable[[Cards], Cards]
 
 
 def draw_cards(
-    form: Form,
-    spec: FieldSpec,
-    path: ParamPath,
-    draw: Draw,
-    label: Label = choice_label,
+    form: Form, spec: FieldSpec, path: ParamPath, draw: Draw, label: Label = choice_label
 ) -> None:
     """Draw the title, one card per entry, and a button that adds one.
 

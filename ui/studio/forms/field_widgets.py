@@ -26,7 +26,7 @@ from ui.studio.forms.fields import (
     with_value,
 )
 from ui.studio.forms.form import Bound, Form, choice_label, heading, help_of
-from ui.studio.markdown import plain
+from ui.studio.screen_text import plain
 
 SAMPLE = "sample:"
 NOT_SET = "(not set)"
@@ -120,12 +120,7 @@ def _files(form: Form, spec: FieldSpec) -> list[str]:
 
 
 def _one_of(
-    form: Form,
-    spec: FieldSpec,
-    path: ParamPath,
-    options: Sequence[str],
-    *,
-    accepts_new: bool,
+    form: Form, spec: FieldSpec, path: ParamPath, options: Sequence[str], *, accepts_new: bool
 ) -> None:
     """Draw a choice among names; with ``accepts_new`` another name can be typed.
 
@@ -301,12 +296,7 @@ def _texts(form: Form, spec: FieldSpec, path: ParamPath) -> None:
 
 
 def _some_of(
-    form: Form,
-    spec: FieldSpec,
-    path: ParamPath,
-    options: Sequence[Any],
-    *,
-    accepts_new: bool,
+    form: Form, spec: FieldSpec, path: ParamPath, options: Sequence[Any], *, accepts_new: bool
 ) -> None:
     """Draw a choice of several options; with ``accepts_new`` other names can be typed."""
     bound = form.widget(path, lambda value: list(_or_default(spec, value) or []), list, ".some")

@@ -142,9 +142,7 @@ def _default(info: FieldInfo) -> list[Any]:
 
 
 def _fields(
-    schema: Schema,
-    defs: Schema,
-    defaults: Mapping[str, Any] | None = None,
+    schema: Schema, defs: Schema, defaults: Mapping[str, Any] | None = None
 ) -> tuple[FieldSpec, ...]:
     required = schema.get("required", ())
     return tuple(
@@ -154,11 +152,7 @@ def _fields(
 
 
 def _field(
-    name: str,
-    schema: Schema,
-    defs: Schema,
-    required: bool,
-    defaults: Mapping[str, Any] | None,
+    name: str, schema: Schema, defs: Schema, required: bool, defaults: Mapping[str, Any] | None
 ) -> FieldSpec:
     """Return one field. A default of the model takes precedence over that of the schema."""
     hint = schema.get(FORM, {})

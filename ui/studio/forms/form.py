@@ -29,7 +29,7 @@ from ui.studio.forms.fields import (
     value_at,
     with_value,
 )
-from ui.studio.markdown import plain
+from ui.studio.screen_text import plain
 
 _SESSION_KEY = "ui.studio.forms"
 _MAX_SAVED_FORMS = 8
@@ -140,12 +140,7 @@ class Form:
         return Bound(show(value), {"key": key, **callback})
 
     def _on_change(
-        self,
-        path: ParamPath,
-        base: str,
-        key: str,
-        show: Convert,
-        edit: Callable[[Any], ParamsEdit],
+        self, path: ParamPath, base: str, key: str, show: Convert, edit: Callable[[Any], ParamsEdit]
     ) -> None:
         """Make the edit that a widget reports.
 

@@ -38,7 +38,7 @@ from ui.studio.forms.fit_count import (
     preset_titles,
 )
 from ui.studio.forms.form import Form, ParamsEdit, choice_label, heading, help_of
-from ui.studio.markdown import plain
+from ui.studio.screen_text import plain
 
 MORE = "More settings"
 Row = tuple[str, ...]

@@ -42,7 +42,7 @@ from ui.studio.forms.fields import (
 )
 from ui.studio.forms.fit_count import LEARNER_TITLES, preset_info
 from ui.studio.forms.form import Form, ParamsEdit, choice_label
-from ui.studio.markdown import plain
+from ui.studio.screen_text import plain
 
 SweepEdit = Callable[[Sweep | None], Sweep | None]
 """A node's sweep → the sweep after an edit."""

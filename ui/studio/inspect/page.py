@@ -35,10 +35,10 @@ from ui.studio.inspect.forest_source import (
     reported_layers,
     screened,
 )
-from ui.studio.markdown import plain
 from ui.studio.previews.models import forest_record
+from ui.studio.previews.reports import result_text
 from ui.studio.runs.run_view import open_watcher, steady
-from ui.studio.runs.state_style import result_text, state_label, tone
+from ui.studio.screen_text import plain, state_label, tone
 from ui.studio.session import studio
 from ui.studio.widgets import check_intact, image_format, opened
 

@@ -18,8 +18,8 @@ from ui.studio import plots
 from ui.studio.inspect import tables
 from ui.studio.inspect.forest_source import ForestView, screened
 from ui.studio.inspect.maps import Marks, marks, row_maps, some
-from ui.studio.markdown import plain
 from ui.studio.plots.layers import HELD_OUT, TABLE
+from ui.studio.screen_text import plain
 from ui.studio.widgets import download_csv, grid, picture, short_texts, side_by_side
 
 COLOURINGS = {"class": "Class", "mistake": "Mistakes", "margin": "Margin"}

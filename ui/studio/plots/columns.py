@@ -34,11 +34,7 @@ class _Series(NamedTuple):
 
 
 def histogram(
-    bars: Bars,
-    name: str,
-    by_class: ByClass | None = None,
-    *,
-    shares: bool = False,
+    bars: Bars, name: str, by_class: ByClass | None = None, *, shares: bool = False
 ) -> go.Figure:
     """Plot a column of numbers or times in intervals, or of single values.
 
@@ -47,12 +43,7 @@ def histogram(
     """
     if bars.scale == "values":
         return category_counts(
-            bars.labels,
-            bars.counts,
-            name,
-            by_class,
-            sampled=bars.sampled,
-            shares=shares,
+            bars.labels, bars.counts, name, by_class, sampled=bars.sampled, shares=shares
         )
     edges: list[Any] = bars.edges
     if bars.scale == "time":
@@ -128,9 +119,7 @@ def importances(rows: Sequence[Mapping[str, Any]], max_columns: int = MAX_COLUMN
         title = f"Importance, the first {max_columns} of {len(rows):,} columns"
     apply_layout(figure, title, 120 + 24 * max(len(shown), 3))
     figure.update_xaxes(
-        title="Share of all importance (grey: dropped)",
-        tickformat=".0%",
-        rangemode="tozero",
+        title="Share of all importance (grey: dropped)", tickformat=".0%", rangemode="tozero"
     )
     figure.update_yaxes(autorange="reversed", showgrid=False, **named_ticks(names, longest=28))
     return figure

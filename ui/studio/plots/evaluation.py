@@ -51,9 +51,7 @@ def precision_recall_curves(curves: Sequence[Mapping[str, Any]]) -> go.Figure:
 
 
 def overlaid_curves(
-    models: Sequence[Mapping[str, Any]],
-    which: str,
-    label: str | None = None,
+    models: Sequence[Mapping[str, Any]], which: str, label: str | None = None
 ) -> go.Figure:
     """Plot the curve of one class for every model of a comparison.
 
@@ -101,11 +99,7 @@ def confusion_matrix(
     apply_layout(figure, shortened(title, LONGEST_TITLE), height)
     ticks = named_ticks(labels, every=-(-len(labels) // MAX_CLASS_NAMES))
     figure.update_xaxes(
-        title="Predicted class",
-        side="bottom",
-        showgrid=False,
-        **ticks,
-        tickangle=_angle(labels),
+        title="Predicted class", side="bottom", showgrid=False, **ticks, tickangle=_angle(labels)
     )
     figure.update_yaxes(title="Actual class", autorange="reversed", showgrid=False, **ticks)
     return figure
@@ -148,17 +142,14 @@ def leaderboard(
     better = "higher is better" if greater_is_better else "lower is better"
     known = [value for value in values if value is not None]
     figure.update_xaxes(
-        title=f"{hover_name(title)}, {better}",
-        rangemode="tozero",
-        range=_bar_range(known),
+        title=f"{hover_name(title)}, {better}", rangemode="tozero", range=_bar_range(known)
     )
     figure.update_yaxes(autorange="reversed", showgrid=False, **named_ticks(names, longest=28))
     return figure
 
 
 def recall_at_rates(
-    rows: Sequence[Mapping[str, Any]],
-    rates: Sequence[tuple[str, str]],
+    rows: Sequence[Mapping[str, Any]], rates: Sequence[tuple[str, str]]
 ) -> go.Figure:
     """Plot the recall at each rate (its key in the rows and its title), models side by side."""
     titles = [title for _, title in rates]
@@ -181,9 +172,7 @@ def recall_at_rates(
     figure.update_layout(barmode="group", bargap=0.2)
     figure.update_xaxes(showgrid=False, **named_ticks(titles, longest=28))
     figure.update_yaxes(
-        title="Share of the class found",
-        range=[0, (greatest or 1.0) * 1.1],
-        tickformat=".2~%",
+        title="Share of the class found", range=[0, (greatest or 1.0) * 1.1], tickformat=".2~%"
     )
     return figure
 
@@ -225,10 +214,7 @@ def _curves(named: Sequence[tuple[str, Points | None]], x: str, y: str, title: s
         figure.add_annotation(text="No curve: a class is absent.", showarrow=False, x=0.5, y=0.5)
     apply_layout(figure, title, 400, legend=True)
     figure.update_xaxes(
-        title=_axis_title(x),
-        range=[-0.01, 1.01],
-        tickformat=".0%",
-        constrain="domain",
+        title=_axis_title(x), range=[-0.01, 1.01], tickformat=".0%", constrain="domain"
     )
     figure.update_yaxes(title=_axis_title(y), range=[-0.01, 1.02], tickformat=".0%")
     return figure

@@ -46,10 +46,7 @@ ZERO_LINE = {"color": FAINT, "dash": "dot", "width": 1}
 
 
 def growth(
-    records: Sequence[Layer],
-    measure: str,
-    title: str,
-    stages: Sequence[Layer] = (),
+    records: Sequence[Layer], measure: str, title: str, stages: Sequence[Layer] = ()
 ) -> go.Figure:
     """Plot the score that controls growth by layer, with small marks for single learners.
 
@@ -107,10 +104,7 @@ def margin_growth(records: Sequence[Layer], stages: Sequence[Layer] = ()) -> go.
 
 
 def ratio_and_score(
-    layers: Sequence[Layer],
-    scores: Sequence[float | None],
-    title: str,
-    where: str,
+    layers: Sequence[Layer], scores: Sequence[float | None], title: str, where: str
 ) -> go.Figure:
     """Plot the margin ratio and the score of each layer, as in figure 2a of the mdDF paper."""
     numbers = [layer["number"] for layer in layers]
@@ -291,9 +285,7 @@ def class_vectors(
 
 
 def row_margin(
-    margins: Sequence[float | None],
-    predicted: Sequence[str],
-    left_at: int,
+    margins: Sequence[float | None], predicted: Sequence[str], left_at: int
 ) -> go.Figure:
     """Plot the margin of one row after each layer, up to the layer at which it left.
 
@@ -395,9 +387,7 @@ def _links(flows: Sequence[Mapping[str, Any]]) -> list[_Link]:
 
 
 def _name_flows(
-    figure: go.Figure,
-    layers: Sequence[str],
-    colours: Sequence[tuple[str, str]],
+    figure: go.Figure, layers: Sequence[str], colours: Sequence[tuple[str, str]]
 ) -> None:
     """Write the layers above and a legend below: plotly would write names onto the flows."""
     for position, name in enumerate(layers):
@@ -465,11 +455,7 @@ def _line_of(
 
 
 def _mean_and_spread(
-    name: str,
-    layers: Sequence[Layer],
-    colour: str,
-    dash: str,
-    shift: float,
+    name: str, layers: Sequence[Layer], colour: str, dash: str, shift: float
 ) -> go.Scatter:
     numbers = [layer["number"] for layer in layers]
     means = [layer["margins"]["mean"] for layer in layers]
@@ -485,11 +471,7 @@ def _mean_and_spread(
 
 
 def _distribution(
-    name: str,
-    margins: Mapping[str, Any],
-    index: int,
-    *,
-    cumulative: bool,
+    name: str, margins: Mapping[str, Any], index: int, *, cumulative: bool
 ) -> go.Scatter:
     """Return the line of one series, from the counts of its rows in intervals of the margin."""
     counts, edges = margins["counts"], margins["edges"]
@@ -509,11 +491,7 @@ def _distribution(
 
 
 def _heat_map(
-    cells: Cells,
-    lowest: float,
-    hover: str,
-    *,
-    highest: float | None = None,
+    cells: Cells, lowest: float, hover: str, *, highest: float | None = None
 ) -> go.Figure:
     if highest is None:
         highest = max(_known_values(cells), default=0.0) or 1.0
@@ -540,10 +518,7 @@ def _name_pairs(rows: Sequence[str], columns: Sequence[str]) -> list[list[list[s
 
 
 def _write_cells(
-    figure: go.Figure,
-    cells: Cells,
-    number_format: str,
-    columns: Sequence[int] | None = None,
+    figure: go.Figure, cells: Cells, number_format: str, columns: Sequence[int] | None = None
 ) -> None:
     """Write numbers into the cells, unless there are too many; ``columns`` are their positions."""
     if sum(map(len, cells)) > MAX_CELLS_WITH_NUMBERS:

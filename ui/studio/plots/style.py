@@ -49,9 +49,7 @@ def number(value: object) -> float | None:
 
 
 def named_ticks(
-    labels: Sequence[str],
-    every: int = 1,
-    longest: int = LONGEST_NAME,
+    labels: Sequence[str], every: int = 1, longest: int = LONGEST_NAME
 ) -> dict[str, Any]:
     """Return an axis with names at 0, 1, 2 …; ``every`` shows only every second name, or so.
 

@@ -12,11 +12,10 @@ import streamlit as st
 
 from engine.errors import CorruptObject, SylvaError
 from engine.store import Artifact, Store
-from ui.studio.markdown import plain
 from ui.studio.previews.models import show_layers, show_model
-from ui.studio.previews.predictions import show_predictions
 from ui.studio.previews.reports import headline, show_report
-from ui.studio.previews.tables import show_table
+from ui.studio.previews.tables import show_predictions, show_table
+from ui.studio.screen_text import plain
 
 __all__ = ["headline", "show_output"]
 

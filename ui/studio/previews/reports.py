@@ -18,11 +18,12 @@ from deepforest.metrics import (
     title_among,
 )
 from engine.errors import SylvaError
+from engine.run_summaries import RunSummary
 from engine.store import Artifact, Store
 from engine.text import counted, size
 from engine.values import Report
 from ui.studio import plots
-from ui.studio.markdown import plain
+from ui.studio.screen_text import plain
 from ui.studio.widgets import chart, downloads, facts, grid, opened, tabs, tiles
 
 SCORES = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
@@ -297,6 +298,12 @@ def headline(report: Report) -> tuple[str, str]:
     if headline_name is None:
         return "", ""
     return metric_title(headline_name), format_metric(headline_name, data[headline_name])
+
+
+def result_text(run: RunSummary) -> str:
+    """Return the result of a run, such as ``Accuracy: 97.3%``; empty while it is live."""
+    what, figure = headline(run.report) if run.report else ("", "")
+    return ": ".join(part for part in (what, figure) if part)
 
 
 class ReportLine(NamedTuple):

@@ -13,11 +13,10 @@ from engine.pipeline import Pipeline
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
 from engine.text import clock, duration, failure_line, readable, size
-from ui.studio.markdown import plain
 from ui.studio.previews import show_output
 from ui.studio.runs.run_graph import Layered, flow_state, is_laid_out, layer_drawing
-from ui.studio.runs.state_style import state_label
 from ui.studio.runs.timeline import Jobs, job_grid, layer_lines, settled, three_parts
+from ui.studio.screen_text import plain, state_label
 from ui.studio.session import studio
 
 LOG_BYTES = 64_000

@@ -9,9 +9,9 @@ from engine.errors import SylvaError
 from engine.run_summaries import RunSummary
 from engine.text import clock, duration, readable
 from ui.studio import links
-from ui.studio.markdown import plain
+from ui.studio.previews.reports import result_text
 from ui.studio.runs.run_view import LOOK_SECONDS, draw_run, steady
-from ui.studio.runs.state_style import INK, result_text, state_label, tone
+from ui.studio.screen_text import INK, plain, state_label, tone
 from ui.studio.session import studio
 
 PAGE_LENGTH = 50

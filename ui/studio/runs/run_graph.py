@@ -26,9 +26,8 @@ from engine.pipeline import Pipeline
 from engine.run_state import NodeState, RunState, Subtask
 from engine.text import duration
 from ui.studio.builder.node_states import folded_view
-from ui.studio.markdown import plain
-from ui.studio.runs.state_style import INK, shortened, state_label, tone
 from ui.studio.runs.timeline import three_parts
+from ui.studio.screen_text import INK, plain, shortened, state_label, tone
 
 WIDTH, HEIGHT = 184, 58
 NAME_LENGTH = 21

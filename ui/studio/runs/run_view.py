@@ -19,7 +19,6 @@ from engine.runs import RunWatcher
 from engine.sweeps import ExpandedPipeline
 from engine.text import clock, counted, duration, failure_line, readable
 from ui.studio import links
-from ui.studio.markdown import plain
 from ui.studio.new_pipelines import pipeline_of_run
 from ui.studio.runs.node_view import draw_node
 from ui.studio.runs.run_graph import (
@@ -31,8 +30,8 @@ from ui.studio.runs.run_graph import (
     is_laid_out,
     titles,
 )
-from ui.studio.runs.state_style import state_label, tone
 from ui.studio.runs.timeline import gantt, live_timeline
+from ui.studio.screen_text import plain, state_label, tone
 from ui.studio.session import studio
 from ui.studio.streamlit_compat import DeltaGenerator
 

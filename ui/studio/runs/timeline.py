@@ -23,7 +23,7 @@ from engine.run_state import Subtask
 from engine.runs import Span
 from engine.text import clock, duration
 from ui.studio.plots.style import TOOLS
-from ui.studio.runs.state_style import shortened, tone
+from ui.studio.screen_text import shortened, tone
 
 Jobs = Mapping[tuple[str, ...], Subtask]
 

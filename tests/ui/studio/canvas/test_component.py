@@ -8,11 +8,10 @@ pytest.importorskip("streamlit", reason="streamlit is not installed")
 
 from streamlit.testing.v1 import AppTest
 
-import ui.studio.canvas
-from ui.studio.canvas import component
+from ui.studio import canvas as component
 from ui.studio.canvas.protocol import Revision, payload
 
-PACKAGE = Path(ui.studio.canvas.__file__).parent
+PACKAGE = Path(component.__file__).parent
 
 
 def app() -> None:

@@ -13,7 +13,7 @@ from ui.studio.forms.fields import (
     value_at,
     with_value,
 )
-from ui.studio.markdown import plain
+from ui.studio.screen_text import plain
 
 CARDS = {"learners": [{"kind": "mart", "trees": 5}, {"kind": "oak"}], "seed": 1}
 

@@ -1,4 +1,7 @@
-"""Draw one table of the Data page: facts, target, actions, and its rows and columns."""
+"""The Data page: the tables of the workspace on the left, the chosen one on the right.
+
+A table has its facts, its target, what can be done with it, and its rows and columns.
+"""
 
 from __future__ import annotations
 
@@ -13,28 +16,114 @@ from engine.pipeline_library import Library
 from engine.text import counted, size
 from engine.values import Table
 from nodes.data import formats
-from nodes.data.files import delete_file
+from nodes.data.files import DataFile, delete_file, list_files
 from nodes.data.formats import FileFormat
-from nodes.data.samples import TITLES, sample_columns, sample_name
+from nodes.data.samples import PREFIX, TITLES, sample_columns, sample_name
 from nodes.data.tables import Preview, count_classes, preview
 from nodes.load_data import preview_params
 from ui.studio import links
-from ui.studio.data.upload import choose_file_format, file_format_of
-from ui.studio.markdown import plain, time_of_day
 from ui.studio.new_pipelines import pipeline_for
 from ui.studio.previews.tables import show_rows_and_columns
+from ui.studio.screen_text import plain, time_of_day
 from ui.studio.session import studio
-from ui.studio.widgets import facts, flash, flash_error, grid
+from ui.studio.upload import choose_file_format, draw_upload, file_format_of
+from ui.studio.widgets import facts, flash, flash_error, grid, selectable_table, show_flashes
 
+ADDRESS = "file"
+SAMPLE_TITLES = {
+    "digits": "Digits", "breast-cancer": "Breast cancer", "wine": "Wine", "iris": "Iris", "fraud": "Payments",
+}  # fmt: skip
 MAX_DOWNLOAD = 100_000_000
 """Bytes up to which a file is offered for download: it passes through memory."""
 NEW_PIPELINE = "data-made"
 """Where a callback saves the id of the pipeline that it has made."""
-ADDRESS = "target"
+TARGET = "target"
 MAX_SHOWN_CLASSES = 8
 
 
-def draw_table(source: str) -> None:
+def page() -> None:
+    """Draw the page, or why it cannot be drawn."""
+    try:
+        _draw()
+    except SylvaError as error:
+        st.error(plain(str(error)))
+
+
+def _draw() -> None:
+    """Draw upload and list on the left, and the table that the address names on the right."""
+    _open_new_pipeline()
+    chosen = st.query_params.get(ADDRESS)
+    left, right = st.columns([2, 3], gap="large")
+    with left:
+        st.subheader("Data", anchor=False)
+        show_flashes("data")
+        saved = draw_upload()
+        if saved:
+            st.query_params.from_dict({ADDRESS: saved})
+            st.rerun()
+        _draw_list(list_files(studio().files))
+        _draw_samples(chosen)
+    with right:
+        if chosen:
+            _draw_table(chosen)
+        else:
+            st.info("Choose a table to see its rows and columns, or add one of your own.")
+
+
+# The list
+
+
+def file_table(files: list[DataFile]) -> list[dict[str, object]]:
+    """Return the files as rows of the list."""
+    return [
+        {"Name": file.name, "Rows": file.rows, "Columns": file.columns, "Size": file.size,
+         "Changed": int(file.modified * 1000)}
+        for file in files
+    ]  # fmt: skip
+
+
+def _draw_list(files: list[DataFile]) -> None:
+    """Draw the files of the workspace; a click opens one."""
+    if not files:
+        st.caption("No files yet. Add one above, or copy it into the folder:")
+        st.code(str(studio().files.data), language=None, wrap_lines=True)
+        return
+    config = st.column_config
+    selectable_table(
+        file_table(files),
+        [file.name for file in files],
+        ADDRESS,
+        time="Changed",
+        columns={
+            "Name": config.TextColumn(width=150),
+            "Rows": config.NumberColumn(format="localized", width=64),
+            "Columns": config.NumberColumn(format="localized", width=72),
+            "Size": config.NumberColumn(format="bytes", width=72),
+        },
+    )
+
+
+def _draw_samples(chosen: str | None) -> None:
+    """Draw buttons for the tables that come with the studio."""
+    st.caption("Tables that come with the studio")
+    with st.container(horizontal=True, gap="small"):
+        for name, title in SAMPLE_TITLES.items():
+            source = f"{PREFIX}{name}"
+            st.button(
+                title, key=f"data-sample-{name}",
+                type="primary" if source == chosen else "secondary", on_click=_choose_sample, args=(source,),
+            )  # fmt: skip
+
+
+def _choose_sample(source: str) -> None:
+    """Open a sample."""
+    st.query_params.from_dict({ADDRESS: source})
+
+
+# One table
+
+
+def _draw_table(source: str) -> None:
     """Draw a file or a sample: its facts, its target, what can be done with it, and its content.
 
     ``source`` is the name of the file in the data folder, or ``sample:NAME``.
@@ -128,7 +217,7 @@ def _draw_facts(source: str, version: FileVersion | None, seen: Preview) -> None
 def _choose_target(source: str, seen: Preview) -> str | None:
     """Draw the choice of the target column; return None if none is chosen."""
     names: list[str] = seen.data.column_names
-    chosen, key = st.query_params.get(ADDRESS), f"data-target-{source}"
+    chosen, key = st.query_params.get(TARGET), f"data-target-{source}"
     default = chosen if chosen in names else default_target(source)
     return st.selectbox(
         "Target", names, names.index(default) if default in names else None, key=key, on_change=_save_target,
@@ -140,9 +229,9 @@ def _save_target(key: str) -> None:
     """Put the target into the address, so that it is still chosen after a reload."""
     chosen = st.session_state.get(key)
     if chosen is None:
-        st.query_params.pop(ADDRESS, None)
+        st.query_params.pop(TARGET, None)
     else:
-        st.query_params[ADDRESS] = chosen
+        st.query_params[TARGET] = chosen
 
 
 def default_target(source: str) -> str:
@@ -215,7 +304,7 @@ def _use(source: str, target: str | None, file_format: FileFormat, seen: Preview
         flash_error("data", error)
 
 
-def open_new_pipeline() -> None:
+def _open_new_pipeline() -> None:
     """Open the pipeline that a callback has made.
 
     Callbacks cannot switch pages. Its id stays in the session until the page has switched.

@@ -1,9 +1,17 @@
-"""Score a file with a model: choose the file, check it, follow the job, see the result."""
+"""Use a model: score a file here, or copy commands and code that use it elsewhere.
+
+- ``draw_scoring``  choose a file, check it, follow the job, see the result
+- ``draw_usage``    the command line, the REST service and Python, ready to copy
+"""
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -12,12 +20,14 @@ from engine.errors import SylvaError
 from engine.text import counted, duration, size
 from nodes.data.files import list_files
 from nodes.data.formats import FileFormat
+from nodes.models.encoder import TableEncoder
+from nodes.models.model import describe_model
 from nodes.models.registry import ModelEntry, Registry
 from nodes.models.scoring import CANCELLED
-from ui.studio.data.upload import draw_upload, file_format_of
-from ui.studio.markdown import plain
 from ui.studio.models.scoring_jobs import ScoringJob, ScoringJobs, misfit
+from ui.studio.screen_text import plain
 from ui.studio.session import studio
+from ui.studio.upload import draw_upload, file_format_of
 from ui.studio.widgets import facts, flash_error, grid, short_texts, show_flashes
 
 if TYPE_CHECKING:
@@ -28,6 +38,7 @@ MAX_DOWNLOAD = 100_000_000
 """Bytes up to which a result is offered for download: it passes through memory."""
 FIRST_ROWS = 100
 CHOSEN = "scoring-file"
+PORT = 8000
 ENDINGS = {"CSV": "csv", "Parquet": "parquet"}
 
 
@@ -236,3 +247,97 @@ def first_rows(path: Path, most: int = FIRST_ROWS) -> pa.Table:
         )
     at = data.column_names.index("prediction") if "prediction" in data.column_names else 0
     return data.select([*data.column_names[at:], *data.column_names[:at]])
+
+
+# Commands and code
+
+
+def draw_usage(registry: Registry, entry: ModelEntry) -> None:
+    """Draw commands and code that use the model, ready to copy."""
+    example = UsageExample(entry.name, studio().workspace.root)
+    row = example_row(
+        TableEncoder.from_json(describe_model(registry.folder_of(entry.name))["encoder"])
+    )
+    st.markdown(
+        "**Command line.** Score a file of any size. The result is a CSV, Parquet or Arrow file."
+    )
+    st.code(command_line(example), language="bash", wrap_lines=True)
+    st.markdown(
+        "**REST.** Start the service, then send rows. Open its address in a browser to read more."
+    )
+    st.code(service(example), language="bash", wrap_lines=True)
+    st.code(
+        request(row), language="bash", wrap_lines=True, height=260 if len(row) > 20 else "content"
+    )
+    st.markdown("**Python.** Run this where Sylva is installed.")
+    st.code(python(example), language="python")
+
+
+@dataclass(frozen=True)
+class UsageExample:
+    """A model, and the file that the examples score with it."""
+
+    model: str
+    workspace: Path
+    source: str = "new_rows.csv"
+    target: str = "scored.csv"
+
+
+def command_line(example: UsageExample) -> str:
+    """Return the command that scores a file."""
+    return _command(
+        "sylva",
+        "predict",
+        example.model,
+        example.source,
+        "-o",
+        example.target,
+        "--workspace",
+        str(example.workspace),
+    )
+
+
+def service(example: UsageExample) -> str:
+    """Return the command that starts the model as a service."""
+    return _command(
+        "sylva", "serve", example.model, "--port", str(PORT), "--workspace", str(example.workspace)
+    )
+
+
+def request(row: Mapping[str, Any]) -> str:
+    """Return the command that asks the service for the prediction of one row."""
+    body = json.dumps({"rows": [row]}, ensure_ascii=False)
+    return "\n".join(
+        [
+            f"curl http://127.0.0.1:{PORT}/predict \\",
+            "  --header 'Content-Type: application/json' \\",
+            f"  --data {shlex.quote(body)}",
+        ]
+    )
+
+
+def python(example: UsageExample) -> str:
+    """Return the Python program that scores a file."""
+    return "\n".join(
+        [
+            "from pathlib import Path",
+            "",
+            "from engine.workspace import Workspace",
+            "from nodes.models.registry import Registry",
+            "from nodes.models.scoring import score_file",
+            "",
+            f"model = Registry(Workspace.at({str(example.workspace)!r})).open({example.model!r})",
+            f"scored = score_file(model, Path({example.source!r}), Path({example.target!r}))",
+            'print(f"{scored.rows:,} rows in {scored.seconds:.1f} s")',
+        ]
+    )
+
+
+def example_row(encoder: TableEncoder) -> dict[str, Any]:
+    """Return a value for each column of the model: the median, or the most frequent category."""
+    return {column.name: column.example for column in encoder.columns}
+
+
+def _command(*words: str) -> str:
+    """Return a command line, quoted for the shell."""
+    return " ".join(map(shlex.quote, words))

@@ -22,7 +22,7 @@ from nodes.data.files import (
     name_problem,
 )
 from nodes.data.formats import FileFormat
-from ui.studio.markdown import plain
+from ui.studio.screen_text import plain
 from ui.studio.session import studio
 from ui.studio.streamlit_compat import DeltaGenerator, UploadedFile
 from ui.studio.widgets import flash
