@@ -7,6 +7,7 @@ not try it again.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import streamlit as st
 
@@ -64,10 +65,13 @@ def draw_upload(key: str = "data") -> str | None:
     """
     number = st.session_state.get(f"{ROUND}-{key}", 0)
     sent = st.file_uploader(
-        "Add a table", key=f"{key}-upload-{number}", max_upload_size=MAX_UPLOAD_MEGABYTES,
-        help="CSV, TSV, Parquet, Arrow, Feather or LibSVM; text files may be compressed (.gz). The file is "
-        "copied into the data folder of the workspace. Copy larger files there by hand.",
-    )  # fmt: skip
+        "Add a table",
+        key=f"{key}-upload-{number}",
+        max_upload_size=MAX_UPLOAD_MEGABYTES,
+        help="CSV, TSV, Parquet, Arrow, Feather or LibSVM; text files may be compressed (.gz). "
+        "The file is copied into the data folder of the workspace. "
+        "Copy larger files there by hand.",
+    )
     if sent is None:
         st.session_state.pop(f"{UPLOAD}-{key}", None)
         return None
@@ -116,9 +120,13 @@ def _try(sent: UploadedFile, upload: Upload, key: str) -> bool:
     bar = st.progress(0.0, f"Copying {plain(save_as.name)}")
     try:
         add_file(
-            sent, save_as.name, studio().workspace, replace=save_as.replace, file_format=file_format_of(save_as.name),
+            sent,
+            save_as.name,
+            studio().workspace,
+            replace=save_as.replace,
+            file_format=file_format_of(save_as.name),
             progress=lambda fraction, text: _show_progress(bar, fraction, save_as.name, text),
-        )  # fmt: skip
+        )
     except NameTaken as taken:
         upload.taken = taken.name
     except UploadRefused as error:
@@ -151,12 +159,8 @@ def _ask(sent: UploadedFile, upload: Upload, key: str) -> None:
         if upload.field in FIXED_BY_FILE_OPTIONS:
             with st.expander("File options (encoding, delimiter, header)"):
                 choose_file_format(name, f"{key}-again")
-                st.button(
-                    "Try again",
-                    key=f"{key}-try-again",
-                    on_click=_try_next,
-                    args=(upload, SaveAs(name), key),
-                )
+                again = partial(_try_next, upload, SaveAs(name), key)
+                st.button("Try again", key=f"{key}-try-again", on_click=again)
 
 
 def _ask_for_name(upload: Upload, key: str) -> None:
@@ -169,14 +173,11 @@ def _ask_for_name(upload: Upload, key: str) -> None:
     if problem:
         st.caption(f":red[{plain(problem)}]")
     with st.container(horizontal=True):
-        st.button(
-            "Keep both", key=f"{key}-keep-both", type="primary", disabled=bool(problem),
-            on_click=_try_next, args=(upload, SaveAs(other), key),
-        )  # fmt: skip
-        st.button(
-            "Replace the old one", key=f"{key}-replace", on_click=_try_next,
-            args=(upload, SaveAs(upload.taken, replace=True), key),
-        )  # fmt: skip
+        both = partial(_try_next, upload, SaveAs(other), key)
+        off = bool(problem)
+        st.button("Keep both", key=f"{key}-keep-both", type="primary", disabled=off, on_click=both)
+        replacing = partial(_try_next, upload, SaveAs(upload.taken, replace=True), key)
+        st.button("Replace the old one", key=f"{key}-replace", on_click=replacing)
 
 
 def _try_next(upload: Upload, save_as: SaveAs, key: str) -> None:

@@ -73,9 +73,7 @@ def _description(opened: OpenPipeline) -> None:
 
     def save() -> None:
         """Save the description."""
-        opened.attempt(
-            lambda: opened.edit(lambda document: set_description(document, st.session_state[key]))
-        )
+        opened.try_edit(lambda document: set_description(document, st.session_state[key]))
 
     st.text_area(
         "Description",
@@ -95,7 +93,8 @@ def _of_node(opened: OpenPipeline, name: str) -> None:
     st.markdown(f"**{plain(node.label or (node_type.title if node_type else node.type))}**")
     if node_type is None:
         st.error(
-            f"The node type “{plain(node.type)}” is not installed. Install the package that has it, or delete the node."
+            f"The node type “{plain(node.type)}” is not installed. "
+            "Install the package that has it, or delete the node."
         )
         return
     st.caption(plain(node_type.summary))
@@ -145,9 +144,7 @@ def failure(state: NodeState) -> None:
 
 def _revise(opened: OpenPipeline, name: str, edit: ParamsEdit) -> None:
     """Apply an edit of the form to the parameters of a node."""
-    opened.attempt(
-        lambda: opened.edit(lambda document: revise_params(document, opened.catalogue, name, edit))
-    )
+    opened.try_edit(lambda document: revise_params(document, opened.catalogue, name, edit))
 
 
 def _revise_sweep(
@@ -160,7 +157,7 @@ def _revise_sweep(
             document = revise_params(document, opened.catalogue, name, params)
         return revise_sweep(document, name, edit)
 
-    opened.attempt(lambda: opened.edit(revise))
+    opened.try_edit(revise)
 
 
 def _offered_files(node_type: NodeType) -> list[str]:
@@ -212,7 +209,7 @@ def _name_and_limits(opened: OpenPipeline, name: str, node: Node, node_type: Nod
 def _set_label(opened: OpenPipeline, name: str, key: str) -> None:
     """Save the label of a node."""
     label = st.session_state[key].strip()
-    opened.attempt(lambda: opened.edit(lambda document: set_label(document, name, label)))
+    opened.try_edit(lambda document: set_label(document, name, label))
 
 
 def _set_setting(opened: OpenPipeline, name: str, field: str, key: str) -> None:
@@ -222,6 +219,4 @@ def _set_setting(opened: OpenPipeline, name: str, field: str, key: str) -> None:
     settings = opened.document.nodes[name].settings.model_dump()
     # An empty field means no limit, and for retries 0.
     settings[field] = 0 if value is None and field == "retries" else value
-    opened.attempt(
-        lambda: opened.edit(lambda document: set_settings(document, name, NodeSettings(**settings)))
-    )
+    opened.try_edit(lambda document: set_settings(document, name, NodeSettings(**settings)))

@@ -31,7 +31,10 @@ from ui.studio.canvas.protocol import Edited, Reveal
 
 Panel = Literal["Problems", "Output", "Log"]
 
-DELETED = "The pipeline was deleted in another tab or program. To keep it, choose Duplicate in the File menu."
+DELETED = (
+    "The pipeline was deleted in another tab or program. "
+    "To keep it, choose Duplicate in the File menu."
+)
 
 _starting = threading.RLock()
 """Held from the check that no run is live until another is created."""
@@ -301,6 +304,10 @@ class OpenPipeline:
         else:
             return True
         return False
+
+    def try_edit(self, edit: Callable[[Pipeline], Pipeline]) -> bool:
+        """Apply an edit and save; an error of ours becomes a notice. Return whether it worked."""
+        return self.attempt(lambda: self.edit(edit))
 
     # Its last run
 

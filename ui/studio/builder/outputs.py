@@ -147,7 +147,8 @@ def _keep_button(opened: OpenPipeline, values: Mapping[str, Values], label: str)
         st.button(
             label,
             icon=":material/check:",
-            help="Save these values in the settings and remove the sweep. Their results stay cached.",
+            help="Save these values in the settings and remove the sweep. "
+            "Their results stay cached.",
             on_click=_keep,
             args=(opened, values),
         )
@@ -155,9 +156,7 @@ def _keep_button(opened: OpenPipeline, values: Mapping[str, Values], label: str)
 
 def _keep(opened: OpenPipeline, values: Mapping[str, Values]) -> None:
     """Save the values of a branch in the settings and remove the sweep."""
-    if opened.attempt(
-        lambda: opened.edit(lambda document: apply_branch(document, opened.catalogue, values))
-    ):
+    if opened.try_edit(lambda document: apply_branch(document, opened.catalogue, values)):
         saved = [
             f"{param_label(param, opened.type_of(name))} = {value_label(value)}"
             for name, each in values.items()

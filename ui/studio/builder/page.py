@@ -18,9 +18,10 @@ from ui.studio.builder.outputs import result_line
 from ui.studio.builder.panels import draw_panels
 from ui.studio.builder.pipeline_list import pipeline_list, unreadable
 from ui.studio.builder.toolbar import begin, save_state, toolbar
-from ui.studio.canvas import CanvasResult, Edited, RunRequest, canvas
+from ui.studio.canvas import Edited, RunRequest, canvas
 from ui.studio.canvas.protocol import selection_in
 from ui.studio.screen_text import plain
+from ui.studio.widgets import errors_shown
 
 LOOK_SECONDS = 0.5
 """Time between two looks at a live run."""
@@ -40,13 +41,11 @@ def page() -> None:
     except SylvaError as error:
         unreadable(error)
         return
-    try:
+    with errors_shown():
         if opened:
             _draw_pipeline(opened)
         else:
             pipeline_list()
-    except SylvaError as error:
-        st.error(plain(str(error)))
 
 
 def _draw_pipeline(opened: OpenPipeline) -> None:
@@ -60,7 +59,7 @@ def _draw_pipeline(opened: OpenPipeline) -> None:
     _refresh_run(opened)
     _announce_end(opened)
     opened.poll_seconds = _poll_seconds(opened)
-    st.fragment(_draw, run_every=opened.poll_seconds)(opened)
+    st.fragment(_draw_parts, run_every=opened.poll_seconds)(opened)
 
 
 def _poll_seconds(opened: OpenPipeline) -> float | None:
@@ -70,15 +69,9 @@ def _poll_seconds(opened: OpenPipeline) -> float | None:
     return SAVE_SECONDS if opened.save_error else None
 
 
-def _draw(opened: OpenPipeline) -> None:
-    """Draw the fragment; an error replaces it, since the page does not see errors of a fragment."""
-    try:
-        _draw_all(opened)
-    except SylvaError as error:
-        st.error(plain(str(error)))
-
-
-def _draw_all(opened: OpenPipeline) -> None:
+# The page does not see errors of a fragment.
+@errors_shown()
+def _draw_parts(opened: OpenPipeline) -> None:
     """Draw all parts, in the order in which they know of each other.
 
     The toolbar comes first on the page, but the save state in it is known only after the canvas has
@@ -91,14 +84,14 @@ def _draw_all(opened: OpenPipeline) -> None:
     _show_notice(opened)
     middle, side = st.columns([3, 1], gap="small")
     with middle:
-        result = _canvas(opened)
+        selection = _canvas(opened)
     with save_state_slot:
         save_state(opened)
     # Streamlit has no height in CSS units for a container.
     st.html(f"<style>.st-key-panel {{ height: {_height(opened)} !important; }}</style>")
     with side, st.container(key="panel"):
-        panel(opened, result.selection)
-    draw_panels(opened, result.selection)
+        panel(opened, selection)
+    draw_panels(opened, selection)
     _rerun_if_moved(opened)
 
 
@@ -132,8 +125,8 @@ def _selection(opened: OpenPipeline) -> tuple[str, ...]:
     return selection_in(opened.document, sent.get("selection")) if sent is not None else ()
 
 
-def _canvas(opened: OpenPipeline) -> CanvasResult:
-    """Draw the canvas, handle what the user did there, and return what it sent."""
+def _canvas(opened: OpenPipeline) -> tuple[str, ...]:
+    """Draw the canvas, handle what the user did there, and return the selected nodes."""
     return canvas(
         opened.document,
         epoch=opened.canvas_version,

@@ -18,7 +18,7 @@ from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.new_pipelines import open_example, open_sample, samples, save_copy
 from ui.studio.screen_text import plain, time_of_day
 from ui.studio.session import studio
-from ui.studio.widgets import flash_error, show_flashes
+from ui.studio.widgets import errors_flashed, show_flashes
 
 FIVE_STEPS = """
 1. Drag **Load data** from the list on the left onto the canvas, and choose a table in the form on
@@ -30,6 +30,7 @@ FIVE_STEPS = """
 5. Press **Run**. Click the dot at the right side of a finished node to see its output.
 """
 MOST_SHOWN = 20
+MOST_PROBLEMS = 12
 FLASHES = "pipeline-list"
 
 
@@ -135,10 +136,8 @@ def _duplicate(library: Library, pipeline: str) -> None:
 
 def _attempt(action: Callable[[], object]) -> None:
     """Call a function; an error of ours is shown by the next drawing."""
-    try:
+    with errors_flashed(FLASHES):
         action()
-    except SylvaError as error:
-        flash_error(FLASHES, error)
 
 
 # From elsewhere
@@ -172,12 +171,16 @@ def _import(library: Library) -> None:
     )
 
 
-def _list_problems(title: str, problems: list[Problem], most: int = 12) -> None:
-    """Draw a title and at most ``most`` problems."""
+def _list_problems(title: str, problems: list[Problem]) -> None:
+    """Draw a title and the first problems."""
     st.error(title)
-    st.code("\n".join(str(problem) for problem in problems[:most]), language=None, wrap_lines=True)
-    if len(problems) > most:
-        st.caption(f"… and {len(problems) - most:,} more.")
+    st.code(
+        "\n".join(str(problem) for problem in problems[:MOST_PROBLEMS]),
+        language=None,
+        wrap_lines=True,
+    )
+    if len(problems) > MOST_PROBLEMS:
+        st.caption(f"… and {len(problems) - MOST_PROBLEMS:,} more.")
 
 
 # First steps

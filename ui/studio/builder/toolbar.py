@@ -16,6 +16,7 @@ from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.new_pipelines import save_copy
 from ui.studio.screen_text import plain, time_of_day
 from ui.studio.streamlit_compat import DeltaGenerator
+from ui.studio.widgets import download
 
 RESUMABLE = ("failed", "cancelled", "interrupted")
 """States of a run that Retry resumes."""
@@ -56,7 +57,7 @@ def _name(opened: OpenPipeline) -> None:
         """Save the new name; an empty one is ignored."""
         new_name = st.session_state[key].strip()
         if new_name and new_name != opened.document.name:
-            opened.attempt(lambda: opened.edit(lambda document: set_name(document, new_name)))
+            opened.try_edit(lambda document: set_name(document, new_name))
 
     st.text_input(
         "Name",
@@ -82,10 +83,8 @@ def _file_menu(opened: OpenPipeline) -> None:
     with st.popover("File", icon=":material/folder_open:", key=f"file/{opened.pipeline}"):
         # What is on screen, also if it is not saved.
         text = dumps(opened.document)
-        st.download_button(
-            "Export JSON", text, f"{opened.pipeline}.json", "application/json", icon=":material/download:",
-            on_click="ignore", width="stretch",
-        )  # fmt: skip
+        file = f"{opened.pipeline}.json"
+        download("Export JSON", text, file, "application/json", "export-json", width="stretch")
         _export_python(opened)
         st.button(
             "Duplicate",
@@ -102,11 +101,18 @@ def _file_menu(opened: OpenPipeline) -> None:
 def _export_python(opened: OpenPipeline) -> None:
     """Draw the button; the script is made when it is pressed, since that takes a moment."""
     why_not = _cannot_be_python(opened)
-    st.download_button(
-        "Export as Python", lambda: export_python(opened.document, opened.catalogue), f"{opened.pipeline}.py",
-        "text/x-python", icon=":material/code:", on_click="ignore", width="stretch", disabled=bool(why_not),
-        help=plain(why_not) or "Download a Python script that gives the same result without the studio.",
-    )  # fmt: skip
+    hint = "Download a Python script that gives the same result without the studio."
+    download(
+        "Export as Python",
+        lambda: export_python(opened.document, opened.catalogue),
+        f"{opened.pipeline}.py",
+        "text/x-python",
+        "export-python",
+        icon=":material/code:",
+        width="stretch",
+        disabled=bool(why_not),
+        help=plain(why_not) or hint,
+    )
 
 
 def _cannot_be_python(opened: OpenPipeline) -> str:

@@ -1,10 +1,9 @@
 """Draw the canvas on which a pipeline is built: a Streamlit component.
 
-- ``canvas``        draws a document and returns it with the user's edits
-- ``CanvasResult``  the document after the user's edits, the selection, and what was clicked
-- ``Edited``        the document with one edit, before the canvas gets its confirmation
-- ``NodeView``      a node's run state, as the canvas shows it
-- ``Reveal``        a request to select a node and bring it into view
+- ``canvas``    draws a document, reports the user's edits and clicks, and returns the selection
+- ``Edited``    the document with one edit, before the canvas gets its confirmation
+- ``NodeView``  a node's run state, as the canvas shows it
+- ``Reveal``    a request to select a node and bring it into view
 
 The canvas decides which nodes exist, their types, edges, notes and positions. Python decides
 parameters, labels, settings, problems and states. Python's document replaces the one on the canvas
@@ -24,7 +23,6 @@ from engine.errors import Problem
 from engine.node_types import NodeTypes
 from engine.pipeline import Pipeline, PortRef
 from ui.studio.canvas.protocol import (
-    CanvasResult,
     Edited,
     NodeView,
     Reveal,
@@ -39,7 +37,7 @@ from ui.studio.canvas.protocol import (
 )
 from ui.studio.streamlit_compat import component
 
-__all__ = ["CanvasResult", "Edited", "NodeView", "Reveal", "RunRequest", "State", "canvas"]
+__all__ = ["Edited", "NodeView", "Reveal", "RunRequest", "State", "canvas"]
 
 
 def canvas(
@@ -47,32 +45,29 @@ def canvas(
     *,
     epoch: int,
     catalogue: NodeTypes,
-    problems: Iterable[Problem] | Callable[[Pipeline], Iterable[Problem]] = (),
-    states: Mapping[str, NodeView] | Callable[[Pipeline], Mapping[str, NodeView]] | None = None,
+    problems: Callable[[Pipeline], Iterable[Problem]],
+    states: Callable[[Pipeline], Mapping[str, NodeView]],
     key: str,
-    pipeline: str | None = None,
-    reveal: Reveal | None = None,
-    height: int | str = 640,
-    on_edit: Callable[[Edited], None] | None = None,
-    on_port: Callable[[PortRef], None] = lambda port: None,
-    on_run: Callable[[RunRequest], None] = lambda request: None,
-) -> CanvasResult:
-    """Draw ``document`` and return it with the user's edits.
-
-    Pass the document of the result, or that of ``on_edit``, at the next call.
+    pipeline: str,
+    reveal: Reveal | None,
+    height: str,
+    on_edit: Callable[[Edited], None],
+    on_port: Callable[[PortRef], None],
+    on_run: Callable[[RunRequest], None],
+) -> tuple[str, ...]:
+    """Draw ``document`` and return the selected nodes. Pass what ``on_edit`` got at the next call.
 
     - ``epoch``: increase it whenever Python itself changes nodes, edges, notes or positions.
       Parameters, labels and settings may change without it.
-    - ``pipeline``: identifies the pipeline, ``key`` by default. Each pipeline has its own undo
-      history and viewport, and an edit is never applied to another pipeline.
-    - ``problems``, ``states``: the problems, and the run states by node; or functions that are
-      called with the edited document. They never change positions.
+    - ``pipeline``: identifies the pipeline. Each pipeline has its own undo history and viewport,
+      and an edit is never applied to another pipeline.
+    - ``problems``, ``states``: return the problems, and the run states by node, of the edited
+      document. They never change positions.
     - ``on_edit``: called with an edit before the canvas gets its confirmation. If it raises, as
       ``st.rerun`` does, the canvas sends the edit again.
     - ``on_port``, ``on_run``: called before the rerun that a click causes, like the callback of any
       widget. The next rerun may interrupt a rerun, but not a callback.
     """
-    pipeline = key if pipeline is None else pipeline
     session_key = f"_{key}_taken"
     taken: Revision = st.session_state.get(session_key, Revision())
     refused = None
@@ -80,21 +75,17 @@ def canvas(
         edited = apply_edit(document, _last_edit(key), pipeline=pipeline, epoch=epoch, taken=taken)
     except Problem as problem:
         edited, refused = Edited(document, taken), problem
-    if on_edit is not None:
-        on_edit(edited)
-        st.session_state[session_key] = edited.taken
-    if callable(problems):
-        problems = problems(edited.document)
-    if callable(states):
-        states = states(edited.document)
+    on_edit(edited)
+    # Only now: if the next rerun interrupted this one before, the edit would be lost.
+    st.session_state[session_key] = edited.taken
     data = payload(
         edited.document,
         catalogue,
         pipeline=pipeline,
         epoch=epoch,
         taken=edited.taken,
-        problems=problems,
-        states=states or {},
+        problems=problems(edited.document),
+        states=states(edited.document),
         reveal=reveal,
         height=height,
         refused=refused,
@@ -116,18 +107,7 @@ def canvas(
         on_port_change=partial(_report, key, "port", partial(port_in, edited.document), on_port),
         on_run_change=partial(_report, key, "run", partial(run_in, edited.document), on_run),
     )
-    # A caller without ``on_edit`` gets the document only now. If the next rerun interrupts this one
-    # before, it must treat the edit as new.
-    st.session_state[session_key] = edited.taken
-    return CanvasResult(
-        document=edited.document,
-        selection=selection_in(edited.document, sent.get("selection")),
-        port=port_in(edited.document, sent.get("port")),
-        run=run_in(edited.document, sent.get("run")),
-        revision=edited.taken.revision,
-        restored=edited.restored,
-        refused=refused,
-    )
+    return selection_in(edited.document, sent.get("selection"))
 
 
 def _last_edit(key: str) -> Any:

@@ -76,9 +76,11 @@ def _raw(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     _text_input(form, spec, bound)
 
 
-def _text_input(form: Form, spec: FieldSpec, bound: Bound) -> None:
+def _text_input(
+    form: Form, spec: FieldSpec, bound: Bound, draw: Callable[..., Any] = st.text_input
+) -> None:
     """Draw a text field with the help and placeholder of the field."""
-    st.text_input(
+    draw(
         _label(spec),
         bound.initial,
         help=help_of(spec),
@@ -90,14 +92,7 @@ def _text_input(form: Form, spec: FieldSpec, bound: Bound) -> None:
 def _json(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     """Draw a value without its own widget as JSON."""
     bound = form.widget(path, as_text, partial(from_text, spec))
-    st.text_area(
-        _label(spec),
-        bound.initial,
-        help=help_of(spec),
-        placeholder=_placeholder(form, spec),
-        height=100,
-        **bound.kwargs,
-    )
+    _text_input(form, spec, bound, draw=partial(st.text_area, height=100))
 
 
 def _text(form: Form, spec: FieldSpec, path: ParamPath) -> None:

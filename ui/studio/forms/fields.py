@@ -314,6 +314,11 @@ def dotted(path: ParamPath) -> str:
     return ".".join(map(str, path))
 
 
+def is_within(name: str, outer: str) -> bool:
+    """Return whether a dotted name is ``outer`` or inside it."""
+    return name == outer or name.startswith(f"{outer}.")
+
+
 def value_at(params: Any, path: ParamPath) -> Any:
     """Return the value at a path, or ``MISSING``."""
     for step in path:
@@ -355,25 +360,26 @@ def fits(spec: FieldSpec, value: Any) -> bool:
         case "text":
             return isinstance(value, str)
         case "choice":
-            return _is_one_of(value, spec.choices)
+            return is_one_of(value, spec.choices)
         case "choices":
-            return isinstance(value, list) and all(_is_one_of(each, spec.choices) for each in value)
+            return isinstance(value, list) and all(is_one_of(each, spec.choices) for each in value)
         case "texts":
             return isinstance(value, list) and all(isinstance(each, str) for each in value)
         case "numbers":
             return isinstance(value, list) and all(_is_number(each) for each in value)
         case "mixed":
-            return _is_one_of(value, spec.choices) or _is_number(value)
+            return is_one_of(value, spec.choices) or _is_number(value)
         case "table":
             return isinstance(value, dict)
         case "choice or table":
-            return isinstance(value, dict) or _is_one_of(value, spec.choices)
+            return isinstance(value, dict) or is_one_of(value, spec.choices)
         case "cards":
             return isinstance(value, list)
     return True
 
 
-def _is_one_of(value: Any, choices: Sequence[Any]) -> bool:
+def is_one_of(value: Any, choices: Sequence[Any]) -> bool:
+    """Return whether a value is among the choices."""
     # The types are compared too: in Python, 1 == True and 1 == 1.0.
     return any(value == choice and type(value) is type(choice) for choice in choices)
 

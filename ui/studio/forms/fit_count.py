@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from engine.text import counted
 from ui.studio.forms.fields import FieldSpec, display_text, specs_of
 
 LEARNER_TITLES = {
@@ -142,7 +143,7 @@ def fit_count_text(params: Mapping[str, Any]) -> str | None:
         _, many_fits = _fits_per_layer(many_counts, vectors == "oob", folds)
         if many_fits != fits:
             text += f" with up to {info.max_classes} classes, {many_fits} with more"
-    return f"{text}, up to {_count(layers, 'layer')}"
+    return f"{text}, up to {counted(layers, 'layer')}"
 
 
 def _setting(params: Mapping[str, Any], info: PresetInfo, name: str) -> Any:
@@ -182,20 +183,16 @@ def _fits_per_layer(counts: tuple[int, int], out_of_bag: bool, folds: int) -> tu
     """
     with_bags, without = counts
     total = with_bags + without
-    fold_text = _count(folds, "fold")
+    fold_text = counted(folds, "fold")
     if not out_of_bag:
-        fits, terms = total * folds, f"{_count(total, 'learner')} × {fold_text}"
+        fits, terms = total * folds, f"{counted(total, 'learner')} × {fold_text}"
     elif not without:
-        fits, terms = total, f"{_count(total, 'learner')} out of bag"
+        fits, terms = total, f"{counted(total, 'learner')} out of bag"
     elif not with_bags:
         fits = total * folds
-        terms = f"{_count(total, 'learner')} × {fold_text} (MART has no bags)"
+        terms = f"{counted(total, 'learner')} × {fold_text} (MART has no bags)"
     else:
         fits = with_bags + without * folds
-        once, per_fold = _count(with_bags, "learner"), _count(without, "learner")
+        once, per_fold = counted(with_bags, "learner"), counted(without, "learner")
         terms = f"{once} out of bag + {per_fold} × {fold_text}"
-    return f"{terms} = {_count(fits, 'fit')} per layer", fits
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+    return f"{terms} = {counted(fits, 'fit')} per layer", fits

@@ -25,6 +25,7 @@ from ui.studio.forms.fields import (
     FieldSpec,
     ParamPath,
     dotted,
+    is_within,
     pattern_text,
     value_at,
     with_value,
@@ -185,7 +186,7 @@ class Form:
     def problems_at(self, path: ParamPath) -> list[Problem]:
         """Return the problems of the value at a path and of everything inside it."""
         name = dotted(path)
-        return [problem for problem in self.problems if _is_in(problem.field or "", name)]
+        return [problem for problem in self.problems if is_within(problem.field or "", name)]
 
     def show_problems(self, path: ParamPath, inside: bool = True) -> None:
         """Show the problems at a path; with ``inside`` False, not those of the values inside it."""
@@ -200,15 +201,10 @@ class Form:
         drawn_names = [f"{start}.{name}" if start else name for name in drawn]
         for problem in self.problems_at(path) if path else self.problems:
             name = problem.field or ""
-            if name != start and any(_is_in(name, other) for other in drawn_names):
+            if name != start and any(is_within(name, other) for other in drawn_names):
                 continue
             relative = name.removeprefix(f"{start}.") if path and name != start else name
             show_problem(problem, name=relative)
-
-
-def _is_in(name: str, outer: str) -> bool:
-    """Return whether a dotted name is ``outer`` or inside it."""
-    return name == outer or name.startswith(f"{outer}.")
 
 
 def _stands_for(displayed: Any, value: Any, show: Convert, read: Convert) -> bool:

@@ -28,12 +28,15 @@ from engine.node_types import NodeType, NodeTypes
 from engine.pipeline import MAX_BRANCHES, Node, Range, Sweep
 from engine.pipeline_file import with_values
 from engine.sweeps import choices_of, combinations, param_label
+from engine.text import counted
 from ui.studio.forms.fields import (
     MISSING,
     FieldSpec,
     ParamPath,
     applies,
     from_text,
+    is_one_of,
+    is_within,
     json_or_text,
     number_or_text,
     specs_of,
@@ -111,8 +114,7 @@ def can_sweep(node: Node, node_type: NodeType) -> bool:
 
 def in_sweep(problem: Problem) -> bool:
     """Return whether the problem belongs to the sweep of its node and not to a setting."""
-    field = problem.field or ""
-    return field == "sweep" or field.startswith("sweep.")
+    return is_within(problem.field or "", "sweep")
 
 
 def _relative_to_sweep(problem: Problem) -> Problem:
@@ -242,7 +244,7 @@ def _has_choices(spec: FieldSpec, values: Any) -> bool:
     options = _options(spec)
     if not options or not isinstance(values, list):
         return False
-    return all(_is_in(value, options) for value in values)
+    return all(is_one_of(value, options) for value in values)
 
 
 def _options(spec: FieldSpec) -> list[Any]:
@@ -254,11 +256,6 @@ def _options(spec: FieldSpec) -> list[Any]:
     else:
         return []
     return [*options, None] if options and spec.optional else options
-
-
-def _is_in(value: Any, options: Sequence[Any]) -> bool:
-    # The types are compared too: in Python, 1 == True.
-    return any(value == option and type(value) is type(option) for option in options)
 
 
 def _choices(form: Form, spec: FieldSpec, path: ParamPath) -> None:
@@ -387,7 +384,7 @@ def offered_settings(
 
 def _overlap(one: str, other: str) -> bool:
     """Return whether one of the parameters is the other, or a part of it."""
-    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
+    return is_within(one, other) or is_within(other, one)
 
 
 def _names(specs: Sequence[FieldSpec], params: Mapping[str, Any]) -> Iterator[str]:
@@ -515,7 +512,7 @@ def summary(name: str, node: Node, catalogue: NodeTypes) -> str:
         count = len(combinations(name, node, catalogue))
     except InvalidPipeline:
         return ""
-    branches = "1 branch" if count == 1 else f"{count:,} branches"
+    branches = counted(count, "branch", "branches")
     texts = []
     for param, choice in choices_of(node.sweep).items():
         texts.append(f"{param_label(param, catalogue[node.type])} {_choice_text(choice)}")

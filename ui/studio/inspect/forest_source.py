@@ -201,7 +201,8 @@ def growth_text(records: Sequence[Mapping[str, Any]], *, growing: bool = False) 
         return "No layer is finished yet."
     if growing:
         count = len(records)
-        return f"{count} {'layer is' if count == 1 else 'layers are'} finished; the forest is still growing."
+        layers = "layer is" if count == 1 else "layers are"
+        return f"{count} {layers} finished; the forest is still growing."
     kept, grown = sum(bool(record["kept"]) for record in records), len(records)
     layers = "layer is" if grown == 1 else "layers are"
     if kept < grown:

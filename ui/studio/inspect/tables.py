@@ -238,11 +238,11 @@ def quality(layers: Sequence[Layer], measure: str) -> list[list[float | None]]:
     """
     table = []
     for layer in layers:
-        table.append([scores.get(measure) for scores in _learner_scores(layer)])
+        table.append([scores.get(measure) for scores in learner_scores(layer)])
     return table
 
 
-def _learner_scores(layer: Layer) -> Sequence[Mapping[str, Any]]:
+def learner_scores(layer: Layer) -> Sequence[Mapping[str, Any]]:
     """Return the scores of each learner of a layer, which is a record or a stage."""
     if "learner_scores" in layer:
         return layer["learner_scores"] or []
@@ -339,4 +339,5 @@ def flow_words(flows: Sequence[Layer]) -> str:
         words += f" In total, {1 - wrong / total:.1%} of the predictions are right."
     # Without screening, every layer would process all rows.
     work = sum(flow["rows_in"] for flow in flows) / (total * len(flows))
-    return f"{words} All layers together process {work:.0%} of the rows that they would without screening."
+    processed = f"All layers together process {work:.0%} of the rows"
+    return f"{words} {processed} that they would without screening."

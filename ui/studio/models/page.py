@@ -5,6 +5,8 @@ A model has its card, where it comes from, what is inside, and how to use it.
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from deepforest.metrics import METRIC_INFO, format_metric, title_among
@@ -19,7 +21,17 @@ from ui.studio.models import use
 from ui.studio.previews.models import show_inside
 from ui.studio.screen_text import plain, time_of_day
 from ui.studio.session import studio
-from ui.studio.widgets import facts, flash, flash_error, selectable_table, show_flashes, tiles
+from ui.studio.widgets import (
+    download,
+    draw_tabs,
+    errors_shown,
+    facts,
+    flash,
+    flash_error,
+    selectable_table,
+    show_flashes,
+    tiles,
+)
 
 ADDRESS = "model"
 HOW_TO_GET_ONE = """
@@ -34,15 +46,8 @@ REQUESTED_PAGE = "models-way"
 MAX_TILES = 4
 
 
+@errors_shown()
 def page() -> None:
-    """Draw the page, or why it cannot be drawn."""
-    try:
-        _draw()
-    except SylvaError as error:
-        st.error(plain(str(error)))
-
-
-def _draw() -> None:
     """Draw the list and the chosen model; without models, how to get one."""
     _open_requested_page()
     registry = Registry(studio().workspace)
@@ -67,7 +72,8 @@ def _draw_chosen(registry: Registry, chosen: str | None) -> None:
     """Draw the model that the address names, or why it cannot be shown."""
     if not chosen:
         st.info(
-            "Choose a model to see where it comes from, to score a file with it, or to see how to use it."
+            "Choose a model to see where it comes from, to score a file with it, "
+            "or to see how to use it."
         )
         return
     try:
@@ -139,21 +145,15 @@ def _draw_model(registry: Registry, entry: ModelEntry) -> None:
     _draw_facts(entry)
     _draw_links(registry, entry, find_origin(entry.card, registry.workspace))
     _draw_measures(entry)
-    score, call, inside = st.tabs(
-        ["Score a file", "How to use it", "Inside"],
-        key=f"model-{entry.name}-tabs",
-        on_change="rerun",
+    folder, key = registry.folder_of(entry.name), f"model-{entry.name}"
+    draw_tabs(
+        {
+            "Score a file": lambda: use.draw_scoring(registry, entry),
+            "How to use it": lambda: use.draw_usage(registry, entry),
+            "Inside": lambda: show_inside(folder, describe_model(folder), f"{key}-inside"),
+        },
+        key,
     )
-    if call.open:
-        with call:
-            use.draw_usage(registry, entry)
-    elif inside.open:
-        with inside:
-            folder = registry.folder_of(entry.name)
-            show_inside(folder, describe_model(folder), f"model-{entry.name}-inside")
-    else:
-        with score:
-            use.draw_scoring(registry, entry)
 
 
 # The card
@@ -162,24 +162,20 @@ def _draw_model(registry: Registry, entry: ModelEntry) -> None:
 def _draw_facts(entry: ModelEntry) -> None:
     """Draw the facts of a model, and the data, pipeline and run it comes from."""
     facts(
-        [
-            entry.title,
-            counted(len(entry.classes), "class", "classes"),
-            counted(len(entry.features), "feature"),
-            f"trained on {counted(entry.rows, 'row')}",
-            size(entry.bytes),
-            f"saved {time_of_day(entry.saved)}",
-        ]
+        entry.title,
+        counted(len(entry.classes), "class", "classes"),
+        counted(len(entry.features), "feature"),
+        f"trained on {counted(entry.rows, 'row')}",
+        size(entry.bytes),
+        f"saved {time_of_day(entry.saved)}",
     )
     if entry.card.run:
         from_where = [_source_words(source.name, source.rows) for source in entry.card.data]
         pipeline = f"pipeline {entry.card.pipeline}" if entry.card.pipeline else ""
         facts(
-            [
-                f"data {', '.join(from_where)}" if from_where else "",
-                pipeline,
-                f"run {entry.card.run}",
-            ]
+            f"data {', '.join(from_where)}" if from_where else "",
+            pipeline,
+            f"run {entry.card.run}",
         )
 
 
@@ -259,27 +255,29 @@ def _open_requested_page() -> None:
 def _draw_download(registry: Registry, entry: ModelEntry) -> None:
     """Draw the download of the model as a ZIP archive, unless it is too large."""
     small = entry.bytes <= MAX_ZIPPED
-    st.download_button(
-        "Download", lambda: zip_model(registry.folder_of(entry.name)), f"{entry.name}.zip", "application/zip",
-        on_click="ignore", type="tertiary", disabled=not small, key="model-download",
-        help="All files of the model as a ZIP archive." if small
-        else "The model is too large for the browser. Copy its folder in the workspace instead.",
-    )  # fmt: skip
+    too_large = "The model is too large for the browser. Copy its folder in the workspace instead."
+    download(
+        "Download",
+        lambda: zip_model(registry.folder_of(entry.name)),
+        f"{entry.name}.zip",
+        "application/zip",
+        "model-download",
+        icon=None,
+        type="tertiary",
+        disabled=not small,
+        help="All files of the model as a ZIP archive." if small else too_large,
+    )
 
 
 def _draw_delete(registry: Registry, entry: ModelEntry) -> None:
     """Draw the deletion, which asks first."""
     with st.popover("Delete", type="tertiary"):
         st.write(
-            f"Delete the model “{plain(entry.name)}”? Its run is not deleted; run it again to save the model."
+            f"Delete the model “{plain(entry.name)}”? "
+            "Its run is not deleted; run it again to save the model."
         )
-        st.button(
-            "Delete it",
-            type="primary",
-            key="model-delete",
-            on_click=_delete,
-            args=(registry, entry.name),
-        )
+        delete = partial(_delete, registry, entry.name)
+        st.button("Delete it", type="primary", key="model-delete", on_click=delete)
 
 
 def _delete(registry: Registry, name: str) -> None:

@@ -125,7 +125,8 @@ class ScoringJobs:
             running = [f"{job.source} by {job.model}" for job in self._jobs.values() if job.running]
             if len(running) >= MAX_RUNNING:
                 raise SylvaError(
-                    f"At most {MAX_RUNNING} files can be scored at once: {' and '.join(running)} are running. "
+                    f"At most {MAX_RUNNING} files can be scored at once: "
+                    f"{' and '.join(running)} are running. "
                     "Wait for one of them to end, or cancel it."
                 )
             target = self._free_target(f"{title_of(source)} by {model}", ending)
@@ -226,9 +227,15 @@ class ScoringJobs:
         other_lines = []
         with TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
             process = subprocess.Popen(
-                [*self.command, *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE,
-                text=True, encoding="utf-8", errors="replace", start_new_session=True,
-            )  # fmt: skip
+                [*self.command, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                start_new_session=True,
+            )
             with self._lock:
                 self._processes[job.id] = process
                 if self._jobs[job.id].stopping:  # cancelled before there was a process
@@ -255,16 +262,8 @@ def _predict_arguments(
     model: Path, source: Path, target: Path, keep_all: bool, file_format: FileFormat
 ) -> list[str]:
     """Return the arguments of ``sylva predict`` for a job."""
-    arguments = [
-        "predict",
-        str(model),
-        str(source),
-        "--out",
-        str(target),
-        "--json",
-        "--progress",
-        "json",
-    ]
+    arguments = ["predict", str(model), str(source), "--out", str(target)]
+    arguments += ["--json", "--progress", "json"]
     arguments += ["--encoding", file_format.encoding, "--delimiter", file_format.delimiter]
     if not file_format.header:
         arguments.append("--no-header")

@@ -10,6 +10,7 @@ import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,15 @@ from ui.studio.models.scoring_jobs import ScoringJob, ScoringJobs, misfit
 from ui.studio.screen_text import plain
 from ui.studio.session import studio
 from ui.studio.upload import draw_upload, file_format_of
-from ui.studio.widgets import facts, flash_error, grid, short_texts, show_flashes
+from ui.studio.widgets import (
+    BINARY,
+    download,
+    errors_flashed,
+    facts,
+    grid,
+    short_texts,
+    show_flashes,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,18 +115,22 @@ def _draw_start(registry: Registry, entry: ModelEntry, source: str) -> None:
     if fault:
         st.error(plain(fault[:1].upper() + fault[1:]) + ".")
     else:
-        st.caption(
-            f":material/check: The file has all {counted(len(entry.features), 'column')} that the model needs."
-        )
+        columns = counted(len(entry.features), "column")
+        st.caption(f":material/check: The file has all {columns} that the model needs.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         ending = st.segmented_control(
             "Result as", list(ENDINGS), default="CSV", key="scoring-ending", required=True
         )
         keep_all = st.toggle("Include the columns of the file", value=True, key="scoring-keep")
         st.button(
-            "Score", type="primary", icon=":material/play_arrow:", disabled=bool(fault), key="scoring-start",
-            on_click=_start, args=(entry.name, source, ENDINGS[ending or "CSV"], keep_all, file_format),
-        )  # fmt: skip
+            "Score",
+            type="primary",
+            icon=":material/play_arrow:",
+            disabled=bool(fault),
+            key="scoring-start",
+            on_click=_start,
+            args=(entry.name, source, ENDINGS[ending or "CSV"], keep_all, file_format),
+        )
 
 
 @st.cache_data(max_entries=32, show_spinner="Checking the columns …")
@@ -142,10 +155,8 @@ def _misfit(
 
 def _start(model: str, source: str, ending: str, keep_all: bool, file_format: FileFormat) -> None:
     """Start a job; an error of ours is shown by the next drawing."""
-    try:
+    with errors_flashed("scoring"):
         jobs().start(model, source, ending=ending, keep_all=keep_all, file_format=file_format)
-    except SylvaError as error:
-        flash_error("scoring", error)
 
 
 # Meanwhile and after
@@ -168,9 +179,8 @@ def _draw_running(job: ScoringJob) -> None:
     """Draw the progress of a job, and how to cancel it."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(job.fraction, text=progress_text(job))
-        st.button(
-            "Cancel", key=f"cancel-{job.id}", disabled=job.stopping, on_click=jobs().cancel, args=(job.id,)
-        )  # fmt: skip
+        cancel = partial(jobs().cancel, job.id)
+        st.button("Cancel", key=f"cancel-{job.id}", disabled=job.stopping, on_click=cancel)
 
 
 def progress_text(job: ScoringJob) -> str:
@@ -188,38 +198,41 @@ def _draw_ended(job: ScoringJob) -> None:
     took = duration(job.finished - job.started) if job.finished else ""
     match job.state:
         case "failed":
-            st.error(
-                f"{plain(job.source)} was not scored. {plain(job.error[:1].upper() + job.error[1:])}"
-            )
+            error = job.error[:1].upper() + job.error[1:]
+            st.error(f"{plain(job.source)} was not scored. {plain(error)}")
         case "cancelled":
             st.caption(f"{plain(job.source)}: {CANCELLED}")
         case _:
             _draw_result(job, took)
-    st.button(
-        "Clear", key=f"forget-{job.id}", type="tertiary", on_click=jobs().forget, args=(job.id,)
-    )
+    forget = partial(jobs().forget, job.id)
+    st.button("Clear", key=f"forget-{job.id}", type="tertiary", on_click=forget)
 
 
 def _draw_result(job: ScoringJob, took: str) -> None:
     """Draw the first rows of the result, and its download."""
     version = FileVersion.of(job.target)
     if version is None:
-        st.caption(
-            f"{plain(job.source)} was scored, but its result {plain(job.target.name)} was deleted since."
-        )
+        source, target = plain(job.source), plain(job.target.name)
+        st.caption(f"{source} was scored, but its result {target} was deleted since.")
         return
     st.markdown(f"**{plain(job.source)}** was scored: {counted(job.rows, 'row')} in {took}.")
-    facts([f"exports/{job.target.name}", size(version.size)])
+    facts(f"exports/{job.target.name}", size(version.size))
     grid(_first_rows(str(job.target), version), f"result-{job.id}")
     if job.rows > FIRST_ROWS:
         st.caption(f"These are the first {FIRST_ROWS} rows.")
     small = version.size <= MAX_DOWNLOAD
-    st.download_button(
-        "Download the result", job.target.read_bytes, job.target.name, "application/octet-stream",
-        on_click="ignore", icon=":material/download:", disabled=not small, key=f"download-{job.id}",
-        help=None if small
-        else "The result is too large for the browser. It is in the exports folder of the workspace.",
-    )  # fmt: skip
+    too_large = (
+        "The result is too large for the browser. It is in the exports folder of the workspace."
+    )
+    download(
+        "Download the result",
+        job.target.read_bytes,
+        job.target.name,
+        BINARY,
+        f"download-{job.id}",
+        disabled=not small,
+        help=None if small else too_large,
+    )
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
@@ -285,23 +298,14 @@ class UsageExample:
 
 def command_line(example: UsageExample) -> str:
     """Return the command that scores a file."""
-    return _command(
-        "sylva",
-        "predict",
-        example.model,
-        example.source,
-        "-o",
-        example.target,
-        "--workspace",
-        str(example.workspace),
-    )
+    words = ["sylva", "predict", example.model, example.source, "-o", example.target]
+    return shlex.join([*words, "--workspace", str(example.workspace)])
 
 
 def service(example: UsageExample) -> str:
     """Return the command that starts the model as a service."""
-    return _command(
-        "sylva", "serve", example.model, "--port", str(PORT), "--workspace", str(example.workspace)
-    )
+    words = ["sylva", "serve", example.model, "--port", str(PORT)]
+    return shlex.join([*words, "--workspace", str(example.workspace)])
 
 
 def request(row: Mapping[str, Any]) -> str:
@@ -336,8 +340,3 @@ def python(example: UsageExample) -> str:
 def example_row(encoder: TableEncoder) -> dict[str, Any]:
     """Return a value for each column of the model: the median, or the most frequent category."""
     return {column.name: column.example for column in encoder.columns}
-
-
-def _command(*words: str) -> str:
-    """Return a command line, quoted for the shell."""
-    return " ".join(map(shlex.quote, words))

@@ -205,10 +205,10 @@ def agreement(learners: Sequence[str], shares: Sequence[Sequence[float]], layer:
     return figure
 
 
-def importances_by_layer(stages: Sequence[Layer], max_features: int = MAX_FEATURES) -> go.Figure:
+def importances_by_layer(stages: Sequence[Layer]) -> go.Figure:
     """Plot the most important features: their share of each layer's importance."""
     numbers = [stage["number"] for stage in stages]
-    names = top_features(stages, max_features)
+    names = top_features(stages, MAX_FEATURES)
     layers = [_importances(stage) for stage in stages]
     cells = []
     for name in names:

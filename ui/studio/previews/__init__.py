@@ -61,5 +61,6 @@ def _draw(output: Artifact, store: Store, key: str) -> None:
     except Exception:  # what is stored may have been written by any version of any node
         logging.getLogger(__name__).exception("preview of %s %s", output.type, output.digest)
         st.warning(
-            "This output cannot be read. Run the node again. If that does not help, report it as a bug."
+            "This output cannot be read. Run the node again. "
+            "If that does not help, report it as a bug."
         )

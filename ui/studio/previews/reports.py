@@ -24,7 +24,7 @@ from engine.text import counted, size
 from engine.values import Report
 from ui.studio import plots
 from ui.studio.screen_text import plain
-from ui.studio.widgets import chart, downloads, facts, grid, opened, tabs, tiles
+from ui.studio.widgets import chart, downloads, draw_tabs, facts, grid, opened, tiles
 
 SCORES = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
 """Scores in the table of classes; they do not depend on a threshold."""
@@ -45,28 +45,20 @@ def _evaluation(report: Report, key: str) -> None:
     figures, data = report.headline, report.data
     positive = f"positive class {data['positive']}" if data.get("positive") is not None else ""
     facts(
-        [
-            report.title,
-            f"evaluated on {counted(int(figures.get('rows') or 0), 'row')}",
-            counted(len(data["classes"]), "class", "classes"),
-            positive,
-        ]
+        report.title,
+        f"evaluated on {counted(int(figures.get('rows') or 0), 'row')}",
+        counted(len(data["classes"]), "class", "classes"),
+        positive,
     )
     tiles(_metric_tiles(report))
-    curves, confusion, classes = tabs(["Curves", "Confusion", "Classes"], key)
-    if curves.open:
-        with curves:
-            _curves(data["curves"], key)
-    elif confusion.open:
-        with confusion:
-            chart(
-                plots.confusion_matrix(data["confusion"]["labels"], data["confusion"]["counts"]),
-                f"{key}-confusion",
-            )
-            st.caption(_decided_by(report))
-    elif classes.open:
-        with classes:
-            _classes(report, key)
+    draw_tabs(
+        {
+            "Curves": lambda: _curves(data["curves"], key),
+            "Confusion": lambda: _confusion(report, key),
+            "Classes": lambda: _classes(report, key),
+        },
+        key,
+    )
 
 
 def _metric_tiles(report: Report) -> list[tuple[str, str, str]]:
@@ -89,19 +81,24 @@ def _explained(measure: str, report: Report) -> str:
     """Return the explanation of a metric; for a threshold also how it was chosen."""
     text = METRIC_INFO[measure].explanation
     if measure == "threshold" and report.data.get("threshold_rule") == "best F1":
-        return f"{text} It was chosen so that F1 is highest on these rows; F1 is therefore slightly too high."
+        chosen = "It was chosen so that F1 is highest on these rows"
+        return f"{text} {chosen}; F1 is therefore slightly too high."
     return text
 
 
-def _decided_by(report: Report) -> str:
-    """Return how a row gets its predicted class, as text under the confusion matrix."""
-    threshold = report.data["confusion"].get("threshold")
+def _confusion(report: Report, key: str) -> None:
+    """Draw the confusion matrix, and how a row gets its predicted class."""
+    confusion = report.data["confusion"]
+    figure = plots.confusion_matrix(confusion["labels"], confusion["counts"])
+    chart(figure, f"{key}-confusion")
+    threshold = confusion.get("threshold")
     if threshold is None:
-        return (
+        st.caption(
             "The predicted class of a row is the most probable one. "
             "The colour shows the share of the rows of the actual class."
         )
-    return f"Rows with a probability of {threshold:.4g} or more count as positive."
+    else:
+        st.caption(f"Rows with a probability of {threshold:.4g} or more count as positive.")
 
 
 def _curves(curves: list[dict[str, Any]], key: str) -> None:
@@ -133,20 +130,18 @@ def _classes(report: Report, key: str) -> None:
 def _comparison(report: Report, key: str) -> None:
     """Draw a comparison: the best model, the leaderboard, bars and curves."""
     best, metric = report.headline, str(report.data.get("metric") or "auc")
-    facts([counted(len(report.rows), "model"), f"ranked by {title_in(report, metric)}"])
+    facts(counted(len(report.rows), "model"), f"ranked by {title_in(report, metric)}")
     if best.get("best") and best.get("value") is not None:
         figure = f"{title_in(report, metric)} {format_metric(metric, best['value'])}"
         st.markdown(f"Best: **{plain(str(best['best']))}** with {figure}")
-    board, bars, curves = tabs(["Leaderboard", "Bars", "Curves"], key)
-    if board.open:
-        with board:
-            _leaderboard(report, key)
-    elif bars.open:
-        with bars:
-            _bars(report, metric, key)
-    elif curves.open:
-        with curves:
-            _overlaid(report, key)
+    draw_tabs(
+        {
+            "Leaderboard": lambda: _leaderboard(report, key),
+            "Bars": lambda: _bars(report, metric, key),
+            "Curves": lambda: _overlaid(report, key),
+        },
+        key,
+    )
 
 
 def _compared(report: Report) -> list[str]:
@@ -189,10 +184,9 @@ def _bars(report: Report, metric: str, key: str) -> None:
     )
     lower = lower_is_better(measure)
     rows = sorted(report.rows, key=lambda row: _rank(row.get(measure), lower))
-    chart(
-        plots.leaderboard(rows, measure, title_in(report, measure), greater_is_better=not lower),
-        f"{key}-bars",
-    )
+    title = title_in(report, measure)
+    figure = plots.leaderboard(rows, measure, title, greater_is_better=not lower)
+    chart(figure, f"{key}-bars")
 
 
 def _rank(value: float | None, lower: bool) -> tuple[bool, float]:
@@ -223,7 +217,7 @@ def _feature_selection(report: Report, key: str) -> None:
     """Draw which columns were kept, and the importance of each."""
     figures = report.headline
     kept = f"{figures.get('kept'):,} of {figures.get('features'):,} columns kept"
-    facts([kept, f"{figures.get('importance kept') or 0:.1%} of the total importance"])
+    facts(kept, f"{figures.get('importance kept') or 0:.1%} of the total importance")
     chart(plots.importances(report.rows), f"{key}-importances")
     config = {
         "column": "Column",
@@ -237,31 +231,22 @@ def _feature_selection(report: Report, key: str) -> None:
 
 def _any(report: Report, key: str) -> None:
     """Draw headline and rows of a report of an unknown kind."""
-    facts([report.title])
+    facts(report.title)
     if report.headline:
         grid(headline_rows(report.headline), f"{key}-headline")
     if report.rows:
-        grid(
-            report.rows,
-            f"{key}-rows",
-            column_config={name: metric_title(name) for name in report.rows[0]},
-        )
+        titles = {name: metric_title(name) for name in report.rows[0]}
+        grid(report.rows, f"{key}-rows", column_config=titles)
 
 
 def headline_rows(headline: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return a headline as rows of texts."""
-    return [
-        {
-            "": metric_title(name),
-            "Value": size(value) if _is_bytes(name, value) else format_metric(name, value),
-        }
-        for name, value in headline.items()
-    ]
-
-
-def _is_bytes(name: str, value: Any) -> bool:
-    """Return whether a figure is a size in bytes."""
-    return name.lower() == "bytes" and isinstance(value, int)
+    rows = []
+    for name, value in headline.items():
+        is_bytes = name.lower() == "bytes" and isinstance(value, int)
+        text = size(value) if is_bytes else format_metric(name, value)
+        rows.append({"": metric_title(name), "Value": text})
+    return rows
 
 
 KINDS = {
@@ -291,9 +276,8 @@ def headline(report: Report) -> tuple[str, str]:
     data = report.headline
     if report.kind == "comparison" and data.get("metric") and data.get("value") is not None:
         metric = str(data["metric"])
-        return str(
-            data.get("best") or ""
-        ), f"{title_in(report, metric)} {format_metric(metric, data['value'])}"
+        figure = f"{title_in(report, metric)} {format_metric(metric, data['value'])}"
+        return str(data.get("best") or ""), figure
     headline_name = headline_metric(data) if report.kind == "evaluation" else None
     if headline_name is None:
         return "", ""

@@ -26,7 +26,16 @@ from nodes.data.column_statistics import (
 )
 from nodes.models.encoder import MISSING, category_codes
 from ui.studio import plots
-from ui.studio.widgets import chart, check_intact, facts, grid, opened, short_texts, tabs, tiles
+from ui.studio.widgets import (
+    chart,
+    check_intact,
+    draw_tabs,
+    facts,
+    grid,
+    opened,
+    short_texts,
+    tiles,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +54,7 @@ def show_table(output: Artifact, store: Store, key: str) -> None:
     table: Table = opened(output, store)
     rows, columns = table.data.shape
     target = f"target {table.target}" if table.target else "no target"
-    facts([f"{counted(rows, 'row')} × {counted(columns, 'column')}", target, size(output.size)])
+    facts(f"{counted(rows, 'row')} × {counted(columns, 'column')}", target, size(output.size))
     show_rows_and_columns(table, output.digest, key)
 
 
@@ -54,39 +63,32 @@ def show_rows_and_columns(table: Table, digest: str, key: str) -> None:
 
     ``digest`` identifies the table: statistics are computed once and then come from the cache.
     """
-    by_rows, by_columns, by_plots = tabs(["Rows", "Columns", "Plots"], key)
-    if by_rows.open:
-        with by_rows:
-            _show_rows(table, key)
-    elif by_columns.open:
-        with by_columns:
-            _show_columns(digest, table, key)
-    elif by_plots.open:
-        with by_plots:
-            _show_plot(digest, table, key)
+    draw_tabs(
+        {
+            "Rows": lambda: _show_rows(table, key),
+            "Columns": lambda: _show_columns(digest, table, key),
+            "Plots": lambda: _show_plot(digest, table, key),
+        },
+        key,
+    )
 
 
 def _target_first(table: Table) -> list[str]:
     """Return the names of the first columns, with the target before the others."""
-    names = table.data.column_names[:MOST_COLUMNS]
-    return (
-        names
-        if table.target is None
-        else [table.target, *(name for name in names if name != table.target)]
-    )
+    names: list[str] = table.data.column_names[:MOST_COLUMNS]
+    if table.target is None:
+        return names
+    return [table.target, *(name for name in names if name != table.target)]
 
 
 def _show_rows(table: Table, key: str) -> None:
     """Draw the first rows, and how many are left out."""
     names = _target_first(table)
-    pinned = (
-        {table.target: st.column_config.Column(pinned=True, help="Target")} if table.target else {}
-    )
-    grid(
-        short_texts(table.data.select(names).slice(0, FIRST_ROWS)),
-        f"{key}-rows",
-        column_config=pinned,
-    )
+    pinned = {}
+    if table.target:
+        pinned[table.target] = st.column_config.Column(pinned=True, help="Target")
+    first = table.data.select(names).slice(0, FIRST_ROWS)
+    grid(short_texts(first), f"{key}-rows", column_config=pinned)
     rows, columns = table.data.shape
     shown = []
     if rows > FIRST_ROWS:
@@ -106,8 +108,8 @@ def _show_columns(digest: str, table: Table, key: str) -> None:
     grid(_figures(columns), f"{key}-columns", column_config=_figure_columns())
     if any(column.sampled for column in columns):
         st.caption(
-            f"Quartiles, distributions and frequent values are estimated from {SAMPLE_ROWS:,} rows, spread "
-            "evenly over the table; all other figures are exact."
+            "Quartiles, distributions and frequent values are estimated from "
+            f"{SAMPLE_ROWS:,} rows, spread evenly over the table; all other figures are exact."
         )
     if table.data.num_columns > len(columns):
         st.caption(f"These are the first {len(columns):,} of {table.data.num_columns:,} columns.")
@@ -123,9 +125,9 @@ def _show_plot(digest: str, table: Table, key: str) -> None:
     # Splitting the target by itself would show nothing.
     can_split = _has_classes(table) and name != table.target
     with st.container(horizontal=True):
-        split = (
-            st.toggle("Split by target", key=f"{key}-split", disabled=not can_split) and can_split
-        )
+        # A switch that is disabled keeps its value.
+        split = st.toggle("Split by target", key=f"{key}-split", disabled=not can_split)
+        split = split and can_split
         shares = st.toggle("Each class as 100 %", key=f"{key}-shares", disabled=not split) and split
     bars, by_class = _bars(digest, name, split, table)
     if not bars.counts:
@@ -176,9 +178,14 @@ def _figures(columns: list[ColumnStatistics]) -> pa.Table:
     import pyarrow as pa
 
     numbers = {
-        "Smallest": "minimum", "25 %": "lower_quartile", "Median": "median", "75 %": "upper_quartile",
-        "Largest": "maximum", "Mean": "mean", "Spread": "std",
-    }  # fmt: skip
+        "Smallest": "minimum",
+        "25 %": "lower_quartile",
+        "Median": "median",
+        "75 %": "upper_quartile",
+        "Largest": "maximum",
+        "Mean": "mean",
+        "Spread": "std",
+    }
     shown: dict[str, Any] = {
         "Column": [column.name for column in columns],
         "Kind": [column.kind for column in columns],
@@ -226,10 +233,8 @@ def _in_words(column: ColumnStatistics) -> str:
     if column.bars is not None and column.bars.scale == "time" and column.minimum is not None:
         assert column.maximum is not None
         with_clock = column.maximum - column.minimum < SHORT_SPAN
-        first, last = (
-            moment(end, with_clock=with_clock) for end in (column.minimum, column.maximum)
-        )
-        return f"{first} to {last}"
+        ends = (column.minimum, column.maximum)
+        return " to ".join(moment(end, with_clock=with_clock) for end in ends)
     words = [f"{value} {_share(count, column.counted)}" for value, count in column.frequent[:3]]
     if column.distinct == column.counted > 1:
         words = ["all different"]
@@ -271,36 +276,22 @@ def show_predictions(output: Artifact, store: Store, key: str) -> None:
     check_intact(output, store)
     summary = _summary(output.digest, output, store)
     by = f"by {summary.model}" if summary.model else ""
-    facts(
-        [
-            counted(summary.rows, "row"),
-            counted(len(summary.counts), "class", "classes"),
-            by,
-            size(output.size),
-        ]
-    )
+    classes = counted(len(summary.counts), "class", "classes")
+    facts(counted(summary.rows, "row"), classes, by, size(output.size))
     if summary.known:
         accuracy = METRIC_INFO["accuracy"]
-        tiles(
-            [
-                (
-                    accuracy.title,
-                    format_metric("accuracy", summary.right / summary.known),
-                    accuracy.explanation,
-                )
-            ]
-        )
+        value = format_metric("accuracy", summary.right / summary.known)
+        tiles([(accuracy.title, value, accuracy.explanation)])
         if summary.known < summary.rows:
-            st.caption(
-                f"Evaluated on the {counted(summary.known, 'row')} whose true class is known."
-            )
-    by_rows, by_plot = tabs(["Rows", "Probabilities"], key)
-    if by_rows.open:
-        with by_rows:
-            _show_predicted_rows(summary, key)
-    elif by_plot.open:
-        with by_plot:
-            _show_probabilities(summary, key)
+            known = counted(summary.known, "row")
+            st.caption(f"Evaluated on the {known} whose true class is known.")
+    draw_tabs(
+        {
+            "Rows": lambda: _show_predicted_rows(summary, key),
+            "Probabilities": lambda: _show_probabilities(summary, key),
+        },
+        key,
+    )
 
 
 def _show_predicted_rows(summary: PredictionSummary, key: str) -> None:
@@ -335,23 +326,22 @@ def summarize(predictions: Predictions) -> PredictionSummary:
     """Return what the preview draws of predictions."""
     import numpy as np
 
+    predicted = np.empty(0, np.intp)
     # argmax fails without columns: a table without rows may have no classes.
-    predicted = (
-        predictions.probabilities.argmax(axis=1) if predictions.classes else np.empty(0, np.intp)
-    )
+    if predictions.classes:
+        predicted = predictions.probabilities.argmax(axis=1)
     known, right = _right(predictions, predicted)
     frequency = np.bincount(predicted, minlength=len(predictions.classes))
     edges = np.linspace(0, 1, BINS + 1)
+    counts = {}
+    for code in np.argsort(-frequency, kind="stable"):
+        in_bins, _ = np.histogram(predictions.probabilities[:, code], edges)
+        counts[predictions.classes[code]] = in_bins.tolist()
     return PredictionSummary(
         predictions.model,
         len(predictions.probabilities),
         edges.tolist(),
-        {
-            predictions.classes[code]: np.histogram(predictions.probabilities[:, code], edges)[
-                0
-            ].tolist()
-            for code in np.argsort(-frequency, kind="stable")
-        },
+        counts,
         known,
         right,
         short_texts(_first_rows(predictions)),

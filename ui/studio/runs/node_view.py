@@ -18,6 +18,7 @@ from ui.studio.runs.run_graph import Layered, flow_state, is_laid_out, layer_dra
 from ui.studio.runs.timeline import Jobs, job_grid, layer_lines, settled, three_parts
 from ui.studio.screen_text import plain, state_label
 from ui.studio.session import studio
+from ui.studio.widgets import download
 
 LOG_BYTES = 64_000
 LOG_LINES = 200
@@ -144,10 +145,8 @@ def _draw_log(run: str, name: str) -> None:
     short = len(tail.splitlines()) <= 12
     with st.container(height="content" if short else 300, autoscroll=True, border=not short):
         st.code(tail, language=None, wrap_lines=True)
-    st.download_button(
-        "Download log", path.read_bytes, f"{run}-{name}.log", "text/plain", key=f"run-log-{run}-{name}",
-        on_click="ignore",
-    )  # fmt: skip
+    key = f"run-log-{run}-{name}"
+    download("Download log", path.read_bytes, f"{run}-{name}.log", "text/plain", key, icon=None)
 
 
 def _draw_outputs(state: RunState, name: str, node: NodeState) -> None:

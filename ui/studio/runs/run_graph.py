@@ -235,6 +235,12 @@ def _flow_edge(drawn: Drawing, source: str, target: str) -> StreamlitFlowEdge:
     busy = drawn.nodes[target][2] == "running"
     colour = tone("running").strong if busy else EDGE
     return StreamlitFlowEdge(
-        f"{source}→{target}", source, target, edge_type="default", animated=busy, style={"stroke": colour},
-        deletable=False, focusable=False,
-    )  # fmt: skip
+        f"{source}→{target}",
+        source,
+        target,
+        edge_type="default",
+        animated=busy,
+        style={"stroke": colour},
+        deletable=False,
+        focusable=False,
+    )

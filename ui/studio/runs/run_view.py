@@ -10,7 +10,6 @@ import time
 import streamlit as st
 from streamlit_flow import streamlit_flow
 
-from engine.errors import SylvaError
 from engine.events import RunRow
 from engine.pipeline import Pipeline
 from engine.pipeline_library import Library
@@ -34,12 +33,25 @@ from ui.studio.runs.timeline import gantt, live_timeline
 from ui.studio.screen_text import plain, state_label, tone
 from ui.studio.session import studio
 from ui.studio.streamlit_compat import DeltaGenerator
+from ui.studio.widgets import errors_flashed, errors_shown, show_flashes
 
 LOOK_SECONDS = 1.0
 WATCHER = "run-watcher"
 PENDING = "run-pending-attempt"
 """Where a session has the run that was resumed, its attempt, and how long to wait for the next."""
 GRAPH_HEIGHTS = (200, 460)
+FLASHES = "run"
+RESUME = "Resume", ":material/play_arrow:", "Continue the run; finished nodes do not run again."
+RESUME_BUTTONS = {
+    "failed": (
+        "Retry",
+        ":material/replay:",
+        "Run the failed node and all nodes after it; finished nodes do not run again.",
+    ),
+    "cancelled": RESUME,
+    "interrupted": RESUME,
+}
+"""For each state that can be continued: the label, icon and help of the button."""
 MOST_DRAWN = 60
 """Nodes beyond which the branches of a sweep are drawn as one, to stay readable."""
 
@@ -64,9 +76,8 @@ def steady(key: str) -> DeltaGenerator:
     Streamlit makes old content pale until the new one is there. At one refresh a second, that
     blinks.
     """
-    st.html(
-        f"<style>.st-key-{key} [data-stale='true'] {{opacity: 1 !important; transition: none !important}}</style>"
-    )
+    style = "opacity: 1 !important; transition: none !important"
+    st.html(f"<style>.st-key-{key} [data-stale='true'] {{{style}}}</style>")
     return st.container(key=key)
 
 
@@ -83,26 +94,24 @@ def open_watcher(run_id: str, key: str) -> RunWatcher:
     return watcher
 
 
+@errors_shown()
 def _draw(watcher: RunWatcher, planned: ExpandedPipeline | None, is_polled: bool) -> None:
     """Draw all parts of the run once; start or stop polling if its state asks for that."""
     document = planned.pipeline if planned else None
-    try:
-        state = watcher.refresh()
-        if _needs_polling(state) != is_polled:
-            st.rerun()
-        _draw_head(watcher.row, state)
-        if document is None:
-            st.warning(
-                "Another version of Sylva wrote the pipeline of this run; its graph cannot be drawn."
-            )
-        chosen = _chosen_node(state, planned)
-        if planned is not None:
-            _draw_graph(watcher, state, planned, chosen)
-        _draw_timeline(watcher, state, document)
-        if chosen is not None:
-            _draw_details(state, document)
-    except SylvaError as error:
-        st.error(plain(readable(str(error))))
+    state = watcher.refresh()
+    if _needs_polling(state) != is_polled:
+        st.rerun()
+    _draw_head(watcher.row, state)
+    if document is None:
+        st.warning(
+            "Another version of Sylva wrote the pipeline of this run; its graph cannot be drawn."
+        )
+    chosen = _chosen_node(state, planned)
+    if planned is not None:
+        _draw_graph(watcher, state, planned, chosen)
+    _draw_timeline(watcher, state, document)
+    if chosen is not None:
+        _draw_details(state, document)
 
 
 # Head and buttons
@@ -132,26 +141,21 @@ def run_words(row: RunRow, state: RunState, now: float) -> list[str]:
 
 def _draw_buttons(state: RunState) -> None:
     """Draw Stop, Retry or Resume as the state allows, and the ways to other pages."""
-    waiting = _is_resuming(state)
     if state.live:
         stopping = st.session_state.get("run-stopping") == (state.id, state.attempt)
         st.button("Stop", icon=":material/stop:", on_click=_stop, args=(state,), disabled=stopping)
-    elif state.state == "failed":
+    elif state.state in RESUME_BUTTONS:
+        label, icon, hint = RESUME_BUTTONS[state.state]
         st.button(
-            "Retry", icon=":material/replay:", type="primary", on_click=_resume, args=(state,), disabled=waiting,
-            help="Run the failed node and all nodes after it; finished nodes do not run again.",
-        )  # fmt: skip
-    elif state.state in ("cancelled", "interrupted"):
-        st.button(
-            "Resume", icon=":material/play_arrow:", type="primary", on_click=_resume, args=(state,), disabled=waiting,
-            help="Continue the run; finished nodes do not run again.",
-        )  # fmt: skip
-    if st.button(
-        "Open this pipeline",
-        icon=":material/account_tree:",
-        help="Open it exactly as it was in this run.",
-    ):
-        open_pipeline(state.id)
+            label,
+            icon=icon,
+            type="primary",
+            on_click=_resume,
+            args=(state,),
+            disabled=_is_resuming(state),
+            help=hint,
+        )
+    open_pipeline_button(state.id)
     if st.button("All runs", icon=":material/arrow_back:"):
         st.query_params.pop("run", None)
         st.session_state.pop(WATCHER, None)
@@ -160,25 +164,19 @@ def _draw_buttons(state: RunState) -> None:
 
 def _draw_advice(state: RunState) -> None:
     """Draw why the run is not done, and how to continue it."""
-    # A callback cannot draw: it leaves its error here.
-    if refused := st.session_state.pop("run-refused", None):
-        st.error(plain(readable(refused)))
-    if state.state == "interrupted" and not _is_resuming(state):
-        words = studio().workspace.supervisor_error(state.id)
-        why = (
-            f"The run was interrupted: {words}"
-            if words
-            else "The run was interrupted: its supervisor ended."
-        )
-        st.warning(plain(readable(f"{why} Press Resume to continue it.")))
-    elif state.state == "failed" and not _is_resuming(state):
+    show_flashes(FLASHES)
+    if _is_resuming(state):
+        st.info("Resuming…")
+    elif state.state == "interrupted":
+        why = studio().workspace.supervisor_error(state.id) or "its supervisor ended."
+        text = f"The run was interrupted: {why} Press Resume to continue it."
+        st.warning(plain(readable(text)))
+    elif state.state == "failed":
         st.error(plain(readable(cause(state))))
         st.caption(
-            "If the pipeline needs a change, press Open this pipeline, change it and run it: finished nodes "
-            "are not computed again. If the cause was something else, press Retry."
+            "If the pipeline needs a change, press Open this pipeline, change it and run it: "
+            "finished nodes are not computed again. If the cause was something else, press Retry."
         )
-    elif _is_resuming(state):
-        st.info("Resuming…")
 
 
 def cause(state: RunState) -> str:
@@ -198,20 +196,16 @@ def cause(state: RunState) -> str:
 
 def _stop(state: RunState) -> None:
     """Ask the run to stop; the button stays disabled until it has."""
-    try:
+    with errors_flashed(FLASHES):
         studio().runs.cancel(state.id)
         st.session_state["run-stopping"] = (state.id, state.attempt)
-    except SylvaError as error:
-        st.session_state["run-refused"] = str(error)
 
 
 def _resume(state: RunState) -> None:
     """Resume the run, and remember that until its new supervisor reports."""
-    try:
+    with errors_flashed(FLASHES):
         studio().runs.resume(state.id)
         st.session_state[PENDING] = (state.id, state.attempt, time.time() + STARTING_SECONDS)
-    except SylvaError as error:
-        st.session_state["run-refused"] = str(error)
 
 
 def _is_resuming(state: RunState) -> bool:
@@ -226,6 +220,13 @@ def _is_resuming(state: RunState) -> bool:
 def _needs_polling(state: RunState) -> bool:
     """Return whether something may change without a click."""
     return state.live or _is_resuming(state)
+
+
+def open_pipeline_button(run: str, key: str = "run-open-pipeline") -> None:
+    """Draw a button that opens the exact pipeline of a run in the builder."""
+    hint = "Open it exactly as it was in this run."
+    if st.button("Open this pipeline", icon=":material/account_tree:", key=key, help=hint):
+        open_pipeline(run)
 
 
 def open_pipeline(run: str) -> None:
@@ -295,15 +296,11 @@ def _draw_graph(
 ) -> None:
     """Draw the pipeline with the states of its nodes; many branches are drawn as one node."""
     shown = st.session_state.get(_graph_key(state.id))
-    as_written = (
-        studio().runs.written_pipeline(watcher.row)
-        if len(planned.pipeline.nodes) > MOST_DRAWN
-        else None
-    )
-    if as_written is None:
-        drawn = drawing(planned.pipeline, studio().catalogue, state, chosen)
-    else:
-        drawn = folded_drawing(as_written, studio().catalogue, state, planned.copies, chosen)
+    drawn = drawing(planned.pipeline, studio().catalogue, state, chosen)
+    if len(drawn.nodes) > MOST_DRAWN:
+        as_written = studio().runs.written_pipeline(watcher.row)
+        if as_written is not None:
+            drawn = folded_drawing(as_written, studio().catalogue, state, planned.copies, chosen)
     low, high = GRAPH_HEIGHTS
     streamlit_flow(
         _graph_key(state.id),

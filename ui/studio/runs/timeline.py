@@ -66,10 +66,10 @@ def gantt(spans: Sequence[Span], titles: Mapping[str, str]) -> go.Figure:
         modebar=TOOLS,
     )
     names = [html.escape(shortened(title, NAME_LENGTH)) for title in titles.values()]
-    figure.update_yaxes(
-        range=[len(names) - 0.5, -0.5], tickmode="array", tickvals=list(rows.values()), ticktext=names,
-        automargin=True, showgrid=False, zeroline=False,
-    )  # fmt: skip
+    # Not ``named_ticks``: rows go down, and names are cut to this page's length.
+    ticks = {"tickmode": "array", "tickvals": list(rows.values()), "ticktext": names}
+    limits = [len(names) - 0.5, -0.5]
+    figure.update_yaxes(range=limits, automargin=True, showgrid=False, zeroline=False, **ticks)
     figure.update_xaxes(type="date", tickformatstops=TIME_STEPS, nticks=8, showgrid=True)
     return figure
 
@@ -262,9 +262,10 @@ def _tally(states: Sequence[str]) -> str:
 
 
 GRID_STYLE = (
-    ".run-jobs {width: 100%; table-layout: fixed; border-collapse: separate; border-spacing: 1px 2px; border: 0}"
-    ".run-jobs td, .run-jobs th {border: 0; padding: 0; text-align: center; font-size: 11px; overflow: hidden;"
-    " font-weight: normal; white-space: nowrap; text-overflow: ellipsis}"
+    ".run-jobs {width: 100%; table-layout: fixed; border-collapse: separate;"
+    " border-spacing: 1px 2px; border: 0}"
+    ".run-jobs td, .run-jobs th {border: 0; padding: 0; text-align: center; font-size: 11px;"
+    " overflow: hidden; font-weight: normal; white-space: nowrap; text-overflow: ellipsis}"
     ".run-jobs th:first-child {width: 76px; text-align: left}"
     ".run-jobs td {color: #ffffff; border-radius: 2px} .run-jobs td.gap {width: 10px}"
     ".run-legend span {margin-right: 14px; font-size: 12px}"
@@ -308,8 +309,8 @@ def _live_bar(span: Span, start: float, whole: float) -> str:
 
 TIMELINE_STYLE = (
     ".run-times {width: 100%; table-layout: fixed; border-collapse: collapse; border: 0}"
-    ".run-times th, .run-times td {border: 0; padding: 2px 0; font-size: 12px; font-weight: normal; text-align: left;"
-    " overflow: hidden; white-space: nowrap; text-overflow: ellipsis}"
+    ".run-times th, .run-times td {border: 0; padding: 2px 0; font-size: 12px; overflow: hidden;"
+    " font-weight: normal; text-align: left; white-space: nowrap; text-overflow: ellipsis}"
     ".run-times th {width: 150px} .run-times td {position: relative; height: 22px}"
     ".run-times i {position: absolute; top: 4px; height: 14px; border-radius: 2px}"
     ".run-times td.axis {display: flex; justify-content: space-between; opacity: 0.7}"

@@ -25,7 +25,7 @@ from engine.workspace import Workspace
 from tests.e2e.tab import until
 from ui.studio.builder import browser_tab, node_panel, outputs, page, pipeline_list
 from ui.studio.builder.open_pipeline import OpenPipeline
-from ui.studio.canvas import CanvasResult, Edited
+from ui.studio.canvas import Edited
 from ui.studio.canvas.protocol import Revision
 from ui.studio.new_pipelines import EXAMPLE, pipeline_of_run, prepare_example, samples
 from ui.studio.session import Studio
@@ -64,7 +64,7 @@ class Canvas:
         self.edit: Callable[[Pipeline], Pipeline] = lambda document: document
         self.drawn: dict[str, Any] = {}
 
-    def __call__(self, document: Pipeline, **drawn: Any) -> CanvasResult:
+    def __call__(self, document: Pipeline, **drawn: Any) -> tuple[str, ...]:
         after = self.edit(document)
         drawn["on_edit"](Edited(after, Revision()))
         self.edit = lambda document: document
@@ -74,7 +74,7 @@ class Canvas:
             "problems": drawn["problems"](after),
             "states": drawn["states"](after),
         }
-        return CanvasResult(after, tuple(name for name in self.selection if name in after.nodes))
+        return tuple(name for name in self.selection if name in after.nodes)
 
 
 @pytest.fixture
