@@ -31,7 +31,8 @@ def main() -> None:
     st.html(HERE / "assets" / "style.css")
     try:
         _prepare()
-    except SylvaError as error:  # for example a read-only workspace; the pages still show it
+    # For example, the workspace is read-only; its pages can still be shown.
+    except SylvaError as error:
         st.error(plain(str(error)))
     pages = [
         st.Page(build.page, title="Build", icon=":material/account_tree:", url_path="build"),
@@ -53,6 +54,7 @@ def main() -> None:
 
 
 def _is_compiling() -> bool:
+    """Return whether the forest kernels are being compiled in the background."""
     compiler = studio().compiler
     return compiler is not None and compiler.poll() is None
 

@@ -39,5 +39,6 @@ def to_data(file: str) -> NoReturn:
 
 
 def _go(page: str, address: Mapping[str, str]) -> NoReturn:
+    """Switch to a page; ``address`` says what it shows."""
     st.switch_page(st.session_state[PAGES][page], query_params=dict(address))
     raise AssertionError("switch_page ends the script")

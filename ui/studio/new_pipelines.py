@@ -96,7 +96,8 @@ def prepare_example(runs: Runs) -> None:
     """
     if runs.list(1) or Library(runs.workspace).entries():
         return
-    with suppress(SylvaError):  # the studio starts even if the example cannot run
+    # The studio starts even if the example cannot run.
+    with suppress(SylvaError):
         open_example(runs)
 
 
@@ -110,6 +111,7 @@ def pipeline_for(source: str, target: str, file_format: FileFormat, seen: Previe
     dropped if it has any: the pipeline would fail otherwise.
     """
     params: dict[str, Any] = {"source": source, "target": target, **file_format.settings}
+    # By default, Load data fails for such tables.
     if seen.rows_without(target):
         params["missing_target"] = "drop"
     if seen.empty:
@@ -147,6 +149,7 @@ def pipeline_of_run(library: Library, runs: Runs, run_id: str) -> str:
     It is the one that the run was started from if that is unchanged, else a new copy.
     """
     row = runs.find(run_id)
+    # Not the pipeline as it is now: it may have been edited after the run.
     document, source = parse(row.document), row.request.get("pipeline")
     if isinstance(source, str) and _has_document(library, source, document):
         return source

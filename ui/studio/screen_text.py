@@ -2,6 +2,7 @@
 
 - ``plain``        escapes text from users where Streamlit reads Markdown
 - ``time_of_day``  formats a time, as short as possible
+- ``node_title``   what a node is called on screen
 - ``shortened``    text cut to a length
 - ``state_label``  the state of a run or a node with its mark
 - ``tone``         the colours of a state; they are readable in both themes
@@ -13,6 +14,8 @@ import re
 import time
 from typing import Literal, NamedTuple
 
+from engine.node_types import NodeTypes
+from engine.pipeline import Node
 from engine.text import readable
 from ui.cli.progress import MARKS
 
@@ -53,6 +56,15 @@ def time_of_day(moment: float) -> str:
     local = time.localtime(moment)
     is_today = local[:3] == time.localtime()[:3]
     return time.strftime("%H:%M" if is_today else "%d %b %H:%M", local)
+
+
+def node_title(node: Node, catalogue: NodeTypes) -> str:
+    """Return the title of a node: its label, else the title of its type.
+
+    The type may not be installed; then its name is all that is known.
+    """
+    node_type = catalogue.get(node.type)
+    return node.label or (node_type.title if node_type else node.type)
 
 
 def shortened(text: str, most: int) -> str:

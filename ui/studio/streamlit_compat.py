@@ -65,6 +65,7 @@ def redraw_after_late_requests() -> None:
     run_script = ScriptRunner._run_script
 
     def run(runner: ScriptRunner, request: RerunData) -> None:
+        """Run a request of the browser, changed if it comes too late."""
         run_script(runner, _on_present_page(request, runner._get_script_run_ctx()))
 
     ScriptRunner._run_script = run  # type: ignore[method-assign, assignment]

@@ -138,6 +138,7 @@ def _try(sent: UploadedFile, upload: Upload, key: str) -> bool:
         flash("data", f"{save_as.name} was added ({size(sent.size)}).")
         return True
     finally:
+        # In every case: a bar that stays would look like an upload that hangs.
         bar.empty()
     upload.next_try = None
     st.session_state[f"{UPLOAD}-{key}"] = upload

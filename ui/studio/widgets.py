@@ -2,7 +2,8 @@
 
 - ``opened``, ``check_intact``  a stored output as a value; whether it could be opened
 - ``facts``, ``counted``        the line under a title, and parts of it
-- ``tiles``, ``draw_tabs``      figures side by side; tabs of which only the open one is drawn
+- ``tiles``, ``metric_tile``, ``metric_column``  figures side by side; a metric there or in a table
+- ``draw_tabs``                 tabs of which only the open one is drawn
 - ``chart``, ``picture``, ``side_by_side``, ``image_format``  plots, and how they are saved
 - ``grid``, ``selectable_table``  rows as a table; a table of which one row is selected
 - ``download``, ``download_csv``, ``downloads``  data as files
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from deepforest.metrics import METRIC_INFO, format_metric
 from engine.errors import CorruptObject, SylvaError
 from engine.store import Artifact, Store
 from engine.text import readable
@@ -59,6 +61,7 @@ def opened(output: Artifact, store: Store) -> Any:
     Raise ``CorruptObject`` if it is gone or was changed. A large output is not hashed each time it
     is drawn: size and time of its files are checked.
     """
+    # ``store.open`` hashes every file, which takes seconds for a large model.
     if output.size <= HASHED_BYTES:
         return store.open(output)
     check_intact(output, store)
@@ -71,6 +74,18 @@ def opened(output: Artifact, store: Store) -> Any:
 def facts(*parts: str) -> None:
     """Draw a line of short facts; empty ones are left out. Names are shown as they are."""
     st.caption(" · ".join(plain(part) for part in parts if part))
+
+
+def metric_tile(title: str, metric: str, value: Any, more: str = "") -> tuple[str, str, str]:
+    """Return a metric as a tile: its title, its value, and its explanation with ``more``."""
+    return title, format_metric(metric, value), f"{METRIC_INFO[metric].explanation}{more}"
+
+
+def metric_column(title: str, metric: str) -> Any:
+    """Return the column of a table that holds a metric, as Streamlit's configuration."""
+    info = METRIC_INFO[metric]
+    style = "percent" if info.percent else "%.4f"
+    return st.column_config.NumberColumn(title, format=style, help=info.explanation)
 
 
 def tiles(figures: Sequence[tuple[str, str, str]]) -> None:
@@ -93,6 +108,7 @@ def draw_tabs(parts: Mapping[str, Callable[[], None]], key: str) -> None:
     with st.container(key=f"held-{key}"):
         containers = st.tabs(list(parts), key=f"{key}-tabs", on_change="rerun")
     by_name = dict(zip(parts, containers, strict=True))
+    # If Streamlit reports none of them as open, the first is drawn.
     name = next((name for name, tab in by_name.items() if tab.open), next(iter(parts)))
     with by_name[name]:
         parts[name]()
@@ -170,6 +186,7 @@ def _as_column(values: list[Any]) -> pa.Array:
 
     try:
         return pa.array(values)
+    # pyarrow has one error for mixed types, and another for integers beyond 64 bits.
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return pa.array([None if value is None else str(value) for value in values])
 
@@ -213,6 +230,7 @@ def selectable_table(
     import pyarrow as pa
 
     table, chosen = as_arrow(rows), st.query_params.get(address)
+    # Streamlit writes “2 hours ago” only for a column of timestamps.
     table = table.set_column(
         table.column_names.index(time), time, table.column(time).cast(pa.timestamp("ms", "UTC"))
     )
@@ -274,6 +292,7 @@ def downloads(
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return rows as CSV with a header; missing values are empty."""
     text = io.StringIO()
+    # Rows may have different columns; what a row does not have stays empty.
     names = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()

@@ -35,6 +35,7 @@ def current_pipeline() -> OpenPipeline | None:
     st.query_params[ADDRESS] = requested
     if opened is None or opened.pipeline != requested:
         _close()
+        # The file does not have these edits.
         opened = _return_to_unsaved(requested)
         if opened is None:
             opened = OpenPipeline.from_library(

@@ -24,7 +24,7 @@ from ui.studio.forms.fields import specs_of
 from ui.studio.forms.form import ParamsEdit
 from ui.studio.forms.node_form import node_form
 from ui.studio.forms.sweep import SweepEdit, can_sweep, in_sweep, sweep_form
-from ui.studio.screen_text import plain
+from ui.studio.screen_text import node_title, plain
 from ui.studio.session import studio
 
 KEYS = """
@@ -90,7 +90,7 @@ def _of_node(opened: OpenPipeline, name: str) -> None:
     """Draw the form of a node: its error, its settings, its sweep, its name and limits."""
     node = opened.document.nodes[name]
     node_type = opened.catalogue.get(node.type)
-    st.markdown(f"**{plain(node.label or (node_type.title if node_type else node.type))}**")
+    st.markdown(f"**{plain(node_title(node, opened.catalogue))}**")
     if node_type is None:
         st.error(
             f"The node type “{plain(node.type)}” is not installed. "
@@ -153,6 +153,7 @@ def _revise_sweep(
     """Apply an edit of the sweep; it may change parameters too, in one step for undo."""
 
     def revise(document: Pipeline) -> Pipeline:
+        """Return the pipeline after both edits."""
         if params:
             document = revise_params(document, opened.catalogue, name, params)
         return revise_sweep(document, name, edit)
@@ -172,6 +173,7 @@ def _offered_files(node_type: NodeType) -> list[str]:
     if node_type.source_columns is None or not folder.is_dir():
         return []
     names = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    # A data folder may hold very many files, and a longer list would slow the form down.
     return sorted(islice(names, MOST_FILES))
 
 
@@ -215,7 +217,8 @@ def _set_label(opened: OpenPipeline, name: str, key: str) -> None:
 def _set_setting(opened: OpenPipeline, name: str, field: str, key: str) -> None:
     """Save one limit of a node; an empty field removes it."""
     value = st.session_state[key]
-    opened.refresh()  # another tab may have set another of them
+    # Another tab may have set another of the limits.
+    opened.refresh()
     settings = opened.document.nodes[name].settings.model_dump()
     # An empty field means no limit, and for retries 0.
     settings[field] = 0 if value is None and field == "retries" else value

@@ -67,6 +67,7 @@ def unchanged_nodes(document: Pipeline, since: Pipeline) -> set[str]:
     They have the same settings, and read the same outputs of nodes that are unchanged too.
     """
     edges, edges_since = _edges_into(document), _edges_into(since)
+    # Labels, limits and positions do not change what a node computes.
     changed = {
         name
         for name, node in document.nodes.items()

@@ -117,6 +117,7 @@ class OpenPipeline:
         """Save edits that could not be saved before, or else read what was saved elsewhere."""
         if self.unsaved:
             self.save()
+        # A file that could not be read may be readable again without a new version.
         elif self.save_error or self.library.version(self.pipeline) != self.file_version:
             self._read_file()
 
@@ -131,6 +132,7 @@ class OpenPipeline:
         for edit in edits:
             document = edit(document)
         if document != self.document:
+            # The browser keeps its own document until it sees another version.
             if _differs_on_canvas(self.document, document):
                 self.canvas_version += 1
             self.document = document
@@ -147,6 +149,7 @@ class OpenPipeline:
             self.document = edited.document
             if not self.save():
                 return False
+        # Undo, redo and paste set parameters in the browser; the form must show them.
         for node in edited.restored:
             self._redraw_form(node)
         return True
@@ -269,6 +272,7 @@ class OpenPipeline:
     def delete(self) -> None:
         """Delete the pipeline and its unsaved edits."""
         self.library.delete(self.pipeline)
+        # Otherwise the session would keep the edits as unsaved.
         self.saved_document = self.document
 
     def problems(self, document: Pipeline | None = None) -> list[Problem]:
@@ -378,6 +382,7 @@ class OpenPipeline:
         """
         with _starting:
             self._refuse_second_run()
+            # A second tab that presses Run now waits for ``_starting``, and is then refused.
             options = RunOptions(pipeline=self.pipeline, to=to, force_from=force_from)
             self.runs.start(self.document, options)
 

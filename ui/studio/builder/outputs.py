@@ -20,7 +20,7 @@ from engine.text import readable
 from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.previews import show_output
 from ui.studio.previews.reports import ReportLine, result_of
-from ui.studio.screen_text import plain
+from ui.studio.screen_text import node_title, plain
 from ui.studio.session import studio
 
 
@@ -33,6 +33,7 @@ def result_line(opened: OpenPipeline, name: str) -> str:
     if run is None:
         return ""
     if copies != (name,) and opened.run_expanded:
+        # The branches have no common result; the node that compares them has one.
         ends = {
             PortRef(copy, port)
             for copy in copies
@@ -93,6 +94,7 @@ def _branch(opened: OpenPipeline, end: PortRef) -> PortRef:
         return end
     offered = {copy: PortRef(copy, end.port) for copy in copies}
     for board in _meeting_points(opened, run, offered.values()):
+        # The leaderboard first: after a sweep it is what most users look for.
         offered = {board.node: board, **offered}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox(
@@ -181,9 +183,7 @@ def _meeting_points(
 
 def _title(opened: OpenPipeline, end: PortRef) -> str:
     """Return the title of an output: ``Split: Test rows``."""
-    node = opened.document.nodes[end.node]
     node_type = opened.type_of(end.node)
     port = node_type.output(end.port) if node_type else None
-    node_title = node.label or (node_type.title if node_type else node.type)
     port_title = port.title if port and port.title else end.port
-    return f"{node_title}: {port_title}"
+    return f"{node_title(opened.document.nodes[end.node], opened.catalogue)}: {port_title}"

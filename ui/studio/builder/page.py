@@ -97,6 +97,7 @@ def _draw_parts(opened: OpenPipeline) -> None:
 
 def _rerun_if_moved(opened: OpenPipeline) -> None:
     """Draw the whole page again for another pipeline, or to poll at another interval."""
+    # A fragment cannot change its own interval; only a drawing of the whole page can.
     if not is_open(opened) or _poll_seconds(opened) != opened.poll_seconds:
         st.rerun(scope="app")
 

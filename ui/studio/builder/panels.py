@@ -93,6 +93,7 @@ def _logs_to_show(opened: OpenPipeline, run: RunState, chosen: tuple[str, ...]) 
         return interesting[:MOST_LOGS]
     shown: list[str] = []
     for name in chosen:
+        # A swept node has as many logs as branches: those that failed or run come first.
         own = [copy for copy in opened.branches_of(name) if copy in run.nodes]
         shown += [copy for copy in own if copy in interesting][:MOST_LOGS] or own[:MOST_LOGS]
     return shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import streamlit as st
 
@@ -51,7 +52,8 @@ def toolbar(opened: OpenPipeline, chosen: tuple[str, ...]) -> DeltaGenerator:
 def _name(opened: OpenPipeline) -> None:
     """Draw the name of the pipeline, which can be edited."""
     name = opened.document.name
-    key = f"{opened.pipeline}/name/{name}"  # another name, another widget
+    # Another name needs another widget: a widget in the browser keeps its own value.
+    key = f"{opened.pipeline}/name/{name}"
 
     def rename() -> None:
         """Save the new name; an empty one is ignored."""
@@ -181,11 +183,12 @@ def _run_part(opened: OpenPipeline, chosen: tuple[str, ...]) -> None:
     """Start the run that was chosen in the menu More."""
     match st.session_state[MORE]:
         case "Run to here":
-            begin(opened, lambda: opened.start(to=chosen))
+            begin(opened, partial(opened.start, to=chosen))
         case "Run from here":
-            begin(opened, lambda: opened.start(force_from=chosen))
+            begin(opened, partial(opened.start, force_from=chosen))
+        # A bare name would be a pattern that matches everything.
         case choice if choice == RUN_ALL_AGAIN:
-            begin(opened, lambda: opened.start(force_from=tuple(opened.document.nodes)))
+            begin(opened, partial(opened.start, force_from=tuple(opened.document.nodes)))
 
 
 def _do(opened: OpenPipeline, action: Callable[[OpenPipeline], None]) -> None:

@@ -93,6 +93,7 @@ def payload(
         "epoch": epoch,
         "taken": taken._asdict(),
         "document": _document_data(document),
+        # The browser checks a connection by the same rules while the user draws it.
         "rules": connection_rules(catalogue),
         "types": {
             name: {
@@ -145,6 +146,7 @@ def _problem_data(problem: Problem) -> dict[str, Any]:
 def _state_data(view: NodeView) -> dict[str, Any]:
     """Return the state of a node as plain data; an unknown state becomes idle."""
     state = view.get("state", "idle")
+    # A plug-in may report any number as its progress.
     progress = view.get("progress")
     return {
         "state": state if state in STATES else "idle",
@@ -189,6 +191,7 @@ def apply_edit(
     sent = edit["document"]
     nodes, restored = _nodes(document, sent.get("nodes"), since)
     parts = {name: sent.get(name) for name in ("edges", "layout", "notes")}
+    # This validates everything that the browser sent.
     after = with_values(document, nodes=nodes, **parts)
     # The same object tells the caller that nothing has changed.
     return Edited(document if after == document else after, revision, restored)

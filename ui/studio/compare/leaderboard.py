@@ -156,6 +156,7 @@ def data_names(lines: Iterable[Line]) -> dict[str, str]:
 
 def _letter(number: int) -> str:
     """Return A to Z, then AA to ZZ, and so on."""
+    # As columns of a spreadsheet are named: there is no letter for 0.
     before, last = divmod(number, 26)
     return (_letter(before - 1) if before else "") + chr(ord("A") + last)
 

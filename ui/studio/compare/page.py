@@ -43,6 +43,7 @@ from ui.studio.widgets import (
     errors_shown,
     facts,
     grid,
+    metric_column,
 )
 
 ADDRESS = "runs"
@@ -276,13 +277,10 @@ def _columns(lines: Sequence[Line], measure: str | None) -> dict[str, Any]:
         "node": text("Node"),
     }
     for name in [*measures_of(lines), "threshold"]:
-        style = "percent" if METRIC_INFO[name].percent else "%.4f"
         mark = ""
         if name == measure:
             mark = " ▴" if lower_is_better(name) else " ▾"
-        config[name] = st.column_config.NumberColumn(
-            f"{measure_title(lines, name)}{mark}", format=style, help=METRIC_INFO[name].explanation
-        )
+        config[name] = metric_column(f"{measure_title(lines, name)}{mark}", name)
     return config
 
 
@@ -313,6 +311,7 @@ def _draw_ticked(ticked: list[Line], data: dict[str, str]) -> None:
 
 def _reports(lines: list[Line]) -> list[tuple[str, Report]]:
     """Return names and whole reports of the lines, and show which of them are lost."""
+    # Only these tabs need curves and counts; the leaderboard has figures alone.
     read = [
         (name, _report(_root(), line.output.digest, line))
         for name, line in zip(names_of(lines), lines, strict=True)

@@ -91,6 +91,7 @@ def _kind(form: Form, spec: FieldSpec, path: ParamPath, label: Label) -> None:
 
 
 def _actions(form: Form, path: ParamPath, number: int, count: int) -> None:
+    """Draw the buttons of a card: up, down, duplicate, remove."""
     name = f"{dotted(path)}.{number}"
     actions: list[tuple[str, CardsEdit, bool]] = [
         ("Up", partial(moved, number=number, by=-1), number == 0),
@@ -111,6 +112,7 @@ def _edited(params: dict[str, Any], path: ParamPath, edit: CardsEdit) -> dict[st
     """Return the parameters with an edited list of cards; an empty list is left out."""
     cards = value_at(params, path)
     after = edit(cards if isinstance(cards, list) else [])
+    # Without any card, the node has its default again.
     revised: dict[str, Any] = with_value(params, path, after or MISSING)
     return revised
 

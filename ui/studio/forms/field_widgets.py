@@ -374,11 +374,13 @@ def _add_row(form: Form, spec: FieldSpec, path: ParamPath, taken: Sequence[str])
 
     def with_row(params: dict[str, Any], name: str) -> Any:
         row = (*path, name)
+        # The edit may be made twice, and another tab may have added the name.
         is_new = value_at(params, row) is MISSING
         return with_value(params, row, first) if is_new else params
 
     def add() -> None:
         name = st.session_state[key]
+        # Empty again, so that the next name can be entered at once.
         st.session_state[key] = "" if columns is None else None
         if name and name.strip():
             form.revise(partial(with_row, name=name))

@@ -117,12 +117,14 @@ def display_text(value: Any) -> str:
     return str(value)
 
 
+# Making a schema takes milliseconds, and every drawing of a form needs it.
 @lru_cache(maxsize=256)
 def specs_of(model: type[BaseModel]) -> tuple[FieldSpec, ...]:
     """Return the fields of a model, in its order."""
     try:
         schema: Schema = model.model_json_schema()
-    except Exception:  # a type without a JSON schema; its fields are then edited as JSON
+    # A type without a JSON schema; its fields are then edited as JSON.
+    except Exception:
         schema = {"properties": {name: {} for name in model.model_fields}}
     defaults = {}
     for name, info in model.model_fields.items():
@@ -137,13 +139,15 @@ def _default(info: FieldInfo) -> list[Any]:
         return []
     try:
         return [to_jsonable_python(info.get_default(call_default_factory=True))]
-    except Exception:  # a default factory may be code of another package
+    # A default factory may be code of another package.
+    except Exception:
         return []
 
 
 def _fields(
     schema: Schema, defs: Schema, defaults: Mapping[str, Any] | None = None
 ) -> tuple[FieldSpec, ...]:
+    """Return the fields of an object in a schema; ``defaults`` are those of the model itself."""
     required = schema.get("required", ())
     return tuple(
         _field(name, _resolved(inner, defs), defs, name in required, defaults)
@@ -179,6 +183,7 @@ def _union_shape(branches: list[Schema], defs: Schema) -> dict[str, Any]:
             return {**number, **choice, "kind": "mixed"}
         case [{"kind": "choice"} as choice, {"kind": "table"} as table] if not table.get("choices"):
             return {**table, **choice, "kind": "choice or table"}
+        # ``int | float`` is one field for numbers, in either order.
         case [{"kind": "integer"}, {"kind": "number"} as number]:
             return number
         case [{"kind": "number"} as number, {"kind": "integer"}]:
@@ -218,6 +223,7 @@ LIST_KINDS: Mapping[str, FieldKind] = {
 
 
 def _list_shape(schema: Schema, items: Schema, defs: Schema) -> dict[str, Any]:
+    """Return kind, limits and choices of a list: of cards, or of single values."""
     max_items = schema.get("maxItems")
     tag = items.get("discriminator", {}).get("propertyName")
     if tag and "mapping" in items["discriminator"]:
@@ -302,6 +308,8 @@ def pattern_text(value: Any) -> str:
 
 
 class _Missing:
+    """The type of ``MISSING``: ``None`` is a value that a document may hold."""
+
     def __repr__(self) -> str:
         return "MISSING"
 
@@ -385,6 +393,7 @@ def is_one_of(value: Any, choices: Sequence[Any]) -> bool:
 
 
 def _is_number(value: Any, *, integer: bool = False) -> bool:
+    """Return whether a number field in a browser can show the value."""
     if isinstance(value, bool) or not isinstance(value, int if integer else int | float):
         return False
     return abs(value) <= LARGEST
@@ -417,6 +426,7 @@ def from_text(spec: FieldSpec, text: str) -> Any:
         case "switch":
             words = {"true": True, "yes": True, "false": False, "no": False}
             return words.get(typed.lower(), typed)
+        # A list that begins with a bracket is JSON, see below.
         case "numbers" if typed[0] != "[":
             parts = [part.strip() for part in typed.split(",")]
             return [number_or_text(part, integer=spec.integer) for part in parts if part]
@@ -428,6 +438,7 @@ def _takes_empty(spec: FieldSpec) -> bool:
     return not spec.optional and not spec.required and spec.default == ""
 
 
+# At most 300 digits: a longer integer does not fit into a float.
 _INTEGER = re.compile(r"[+-]?\d{1,300}")
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -451,11 +462,13 @@ def json_or_text(text: str) -> Any:
 
 
 def _refuse(word: str) -> Any:
+    """Raise ``ValueError`` for a word that is not valid JSON."""
     # ``json`` reads NaN and Infinity, which are not valid JSON.
     raise ValueError(word)
 
 
 def _finite(text: str) -> float:
+    """Return a number, or raise ``ValueError`` if it is too large for a float."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(text)

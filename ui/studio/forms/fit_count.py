@@ -58,6 +58,7 @@ def preset_info(name: str) -> PresetInfo | None:
     settings = preset(name).get_params(deep=False)
     learners = settings.pop("learners")
     many = learners
+    # The default preset chooses its learners by the number of classes.
     if learners is None:
         learners, many = DEFAULT, DEFAULT_OF_MANY_CLASSES
     return PresetInfo(
@@ -75,6 +76,7 @@ def _as_params(learner: Any) -> dict[str, Any]:
     from deepforest.learners import make_learner
 
     settings = make_learner(learner).about()
+    # ``None`` in the library is the word “all” in the node.
     if settings.get("max_features", "") is None:
         settings["max_features"] = "all"
     defaults = {spec.name: spec.default for spec in _learner_specs()[settings["kind"]]}
@@ -86,6 +88,7 @@ def _as_params(learner: Any) -> dict[str, Any]:
 
 
 def _learner_specs() -> Mapping[str, tuple[FieldSpec, ...]]:
+    """Return the fields of each kind of learner, as the deep-forest node declares them."""
     from nodes.deep_forest import Params
 
     return next(spec.variants for spec in specs_of(Params) if spec.name == "learners")
@@ -118,6 +121,7 @@ def needs_folds(params: Mapping[str, Any]) -> bool:
 
 
 def _has_bags(kind: Any) -> bool:
+    """Return whether a kind of learner leaves out rows that can then evaluate it."""
     from deepforest.learners import LEARNERS
 
     return isinstance(kind, str) and kind in LEARNERS and LEARNERS[kind].out_of_bag
@@ -153,6 +157,7 @@ def _setting(params: Mapping[str, Any], info: PresetInfo, name: str) -> Any:
 
 
 def _positive_integer(value: Any) -> int | None:
+    """Return the value if it is a positive integer, else ``None``."""
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     return value if is_integer and value > 0 else None
 
@@ -184,6 +189,7 @@ def _fits_per_layer(counts: tuple[int, int], out_of_bag: bool, folds: int) -> tu
     with_bags, without = counts
     total = with_bags + without
     fold_text = counted(folds, "fold")
+    # With folds: fits = learners × folds.
     if not out_of_bag:
         fits, terms = total * folds, f"{counted(total, 'learner')} × {fold_text}"
     elif not without:
@@ -192,6 +198,7 @@ def _fits_per_layer(counts: tuple[int, int], out_of_bag: bool, folds: int) -> tu
         fits = total * folds
         terms = f"{counted(total, 'learner')} × {fold_text} (MART has no bags)"
     else:
+        # Out of bag: fits = learners with bags + other learners × folds.
         fits = with_bags + without * folds
         once, per_fold = counted(with_bags, "learner"), counted(without, "learner")
         terms = f"{once} out of bag + {per_fold} × {fold_text}"

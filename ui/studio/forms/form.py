@@ -91,6 +91,7 @@ class Form:
         forms: dict[str, _SessionState] = st.session_state.setdefault(_SESSION_KEY, {})
         self._state = forms.pop(self.key, _SessionState())
         forms[self.key] = self._state
+        # A session may draw hundreds of forms; the state of old ones would only use memory.
         for old in list(forms)[:-_MAX_SAVED_FORMS]:
             del forms[old]
         self._state.params = dict(self.params)
@@ -149,6 +150,7 @@ class Form:
         are ignored.
         """
         chosen = st.session_state[key]
+        # The widget was replaced since; the browser reports its last value once more.
         if key != self._state.widget_key(base):
             return
         if not _same(_shown(show, value_at(self._state.params, path)), chosen):
@@ -224,6 +226,7 @@ def _shown(show: Convert, value: Any) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
+    """Return whether two values are the same in a document."""
     # In Python 1 == True, but in a document they are different values.
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
@@ -261,6 +264,7 @@ def help_of(spec: FieldSpec) -> str | None:
 
 
 def _limits_text(spec: FieldSpec) -> str:
+    """Return the limits of a field in words; empty if they would not help."""
     if not spec.integer or spec.minimum is None or spec.maximum is None:
         return ""
     if spec.maximum > LARGEST_HELPFUL_LIMIT:

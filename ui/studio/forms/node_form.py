@@ -98,6 +98,7 @@ def _draw_fields(form: Form, specs: tuple[FieldSpec, ...]) -> None:
 
 
 def _is_set_or_wrong(form: Form, spec: FieldSpec) -> bool:
+    """Return whether a folded field needs the attention of the user."""
     return spec.name in form.params or bool(form.problems_at((spec.name,)))
 
 
@@ -139,6 +140,7 @@ def _draw_deep_forest(form: Form, specs: tuple[FieldSpec, ...]) -> None:
     for title, rows in PARTS:
         _part(form, by_name, title, rows)
         drawn.update(*rows)
+    # A field that is added to the node later is shown before this form knows its part.
     others = tuple((spec.name,) for spec in specs if spec.name not in drawn)
     _part(form, by_name, "Others", others)
 

@@ -259,6 +259,7 @@ def _options(spec: FieldSpec) -> list[Any]:
 
 
 def _choices(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw the values of a parameter as a list of options."""
     bound = form.widget(path, list, list, ".some")
     labels = {True: "yes", False: "no", None: NONE}
 
@@ -276,6 +277,7 @@ def _choices(form: Form, spec: FieldSpec, path: ParamPath) -> None:
 
 
 def _typed(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw the values of a parameter as text; a random sweep also takes a range."""
     random = path[0] == RANDOM
     bound = form.widget(path, values_text, partial(as_values, spec, random=random))
     st.text_input(
@@ -367,6 +369,7 @@ def offered_settings(
     A field without effect is left out. To find that out, a swept parameter counts with the first
     of its values.
     """
+    # The form hides a field without effect, and so does this list.
     now = dict(params)
     for name, values in taken.items():
         if isinstance(values, list) and values:
@@ -449,6 +452,7 @@ def _value_text(value: Any) -> str:
 
 
 def _needs_no_quotes(text: str) -> bool:
+    """Return whether text can be typed as it is, and is read as the same text."""
     if text != text.strip() or text.lower() in ("", NONE):
         return False
     # Commas, quotes and brackets have a meaning between values.
@@ -483,6 +487,7 @@ def _parts(text: str) -> list[str]:
     """Split the text at its commas, except those inside brackets and quotes."""
     parts, depth, quoted = [""], 0, False
     for character in text:
+        # Inside quotes, commas and brackets are part of a value.
         quoted ^= character == '"'
         if not quoted:
             depth += (character in "[{") - (character in "]}")
@@ -522,6 +527,7 @@ def summary(name: str, node: Node, catalogue: NodeTypes) -> str:
 
 
 def _choice_text(choice: Sequence[JsonValue] | Range) -> str:
+    """Return how many values are tried, or the range they are drawn from."""
     if isinstance(choice, Range):
         return f"({choice.start:g} to {choice.end:g})"
     return f"({len(choice)})"

@@ -88,7 +88,9 @@ def choices(document: Pipeline, state: RunState) -> list[ForestChoice]:
     if state.nodes or not state.live:
         forests = [choice for choice in forests if choice.node in state.nodes]
     return sorted(
-        forests, key=lambda choice: (choice.type != INSPECTION, choice.state not in FINISHED)
+        # Python sorts False before True.
+        forests,
+        key=lambda choice: (choice.type != INSPECTION, choice.state not in FINISHED),
     )
 
 

@@ -27,6 +27,7 @@ from ui.studio.streamlit_compat import component
 
 _POINTS = (*COLOURS[:-1], "#8B5CF6", "#8A6D3B", "#E11D74", "#7CB518")
 """More colours than lines have, since points have no dashes; after these come other shapes."""
+# The largest number of 16 bits: a map on screen needs no more precision.
 _FULL = 65535
 MOST_PANELS = 8
 _KEY = "inspect-maps"

@@ -135,7 +135,8 @@ def _forests() -> list[tuple[RunSummary, ForestChoice, str]]:
             continue
         planned = studio().runs.planned_pipeline(row)
         summary = studio().runs.summary(row.id) if planned else None
-        if planned is None or summary is None:  # not readable, or removed meanwhile
+        # The pipeline may not be readable, and the run may have been removed meanwhile.
+        if planned is None or summary is None:
             continue
         state = studio().runs.state(row.id)
         shown = listed(choices(planned.pipeline, state))

@@ -141,6 +141,7 @@ def mistakes(layers: Layers, most: int) -> list[int]:
     wrong = np.flatnonzero(
         (layers.truth != UNKNOWN) & (layers.predicted(len(layers.stages)) != layers.truth)
     )
+    # The margin of an error is negative: the lowest is the most confident error.
     return [int(at) for at in wrong[np.argsort(margin[wrong], kind="stable")][:most]]
 
 
@@ -335,6 +336,7 @@ def flow_words(flows: Sequence[Layer]) -> str:
         f"{sum(errors) / early:.1%} of them with a wrong prediction."
     )
     if all(flow["error_out"] is not None or not flow["rows_out"] for flow in flows):
+        # Wrong rows of a layer = its error rate × the rows that left there.
         wrong = sum((flow["error_out"] or 0) * flow["rows_out"] for flow in flows)
         words += f" In total, {1 - wrong / total:.1%} of the predictions are right."
     # Without screening, every layer would process all rows.

@@ -9,7 +9,7 @@ from functools import partial
 
 import streamlit as st
 
-from deepforest.metrics import METRIC_INFO, format_metric, title_among
+from deepforest.metrics import METRIC_INFO, title_among
 from engine.errors import BadInput, SylvaError
 from engine.text import counted, size
 from nodes.data.samples import PREFIX
@@ -28,6 +28,7 @@ from ui.studio.widgets import (
     facts,
     flash,
     flash_error,
+    metric_tile,
     selectable_table,
     show_flashes,
     tiles,
@@ -203,14 +204,8 @@ def evaluation_text(evaluation: EvaluationSummary) -> str:
 def metric_tiles(evaluation: EvaluationSummary) -> list[tuple[str, str, str]]:
     """Return the metrics of an evaluation as tiles, the most important first."""
     known = [name for name in METRIC_INFO if evaluation.metrics.get(name) is not None][:MAX_TILES]
-    return [
-        (
-            title_among([evaluation.metrics], name),
-            format_metric(name, evaluation.metrics[name]),
-            METRIC_INFO[name].explanation,
-        )
-        for name in known
-    ]
+    metrics = evaluation.metrics
+    return [metric_tile(title_among([metrics], name), name, metrics[name]) for name in known]
 
 
 def _draw_links(registry: Registry, entry: ModelEntry, origin: Origin) -> None:

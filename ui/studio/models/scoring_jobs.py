@@ -46,6 +46,7 @@ die_with_parent(int(sys.argv.pop(1)), signal.SIGTERM)
 os.nice(5)  # the studio comes first
 main()
 """
+# With -P, a file such as json.py in the working folder cannot replace a library.
 COMMAND = (sys.executable, "-P", "-c", PROGRAM, str(os.getpid()))
 """The command line ``sylva``; it stops when the studio ends."""
 MAX_RUNNING = 2
@@ -207,7 +208,8 @@ class ScoringJobs:
         """Run ``sylva predict`` to its end and note the result."""
         try:
             result = self._predict(job, arguments)
-        except Exception as error:  # an error here must not leave a job that never ends
+        # An error here must not leave a job that never ends.
+        except Exception as error:
             result = {"error": f"Scoring could not be started: {error}"}
         if "error" in result:
             _remove_unfinished(job.target)
@@ -225,6 +227,7 @@ class ScoringJobs:
     def _predict(self, job: ScoringJob, arguments: list[str]) -> dict[str, Any]:
         """Return what the command printed as its result: its ``rows``, or an ``error``."""
         other_lines = []
+        # A file instead of a pipe: only the messages are read while the process runs.
         with TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
             process = subprocess.Popen(
                 [*self.command, *arguments],
@@ -234,11 +237,13 @@ class ScoringJobs:
                 text=True,
                 encoding="utf-8",
                 errors="replace",
+                # Ctrl+C in the terminal ends the studio, which then stops its jobs itself.
                 start_new_session=True,
             )
             with self._lock:
                 self._processes[job.id] = process
-                if self._jobs[job.id].stopping:  # cancelled before there was a process
+                # It may have been cancelled before there was a process.
+                if self._jobs[job.id].stopping:
                     _stop(process)
             assert process.stderr is not None
             with process.stderr:

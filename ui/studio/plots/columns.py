@@ -52,6 +52,7 @@ def histogram(
     texts = [f"{_edge_text(low)} to {_edge_text(high)}" for low, high in intervals]
     middles = [low + (high - low) / 2 for low, high in intervals]
     widths = [_width(low, high) for low, high in intervals]
+    # Shares of several classes overlap, so those bars are transparent.
     hover = _bar_hover("y", split=by_class is not None, shares=shares)
     figure = go.Figure()
     for series in _series(bars.counts, by_class, shares):
@@ -139,6 +140,7 @@ def _series(counts: Sequence[int], by_class: ByClass | None, shares: bool) -> li
 
 
 def _bar_hover(axis: str, *, split: bool, shares: bool) -> str:
+    """Return what the mouse shows of a bar; ``axis`` is the one that holds its height."""
     label = "<br>%{customdata[1]}" if split else ""
     height = f"%{{{axis}:.2%}} of the class" if shares else f"%{{{axis}:,}} rows"
     return f"%{{customdata[0]}}{label}<br>{height}<extra></extra>"
@@ -161,6 +163,7 @@ def _moment(seconds: float) -> datetime:
 
 
 def _edge_text(edge: float | datetime) -> str:
+    """Return the end of an interval as text."""
     return edge.strftime("%Y-%m-%d %H:%M") if isinstance(edge, datetime) else f"{edge:.6g}"
 
 

@@ -97,6 +97,7 @@ def confusion_matrix(
         figure.add_trace(cell_texts(texts))
     height = min(max(320, 150 + 34 * len(labels)), 820)
     apply_layout(figure, shortened(title, LONGEST_TITLE), height)
+    # Rounded up: with 41 classes, every second name is written.
     ticks = named_ticks(labels, every=-(-len(labels) // MAX_CLASS_NAMES))
     figure.update_xaxes(
         title="Predicted class", side="bottom", showgrid=False, **ticks, tickangle=_angle(labels)
@@ -168,6 +169,7 @@ def recall_at_rates(
             customdata=[[hover_name(name), hover_name(title)] for title in titles],
             hovertemplate="%{customdata[0]}<br>%{customdata[1]}: %{y:.2%}<extra></extra>",
         )  # fmt: skip
+    # The axis ends 10 % above the highest bar, to leave room for its text.
     apply_layout(figure, "Recall at interrupt rates", 400, legend=True)
     figure.update_layout(barmode="group", bargap=0.2)
     figure.update_xaxes(showgrid=False, **named_ticks(titles, longest=28))
@@ -194,6 +196,7 @@ def probability_histogram(edges: Sequence[float], counts: Mapping[str, Sequence[
             hovertemplate="%{customdata[1]}<br>probability %{customdata[0]}<br>"
             "%{y:,} rows<extra></extra>",
         )  # fmt: skip
+    # A logarithmic axis has no 0: such points were left out as None above.
     apply_layout(figure, "Predicted probability of each class", 380, legend=True)
     figure.update_xaxes(title="Probability of the class", range=[0, 1], tickformat=".0%")
     figure.update_yaxes(title="Rows (logarithmic)", type="log", dtick=1)
@@ -221,6 +224,7 @@ def _curves(named: Sequence[tuple[str, Points | None]], x: str, y: str, title: s
 
 
 def _curve(name: str, points: Points, x: str, y: str, index: int) -> go.Scatter:
+    """Return the line of one curve, with the threshold of each point as hover text."""
     thresholds = ["all" if each is None else f"{each:.4g}" for each in points.get("threshold", [])]
     if not thresholds:
         thresholds = ["–"] * len(points[x])
@@ -233,6 +237,7 @@ def _curve(name: str, points: Points, x: str, y: str, index: int) -> go.Scatter:
 
 
 def _curve_of(curves: Sequence[Mapping[str, Any]], which: str, label: str | None) -> Points | None:
+    """Return the curve of a class; ``None`` if it has none."""
     for curve in curves:
         if label is None or curve["class"] == label:
             return curve.get(which)
@@ -240,6 +245,7 @@ def _curve_of(curves: Sequence[Mapping[str, Any]], which: str, label: str | None
 
 
 def _axis_title(name: str) -> str:
+    """Return the title of an axis from the name of a coordinate."""
     return name.replace("_", " ").capitalize()
 
 

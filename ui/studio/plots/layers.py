@@ -108,6 +108,7 @@ def ratio_and_score(
 ) -> go.Figure:
     """Plot the margin ratio and the score of each layer, as in figure 2a of the mdDF paper."""
     numbers = [layer["number"] for layer in layers]
+    # Margin ratio = standard deviation ÷ mean of the margins.
     ratios = [(layer.get("margins") or {}).get("ratio") for layer in layers]
     score_name = shortened(title, 28)
     figure = go.Figure(
@@ -138,6 +139,7 @@ def _padded(values: Sequence[float | None], below: float, above: float) -> list[
     known = [value for value in values if value is not None]
     if not known:
         return None
+    # One layer, or equal values: any span will do, but not 0.
     low, high = min(known), max(known)
     span = (high - low) or abs(high) or 1.0
     return [low - below * span, high + above * span]
@@ -224,6 +226,7 @@ def importances_by_layer(stages: Sequence[Layer]) -> go.Figure:
 
 
 def _importances(stage: Layer) -> dict[str, float]:
+    """Return the importance of each feature in a layer."""
     return {row["feature"]: row["importance"] for row in stage["importances"]}
 
 
@@ -312,6 +315,7 @@ def row_margin(
 
 
 def _margin_colour(margin: float | None) -> str:
+    """Return the colour of a margin: green if the prediction is right, orange if it is wrong."""
     if margin is None:
         return GREY
     return GREEN if margin > 0 else ORANGE
@@ -380,6 +384,7 @@ def _links(flows: Sequence[Mapping[str, Any]]) -> list[_Link]:
         if error is None:
             links.append(_Link(layer, gone, leaving, STAYS))
         else:
+            # The error is a share of the leaving rows; the diagram needs whole rows.
             wrong = round(leaving * error)
             links.append(_Link(layer, gone_correct, leaving - wrong, CORRECT))
             links.append(_Link(layer, gone_wrong, wrong, WRONG))
@@ -447,6 +452,7 @@ def _line_of(
     symbol: str,
     axis: str,
 ) -> go.Scatter:
+    """Return a line with marks over the layers; ``axis`` is ``y`` or ``y2``."""
     return go.Scatter(
         name=name, x=list(x), y=list(y), mode="lines+markers", yaxis=axis,
         line={"color": colour, "width": 2, "dash": dash}, marker={"size": 9, "symbol": symbol},
@@ -457,6 +463,7 @@ def _line_of(
 def _mean_and_spread(
     name: str, layers: Sequence[Layer], colour: str, dash: str, shift: float
 ) -> go.Scatter:
+    """Return the mean margins as a line, with the standard deviations as error bars."""
     numbers = [layer["number"] for layer in layers]
     means = [layer["margins"]["mean"] for layer in layers]
     deviations = [layer["margins"]["std"] for layer in layers]
@@ -482,6 +489,7 @@ def _distribution(
     else:
         x = [(low + high) / 2 for low, high in pairwise(edges)]
         y = [count / total for count in counts]
+        # Steps: a share belongs to the whole interval.
         hover, shape = "around %{x:.2f}: %{y:.1%} of the rows", "hvh"
     return go.Scatter(
         name=shortened(name, 28), x=x, y=y, mode="lines", line=line(index) | {"shape": shape},
@@ -493,6 +501,7 @@ def _distribution(
 def _heat_map(
     cells: Cells, lowest: float, hover: str, *, highest: float | None = None
 ) -> go.Figure:
+    """Return a heat map whose colours go from ``lowest`` to ``highest``, or to the largest cell."""
     if highest is None:
         highest = max(_known_values(cells), default=0.0) or 1.0
     return go.Figure(
@@ -504,6 +513,7 @@ def _heat_map(
 
 
 def _known_values(cells: Cells) -> list[float]:
+    """Return the values of all cells that have one."""
     return [value for row in cells for value in row if value is not None]
 
 

@@ -58,7 +58,8 @@ def _draw(output: Artifact, store: Store, key: str) -> None:
         st.warning(
             f"This output cannot be shown: {plain(str(error))} Run the node again to restore it."
         )
-    except Exception:  # what is stored may have been written by any version of any node
+    # What is stored may have been written by any version of any node.
+    except Exception:
         logging.getLogger(__name__).exception("preview of %s %s", output.type, output.digest)
         st.warning(
             "This output cannot be read. Run the node again. "

@@ -110,6 +110,7 @@ def _maker(digest: str, store: Store) -> tuple[str, str] | None:
 
     An output does not know its maker: the newest cache entries are searched for it.
     """
+    # The newest first: a user looks at what was just made.
     paths = sorted(
         store.workspace.results.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True
     )

@@ -24,7 +24,17 @@ from engine.text import counted, size
 from engine.values import Report
 from ui.studio import plots
 from ui.studio.screen_text import plain
-from ui.studio.widgets import chart, downloads, draw_tabs, facts, grid, opened, tiles
+from ui.studio.widgets import (
+    chart,
+    downloads,
+    draw_tabs,
+    facts,
+    grid,
+    metric_column,
+    metric_tile,
+    opened,
+    tiles,
+)
 
 SCORES = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
 """Scores in the table of classes; they do not depend on a threshold."""
@@ -67,23 +77,15 @@ def _metric_tiles(report: Report) -> list[tuple[str, str, str]]:
     known = [name for name in METRIC_INFO if report.headline.get(name) is not None]
     # A stable sort: the others stay in the order of their importance.
     order = sorted(known, key=lambda name: name != first)
-    return [
-        (
-            title_in(report, name),
-            format_metric(name, report.headline[name]),
-            _explained(name, report),
+    more = {}
+    if report.data.get("threshold_rule") == "best F1":
+        more["threshold"] = (
+            " It was chosen so that F1 is highest on these rows; F1 is therefore slightly too high."
         )
+    return [
+        metric_tile(title_in(report, name), name, report.headline[name], more.get(name, ""))
         for name in order
     ]
-
-
-def _explained(measure: str, report: Report) -> str:
-    """Return the explanation of a metric; for a threshold also how it was chosen."""
-    text = METRIC_INFO[measure].explanation
-    if measure == "threshold" and report.data.get("threshold_rule") == "best F1":
-        chosen = "It was chosen so that F1 is highest on these rows"
-        return f"{text} {chosen}; F1 is therefore slightly too high."
-    return text
 
 
 def _confusion(report: Report, key: str) -> None:
@@ -162,10 +164,7 @@ def _leaderboard(report: Report, key: str) -> None:
     config |= {"rank": "Rank", "rows": "Rows", "positive": "Positive class"}
     config["name"] = st.column_config.TextColumn("Model", pinned=True)
     for name in _compared(report):
-        style = "percent" if METRIC_INFO[name].percent else "%.4f"
-        config[name] = st.column_config.NumberColumn(
-            title_in(report, name), format=style, help=METRIC_INFO[name].explanation
-        )
+        config[name] = metric_column(title_in(report, name), name)
     # None hides the column: no evaluation has a positive class.
     if all(row["positive"] is None for row in rows):
         config["positive"] = None
@@ -312,6 +311,7 @@ def _read_line(digest: str, _output: Artifact, _store: Store) -> ReportLine:
     """Return the line of a stored report from the cache; ``digest`` is the cache key."""
     report: Report = opened(_output, _store)
     name, figure = headline(report)
+    # A comparison has many models: its best one is named too.
     if report.kind != "comparison":
         return ReportLine(f"{name} {figure}".strip())
     # The figure comes first: a narrow node cuts the end.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from deepforest.metrics import METRIC_INFO, format_metric
+from deepforest.metrics import METRIC_INFO
 from engine.store import Artifact, Store
 from engine.text import counted, size
 from engine.values import Predictions, Table, kind_of
@@ -32,6 +32,7 @@ from ui.studio.widgets import (
     draw_tabs,
     facts,
     grid,
+    metric_tile,
     opened,
     short_texts,
     tiles,
@@ -279,9 +280,8 @@ def show_predictions(output: Artifact, store: Store, key: str) -> None:
     classes = counted(len(summary.counts), "class", "classes")
     facts(counted(summary.rows, "row"), classes, by, size(output.size))
     if summary.known:
-        accuracy = METRIC_INFO["accuracy"]
-        value = format_metric("accuracy", summary.right / summary.known)
-        tiles([(accuracy.title, value, accuracy.explanation)])
+        accuracy = summary.right / summary.known
+        tiles([metric_tile(METRIC_INFO["accuracy"].title, "accuracy", accuracy)])
         if summary.known < summary.rows:
             known = counted(summary.known, "row")
             st.caption(f"Evaluated on the {known} whose true class is known.")

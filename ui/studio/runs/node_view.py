@@ -46,6 +46,7 @@ def draw_node(state: RunState, document: Pipeline | None, name: str) -> None:
 
 def _draw_state(name: str, node: NodeState) -> None:
     """Draw state and times of a node; if it failed, the error first."""
+    # A queued node with an error has failed before, and will be tried again.
     if node.error and node.state in ("failed", "queued"):
         st.error(plain(readable(failure_line(name, node.error))))
         if node.error.get("traceback"):

@@ -124,7 +124,8 @@ def _draw_table(runs: list[RunSummary]) -> list[RunSummary]:
         hide_index=True,
         on_select="rerun",
         selection_mode=["multi-row", "single-cell"],
-        key=f"runs-table-{runs[0].id}",  # a new run shifts the rows, and with them what is ticked
+        # A new run shifts the rows, and with them what is ticked.
+        key=f"runs-table-{runs[0].id}",
         height=min(38 + 35 * len(runs), 560),
     )["selection"]
     if picked["cells"]:

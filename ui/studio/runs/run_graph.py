@@ -27,7 +27,7 @@ from engine.run_state import NodeState, RunState, Subtask
 from engine.text import duration
 from ui.studio.builder.node_states import folded_view
 from ui.studio.runs.timeline import three_parts
-from ui.studio.screen_text import INK, plain, shortened, state_label, tone
+from ui.studio.screen_text import INK, node_title, plain, shortened, state_label, tone
 
 WIDTH, HEIGHT = 184, 58
 NAME_LENGTH = 21
@@ -102,10 +102,7 @@ def folded_drawing(
 
 def titles(document: Pipeline, catalogue: NodeCatalog) -> dict[str, str]:
     """Return the title of each node: its label, else the title of its type."""
-    return {
-        name: node.label or (catalogue[node.type].title if node.type in catalogue else node.type)
-        for name, node in document.nodes.items()
-    }
+    return {name: node_title(node, catalogue) for name, node in document.nodes.items()}
 
 
 def node_line(node: NodeState) -> str:
@@ -134,7 +131,9 @@ def layer_drawing(jobs: Mapping[tuple[str, ...], Subtask], layer: str) -> Drawin
             nodes.setdefault(f"fold {fold}", (fold or "All rows", "rows held out", "cached"))
             took = f" {duration(job.seconds)}" if job.seconds is not None else ""
             nodes[fit] = (learner, state_label(job.state) + took, job.state)
+            # A dict keeps the order of the edges and drops doubles.
             edges |= {(f"fold {fold}", fit): None, (fit, f"vectors {learner}"): None}
+    # Class vectors are known only when all fits of a learner are.
     finished = {"done", "reused"}
     learners = dict.fromkeys(three_parts(path)[1] for path in jobs if three_parts(path)[0] == layer)
     for learner in learners:

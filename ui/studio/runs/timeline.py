@@ -300,6 +300,7 @@ def live_timeline(spans: Sequence[Span], titles: Mapping[str, str]) -> str:
 
 def _live_bar(span: Span, start: float, whole: float) -> str:
     """Return the bar of a span: a part of the ``whole`` seconds since ``start``."""
+    # In percent of the time from the first start to now.
     left, width = 100 * (span.start - start) / whole, 100 * (_end(span) - span.start) / whole
     style = (
         f"left: {left:.2f}%; width: max(4px, {width:.2f}%); background: {tone(span.state).strong}"
