@@ -96,32 +96,14 @@ def _row(library: Library, entry: Entry) -> None:
             nodes = counted(entry.nodes, "node")
             facts = f"{nodes} · changed {time_of_day(entry.modified)}"
             st.caption(plain(entry.problem) if broken else facts)
-        st.button(
-            "Open",
-            key=f"open-{entry.id}",
-            disabled=broken,
-            on_click=_open,
-            args=(lambda: entry.id,),
-        )
-        copy = partial(_duplicate, library, entry.id)
-        st.button(
-            "Duplicate",
-            key=f"copy-{entry.id}",
-            type="tertiary",
-            disabled=broken,
-            on_click=_attempt,
-            args=(copy,),
-        )
+        open_it = partial(_open, lambda: entry.id)
+        st.button("Open", key=f"open-{entry.id}", disabled=broken, on_click=open_it)
+        copy, key = partial(_attempt, partial(_duplicate, library, entry.id)), f"copy-{entry.id}"
+        st.button("Duplicate", key=key, type="tertiary", disabled=broken, on_click=copy)
         with st.popover("Delete", type="tertiary", key=f"delete-menu-{entry.id}"):
             st.write(f"Delete “{plain(entry.title)}”? Its runs are not deleted.")
-            delete = partial(library.delete, entry.id)
-            st.button(
-                "Delete it",
-                key=f"delete-{entry.id}",
-                type="primary",
-                on_click=_attempt,
-                args=(delete,),
-            )
+            delete = partial(_attempt, partial(library.delete, entry.id))
+            st.button("Delete it", key=f"delete-{entry.id}", type="primary", on_click=delete)
 
 
 def _open(pipeline: Callable[[], str]) -> None:
@@ -162,13 +144,8 @@ def _import(library: Library) -> None:
             "This pipeline has problems and cannot run yet. It is not imported yet.", problems
         )
     label = "Import anyway" if problems else "Import"
-    st.button(
-        label,
-        type="primary",
-        key="take-in",
-        on_click=_open,
-        args=(partial(library.create, document),),
-    )
+    create = partial(_open, partial(library.create, document))
+    st.button(label, type="primary", key="take-in", on_click=create)
 
 
 def _list_problems(title: str, problems: list[Problem]) -> None:
@@ -190,14 +167,8 @@ def _start(library: Library) -> None:
     """Draw the first steps and the examples."""
     st.subheader("First steps", anchor=False)
     # Not ``open_sample``: this one has results to look at.
-    example = partial(open_example, studio().runs)
-    st.button(
-        "Open the finished example",
-        icon=":material/play_circle:",
-        type="primary",
-        on_click=_open,
-        args=(example,),
-    )
+    example, icon = partial(_open, partial(open_example, studio().runs)), ":material/play_circle:"
+    st.button("Open the finished example", icon=icon, type="primary", on_click=example)
     st.caption(
         "A deep forest that classifies handwritten digits: trained, evaluated and ready to inspect."
     )
@@ -210,12 +181,8 @@ def _start(library: Library) -> None:
             with st.container(gap=None):
                 st.markdown(f"**{plain(document.name)}**")
                 st.caption(plain(document.description))
-            st.button(
-                "Open",
-                key=f"sample-{name}",
-                on_click=_open,
-                args=(partial(open_sample, library, name),),
-            )
+            open_it = partial(_open, partial(open_sample, library, name))
+            st.button("Open", key=f"sample-{name}", on_click=open_it)
 
 
 def unreadable(error: SylvaError) -> None:

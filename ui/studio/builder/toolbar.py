@@ -88,13 +88,8 @@ def _file_menu(opened: OpenPipeline) -> None:
         file = f"{opened.pipeline}.json"
         download("Export JSON", text, file, "application/json", "export-json", width="stretch")
         _export_python(opened)
-        st.button(
-            "Duplicate",
-            icon=":material/content_copy:",
-            width="stretch",
-            on_click=_do,
-            args=(opened, _duplicate),
-        )
+        copy, icon = partial(_do, opened, _duplicate), ":material/content_copy:"
+        st.button("Duplicate", icon=icon, width="stretch", on_click=copy)
         with st.expander("Delete", icon=":material/delete:"):
             st.caption("Its runs are not deleted.")
             st.button("Delete this pipeline", width="stretch", on_click=_do, args=(opened, _delete))

@@ -31,6 +31,7 @@ from ui.studio.compare.leaderboard import (
     names_of,
     ranked,
 )
+from ui.studio.previews.reports import show_overlaid_curves
 from ui.studio.runs.run_view import open_pipeline_button
 from ui.studio.screen_text import plain, shortened, time_of_day
 from ui.studio.session import studio
@@ -41,7 +42,6 @@ from ui.studio.widgets import (
     download,
     draw_tabs,
     errors_shown,
-    facts,
     grid,
     metric_column,
 )
@@ -292,8 +292,11 @@ def _draw_ticked(ticked: list[Line], data: dict[str, str]) -> None:
     kinds = list(dict.fromkeys(data[line.key] for line in ticked))
     if len(kinds) > 1:
         data_sets = "; ".join(kinds[:4]) + (" …" if len(kinds) > 4 else "")
-        text = f"The ticked lines were evaluated on different rows ({data_sets})."
-        st.warning(plain(f"{text} Their measures cannot be compared."))
+        text = (
+            f"The ticked lines were evaluated on different rows ({data_sets}). "
+            "Their measures cannot be compared."
+        )
+        st.warning(plain(text))
     if len(ticked) > MOST_DRAWN:
         st.caption(f"Only the first {MOST_DRAWN} of {len(ticked)} ticked lines are shown.")
     drawn = ticked[:MOST_DRAWN]
@@ -319,8 +322,8 @@ def _reports(lines: list[Line]) -> list[tuple[str, Report]]:
     stored = [(name, report) for name, report in read if report is not None]
     if len(stored) < len(lines):
         missing = [name for name, report in read if report is None]
-        text = f"Deleted or damaged: {', '.join(missing)}."
-        st.warning(plain(f"{text} Run the pipeline again to restore them."))
+        names = ", ".join(missing)
+        st.warning(plain(f"Deleted or damaged: {names}. Run the pipeline again to restore them."))
     return stored
 
 
@@ -329,23 +332,8 @@ def _draw_curves(reports: list[tuple[str, Report]]) -> None:
     models: list[dict[str, Any]] = [
         {"name": name, "curves": report.data.get("curves") or []} for name, report in reports
     ]
-    classes = list(
-        dict.fromkeys(str(curve["class"]) for model in models for curve in model["curves"])
-    )
-    if not classes:
-        if reports:
-            st.caption("These evaluations have no curves.")
-        return
-    label = classes[0]
-    if len(classes) > 1:
-        label = st.selectbox("Class", classes, key="compare-class", width=240)
-    else:
-        facts(f"class {label} against the rest")
-    precision_recall, roc = st.columns(2)
-    with precision_recall:
-        chart(plots.overlaid_curves(models, "precision_recall", label), "compare-pr")
-    with roc:
-        chart(plots.overlaid_curves(models, "roc", label), "compare-roc")
+    if models:
+        show_overlaid_curves(models, "compare", ("precision_recall", "roc"))
 
 
 def _draw_confusions(reports: list[tuple[str, Report]]) -> None:

@@ -341,5 +341,7 @@ def flow_words(flows: Sequence[Layer]) -> str:
         words += f" In total, {1 - wrong / total:.1%} of the predictions are right."
     # Without screening, every layer would process all rows.
     work = sum(flow["rows_in"] for flow in flows) / (total * len(flows))
-    processed = f"All layers together process {work:.0%} of the rows"
-    return f"{words} {processed} that they would without screening."
+    return (
+        f"{words} All layers together process {work:.0%} of the rows "
+        "that they would without screening."
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
@@ -140,7 +140,7 @@ def _comparison(report: Report, key: str) -> None:
         {
             "Leaderboard": lambda: _leaderboard(report, key),
             "Bars": lambda: _bars(report, metric, key),
-            "Curves": lambda: _overlaid(report, key),
+            "Curves": lambda: show_overlaid_curves(report.data.get("curves") or [], key),
         },
         key,
     )
@@ -195,21 +195,27 @@ def _rank(value: float | None, lower: bool) -> tuple[bool, float]:
     return False, value if lower else -value
 
 
-def _overlaid(report: Report, key: str) -> None:
-    """Draw the curves of all models on top of each other, for one class."""
-    models = report.data.get("curves") or []
-    classes = list(
-        dict.fromkeys(str(curve["class"]) for model in models for curve in model["curves"])
-    )
+def show_overlaid_curves(
+    models: Sequence[Mapping[str, Any]],
+    key: str,
+    curves: Sequence[str] = ("roc", "precision_recall"),
+) -> None:
+    """Draw the curves of all models on top of each other, for one class that the user chooses.
+
+    A model has a ``name`` and ``curves``, one for each class; ``curves`` are those to draw.
+    """
+    classes = dict.fromkeys(str(curve["class"]) for model in models for curve in model["curves"])
     if not classes:
         st.caption("The evaluations have no curves to compare.")
         return
-    label = st.selectbox("Class", classes, key=f"{key}-class") if len(classes) > 1 else classes[0]
-    roc, precision_recall = st.columns(2)
-    with roc:
-        chart(plots.overlaid_curves(models, "roc", label), f"{key}-roc")
-    with precision_recall:
-        chart(plots.overlaid_curves(models, "precision_recall", label), f"{key}-pr")
+    label = next(iter(classes))
+    if len(classes) > 1:
+        label = st.selectbox("Class", list(classes), key=f"{key}-class", width=240)
+    else:
+        facts(f"class {label} against the rest")
+    for column, curve in zip(st.columns(len(curves)), curves, strict=True):
+        with column:
+            chart(plots.overlaid_curves(models, curve, label), f"{key}-{curve}")
 
 
 def _feature_selection(report: Report, key: str) -> None:

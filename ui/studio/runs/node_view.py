@@ -7,14 +7,13 @@ import time
 from pathlib import Path
 
 import streamlit as st
-from streamlit_flow import streamlit_flow
 
 from engine.pipeline import Pipeline
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
 from engine.text import clock, duration, failure_line, readable, size
 from ui.studio.previews import show_output
-from ui.studio.runs.run_graph import Layered, flow_state, is_laid_out, layer_drawing
+from ui.studio.runs.run_graph import draw_graph, layer_drawing
 from ui.studio.runs.timeline import Jobs, job_grid, layer_lines, settled, three_parts
 from ui.studio.screen_text import plain, state_label
 from ui.studio.session import studio
@@ -106,17 +105,8 @@ def _draw_layer(run: str, name: str, jobs: Jobs, layers: list[str]) -> None:
             f"This layer has {count} fits: too many for a graph. The grid above shows all of them."
         )
         return
-    key = f"run-layer-graph-{run}-{name}-{layer}"
-    shown = st.session_state.get(key)
-    streamlit_flow(
-        key,
-        flow_state(layer_drawing(jobs, layer), shown),
-        height=min(1000, 60 + 48 * count),
-        fit_view=not is_laid_out(shown),
-        min_zoom=0.1,
-        hide_watermark=True,
-        layout=Layered(16, 70),
-    )
+    key, height = f"run-layer-graph-{run}-{name}-{layer}", min(1000, 60 + 48 * count)
+    draw_graph(layer_drawing(jobs, layer), key, height=height, spacing=(16, 70))
 
 
 # Its log and its outputs

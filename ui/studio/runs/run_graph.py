@@ -7,6 +7,7 @@ shown, and sends a drawing only if they differ. Otherwise the view would jump at
 - ``drawing``         nodes and edges of a pipeline in the colours of their states
 - ``folded_drawing``  the same with the branches of a node as one, if there are too many
 - ``layer_drawing``   the fits of one layer of a deep forest: folds → fits → class vectors → layer
+- ``draw_graph``      draws it with the component
 - ``flow_state``      a drawing in the form that the component takes
 - ``clicked``         the node that was clicked since the last refresh
 """
@@ -17,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import streamlit as st
+from streamlit_flow import streamlit_flow
 from streamlit_flow.elements import StreamlitFlowEdge, StreamlitFlowNode
 from streamlit_flow.layouts import LayeredLayout
 from streamlit_flow.state import StreamlitFlowState
@@ -148,6 +151,24 @@ def layer_drawing(jobs: Mapping[tuple[str, ...], Subtask], layer: str) -> Drawin
         "done" if vectors and all(node[2] == "done" for node in vectors) else "queued",
     )
     return Drawing(nodes, tuple(edges))
+
+
+def draw_graph(
+    drawn: Drawing, key: str, *, height: int, spacing: tuple[int, int], clickable: bool = False
+) -> None:
+    """Draw a graph; ``spacing`` is the space between nodes and between layers, in pixels."""
+    shown = st.session_state.get(key)
+    streamlit_flow(
+        key,
+        flow_state(drawn, shown),
+        height=height,
+        # Once the nodes have their positions, the view is the user's.
+        fit_view=not is_laid_out(shown),
+        get_node_on_click=clickable,
+        min_zoom=0.1,
+        hide_watermark=True,
+        layout=Layered(*spacing),
+    )
 
 
 def flow_state(drawn: Drawing, shown: Mapping[str, Any] | None) -> StreamlitFlowState:

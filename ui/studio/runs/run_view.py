@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 
 import streamlit as st
-from streamlit_flow import streamlit_flow
 
 from engine.events import RunRow
 from engine.pipeline import Pipeline
@@ -20,15 +19,7 @@ from engine.text import clock, counted, duration, failure_line, readable
 from ui.studio import links
 from ui.studio.new_pipelines import pipeline_of_run
 from ui.studio.runs.node_view import draw_node
-from ui.studio.runs.run_graph import (
-    Layered,
-    clicked,
-    drawing,
-    flow_state,
-    folded_drawing,
-    is_laid_out,
-    titles,
-)
+from ui.studio.runs.run_graph import clicked, draw_graph, drawing, folded_drawing, titles
 from ui.studio.runs.timeline import gantt, live_timeline
 from ui.studio.screen_text import plain, state_label, tone
 from ui.studio.session import studio
@@ -76,8 +67,10 @@ def steady(key: str) -> DeltaGenerator:
     Streamlit makes old content pale until the new one is there. At one refresh a second, that
     blinks.
     """
-    style = "opacity: 1 !important; transition: none !important"
-    st.html(f"<style>.st-key-{key} [data-stale='true'] {{{style}}}</style>")
+    st.html(
+        f"<style>.st-key-{key} [data-stale='true'] "
+        "{opacity: 1 !important; transition: none !important}</style>"
+    )
     return st.container(key=key)
 
 
@@ -295,23 +288,14 @@ def _draw_graph(
     watcher: RunWatcher, state: RunState, planned: ExpandedPipeline, chosen: str | None
 ) -> None:
     """Draw the pipeline with the states of its nodes; many branches are drawn as one node."""
-    shown = st.session_state.get(_graph_key(state.id))
     drawn = drawing(planned.pipeline, studio().catalogue, state, chosen)
     if len(drawn.nodes) > MOST_DRAWN:
         as_written = studio().runs.written_pipeline(watcher.row)
         if as_written is not None:
             drawn = folded_drawing(as_written, studio().catalogue, state, planned.copies, chosen)
     low, high = GRAPH_HEIGHTS
-    streamlit_flow(
-        _graph_key(state.id),
-        flow_state(drawn, shown),
-        height=min(high, max(low, 40 * len(drawn.nodes))),
-        fit_view=not is_laid_out(shown),
-        get_node_on_click=True,
-        min_zoom=0.1,
-        hide_watermark=True,
-        layout=Layered(30, 60),
-    )
+    height = min(high, max(low, 40 * len(drawn.nodes)))
+    draw_graph(drawn, _graph_key(state.id), height=height, spacing=(30, 60), clickable=True)
 
 
 def _draw_timeline(watcher: RunWatcher, state: RunState, document: Pipeline | None) -> None:
