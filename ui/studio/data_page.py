@@ -333,19 +333,11 @@ def _draw_file_format(source: str) -> None:
 def _draw_download(source: str, version: FileVersion) -> None:
     """Draw the download of a file, unless it is too large."""
     path = studio().files.readable(source, field="file")
-    is_small = version.size <= MAX_DOWNLOAD
-    too_large = "The file is too large for the browser. Copy it from the data folder instead."
-    download(
-        "Download",
-        path.read_bytes if is_small else b"",
-        path.name,
-        BINARY,
-        "data-download",
-        icon=None,
-        type="tertiary",
-        disabled=not is_small,
-        help=None if is_small else too_large,
-    )
+    refused = None
+    if version.size > MAX_DOWNLOAD:
+        refused = "The file is too large for the browser. Copy it from the data folder instead."
+    looks = {"icon": None, "type": "tertiary", "refused": refused}
+    download("Download", path.read_bytes, path.name, BINARY, "data-download", **looks)
 
 
 def _draw_delete(source: str) -> None:

@@ -38,7 +38,10 @@ class Studio:
 
     @cached_property
     def store(self) -> Store:
-        """Return the store with the outputs of finished nodes."""
+        """Return the store with the outputs of finished nodes.
+
+        All runs of the workspace share it: equal work is stored once.
+        """
         return self.runs.store
 
     @cached_property

@@ -91,7 +91,10 @@ def file_format_of(name: str) -> FileFormat:
 
 
 def choose_file_format(name: str, key: str) -> FileFormat:
-    """Draw the options of a text file, and return the chosen format."""
+    """Draw the options of a text file, and return the chosen format.
+
+    The session remembers it by the name of the file; ``key`` distinguishes the widgets.
+    """
     now = file_format_of(name)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         # The session may have another encoding than those that are offered.

@@ -118,7 +118,7 @@ def draw_tabs(parts: Mapping[str, Callable[[], None]], key: str) -> None:
 
 
 def chart(figure: go.Figure, key: str) -> None:
-    """Draw a plot in the colours of the theme."""
+    """Draw a plot in the colours of the theme; ``key`` must be unique on the page."""
     st.plotly_chart(in_theme(figure), theme="streamlit", config=CONFIG, key=key)
 
 
@@ -266,12 +266,24 @@ def _choose(key: str, names: Sequence[str], address: str) -> None:
 # Files
 
 
-def download(label: str, data: Any, file: str, kind: str, key: str, **looks: Any) -> None:
+def download(
+    label: str,
+    data: Any,
+    file: str,
+    kind: str,
+    key: str,
+    *,
+    refused: str | None = None,
+    **looks: Any,
+) -> None:
     """Draw a button that downloads data; a click does not draw the page again.
 
-    ``kind`` is the media type. If ``data`` is a function, the click calls it.
+    ``kind`` is the media type. If ``data`` is a function, the click calls it. ``refused`` says why
+    the data cannot be downloaded; the button is then disabled.
     """
     looks = {"icon": ":material/download:", **looks}
+    if refused:
+        looks |= {"disabled": True, "help": plain(refused)}
     st.download_button(label, data, file, kind, key=key, on_click="ignore", **looks)
 
 

@@ -398,7 +398,10 @@ class OpenPipeline:
                 self.start()
 
     def stop(self) -> None:
-        """Ask the live run of this pipeline to stop."""
+        """Ask the live run of this pipeline to stop.
+
+        It ends a moment later, when its supervisor has stopped the nodes.
+        """
         self.refresh_run()
         if self.run is not None:
             self.runs.cancel(self.run.id)
@@ -414,7 +417,10 @@ def _first_line(error: SylvaError) -> str:
 
 
 def _differs_on_canvas(before: Pipeline, after: Pipeline) -> bool:
-    """Return whether something changed that the canvas owns."""
+    """Return whether something changed that the canvas owns.
+
+    That is which nodes there are and in which order, edges, positions and notes.
+    """
     return (list(before.nodes), before.edges, before.layout, before.notes) != (
         list(after.nodes),
         after.edges,

@@ -58,7 +58,10 @@ def _result(state: NodeState | None) -> ReportLine | None:
 
 
 def draw_output(opened: OpenPipeline, end: PortRef | None) -> None:
-    """Draw the preview of an output, or when it will appear."""
+    """Draw the preview of an output, or when it will appear.
+
+    ``end`` is the output that was clicked; None if there was no click yet.
+    """
     if end is None or end.node not in opened.document.nodes:
         st.caption("Click the dot at the right side of a finished node to see its output here.")
         return

@@ -20,7 +20,10 @@ MOST_LOGS = 4
 
 
 def draw_panels(opened: OpenPipeline, chosen: tuple[str, ...]) -> None:
-    """Draw the panels below the canvas, of which one is open."""
+    """Draw the panels below the canvas, of which one is open.
+
+    ``chosen`` are the selected nodes: the log panel shows their logs.
+    """
     problems = opened.problems()
     titles: dict[Panel, str] = {
         "Problems": f"Problems ({len(problems)})",

@@ -73,7 +73,10 @@ def _name(opened: OpenPipeline) -> None:
 
 
 def save_state(opened: OpenPipeline) -> None:
-    """Draw when the document was saved, or that it was not and why."""
+    """Draw when the document was saved, or that it was not and why.
+
+    Call it after the canvas was drawn: an edit may have just been saved.
+    """
     if opened.save_error:
         st.badge("not saved", icon=":material/error:", color="red", help=plain(opened.save_error))
     else:
@@ -107,8 +110,8 @@ def _export_python(opened: OpenPipeline) -> None:
         "export-python",
         icon=":material/code:",
         width="stretch",
-        disabled=bool(why_not),
-        help=plain(why_not) or hint,
+        help=hint,
+        refused=why_not,
     )
 
 
@@ -203,7 +206,10 @@ def _delete(opened: OpenPipeline) -> None:
 
 
 def begin(opened: OpenPipeline, start: Callable[[], None]) -> None:
-    """Start a run and open the log; if the run is refused, the problems are listed instead."""
+    """Start a run and open the log; if the run is refused, the problems are listed instead.
+
+    ``start`` starts it, and raises ``SylvaError`` if that is not possible.
+    """
     if opened.attempt(start):
         opened.open_panel, opened.announce_end = "Log", True
 

@@ -162,7 +162,10 @@ def _letter(number: int) -> str:
 
 
 def alike(lines: Sequence[Line], most: int) -> list[Line]:
-    """Return at most ``most`` lines that evaluated the same rows as the first line."""
+    """Return at most ``most`` lines that evaluated the same rows as the first line.
+
+    Lines of other rows cannot be compared with it, however good their figures are.
+    """
     return [line for line in lines if line.evaluation.data == lines[0].evaluation.data][:most]
 
 

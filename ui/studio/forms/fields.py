@@ -120,7 +120,10 @@ def display_text(value: Any) -> str:
 # Making a schema takes milliseconds, and every drawing of a form needs it.
 @lru_cache(maxsize=256)
 def specs_of(model: type[BaseModel]) -> tuple[FieldSpec, ...]:
-    """Return the fields of a model, in its order."""
+    """Return the fields of a model, in its order.
+
+    A field whose type has no widget gets the kind ``json``. The result is cached.
+    """
     try:
         schema: Schema = model.model_json_schema()
     # A type without a JSON schema; its fields are then edited as JSON.
@@ -328,7 +331,10 @@ def is_within(name: str, outer: str) -> bool:
 
 
 def value_at(params: Any, path: ParamPath) -> Any:
-    """Return the value at a path, or ``MISSING``."""
+    """Return the value at a path, or ``MISSING``.
+
+    It never raises: parameters may hold anything until they are valid.
+    """
     for step in path:
         try:
             params = params[step]

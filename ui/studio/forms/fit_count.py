@@ -128,7 +128,7 @@ def _has_bags(kind: Any) -> bool:
 
 
 def fit_count_text(params: Mapping[str, Any]) -> str | None:
-    """Return learners, folds and layers in one line.
+    """Return how much a deep forest trains: learners, folds and layers in one line.
 
     ``None`` while a setting that it depends on is wrong.
     """

@@ -338,7 +338,10 @@ def _set_learners(params: Mapping[str, Any]) -> ParamsEdit:
 
 
 def with_param(data: dict[str, Any], name: str, values: list[Any]) -> dict[str, Any]:
-    """Return the sweep with one more parameter; a parameter that it has keeps its values."""
+    """Return the sweep with one more parameter; a parameter that it has keeps its values.
+
+    ``name`` is dotted: ``learners.0.trees`` is a setting of the first learner.
+    """
     path = (mode_of(data), name)
     if value_at(data, path) is not MISSING:
         return data

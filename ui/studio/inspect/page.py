@@ -330,7 +330,10 @@ def _draw_sections(forest: ForestView, *, growing: bool) -> None:
 
 
 def tab_names(forest: ForestView) -> dict[str, Callable[[ForestView], None]]:
-    """Return the parts that can be drawn with what is known, by name."""
+    """Return the parts that can be drawn with what is known, by name.
+
+    Maps and single rows need an inspection. Screening is also shown for a forest that used it.
+    """
     inspected = forest.layers is not None
     parts: Mapping[str, tuple[bool, Callable[[ForestView], None]]] = {
         "Growth": (True, sections.draw_growth),

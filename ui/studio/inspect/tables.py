@@ -311,7 +311,10 @@ def flows_of(layers: Sequence[Layer]) -> list[Row]:
 
 
 def flow_rows(flows: Sequence[Layer], what: str) -> list[Row]:
-    """Return one row for each layer; ``what`` says which rows flow."""
+    """Return one row for each layer; ``what`` says which rows flow.
+
+    Names have spaces, as in the other files that can be downloaded.
+    """
     names = ("layer", "rows_in", "rows_out", "error_out", "threshold")
     rows = []
     for flow in flows:

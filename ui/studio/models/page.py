@@ -249,8 +249,11 @@ def _open_requested_page() -> None:
 
 def _draw_download(registry: Registry, entry: ModelEntry) -> None:
     """Draw the download of the model as a ZIP archive, unless it is too large."""
-    small = entry.bytes <= MAX_ZIPPED
-    too_large = "The model is too large for the browser. Copy its folder in the workspace instead."
+    refused = None
+    if entry.bytes > MAX_ZIPPED:
+        refused = (
+            "The model is too large for the browser. Copy its folder in the workspace instead."
+        )
     download(
         "Download",
         lambda: zip_model(registry.folder_of(entry.name)),
@@ -259,8 +262,8 @@ def _draw_download(registry: Registry, entry: ModelEntry) -> None:
         "model-download",
         icon=None,
         type="tertiary",
-        disabled=not small,
-        help="All files of the model as a ZIP archive." if small else too_large,
+        help="All files of the model as a ZIP archive.",
+        refused=refused,
     )
 
 

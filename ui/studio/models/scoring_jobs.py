@@ -158,7 +158,10 @@ class ScoringJobs:
             return self._jobs.get(job)
 
     def cancel(self, job: str) -> None:
-        """Cancel a job that is running; no file is written."""
+        """Cancel a job that is running; no file is written.
+
+        Its process gets ``STOP_SECONDS`` to end by itself. A job that has ended is left as it is.
+        """
         with self._lock:
             if job in self._jobs and self._jobs[job].running:
                 self._update(job, stopping=True)

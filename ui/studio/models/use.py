@@ -220,19 +220,13 @@ def _draw_result(job: ScoringJob, took: str) -> None:
     grid(_first_rows(str(job.target), version), f"result-{job.id}")
     if job.rows > FIRST_ROWS:
         st.caption(f"These are the first {FIRST_ROWS} rows.")
-    small = version.size <= MAX_DOWNLOAD
-    too_large = (
-        "The result is too large for the browser. It is in the exports folder of the workspace."
-    )
-    download(
-        "Download the result",
-        job.target.read_bytes,
-        job.target.name,
-        BINARY,
-        f"download-{job.id}",
-        disabled=not small,
-        help=None if small else too_large,
-    )
+    refused = None
+    if version.size > MAX_DOWNLOAD:
+        refused = (
+            "The result is too large for the browser. It is in the exports folder of the workspace."
+        )
+    file, key = (job.target.read_bytes, job.target.name, BINARY), f"download-{job.id}"
+    download("Download the result", *file, key, refused=refused)
 
 
 @st.cache_data(max_entries=16, show_spinner=False)

@@ -61,7 +61,7 @@ def named_ticks(
 
 
 def shortened(name: str, longest: int = LONGEST_NAME) -> str:
-    """Return a user's name on one line, shortened and escaped."""
+    """Return a user's name on one line, shortened and escaped for plotly, which reads HTML."""
     flat = " ".join(name.split())
     if len(flat) > longest:
         end = longest // 3
@@ -71,7 +71,10 @@ def shortened(name: str, longest: int = LONGEST_NAME) -> str:
 
 
 def hover_name(name: str) -> str:
-    """Return a user's name escaped, broken into lines that fit on the screen."""
+    """Return a user's name escaped, broken into lines that fit on the screen.
+
+    It is for hover texts, which show names in full up to ``LONGEST_HOVER_NAME`` characters.
+    """
     flat = " ".join(name.split())[:LONGEST_HOVER_NAME]
     lines = [flat[start : start + HOVER_LINE] for start in range(0, len(flat), HOVER_LINE)]
     return "<br>".join(html.escape(text, quote=False) for text in lines)

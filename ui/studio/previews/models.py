@@ -33,7 +33,10 @@ MOST_RESULTS = 2_000
 
 
 def show_model(output: Artifact, store: Store, key: str) -> None:
-    """Draw the card of a model, and what is inside."""
+    """Draw the card of a model, and what is inside.
+
+    Raise ``CorruptObject`` if the store lost the model.
+    """
     folder: Path = opened(output, store).path
     info = describe_model(folder)
     facts(
@@ -141,7 +144,10 @@ def forest_record(folder: Path) -> dict[str, Any] | None:
 
 
 def layer_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return one row for each layer: score, gain, margins, whether it is kept and why."""
+    """Return one row for each layer: score, gain, margins, whether it is kept and why.
+
+    ``layers`` are the records that training wrote. Forests with screening also show their rows.
+    """
     # Without screening these columns would repeat the number of rows.
     screened = any(layer["rows_out"] for layer in layers)
     rows = []

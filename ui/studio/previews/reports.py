@@ -43,6 +43,8 @@ SCORES = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
 def show_report(output: Artifact, store: Store, key: str) -> None:
     """Draw a report by its kind, and its downloads.
 
+    Raise ``CorruptObject`` if the store lost it.
+
     A kind that only a plug-in knows is shown as plain rows.
     """
     report: Report = opened(output, store)

@@ -69,7 +69,10 @@ class Drawing:
 def drawing(
     document: Pipeline, catalogue: NodeCatalog, state: RunState, chosen: str | None
 ) -> Drawing:
-    """Return the drawing of a pipeline with the states of its nodes; ``chosen`` gets a frame."""
+    """Return the drawing of a pipeline with the states of its nodes.
+
+    ``chosen`` is the node with a frame. A node that the run left out is drawn with a dashed border.
+    """
     shown = {}
     for name, title in titles(document, catalogue).items():
         node = state.nodes.get(name, LEFT_OUT)

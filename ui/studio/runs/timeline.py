@@ -144,7 +144,7 @@ def grid_of(jobs: Jobs) -> Grid:
 
 
 def three_parts(path: tuple[str, ...]) -> tuple[str, str, str]:
-    """Return layer, learner and fold of a job.
+    """Return layer, learner and fold of a job, from its path inside the node.
 
     A path may have fewer parts, which are then empty, or more, which are then part of the learner.
     """
