@@ -178,7 +178,7 @@ def test_steps_are_searched_and_added_by_slash_double_click_a_loose_edge_and_a_d
     x, y = studio.centre(studio.handle("deep-forest.model", "output"))
     studio.drop("save-model", x - stage["x"], y - stage["y"])
     studio.saved(lambda document: ("deep-forest.model", "save-model.model") in wires_of(document))
-    studio.page.get_by_label("Search steps").fill("forest")
+    studio.page.get_by_label("Search nodes").fill("forest")
     found = studio.page.locator("[data-node-type]").evaluate_all(
         "items => items.map(item => item.dataset.nodeType)"
     )

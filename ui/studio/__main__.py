@@ -75,16 +75,12 @@ def _free_port(requested: int | None) -> int:
 
 def serve(port: int, *, browser: bool) -> None:
     """Run Streamlit in this process. Return when it is stopped."""
-    from streamlit.web import bootstrap
-
-    from ui.studio.links import redraw_after_late_requests
+    # Imported late: Streamlit takes a second to load, and a wrong option should not wait for it.
+    from ui.studio import streamlit_compat
 
     settings = {**SETTINGS, "server.port": port, "server.headless": not browser}
-    options = {name.replace(".", "_"): value for name, value in settings.items()}
-    bootstrap.load_config_options(options)
-    redraw_after_late_requests()
     print(f"Sylva is at http://{ADDRESS}:{port}  (Ctrl+C stops it; runs continue)", flush=True)
-    bootstrap.run(str(Path(__file__).with_name("app.py")), False, [], options)
+    streamlit_compat.serve(Path(__file__).with_name("app.py"), settings)
 
 
 if __name__ == "__main__":

@@ -8,15 +8,15 @@ import streamlit as st
 
 from deepforest.forest.kernel_cache import COMPILING
 from engine.errors import SylvaError
+from ui.studio import data_page as data
 from ui.studio import links
 from ui.studio.builder import page as build
-from ui.studio.builder.examples import prepare_example
 from ui.studio.compare import page as compare
-from ui.studio.data import page as data
 from ui.studio.inspect import page as inspect
-from ui.studio.markdown import plain
 from ui.studio.models import page as models
+from ui.studio.new_pipelines import prepare_example
 from ui.studio.runs import page as runs
+from ui.studio.screen_text import plain
 from ui.studio.session import studio
 
 HERE = Path(__file__).parent
@@ -31,7 +31,8 @@ def main() -> None:
     st.html(HERE / "assets" / "style.css")
     try:
         _prepare()
-    except SylvaError as error:  # for example a read-only workspace; the pages still show it
+    # For example, the workspace is read-only; its pages can still be shown.
+    except SylvaError as error:
         st.error(plain(str(error)))
     pages = [
         st.Page(build.page, title="Build", icon=":material/account_tree:", url_path="build"),
@@ -44,10 +45,7 @@ def main() -> None:
     st.session_state[links.PAGES] = {page.url_path: page for page in pages}
     # The default page has no path in its address; it only leads to Build, which has one.
     home = st.Page(
-        lambda: st.switch_page(pages[0]),
-        title="Sylva",
-        default=True,
-        visibility="hidden",
+        lambda: st.switch_page(pages[0]), title="Sylva", default=True, visibility="hidden"
     )
     navigation = st.navigation([home, *pages], position="top")
     if _is_compiling():
@@ -56,6 +54,7 @@ def main() -> None:
 
 
 def _is_compiling() -> bool:
+    """Return whether the forest kernels are being compiled in the background."""
     compiler = studio().compiler
     return compiler is not None and compiler.poll() is None
 
@@ -72,7 +71,7 @@ def _show_compiling() -> None:
 @st.cache_resource(show_spinner=False)
 def _prepare() -> None:
     """Add the example pipeline; the cache makes this once for each start of the studio."""
-    prepare_example(studio())
+    prepare_example(studio().runs)
 
 
 main()

@@ -38,7 +38,10 @@ class Studio:
 
     @cached_property
     def store(self) -> Store:
-        """Return the store with the outputs of finished nodes."""
+        """Return the store with the outputs of finished nodes.
+
+        All runs of the workspace share it: equal work is stored once.
+        """
         return self.runs.store
 
     @cached_property
@@ -67,10 +70,12 @@ def studio() -> Studio:
     begins runs, the one that reads uploads, and the compiler.
     """
     studio = Studio(Workspace.at(), load_catalog())
+    # Importing the engine takes a second. A process that has done so starts runs at once.
     studio.runs.starter = starter = SupervisorStarter(preload=True)
     atexit.register(starter.close)
     # The first upload or preview would wait for these imports otherwise.
     sandbox.warm([*IMPORTS, "nodes.data.files", "ui.studio.models.scoring_jobs"])
+    # Reading the property starts the process.
     _ = studio.compiler
     # The form of a deep forest needs the library, which takes seconds to load: load it now.
     threading.Thread(target=import_module, args=("deepforest.presets",), daemon=True).start()

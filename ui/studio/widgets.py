@@ -2,11 +2,13 @@
 
 - ``opened``, ``check_intact``  a stored output as a value; whether it could be opened
 - ``facts``, ``counted``        the line under a title, and parts of it
-- ``tiles``, ``tabs``           figures side by side; tabs of which only the open one is drawn
+- ``tiles``, ``metric_tile``, ``metric_column``  figures side by side; a metric there or in a table
+- ``draw_tabs``                 tabs of which only the open one is drawn
 - ``chart``, ``picture``, ``side_by_side``, ``image_format``  plots, and how they are saved
 - ``grid``, ``selectable_table``  rows as a table; a table of which one row is selected
-- ``downloads``, ``download_csv``  data as files
-- ``flash``, ``flash_error``, ``show_flashes``  messages of a callback, shown by the next drawing
+- ``download``, ``download_csv``, ``downloads``  data as files
+- ``errors_shown``              an error of ours in place of what cannot be drawn
+- ``flash``, ``errors_flashed``, ``show_flashes``  messages of a callback, shown by the next drawing
 """
 
 from __future__ import annotations
@@ -15,21 +17,23 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from engine.errors import CorruptObject
+from deepforest.metrics import METRIC_INFO, format_metric
+from engine.errors import CorruptObject, SylvaError
 from engine.store import Artifact, Store
+from engine.text import readable
 from engine.values import VALUES
-from ui.studio.markdown import plain
 from ui.studio.plots import CONFIG, for_dark
+from ui.studio.screen_text import plain
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
     import pyarrow as pa
-    from streamlit.elements.lib.mutable_tab_container import TabContainer
 
 HASHED_BYTES = 32_000_000
 """Bytes: larger outputs are not hashed each time they are drawn."""
@@ -38,6 +42,8 @@ TABS_HEIGHT = 480
 """Pixels: enough for a chart."""
 TABLE_HEIGHT = 500
 IMAGE_FORMAT = "inspect-camera"
+BINARY = "application/octet-stream"
+"""The media type of files that a browser only saves."""
 
 
 # Outputs
@@ -55,6 +61,7 @@ def opened(output: Artifact, store: Store) -> Any:
     Raise ``CorruptObject`` if it is gone or was changed. A large output is not hashed each time it
     is drawn: size and time of its files are checked.
     """
+    # ``store.open`` hashes every file, which takes seconds for a large model.
     if output.size <= HASHED_BYTES:
         return store.open(output)
     check_intact(output, store)
@@ -64,9 +71,21 @@ def opened(output: Artifact, store: Store) -> Any:
 # Texts and figures
 
 
-def facts(parts: Iterable[str]) -> None:
+def facts(*parts: str) -> None:
     """Draw a line of short facts; empty ones are left out. Names are shown as they are."""
     st.caption(" · ".join(plain(part) for part in parts if part))
+
+
+def metric_tile(title: str, metric: str, value: Any, more: str = "") -> tuple[str, str, str]:
+    """Return a metric as a tile: its title, its value, and its explanation with ``more``."""
+    return title, format_metric(metric, value), f"{METRIC_INFO[metric].explanation}{more}"
+
+
+def metric_column(title: str, metric: str) -> Any:
+    """Return the column of a table that holds a metric, as Streamlit's configuration."""
+    info = METRIC_INFO[metric]
+    style = "percent" if info.percent else "%.4f"
+    return st.column_config.NumberColumn(title, format=style, help=info.explanation)
 
 
 def tiles(figures: Sequence[tuple[str, str, str]]) -> None:
@@ -79,22 +98,27 @@ def tiles(figures: Sequence[tuple[str, str, str]]) -> None:
             st.metric(plain(label), plain(figure), help=explanation or None, width=152)
 
 
-def tabs(names: Sequence[str], key: str) -> Sequence[TabContainer]:
-    """Return tabs of which the caller draws only the open one.
+def draw_tabs(parts: Mapping[str, Callable[[], None]], key: str) -> None:
+    """Draw a tab for each part, and the content of the open one.
 
     They have a minimum height, so that the page does not jump while another tab is drawn.
     """
     # Streamlit has no minimum height for a container.
     st.html(f"<style>[class*='st-key-held-'] {{ min-height: {TABS_HEIGHT}px; }}</style>")
     with st.container(key=f"held-{key}"):
-        return st.tabs(names, key=f"{key}-tabs", on_change="rerun")
+        containers = st.tabs(list(parts), key=f"{key}-tabs", on_change="rerun")
+    by_name = dict(zip(parts, containers, strict=True))
+    # If Streamlit reports none of them as open, the first is drawn.
+    name = next((name for name, tab in by_name.items() if tab.open), next(iter(parts)))
+    with by_name[name]:
+        parts[name]()
 
 
 # Plots
 
 
 def chart(figure: go.Figure, key: str) -> None:
-    """Draw a plot in the colours of the theme."""
+    """Draw a plot in the colours of the theme; ``key`` must be unique on the page."""
     st.plotly_chart(in_theme(figure), theme="streamlit", config=CONFIG, key=key)
 
 
@@ -162,6 +186,7 @@ def _as_column(values: list[Any]) -> pa.Array:
 
     try:
         return pa.array(values)
+    # pyarrow has one error for mixed types, and another for integers beyond 64 bits.
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return pa.array([None if value is None else str(value) for value in values])
 
@@ -205,6 +230,7 @@ def selectable_table(
     import pyarrow as pa
 
     table, chosen = as_arrow(rows), st.query_params.get(address)
+    # Streamlit writes “2 hours ago” only for a column of timestamps.
     table = table.set_column(
         table.column_names.index(time), time, table.column(time).cast(pa.timestamp("ms", "UTC"))
     )
@@ -240,6 +266,27 @@ def _choose(key: str, names: Sequence[str], address: str) -> None:
 # Files
 
 
+def download(
+    label: str,
+    data: Any,
+    file: str,
+    kind: str,
+    key: str,
+    *,
+    refused: str | None = None,
+    **looks: Any,
+) -> None:
+    """Draw a button that downloads data; a click does not draw the page again.
+
+    ``kind`` is the media type. If ``data`` is a function, the click calls it. ``refused`` says why
+    the data cannot be downloaded; the button is then disabled.
+    """
+    looks = {"icon": ":material/download:", **looks}
+    if refused:
+        looks |= {"disabled": True, "help": plain(refused)}
+    st.download_button(label, data, file, kind, key=key, on_click="ignore", **looks)
+
+
 def downloads(
     name: str, rows: Sequence[Mapping[str, Any]], everything: Mapping[str, Any], key: str
 ) -> None:
@@ -249,20 +296,15 @@ def downloads(
     """
     with st.container(horizontal=True, gap="small"):
         if rows:
-            st.download_button(
-                "Rows as CSV", as_csv(rows), f"{name}.csv", "text/csv", key=f"{key}-csv",
-                on_click="ignore", icon=":material/download:",
-            )  # fmt: skip
+            download("Rows as CSV", as_csv(rows), f"{name}.csv", "text/csv", f"{key}-csv")
         text = json.dumps(everything, indent=1, ensure_ascii=False)
-        st.download_button(
-            "All as JSON", text, f"{name}.json", "application/json", key=f"{key}-json",
-            on_click="ignore", icon=":material/download:",
-        )  # fmt: skip
+        download("All as JSON", text, f"{name}.json", "application/json", f"{key}-json")
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return rows as CSV with a header; missing values are empty."""
     text = io.StringIO()
+    # Rows may have different columns; what a row does not have stays empty.
     names = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
@@ -276,13 +318,28 @@ def download_csv(name: str, rows: Sequence[Mapping[str, Any]] | str) -> None:
     The text is made in advance: a click while the page is drawn again must not be lost.
     """
     data = rows if isinstance(rows, str) else as_csv(rows)
-    st.download_button(
-        "Download data (CSV)", data, f"{name}.csv", "text/csv", key=f"inspect-{name}-csv", on_click="ignore",
-        icon=":material/download:",
-    )  # fmt: skip
+    download("Download data (CSV)", data, f"{name}.csv", "text/csv", f"inspect-{name}-csv")
 
 
-# Messages of a callback
+# Errors and messages
+
+
+@contextmanager
+def errors_shown() -> Iterator[None]:
+    """Show an error of ours in place of what cannot be drawn. It is a decorator too."""
+    try:
+        yield
+    except SylvaError as error:
+        st.error(plain(readable(str(error))))
+
+
+@contextmanager
+def errors_flashed(page_part: str) -> Iterator[None]:
+    """Save an error of ours in a callback, for the next drawing of a part of the page."""
+    try:
+        yield
+    except SylvaError as error:
+        flash_error(page_part, error)
 
 
 def flash(page_part: str, text: str) -> None:
@@ -306,4 +363,4 @@ def show_flashes(page_part: str) -> None:
         st.toast(plain(message), icon=":material/check:")
     error = st.session_state.pop(f"{page_part}-error", "")
     if error:
-        st.error(plain(error))
+        st.error(plain(readable(error)))

@@ -23,7 +23,7 @@ from nodes.data.files import add_file, list_files
 from nodes.data.formats import FileFormat
 from nodes.data.tables import Preview, count_classes
 from nodes.load_data import LoadDataParams, check, file_columns, preview_params
-from ui.studio.data.starter_pipeline import pipeline_for, title_of
+from ui.studio.new_pipelines import pipeline_for, title_of
 
 ROWS = 5_000
 

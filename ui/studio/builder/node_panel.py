@@ -12,7 +12,6 @@ from itertools import islice
 import streamlit as st
 
 from engine.edits import revise_params, revise_sweep, set_description, set_label, set_settings
-from engine.errors import Problem
 from engine.node_types import NodeType
 from engine.pipeline import Node, NodeSettings, Pipeline
 from engine.run_state import NodeState
@@ -21,10 +20,11 @@ from engine.validation import columns_for
 from nodes.models.registry import Registry
 from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.builder.pipeline_list import FIVE_STEPS
-from ui.studio.forms import ParamsEdit, node_form
 from ui.studio.forms.fields import specs_of
+from ui.studio.forms.form import ParamsEdit
+from ui.studio.forms.node_form import node_form
 from ui.studio.forms.sweep import SweepEdit, can_sweep, in_sweep, sweep_form
-from ui.studio.markdown import plain
+from ui.studio.screen_text import node_title, plain
 from ui.studio.session import studio
 
 KEYS = """
@@ -41,10 +41,10 @@ LIMITS: dict[str, tuple[int, int] | tuple[float, float]] = {
 MOST_FILES = 2_000
 
 
-def panel(opened: OpenPipeline, chosen: Sequence[str], problems: Sequence[Problem]) -> None:
-    """Draw what belongs to the selection; ``problems`` are those of the whole pipeline."""
+def panel(opened: OpenPipeline, chosen: Sequence[str]) -> None:
+    """Draw what belongs to the selection: one node, several nodes, or the whole pipeline."""
     if len(chosen) == 1 and chosen[0] in opened.document.nodes:
-        _of_node(opened, chosen[0], [problem for problem in problems if problem.node == chosen[0]])
+        _of_node(opened, chosen[0])
     elif chosen:
         st.markdown(f"**{len(chosen)} nodes**")
         st.caption(
@@ -73,9 +73,7 @@ def _description(opened: OpenPipeline) -> None:
 
     def save() -> None:
         """Save the description."""
-        opened.attempt(
-            lambda: opened.edit(lambda document: set_description(document, st.session_state[key]))
-        )
+        opened.try_edit(lambda document: set_description(document, st.session_state[key]))
 
     st.text_area(
         "Description",
@@ -88,23 +86,24 @@ def _description(opened: OpenPipeline) -> None:
     )
 
 
-def _of_node(opened: OpenPipeline, name: str, problems: list[Problem]) -> None:
+def _of_node(opened: OpenPipeline, name: str) -> None:
     """Draw the form of a node: its error, its settings, its sweep, its name and limits."""
     node = opened.document.nodes[name]
     node_type = opened.catalogue.get(node.type)
-    st.markdown(f"**{plain(node.label or (node_type.title if node_type else node.type))}**")
+    st.markdown(f"**{plain(node_title(node, opened.catalogue))}**")
     if node_type is None:
         st.error(
-            f"The node type “{plain(node.type)}” is not installed. Install the package that has it, or delete the node."
+            f"The node type “{plain(node.type)}” is not installed. "
+            "Install the package that has it, or delete the node."
         )
         return
     st.caption(plain(node_type.summary))
     for state in _failed(opened, name):
         failure(state)
+    problems = [problem for problem in opened.problems() if problem.node == name]
     # Problems of the sweep belong to its own form below.
     of_sweep = [problem for problem in problems if in_sweep(problem)]
     node_form(
-        name,
         node,
         node_type,
         columns=columns_for(opened.document, opened.catalogue, name, studio().files),
@@ -145,9 +144,7 @@ def failure(state: NodeState) -> None:
 
 def _revise(opened: OpenPipeline, name: str, edit: ParamsEdit) -> None:
     """Apply an edit of the form to the parameters of a node."""
-    opened.attempt(
-        lambda: opened.edit(lambda document: revise_params(document, opened.catalogue, name, edit))
-    )
+    opened.try_edit(lambda document: revise_params(document, opened.catalogue, name, edit))
 
 
 def _revise_sweep(
@@ -156,11 +153,12 @@ def _revise_sweep(
     """Apply an edit of the sweep; it may change parameters too, in one step for undo."""
 
     def revise(document: Pipeline) -> Pipeline:
+        """Return the pipeline after both edits."""
         if params:
             document = revise_params(document, opened.catalogue, name, params)
         return revise_sweep(document, name, edit)
 
-    opened.attempt(lambda: opened.edit(revise))
+    opened.try_edit(revise)
 
 
 def _offered_files(node_type: NodeType) -> list[str]:
@@ -175,6 +173,7 @@ def _offered_files(node_type: NodeType) -> list[str]:
     if node_type.source_columns is None or not folder.is_dir():
         return []
     names = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    # A data folder may hold very many files, and a longer list would slow the form down.
     return sorted(islice(names, MOST_FILES))
 
 
@@ -212,16 +211,15 @@ def _name_and_limits(opened: OpenPipeline, name: str, node: Node, node_type: Nod
 def _set_label(opened: OpenPipeline, name: str, key: str) -> None:
     """Save the label of a node."""
     label = st.session_state[key].strip()
-    opened.attempt(lambda: opened.edit(lambda document: set_label(document, name, label)))
+    opened.try_edit(lambda document: set_label(document, name, label))
 
 
 def _set_setting(opened: OpenPipeline, name: str, field: str, key: str) -> None:
     """Save one limit of a node; an empty field removes it."""
     value = st.session_state[key]
-    opened.refresh()  # another tab may have set another of them
+    # Another tab may have set another of the limits.
+    opened.refresh()
     settings = opened.document.nodes[name].settings.model_dump()
     # An empty field means no limit, and for retries 0.
     settings[field] = 0 if value is None and field == "retries" else value
-    opened.attempt(
-        lambda: opened.edit(lambda document: set_settings(document, name, NodeSettings(**settings)))
-    )
+    opened.try_edit(lambda document: set_settings(document, name, NodeSettings(**settings)))

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 from engine.graph import PipelineGraph
 from engine.pipeline import Edge, Pipeline, Sweep
 from engine.run_state import NodeState, RunState
 from engine.sweeps import branch_count
 from engine.text import counted
-from ui.studio.canvas.protocol import NodeView, State
+from ui.studio.canvas.protocol import STATES, NodeView, State
 
-STATES: dict[str, State] = {
-    "queued": "queued",
-    "running": "running",
-    "done": "done",
-    "cached": "cached",
-    "failed": "failed",
-    "skipped": "skipped",
-    "cancelled": "skipped",
-    "interrupted": "skipped",
-}
 LONGEST = 300
 STOPPED = {
     "cancelled": "stopped; press Retry to continue",
@@ -76,6 +67,7 @@ def unchanged_nodes(document: Pipeline, since: Pipeline) -> set[str]:
     They have the same settings, and read the same outputs of nodes that are unchanged too.
     """
     edges, edges_since = _edges_into(document), _edges_into(since)
+    # Labels, limits and positions do not change what a node computes.
     changed = {
         name
         for name, node in document.nodes.items()
@@ -102,11 +94,18 @@ def _view(node: NodeState) -> NodeView:
     elif node.state in STOPPED:
         text = STOPPED[node.state]
     return {
-        "state": STATES.get(node.state, "idle"),
+        "state": _canvas_state(node.state),
         "progress": node.fraction if node.state == "running" else None,
         "text": text[:LONGEST],
         "seconds": node.seconds if node.state == "done" else None,
     }
+
+
+def _canvas_state(state: str) -> State:
+    """Return a state of a run as the canvas knows it; another version may know others."""
+    if state in STOPPED:
+        return "skipped"
+    return cast(State, state) if state in STATES else "idle"
 
 
 def folded_view(states: Sequence[NodeState]) -> NodeView:

@@ -1,12 +1,9 @@
 """The pipeline that is open in one browser tab: its document, its file and its last run.
 
-- ``OpenPipeline``     every edit is saved at once, and edits that others save are read
-- ``pipeline_of_run``  the exact pipeline of a run, as a pipeline of the workspace
-- ``save_copy``        save a document under another name
-
-The file decides. If another tab has changed it, its version is shown, and what the user did on the
-canvas meanwhile is done again on top of it. Edits that cannot be saved stay here until they can. If
-they cannot be combined with the file any more, they go into a copy.
+Every edit is saved at once, and edits that others save are read. The file decides. If another tab
+has changed it, its version is shown, and what the user did on the canvas meanwhile is done again on
+top of it. Edits that cannot be saved stay here until they can. If they cannot be combined with the
+file any more, they go into a copy.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from engine.atomic import FileVersion
 from engine.errors import InvalidPipeline, Problem, SylvaError
 from engine.node_types import NodeType, NodeTypes
 from engine.pipeline import Pipeline, PortRef
-from engine.pipeline_file import parse, with_values
+from engine.pipeline_file import with_values
 from engine.pipeline_library import Library, Opened, Outdated, UnknownPipeline
 from engine.plan import RunOptions
 from engine.run_state import STARTING_SECONDS, RunState
@@ -34,7 +31,10 @@ from ui.studio.canvas.protocol import Edited, Reveal
 
 Panel = Literal["Problems", "Output", "Log"]
 
-DELETED = "The pipeline was deleted in another tab or program. To keep it, choose Duplicate in the File menu."
+DELETED = (
+    "The pipeline was deleted in another tab or program. "
+    "To keep it, choose Duplicate in the File menu."
+)
 
 _starting = threading.RLock()
 """Held from the check that no run is live until another is created."""
@@ -117,6 +117,7 @@ class OpenPipeline:
         """Save edits that could not be saved before, or else read what was saved elsewhere."""
         if self.unsaved:
             self.save()
+        # A file that could not be read may be readable again without a new version.
         elif self.save_error or self.library.version(self.pipeline) != self.file_version:
             self._read_file()
 
@@ -131,6 +132,7 @@ class OpenPipeline:
         for edit in edits:
             document = edit(document)
         if document != self.document:
+            # The browser keeps its own document until it sees another version.
             if _differs_on_canvas(self.document, document):
                 self.canvas_version += 1
             self.document = document
@@ -147,6 +149,7 @@ class OpenPipeline:
             self.document = edited.document
             if not self.save():
                 return False
+        # Undo, redo and paste set parameters in the browser; the form must show them.
         for node in edited.restored:
             self._redraw_form(node)
         return True
@@ -269,6 +272,7 @@ class OpenPipeline:
     def delete(self) -> None:
         """Delete the pipeline and its unsaved edits."""
         self.library.delete(self.pipeline)
+        # Otherwise the session would keep the edits as unsaved.
         self.saved_document = self.document
 
     def problems(self, document: Pipeline | None = None) -> list[Problem]:
@@ -304,6 +308,10 @@ class OpenPipeline:
         else:
             return True
         return False
+
+    def try_edit(self, edit: Callable[[Pipeline], Pipeline]) -> bool:
+        """Apply an edit and save; an error of ours becomes a notice. Return whether it worked."""
+        return self.attempt(lambda: self.edit(edit))
 
     # Its last run
 
@@ -374,6 +382,7 @@ class OpenPipeline:
         """
         with _starting:
             self._refuse_second_run()
+            # A second tab that presses Run now waits for ``_starting``, and is then refused.
             options = RunOptions(pipeline=self.pipeline, to=to, force_from=force_from)
             self.runs.start(self.document, options)
 
@@ -389,7 +398,10 @@ class OpenPipeline:
                 self.start()
 
     def stop(self) -> None:
-        """Ask the live run of this pipeline to stop."""
+        """Ask the live run of this pipeline to stop.
+
+        It ends a moment later, when its supervisor has stopped the nodes.
+        """
         self.refresh_run()
         if self.run is not None:
             self.runs.cancel(self.run.id)
@@ -405,36 +417,13 @@ def _first_line(error: SylvaError) -> str:
 
 
 def _differs_on_canvas(before: Pipeline, after: Pipeline) -> bool:
-    """Return whether something changed that the canvas owns."""
+    """Return whether something changed that the canvas owns.
+
+    That is which nodes there are and in which order, edges, positions and notes.
+    """
     return (list(before.nodes), before.edges, before.layout, before.notes) != (
         list(after.nodes),
         after.edges,
         after.layout,
         after.notes,
     )
-
-
-def save_copy(library: Library, document: Pipeline) -> str:
-    """Save a document under another name; return the id of the new pipeline."""
-    return library.create(with_values(document, name=f"{document.name[:190]} copy"))
-
-
-def pipeline_of_run(library: Library, runs: Runs, run_id: str) -> str:
-    """Return the id of a pipeline that is exactly what a run ran.
-
-    It is the one that the run was started from if that is unchanged, else a new copy.
-    """
-    row = runs.find(run_id)
-    document, source = parse(row.document), row.request.get("pipeline")
-    if isinstance(source, str) and _has_document(library, source, document):
-        return source
-    moment = time.strftime("%d %b %H:%M", time.localtime(row.created))
-    return library.create(with_values(document, name=f"{document.name[:150]}, as run {moment}"))
-
-
-def _has_document(library: Library, pipeline: str, document: Pipeline) -> bool:
-    """Return whether the library has exactly this document under this id."""
-    try:
-        return library.open(pipeline).pipeline == document
-    except SylvaError:
-        return False

@@ -1,7 +1,7 @@
 """The Build page: the list of pipelines, or the pipeline that is open in this browser tab.
 
-The address names the open pipeline. The session holds its ``OpenPipeline``, and those that were
-closed with edits that could not be saved.
+An open pipeline has its toolbar, the canvas with the form of the selected node beside it, and
+panels below.
 """
 
 from __future__ import annotations
@@ -9,107 +9,184 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.errors import SylvaError
-from engine.pipeline_library import Library
+from engine.pipeline import PortRef
+from ui.studio.builder.browser_tab import current_pipeline, is_open
+from ui.studio.builder.node_panel import panel
+from ui.studio.builder.node_states import node_views
 from ui.studio.builder.open_pipeline import OpenPipeline
-from ui.studio.markdown import plain
-from ui.studio.session import studio
+from ui.studio.builder.outputs import result_line
+from ui.studio.builder.panels import draw_panels
+from ui.studio.builder.pipeline_list import pipeline_list, unreadable
+from ui.studio.builder.toolbar import begin, save_state, toolbar
+from ui.studio.canvas import Edited, RunRequest, canvas
+from ui.studio.canvas.protocol import selection_in
+from ui.studio.screen_text import plain
+from ui.studio.widgets import errors_shown
 
-ADDRESS = "pipeline"
-OPEN = "open-pipeline"
-UNSAVED = "unsaved-pipelines"
-"""Where a session keeps the pipelines that were left with unsaved edits, by id."""
+LOOK_SECONDS = 0.5
+"""Time between two looks at a live run."""
+
+SAVE_SECONDS = 5.0
+"""Time between two tries to save."""
+
+CANVAS = "canvas"
+CANVAS_HEIGHT = "max(420px, calc(100vh - 320px))"
+CANVAS_HEIGHT_OVER_OUTPUT = "max(360px, calc(100vh - 500px))"
 
 
 def page() -> None:
     """Draw the pipeline that the address names, or the list."""
-    # Imported late: both modules import this one.
-    from ui.studio.builder.builder import builder
-    from ui.studio.builder.pipeline_list import pipeline_list, unreadable
-
     try:
         opened = current_pipeline()
     except SylvaError as error:
         unreadable(error)
         return
-    try:
+    with errors_shown():
         if opened:
-            builder(opened)
+            _draw_pipeline(opened)
         else:
             pipeline_list()
-    except SylvaError as error:
-        st.error(plain(str(error)))
 
 
-def current_pipeline() -> OpenPipeline | None:
-    """Return the pipeline that the address names, or that was open in this tab before.
+def _draw_pipeline(opened: OpenPipeline) -> None:
+    """Draw an open pipeline.
 
-    Raise ``SylvaError`` if it cannot be opened. If its edits were moved to a copy, the copy is
-    returned.
+    Its parts are drawn again by themselves while a run is live, to follow it, or while edits are
+    unsaved, to try again to save them.
     """
-    opened: OpenPipeline | None = st.session_state.get(OPEN)
-    requested = st.query_params.get(ADDRESS) or (opened.pipeline if opened else None)
-    # The address still names the pipeline whose edits were moved to a copy.
-    if opened is not None and requested == opened.moved_from:
-        requested = opened.pipeline
-    if not requested:
-        return None
-    st.query_params[ADDRESS] = requested
-    if opened is None or opened.pipeline != requested:
-        _close()
-        opened = _return_to_unsaved(requested)
-        if opened is None:
-            opened = OpenPipeline.from_library(
-                Library(studio().workspace), studio().runs, requested
-            )
-        st.session_state[OPEN] = opened
+    # A file that a node reads may have changed while the user was on another page.
+    opened.forget_problems()
+    _refresh_run(opened)
+    _announce_end(opened)
+    opened.poll_seconds = _poll_seconds(opened)
+    st.fragment(_draw_parts, run_every=opened.poll_seconds)(opened)
+
+
+def _poll_seconds(opened: OpenPipeline) -> float | None:
+    """Return how often to look for news without a click; None if there cannot be any."""
+    if opened.running:
+        return LOOK_SECONDS
+    return SAVE_SECONDS if opened.save_error else None
+
+
+# The page does not see errors of a fragment.
+@errors_shown()
+def _draw_parts(opened: OpenPipeline) -> None:
+    """Draw all parts, in the order in which they know of each other.
+
+    The toolbar comes first on the page, but the save state in it is known only after the canvas has
+    sent its edits.
+    """
+    _refresh_run(opened)
     opened.refresh()
-    st.query_params[ADDRESS] = opened.pipeline
-    return opened
+    _rerun_if_moved(opened)
+    save_state_slot = toolbar(opened, _selection(opened))
+    _show_notice(opened)
+    middle, side = st.columns([3, 1], gap="small")
+    with middle:
+        selection = _canvas(opened)
+    with save_state_slot:
+        save_state(opened)
+    # Streamlit has no height in CSS units for a container.
+    st.html(f"<style>.st-key-panel {{ height: {_height(opened)} !important; }}</style>")
+    with side, st.container(key="panel"):
+        panel(opened, selection)
+    draw_panels(opened, selection)
+    _rerun_if_moved(opened)
 
 
-def switch_to(pipeline: str) -> None:
-    """Open another pipeline in this tab."""
-    _close()
-    st.query_params[ADDRESS] = pipeline
+def _rerun_if_moved(opened: OpenPipeline) -> None:
+    """Draw the whole page again for another pipeline, or to poll at another interval."""
+    # A fragment cannot change its own interval; only a drawing of the whole page can.
+    if not is_open(opened) or _poll_seconds(opened) != opened.poll_seconds:
+        st.rerun(scope="app")
 
 
-def close() -> None:
-    """Close the pipeline and show the list."""
-    _close()
-    st.query_params.pop(ADDRESS, None)
+def _refresh_run(opened: OpenPipeline) -> None:
+    """Read what is new of the last run; an error becomes a notice and does not stop the page."""
+    try:
+        opened.refresh_run()
+    except SylvaError as error:
+        opened.notice = str(error)
 
 
-def is_open(opened: OpenPipeline) -> bool:
-    """Return whether this pipeline is still the one that the tab and its address show."""
-    return st.session_state.get(OPEN) is opened and st.query_params.get(ADDRESS) == opened.pipeline
+def _show_notice(opened: OpenPipeline) -> None:
+    """Show the notice of the pipeline once."""
+    if opened.notice:
+        st.toast(plain(opened.notice), icon=":material/info:", duration="long")
+        opened.notice = ""
 
 
-def unsaved_pipelines() -> list[OpenPipeline]:
-    """Save the pipelines that were closed with unsaved edits.
+def _selection(opened: OpenPipeline) -> tuple[str, ...]:
+    """Return the selection that the browser sent last.
 
-    Return those that still cannot be saved.
+    The toolbar needs it, and is drawn before the canvas.
     """
-    unsaved: dict[str, OpenPipeline] = st.session_state.get(UNSAVED, {})
-    for pipeline, opened in list(unsaved.items()):
-        opened.refresh()
-        if not opened.unsaved:
-            del unsaved[pipeline]
-            text = f"“{opened.document.name}”: {opened.notice}"
-            st.toast(plain(text), icon=":material/info:", duration="long")
-    return list(unsaved.values())
+    sent = st.session_state.get(CANVAS)
+    return selection_in(opened.document, sent.get("selection")) if sent is not None else ()
 
 
-def _close() -> None:
-    """Forget the open pipeline; with unsaved edits, keep it in the session."""
-    opened: OpenPipeline | None = st.session_state.pop(OPEN, None)
-    if opened is not None and opened.unsaved:
-        unsaved = st.session_state.get(UNSAVED, {})
-        st.session_state[UNSAVED] = unsaved | {opened.pipeline: opened}
+def _canvas(opened: OpenPipeline) -> tuple[str, ...]:
+    """Draw the canvas, handle what the user did there, and return the selected nodes."""
+    return canvas(
+        opened.document,
+        epoch=opened.canvas_version,
+        catalogue=opened.catalogue,
+        problems=opened.problems,
+        states=lambda document: node_views(
+            document,
+            opened.run,
+            opened.run_pipeline,
+            opened.run_expanded.copies if opened.run_expanded else None,
+            lambda name: result_line(opened, name),
+        ),
+        key=CANVAS,
+        pipeline=opened.pipeline,
+        reveal=opened.reveal,
+        on_edit=lambda edited: _apply_edit(opened, edited),
+        on_port=lambda end: _preview(opened, end),
+        on_run=lambda request: _run(opened, request),
+        height=_height(opened),
+    )
 
 
-def _return_to_unsaved(pipeline: str) -> OpenPipeline | None:
-    """Return a pipeline that was closed with unsaved edits; None if it was not."""
-    opened: OpenPipeline | None = st.session_state.get(UNSAVED, {}).pop(pipeline, None)
-    if opened is not None:
-        opened.notice = "These are your edits that are not saved yet."
-    return opened
+def _apply_edit(opened: OpenPipeline, edited: Edited) -> None:
+    """Save an edit of the canvas; if the file was changed elsewhere, draw the new version."""
+    if not opened.apply_canvas_edit(edited):
+        st.rerun(scope="fragment")
+
+
+def _height(opened: OpenPipeline) -> str:
+    """Return the height of canvas and form; they are lower while a preview is open below."""
+    if opened.open_panel == "Output" and opened.previewed_port:
+        return CANVAS_HEIGHT_OVER_OUTPUT
+    return CANVAS_HEIGHT
+
+
+def _preview(opened: OpenPipeline, end: PortRef) -> None:
+    """Open the preview of an output that was clicked."""
+    opened.previewed_port, opened.open_panel = end, "Output"
+
+
+def _run(opened: OpenPipeline, request: RunRequest) -> None:
+    """Start the run that was requested on the canvas."""
+    match request:
+        case (_, "all"):
+            begin(opened, opened.start)
+        case (node, "to"):
+            begin(opened, lambda: opened.start(to=(node,)))
+        case (node, "from"):
+            begin(opened, lambda: opened.start(force_from=(node,)))
+
+
+def _announce_end(opened: OpenPipeline) -> None:
+    """Bring the node that failed into view, once, when a run has ended."""
+    run = opened.run
+    if not opened.announce_end or run is None or run.live:
+        return
+    # Only once: after that the user decides what is open.
+    opened.announce_end = False
+    failed = run.nodes_in("failed")
+    if failed and opened.source_node(failed[0]) in opened.document.nodes:
+        opened.show(opened.source_node(failed[0]))
+        opened.open_panel = "Log"

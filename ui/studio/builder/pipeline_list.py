@@ -13,12 +13,12 @@ from engine.pipeline_file import parse
 from engine.pipeline_library import Entry, Library
 from engine.text import counted
 from engine.validation import find_problems
-from ui.studio.builder import page
-from ui.studio.builder.examples import open_example, open_sample, samples
-from ui.studio.builder.open_pipeline import OpenPipeline, save_copy
-from ui.studio.markdown import plain, time_of_day
+from ui.studio.builder import browser_tab
+from ui.studio.builder.open_pipeline import OpenPipeline
+from ui.studio.new_pipelines import open_example, open_sample, samples, save_copy
+from ui.studio.screen_text import plain, time_of_day
 from ui.studio.session import studio
-from ui.studio.widgets import flash_error, show_flashes
+from ui.studio.widgets import errors_flashed, show_flashes
 
 FIVE_STEPS = """
 1. Drag **Load data** from the list on the left onto the canvas, and choose a table in the form on
@@ -30,6 +30,7 @@ FIVE_STEPS = """
 5. Press **Run**. Click the dot at the right side of a finished node to see its output.
 """
 MOST_SHOWN = 20
+MOST_PROBLEMS = 12
 FLASHES = "pipeline-list"
 
 
@@ -38,7 +39,7 @@ def pipeline_list() -> None:
     library = Library(studio().workspace)
     entries = library.entries()
     show_flashes(FLASHES)
-    for unsaved in page.unsaved_pipelines():
+    for unsaved in browser_tab.unsaved_pipelines():
         _return_to(unsaved)
     left, right = st.columns([3, 2], gap="large")
     with left:
@@ -95,37 +96,19 @@ def _row(library: Library, entry: Entry) -> None:
             nodes = counted(entry.nodes, "node")
             facts = f"{nodes} · changed {time_of_day(entry.modified)}"
             st.caption(plain(entry.problem) if broken else facts)
-        st.button(
-            "Open",
-            key=f"open-{entry.id}",
-            disabled=broken,
-            on_click=_open,
-            args=(lambda: entry.id,),
-        )
-        copy = partial(_duplicate, library, entry.id)
-        st.button(
-            "Duplicate",
-            key=f"copy-{entry.id}",
-            type="tertiary",
-            disabled=broken,
-            on_click=_attempt,
-            args=(copy,),
-        )
+        open_it = partial(_open, lambda: entry.id)
+        st.button("Open", key=f"open-{entry.id}", disabled=broken, on_click=open_it)
+        copy, key = partial(_attempt, partial(_duplicate, library, entry.id)), f"copy-{entry.id}"
+        st.button("Duplicate", key=key, type="tertiary", disabled=broken, on_click=copy)
         with st.popover("Delete", type="tertiary", key=f"delete-menu-{entry.id}"):
             st.write(f"Delete “{plain(entry.title)}”? Its runs are not deleted.")
-            delete = partial(library.delete, entry.id)
-            st.button(
-                "Delete it",
-                key=f"delete-{entry.id}",
-                type="primary",
-                on_click=_attempt,
-                args=(delete,),
-            )
+            delete = partial(_attempt, partial(library.delete, entry.id))
+            st.button("Delete it", key=f"delete-{entry.id}", type="primary", on_click=delete)
 
 
 def _open(pipeline: Callable[[], str]) -> None:
     """Open the pipeline whose id this function returns; it may create it."""
-    _attempt(lambda: page.switch_to(pipeline()))
+    _attempt(lambda: browser_tab.switch_to(pipeline()))
 
 
 def _duplicate(library: Library, pipeline: str) -> None:
@@ -135,10 +118,8 @@ def _duplicate(library: Library, pipeline: str) -> None:
 
 def _attempt(action: Callable[[], object]) -> None:
     """Call a function; an error of ours is shown by the next drawing."""
-    try:
+    with errors_flashed(FLASHES):
         action()
-    except SylvaError as error:
-        flash_error(FLASHES, error)
 
 
 # From elsewhere
@@ -163,21 +144,20 @@ def _import(library: Library) -> None:
             "This pipeline has problems and cannot run yet. It is not imported yet.", problems
         )
     label = "Import anyway" if problems else "Import"
-    st.button(
-        label,
-        type="primary",
-        key="take-in",
-        on_click=_open,
-        args=(partial(library.create, document),),
-    )
+    create = partial(_open, partial(library.create, document))
+    st.button(label, type="primary", key="take-in", on_click=create)
 
 
-def _list_problems(title: str, problems: list[Problem], most: int = 12) -> None:
-    """Draw a title and at most ``most`` problems."""
+def _list_problems(title: str, problems: list[Problem]) -> None:
+    """Draw a title and the first problems."""
     st.error(title)
-    st.code("\n".join(str(problem) for problem in problems[:most]), language=None, wrap_lines=True)
-    if len(problems) > most:
-        st.caption(f"… and {len(problems) - most:,} more.")
+    st.code(
+        "\n".join(str(problem) for problem in problems[:MOST_PROBLEMS]),
+        language=None,
+        wrap_lines=True,
+    )
+    if len(problems) > MOST_PROBLEMS:
+        st.caption(f"… and {len(problems) - MOST_PROBLEMS:,} more.")
 
 
 # First steps
@@ -187,14 +167,8 @@ def _start(library: Library) -> None:
     """Draw the first steps and the examples."""
     st.subheader("First steps", anchor=False)
     # Not ``open_sample``: this one has results to look at.
-    example = partial(open_example, studio())
-    st.button(
-        "Open the finished example",
-        icon=":material/play_circle:",
-        type="primary",
-        on_click=_open,
-        args=(example,),
-    )
+    example, icon = partial(_open, partial(open_example, studio().runs)), ":material/play_circle:"
+    st.button("Open the finished example", icon=icon, type="primary", on_click=example)
     st.caption(
         "A deep forest that classifies handwritten digits: trained, evaluated and ready to inspect."
     )
@@ -207,15 +181,11 @@ def _start(library: Library) -> None:
             with st.container(gap=None):
                 st.markdown(f"**{plain(document.name)}**")
                 st.caption(plain(document.description))
-            st.button(
-                "Open",
-                key=f"sample-{name}",
-                on_click=_open,
-                args=(partial(open_sample, library, name),),
-            )
+            open_it = partial(_open, partial(open_sample, library, name))
+            st.button("Open", key=f"sample-{name}", on_click=open_it)
 
 
 def unreadable(error: SylvaError) -> None:
     """Draw why the pipeline of the address cannot be opened, and a way to the list."""
     st.error(plain(str(error)))
-    st.button("Show all pipelines", on_click=page.close)
+    st.button("Show all pipelines", on_click=browser_tab.close)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from engine.edits import set_name
 from engine.errors import SylvaError
 from engine.export_python import check_exportable, export_python
 from engine.pipeline_file import dumps
 from engine.text import counted
-from ui.studio.builder import page
-from ui.studio.builder.open_pipeline import OpenPipeline, save_copy
-from ui.studio.markdown import plain, time_of_day
+from ui.studio.builder import browser_tab
+from ui.studio.builder.open_pipeline import OpenPipeline
+from ui.studio.new_pipelines import save_copy
+from ui.studio.screen_text import plain, time_of_day
+from ui.studio.streamlit_compat import DeltaGenerator
+from ui.studio.widgets import download
 
 RESUMABLE = ("failed", "cancelled", "interrupted")
 """States of a run that Retry resumes."""
@@ -36,7 +39,7 @@ def toolbar(opened: OpenPipeline, chosen: tuple[str, ...]) -> DeltaGenerator:
             icon=":material/arrow_back:",
             type="tertiary",
             help="All pipelines",
-            on_click=page.close,
+            on_click=browser_tab.close,
         )
         _name(opened)
         _file_menu(opened)
@@ -49,13 +52,14 @@ def toolbar(opened: OpenPipeline, chosen: tuple[str, ...]) -> DeltaGenerator:
 def _name(opened: OpenPipeline) -> None:
     """Draw the name of the pipeline, which can be edited."""
     name = opened.document.name
-    key = f"{opened.pipeline}/name/{name}"  # another name, another widget
+    # Another name needs another widget: a widget in the browser keeps its own value.
+    key = f"{opened.pipeline}/name/{name}"
 
     def rename() -> None:
         """Save the new name; an empty one is ignored."""
         new_name = st.session_state[key].strip()
         if new_name and new_name != opened.document.name:
-            opened.attempt(lambda: opened.edit(lambda document: set_name(document, new_name)))
+            opened.try_edit(lambda document: set_name(document, new_name))
 
     st.text_input(
         "Name",
@@ -69,7 +73,10 @@ def _name(opened: OpenPipeline) -> None:
 
 
 def save_state(opened: OpenPipeline) -> None:
-    """Draw when the document was saved, or that it was not and why."""
+    """Draw when the document was saved, or that it was not and why.
+
+    Call it after the canvas was drawn: an edit may have just been saved.
+    """
     if opened.save_error:
         st.badge("not saved", icon=":material/error:", color="red", help=plain(opened.save_error))
     else:
@@ -81,18 +88,11 @@ def _file_menu(opened: OpenPipeline) -> None:
     with st.popover("File", icon=":material/folder_open:", key=f"file/{opened.pipeline}"):
         # What is on screen, also if it is not saved.
         text = dumps(opened.document)
-        st.download_button(
-            "Export JSON", text, f"{opened.pipeline}.json", "application/json", icon=":material/download:",
-            on_click="ignore", width="stretch",
-        )  # fmt: skip
+        file = f"{opened.pipeline}.json"
+        download("Export JSON", text, file, "application/json", "export-json", width="stretch")
         _export_python(opened)
-        st.button(
-            "Duplicate",
-            icon=":material/content_copy:",
-            width="stretch",
-            on_click=_do,
-            args=(opened, _duplicate),
-        )
+        copy, icon = partial(_do, opened, _duplicate), ":material/content_copy:"
+        st.button("Duplicate", icon=icon, width="stretch", on_click=copy)
         with st.expander("Delete", icon=":material/delete:"):
             st.caption("Its runs are not deleted.")
             st.button("Delete this pipeline", width="stretch", on_click=_do, args=(opened, _delete))
@@ -101,11 +101,18 @@ def _file_menu(opened: OpenPipeline) -> None:
 def _export_python(opened: OpenPipeline) -> None:
     """Draw the button; the script is made when it is pressed, since that takes a moment."""
     why_not = _cannot_be_python(opened)
-    st.download_button(
-        "Export as Python", lambda: export_python(opened.document, opened.catalogue), f"{opened.pipeline}.py",
-        "text/x-python", icon=":material/code:", on_click="ignore", width="stretch", disabled=bool(why_not),
-        help=plain(why_not) or "Download a Python script that gives the same result without the studio.",
-    )  # fmt: skip
+    hint = "Download a Python script that gives the same result without the studio."
+    download(
+        "Export as Python",
+        lambda: export_python(opened.document, opened.catalogue),
+        f"{opened.pipeline}.py",
+        "text/x-python",
+        "export-python",
+        icon=":material/code:",
+        width="stretch",
+        help=hint,
+        refused=why_not,
+    )
 
 
 def _cannot_be_python(opened: OpenPipeline) -> str:
@@ -174,11 +181,12 @@ def _run_part(opened: OpenPipeline, chosen: tuple[str, ...]) -> None:
     """Start the run that was chosen in the menu More."""
     match st.session_state[MORE]:
         case "Run to here":
-            begin(opened, lambda: opened.start(to=chosen))
+            begin(opened, partial(opened.start, to=chosen))
         case "Run from here":
-            begin(opened, lambda: opened.start(force_from=chosen))
+            begin(opened, partial(opened.start, force_from=chosen))
+        # A bare name would be a pattern that matches everything.
         case choice if choice == RUN_ALL_AGAIN:
-            begin(opened, lambda: opened.start(force_from=tuple(opened.document.nodes)))
+            begin(opened, partial(opened.start, force_from=tuple(opened.document.nodes)))
 
 
 def _do(opened: OpenPipeline, action: Callable[[OpenPipeline], None]) -> None:
@@ -188,17 +196,20 @@ def _do(opened: OpenPipeline, action: Callable[[OpenPipeline], None]) -> None:
 
 def _duplicate(opened: OpenPipeline) -> None:
     """Save a copy and open it, with the edits that are not saved yet."""
-    page.switch_to(save_copy(opened.library, opened.document))
+    browser_tab.switch_to(save_copy(opened.library, opened.document))
 
 
 def _delete(opened: OpenPipeline) -> None:
     """Delete the pipeline and show the list."""
     opened.delete()
-    page.close()
+    browser_tab.close()
 
 
 def begin(opened: OpenPipeline, start: Callable[[], None]) -> None:
-    """Start a run and open the log; if the run is refused, the problems are listed instead."""
+    """Start a run and open the log; if the run is refused, the problems are listed instead.
+
+    ``start`` starts it, and raises ``SylvaError`` if that is not possible.
+    """
     if opened.attempt(start):
         opened.open_panel, opened.announce_end = "Log", True
 

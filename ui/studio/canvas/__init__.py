@@ -1,17 +1,133 @@
 """Draw the canvas on which a pipeline is built: a Streamlit component.
 
-- ``canvas``        draws a document and returns it with the user's edits
-- ``CanvasResult``  the document after the user's edits, the selection, and what was clicked
-- ``Edited``        the document with one edit, before the canvas gets its confirmation
-- ``NodeView``      a node's run state, as the canvas shows it
-- ``Reveal``        a request to select a node and bring it into view
+- ``canvas``    draws a document, reports the user's edits and clicks, and returns the selection
+- ``Edited``    the document with one edit, before the canvas gets its confirmation
+- ``NodeView``  a node's run state, as the canvas shows it
+- ``Reveal``    a request to select a node and bring it into view
 
 The canvas decides which nodes exist, their types, edges, notes and positions. Python decides
 parameters, labels, settings, problems and states. Python's document replaces the one on the canvas
 only when ``epoch`` changes.
 """
 
-from ui.studio.canvas.component import canvas
-from ui.studio.canvas.protocol import CanvasResult, Edited, NodeView, Reveal, RunRequest, State
+from __future__ import annotations
 
-__all__ = ["CanvasResult", "Edited", "NodeView", "Reveal", "RunRequest", "State", "canvas"]
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from engine.errors import Problem
+from engine.node_types import NodeTypes
+from engine.pipeline import Pipeline, PortRef
+from ui.studio.canvas.protocol import (
+    Edited,
+    NodeView,
+    Reveal,
+    Revision,
+    RunRequest,
+    State,
+    apply_edit,
+    payload,
+    port_in,
+    run_in,
+    selection_in,
+)
+from ui.studio.streamlit_compat import component
+
+__all__ = ["Edited", "NodeView", "Reveal", "RunRequest", "State", "canvas"]
+
+
+def canvas(
+    document: Pipeline,
+    *,
+    epoch: int,
+    catalogue: NodeTypes,
+    problems: Callable[[Pipeline], Iterable[Problem]],
+    states: Callable[[Pipeline], Mapping[str, NodeView]],
+    key: str,
+    pipeline: str,
+    reveal: Reveal | None,
+    height: str,
+    on_edit: Callable[[Edited], None],
+    on_port: Callable[[PortRef], None],
+    on_run: Callable[[RunRequest], None],
+) -> tuple[str, ...]:
+    """Draw ``document`` and return the selected nodes. Pass what ``on_edit`` got at the next call.
+
+    - ``epoch``: increase it whenever Python itself changes nodes, edges, notes or positions.
+      Parameters, labels and settings may change without it.
+    - ``pipeline``: identifies the pipeline. Each pipeline has its own undo history and viewport,
+      and an edit is never applied to another pipeline.
+    - ``problems``, ``states``: return the problems, and the run states by node, of the edited
+      document. They never change positions.
+    - ``on_edit``: called with an edit before the canvas gets its confirmation. If it raises, as
+      ``st.rerun`` does, the canvas sends the edit again.
+    - ``on_port``, ``on_run``: called before the rerun that a click causes, like the callback of any
+      widget. The next rerun may interrupt a rerun, but not a callback.
+    """
+    session_key = f"_{key}_taken"
+    taken: Revision = st.session_state.get(session_key, Revision())
+    refused = None
+    try:
+        edited = apply_edit(document, _last_edit(key), pipeline=pipeline, epoch=epoch, taken=taken)
+    except Problem as problem:
+        edited, refused = Edited(document, taken), problem
+    on_edit(edited)
+    # Only now: if the next rerun interrupted this one before, the edit would be lost.
+    st.session_state[session_key] = edited.taken
+    data = payload(
+        edited.document,
+        catalogue,
+        pipeline=pipeline,
+        epoch=epoch,
+        taken=edited.taken,
+        problems=problems(edited.document),
+        states=states(edited.document),
+        reveal=reveal,
+        height=height,
+        refused=refused,
+    )
+    draw = component(
+        "sylva-studio.canvas",
+        html='<div class="sylva-canvas-root"></div>',
+        js="index-*.js",
+        css="index-*.css",
+        package=Path(__file__).parent,
+    )
+    sent = draw(
+        key=key,
+        data=data,
+        default={"edit": None, "selection": []},
+        height="content",
+        on_edit_change=_nothing,
+        on_selection_change=_nothing,
+        on_port_change=partial(_report, key, "port", partial(port_in, edited.document), on_port),
+        on_run_change=partial(_report, key, "run", partial(run_in, edited.document), on_run),
+    )
+    return selection_in(edited.document, sent.get("selection"))
+
+
+def _last_edit(key: str) -> Any:
+    """Return the edit that came with this rerun.
+
+    It is read before the canvas is drawn, so that the same drawing confirms it.
+    """
+    sent = st.session_state.get(key)
+    return sent.get("edit") if sent is not None else None
+
+
+def _report(
+    key: str, name: str, read: Callable[[object], Any], callback: Callable[[Any], None]
+) -> None:
+    """Call ``callback`` with what was clicked, if ``read`` understands it."""
+    sent = st.session_state.get(key)
+    clicked = read(sent.get(name)) if sent is not None else None
+    if clicked is not None:
+        callback(clicked)
+
+
+def _nothing() -> None:
+    """Do nothing: Streamlit reads only those values of a component that have a callback."""

@@ -2,7 +2,7 @@
 
 - ``payload``     everything that Python sends to the canvas with a rerun
 - ``apply_edit``  the pipeline after an edit that the canvas sent, checked like any other input
-- ``CanvasResult``, ``NodeView``, ``Reveal``, ``RunRequest``  the values in between
+- ``NodeView``, ``Reveal``, ``RunRequest``  the values in between
 
 An edit is ``{instance, pipeline, revision, epoch, document}``. ``instance`` identifies one canvas
 in one browser tab, ``revision`` counts its edits, ``epoch`` the changes that Python made to what
@@ -14,7 +14,6 @@ a new revision.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 from engine.errors import BadStructure, Problem
@@ -64,29 +63,6 @@ class Revision(NamedTuple):
     revision: int = 0
 
 
-@dataclass(frozen=True)
-class CanvasResult:
-    """What the canvas sent with a rerun, after it was checked."""
-
-    document: Pipeline
-    """The pipeline with the user's edits; the same object if the user made no edit."""
-    selection: tuple[str, ...] = ()
-    """The selected nodes that exist."""
-    port: PortRef | None = None
-    """The output that was just clicked, to preview it."""
-    run: RunRequest | None = None
-    """The run that was just requested."""
-    revision: int = 0
-    restored: frozenset[str] = frozenset()
-    """Nodes whose parameters the canvas has set, by undo, redo or paste: draw their forms again."""
-    refused: Problem | None = None
-    """What is wrong with the edit that the browser sent; the pipeline is then unchanged."""
-
-    def edited(self, document: Pipeline) -> bool:
-        """Return whether the user's edits changed this pipeline."""
-        return self.document != document
-
-
 # To the canvas
 
 
@@ -100,7 +76,7 @@ def payload(
     problems: Iterable[Problem],
     states: Mapping[str, NodeView],
     reveal: Reveal | None,
-    height: int | str,
+    height: str,
     refused: Problem | None = None,
 ) -> dict[str, Any]:
     """Return everything that the canvas gets with a rerun, as plain data.
@@ -117,6 +93,7 @@ def payload(
         "epoch": epoch,
         "taken": taken._asdict(),
         "document": _document_data(document),
+        # The browser checks a connection by the same rules while the user draws it.
         "rules": connection_rules(catalogue),
         "types": {
             name: {
@@ -169,6 +146,7 @@ def _problem_data(problem: Problem) -> dict[str, Any]:
 def _state_data(view: NodeView) -> dict[str, Any]:
     """Return the state of a node as plain data; an unknown state becomes idle."""
     state = view.get("state", "idle")
+    # A plug-in may report any number as its progress.
     progress = view.get("progress")
     return {
         "state": state if state in STATES else "idle",
@@ -213,6 +191,7 @@ def apply_edit(
     sent = edit["document"]
     nodes, restored = _nodes(document, sent.get("nodes"), since)
     parts = {name: sent.get(name) for name in ("edges", "layout", "notes")}
+    # This validates everything that the browser sent.
     after = with_values(document, nodes=nodes, **parts)
     # The same object tells the caller that nothing has changed.
     return Edited(document if after == document else after, revision, restored)

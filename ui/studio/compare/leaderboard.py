@@ -8,7 +8,6 @@
 - ``data_names``         which lines evaluated the same rows: only those can be compared
 - ``names_of``           a short, unique name for each line
 - ``board_rows``         the lines as a table, on screen or in a file
-- ``model_behind``       the node that made the model of an evaluation
 - ``inspectable_node``   the node of a run that Inspect can show
 """
 
@@ -21,17 +20,18 @@ from typing import Any
 
 from deepforest.metrics import METRIC_INFO, lower_is_better, title_among
 from engine.events import RunRow
-from engine.node_types import NodeCatalog
-from engine.pipeline import Node, Pipeline, PortRef
+from engine.graph import model_behind
+from engine.pipeline import Node, Pipeline
 from engine.run_state import RunState
 from engine.runs import Runs
 from engine.store import Artifact
 from engine.text import clock, counted, readable
 from engine.values import Report
+from ui.studio.inspect.forest_source import FOREST, INSPECTION
+from ui.studio.plots.style import number
 
 LONGEST_NAME = 60
 UNKNOWN = "unknown"
-FOREST, INSPECTION = "deep-forest", "inspect-layers"
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,11 @@ class EvaluationFigures:
         positive = report.data.get("positive")
         return cls(
             readable(report.title, LONGEST_NAME),
-            {name: value for name in METRIC_INFO if _is_number(value := report.headline.get(name))},  # type: ignore[misc]
+            {
+                name: value
+                for name in METRIC_INFO
+                if (value := number(report.headline.get(name))) is not None
+            },
             int(report.headline.get("rows") or 0),
             tuple(map(str, report.data.get("classes") or ())),
             None if positive is None else str(positive),
@@ -99,11 +103,6 @@ class Line:
     def key(self) -> str:
         """Return what identifies the line."""
         return f"{self.run}/{self.node}"
-
-
-def _is_number(value: object) -> bool:
-    """Return whether a value of a report is a number; True and False are not."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def measures_of(lines: Iterable[Line]) -> list[str]:
@@ -157,12 +156,16 @@ def data_names(lines: Iterable[Line]) -> dict[str, str]:
 
 def _letter(number: int) -> str:
     """Return A to Z, then AA to ZZ, and so on."""
+    # As columns of a spreadsheet are named: there is no letter for 0.
     before, last = divmod(number, 26)
     return (_letter(before - 1) if before else "") + chr(ord("A") + last)
 
 
 def alike(lines: Sequence[Line], most: int) -> list[Line]:
-    """Return at most ``most`` lines that evaluated the same rows as the first line."""
+    """Return at most ``most`` lines that evaluated the same rows as the first line.
+
+    Lines of other rows cannot be compared with it, however good their figures are.
+    """
     return [line for line in lines if line.evaluation.data == lines[0].evaluation.data][:most]
 
 
@@ -206,34 +209,6 @@ def board_rows(lines: Sequence[Line], data: Mapping[str, str]) -> list[dict[str,
         row |= {name: line.evaluation.measures.get(name) for name in shown}
         rows.append(row | {"run": line.run, "node": line.node})
     return rows
-
-
-def model_behind(document: Pipeline, catalogue: NodeCatalog, node: str) -> str | None:
-    """Return the node whose model made the predictions that ``node`` evaluates.
-
-    The search goes back over nodes that pass predictions on. It is None if no model is found.
-    """
-    # Breadth first: the nearest model is the one that was evaluated.
-    waiting, seen = [node], {node}
-    while waiting:
-        current = waiting.pop(0)
-        for edge in document.edges:
-            if edge.target.node != current or edge.source.node in seen:
-                continue
-            kind = _type_of(document, catalogue, edge.source)
-            if kind == "model":
-                return edge.source.node
-            if kind == "predictions":
-                seen.add(edge.source.node)
-                waiting.append(edge.source.node)
-    return None
-
-
-def _type_of(document: Pipeline, catalogue: NodeCatalog, end: PortRef) -> str | None:
-    """Return the type of an output; None if the node type is not installed."""
-    node = document.nodes.get(end.node)
-    port = catalogue[node.type].output(end.port) if node and node.type in catalogue else None
-    return port.type if port else None
 
 
 def inspectable_node(pipeline: Pipeline, state: RunState, model: str | None) -> str | None:

@@ -31,11 +31,20 @@ from ui.studio.compare.leaderboard import (
     names_of,
     ranked,
 )
-from ui.studio.markdown import plain, time_of_day
-from ui.studio.runs.run_view import open_pipeline
-from ui.studio.runs.state_style import shortened
+from ui.studio.previews.reports import show_overlaid_curves
+from ui.studio.runs.run_view import open_pipeline_button
+from ui.studio.screen_text import plain, shortened, time_of_day
 from ui.studio.session import studio
-from ui.studio.widgets import as_arrow, as_csv, chart, facts, grid
+from ui.studio.widgets import (
+    as_arrow,
+    as_csv,
+    chart,
+    download,
+    draw_tabs,
+    errors_shown,
+    grid,
+    metric_column,
+)
 
 ADDRESS = "runs"
 MOST_RUNS = 200
@@ -46,18 +55,16 @@ SCROLLBAR = 16
 """Pixels added to a table, so that its horizontal scroll bar does not cover the last row."""
 RATES = tuple(name for name in METRIC_INFO if name.startswith("recall_at_"))
 HOW_TO_BEGIN = (
-    "Build a pipeline that ends in Predict and Evaluate, and press Run: each evaluation is then a line "
-    "here. To compare certain runs, tick them under Runs and press Compare."
+    "Build a pipeline that ends in Predict and Evaluate, and press Run: each evaluation is then a "
+    "line here. To compare certain runs, tick them under Runs and press Compare."
 )
 
 
 def page() -> None:
     """Draw the page, or why it cannot be drawn."""
     st.subheader("Compare", anchor=False)
-    try:
+    with errors_shown():
         _draw()
-    except SylvaError as error:
-        st.error(plain(readable(str(error))))
 
 
 @st.cache_resource(show_spinner=False)
@@ -79,9 +86,8 @@ def _root() -> str:
 
 def requested_runs(address: str) -> list[str]:
     """Return the ids of the runs that an address names, each once."""
-    return list(dict.fromkeys(part.strip() for part in address.split(",") if part.strip()))[
-        :MOST_RUNS
-    ]
+    ids = dict.fromkeys(part.strip() for part in address.split(",") if part.strip())
+    return list(ids)[:MOST_RUNS]
 
 
 # What is compared
@@ -136,11 +142,11 @@ def _draw_scope(requested: Sequence[str], rows: Sequence[RunRow]) -> None:
         )
         return
     names = ", ".join(dict.fromkeys(shortened(row.name, 40) for row in rows))
-    st.button(
-        f"{counted(len(rows), 'run')} chosen" if rows else "See the newest runs",
-        on_click=_forget_runs, icon=":material/close:",
-        help=f"{plain(shortened(names, 200))}. Press to see the newest runs instead." if rows else None,
-    )  # fmt: skip
+    label, hint = "See the newest runs", None
+    if rows:
+        label = f"{counted(len(rows), 'run')} chosen"
+        hint = f"{plain(shortened(names, 200))}. Press to see the newest runs instead."
+    st.button(label, on_click=_forget_runs, icon=":material/close:", help=hint)
 
 
 def _forget_runs() -> None:
@@ -163,10 +169,8 @@ def _draw_board(requested: Sequence[str], runs: Sequence[RunRow], lines: list[Li
         measure = _draw_measure(shown) if shown else None
         order = ranked(shown, measure) if measure else shown
         rows = board_rows(order, data)
-        st.download_button(
-            "Leaderboard as CSV", as_csv(rows), "leaderboard.csv", "text/csv", key="compare-csv",
-            on_click="ignore", icon=":material/download:", disabled=not rows,
-        )  # fmt: skip
+        file = "leaderboard.csv", "text/csv"
+        download("Leaderboard as CSV", as_csv(rows), *file, "compare-csv", disabled=not rows)
     if not shown:
         st.info("No evaluation matches. Choose other pipelines or other data above.")
         return
@@ -174,8 +178,8 @@ def _draw_board(requested: Sequence[str], runs: Sequence[RunRow], lines: list[Li
     kinds = len({data[line.key] for line in shown})
     if kinds > 1:
         st.caption(
-            f"These lines were evaluated on {kinds} different sets of rows, see the column Data. Only lines "
-            "with the same rows can be compared: choose one set under Data above."
+            f"These lines were evaluated on {kinds} different sets of rows, see the column Data. "
+            "Only lines with the same rows can be compared: choose one set under Data above."
         )
     if ticked:
         _draw_ticked(ticked, data)
@@ -190,10 +194,8 @@ def _filtered(lines: list[Line], data: dict[str, str]) -> list[Line]:
 
     With a single pipeline there is nothing to choose, and the same for the data.
     """
-    pipelines, kinds = (
-        list(dict.fromkeys(line.pipeline for line in lines)),
-        list(dict.fromkeys(data.values())),
-    )
+    pipelines = list(dict.fromkeys(line.pipeline for line in lines))
+    kinds = list(dict.fromkeys(data.values()))
     chosen, kind = [], None
     if len(pipelines) > 1:
         chosen = st.multiselect(
@@ -201,9 +203,15 @@ def _filtered(lines: list[Line], data: dict[str, str]) -> list[Line]:
         )
     if len(kinds) > 1:
         kind = st.selectbox(
-            "Data", kinds, None, key="compare-data", placeholder="all", width=280, format_func=readable,
+            "Data",
+            kinds,
+            None,
+            key="compare-data",
+            placeholder="all",
+            width=280,
+            format_func=readable,
             help="The evaluated rows. Only lines with the same rows can be compared.",
-        )  # fmt: skip
+        )
     fitting = [line for line in lines if not chosen or line.pipeline in chosen]
     return [line for line in fitting if kind is None or data[line.key] == kind]
 
@@ -214,9 +222,14 @@ def _draw_measure(lines: list[Line]) -> str | None:
     if not measures:
         return None
     return st.selectbox(
-        "Ranked by", measures, measures.index(first_measure(lines)), key="compare-measure", width=200,
-        format_func=lambda name: measure_title(lines, name), help="The best come first, those without a value last.",
-    )  # fmt: skip
+        "Ranked by",
+        measures,
+        measures.index(first_measure(lines)),
+        key="compare-measure",
+        width=200,
+        format_func=lambda name: measure_title(lines, name),
+        help="The best come first, those without a value last.",
+    )
 
 
 def _draw_table(order: list[Line], rows: list[dict[str, Any]], measure: str | None) -> list[Line]:
@@ -264,13 +277,10 @@ def _columns(lines: Sequence[Line], measure: str | None) -> dict[str, Any]:
         "node": text("Node"),
     }
     for name in [*measures_of(lines), "threshold"]:
-        style = "percent" if METRIC_INFO[name].percent else "%.4f"
         mark = ""
         if name == measure:
             mark = " ▴" if lower_is_better(name) else " ▾"
-        config[name] = st.column_config.NumberColumn(
-            f"{measure_title(lines, name)}{mark}", format=style, help=METRIC_INFO[name].explanation
-        )
+        config[name] = metric_column(f"{measure_title(lines, name)}{mark}", name)
     return config
 
 
@@ -281,34 +291,30 @@ def _draw_ticked(ticked: list[Line], data: dict[str, str]) -> None:
     """Draw the ticked lines side by side, in tabs."""
     kinds = list(dict.fromkeys(data[line.key] for line in ticked))
     if len(kinds) > 1:
-        more = " …" if len(kinds) > 4 else ""
-        data_sets = "; ".join(kinds[:4]) + more
-        st.warning(
-            plain(
-                f"The ticked lines were evaluated on different rows ({data_sets}). Their measures cannot be compared."
-            )
+        data_sets = "; ".join(kinds[:4]) + (" …" if len(kinds) > 4 else "")
+        text = (
+            f"The ticked lines were evaluated on different rows ({data_sets}). "
+            "Their measures cannot be compared."
         )
+        st.warning(plain(text))
     if len(ticked) > MOST_DRAWN:
         st.caption(f"Only the first {MOST_DRAWN} of {len(ticked)} ticked lines are shown.")
     drawn = ticked[:MOST_DRAWN]
-    names = ["Curves", "Recall at rates", "Confusion", "Settings", "Runs"]
-    tabs = dict(zip(names, st.tabs(names, key="compare-tabs", on_change="rerun"), strict=True))
-    name, tab = next(
-        ((name, tab) for name, tab in tabs.items() if tab.open), (names[0], tabs[names[0]])
+    draw_tabs(
+        {
+            "Curves": lambda: _draw_curves(_reports(drawn)),
+            "Recall at rates": lambda: _draw_recalls(drawn),
+            "Confusion": lambda: _draw_confusions(_reports(drawn)),
+            "Settings": lambda: _draw_changes(drawn),
+            "Runs": lambda: _draw_runs(drawn),
+        },
+        "compare",
     )
-    with tab:
-        if name in ("Curves", "Confusion"):
-            _draw_reports(name, drawn)
-        elif name == "Recall at rates":
-            _draw_recalls(drawn)
-        elif name == "Settings":
-            _draw_changes(drawn)
-        else:
-            _draw_runs(drawn)
 
 
-def _draw_reports(which: str, lines: list[Line]) -> None:
-    """Draw curves or confusion matrices, which need the whole reports."""
+def _reports(lines: list[Line]) -> list[tuple[str, Report]]:
+    """Return names and whole reports of the lines, and show which of them are lost."""
+    # Only these tabs need curves and counts; the leaderboard has figures alone.
     read = [
         (name, _report(_root(), line.output.digest, line))
         for name, line in zip(names_of(lines), lines, strict=True)
@@ -316,17 +322,9 @@ def _draw_reports(which: str, lines: list[Line]) -> None:
     stored = [(name, report) for name, report in read if report is not None]
     if len(stored) < len(lines):
         missing = [name for name, report in read if report is None]
-        st.warning(
-            plain(
-                f"Deleted or damaged: {', '.join(missing)}. Run the pipeline again to restore them."
-            )
-        )
-    if not stored:
-        return
-    if which == "Curves":
-        _draw_curves(stored)
-    else:
-        _draw_confusions(stored)
+        names = ", ".join(missing)
+        st.warning(plain(f"Deleted or damaged: {names}. Run the pipeline again to restore them."))
+    return stored
 
 
 def _draw_curves(reports: list[tuple[str, Report]]) -> None:
@@ -334,24 +332,8 @@ def _draw_curves(reports: list[tuple[str, Report]]) -> None:
     models: list[dict[str, Any]] = [
         {"name": name, "curves": report.data.get("curves") or []} for name, report in reports
     ]
-    classes = list(
-        dict.fromkeys(str(curve["class"]) for model in models for curve in model["curves"])
-    )
-    if not classes:
-        st.caption("These evaluations have no curves.")
-        return
-    label = (
-        st.selectbox("Class", classes, key="compare-class", width=240)
-        if len(classes) > 1
-        else classes[0]
-    )
-    if len(classes) == 1:
-        facts([f"class {label} against the rest"])
-    precision_recall, roc = st.columns(2)
-    with precision_recall:
-        chart(plots.overlaid_curves(models, "precision_recall", label), "compare-pr")
-    with roc:
-        chart(plots.overlaid_curves(models, "roc", label), "compare-roc")
+    if models:
+        show_overlaid_curves(models, "compare", ("precision_recall", "roc"))
 
 
 def _draw_confusions(reports: list[tuple[str, Report]]) -> None:
@@ -375,14 +357,12 @@ def _draw_recalls(lines: list[Line]) -> None:
     ]
     if not any(row.get(rate) is not None for row in rows for rate in RATES):
         st.caption(
-            "These lines have no recall at a rate. It needs a positive class, which is a setting of Evaluate, "
-            "and at least 100 rows."
+            "These lines have no recall at a rate. It needs a positive class, which is a setting "
+            "of Evaluate, and at least 100 rows."
         )
         return
-    chart(
-        plots.recall_at_rates(rows, [(rate, metric_title(rate)) for rate in RATES]),
-        "compare-recalls",
-    )
+    rates = [(rate, metric_title(rate)) for rate in RATES]
+    chart(plots.recall_at_rates(rows, rates), "compare-recalls")
     # The smallest table decides what can be measured for all lines.
     fewest = min(line.evaluation.rows for line in lines)
     if fewest < 10_000:
@@ -396,19 +376,18 @@ def _draw_changes(lines: list[Line]) -> None:
     runs = list(dict.fromkeys(line.run for line in lines))
     if len(runs) == 1:
         st.caption(
-            "All ticked lines are from one run. Tick lines of two runs to see how their settings differ."
+            "All ticked lines are from one run. "
+            "Tick lines of two runs to see how their settings differ."
         )
         return
     rows = [studio().runs.find(run) for run in runs]
     pipelines = {run_title(row): studio().runs.written_pipeline(row) for row in rows}
     # A pipeline of another version may not be readable.
-    differences = changes(
-        {title: each for title, each in pipelines.items() if each}, studio().catalogue
-    )
+    readable_pipelines = {title: each for title, each in pipelines.items() if each}
+    differences = changes(readable_pipelines, studio().catalogue)
     if differences:
-        grid(
-            differences, "compare-changes", height=min(38 + 35 * len(differences) + SCROLLBAR, 420)
-        )
+        height = min(38 + 35 * len(differences) + SCROLLBAR, 420)
+        grid(differences, "compare-changes", height=height)
     else:
         st.caption("These runs have the same nodes, connections and settings.")
 
@@ -434,8 +413,4 @@ def _draw_runs(lines: list[Line]) -> None:
                 "Inspect", icon=":material/layers:", key=f"compare-inspect-{line.run}"
             ):
                 links.to_inspect(line.run, line.inspect)
-            if st.button(
-                "Open this pipeline", icon=":material/account_tree:", key=f"compare-open-{line.run}",
-                help="Open it exactly as it was in this run.",
-            ):  # fmt: skip
-                open_pipeline(line.run)
+            open_pipeline_button(line.run, f"compare-open-{line.run}")

@@ -12,17 +12,17 @@ from typing import Any
 
 import streamlit as st
 
-from ui.studio.forms.fields import FieldSpec
-from ui.studio.forms.form_state import Form, ParamsEdit, choice_label, heading, help_of
-from ui.studio.forms.values import (
+from ui.studio.forms.fields import (
     MISSING,
+    FieldSpec,
     ParamPath,
     as_text,
+    dotted,
     json_or_text,
     value_at,
     with_value,
 )
-from ui.studio.markdown import plain
+from ui.studio.forms.form import Form, ParamsEdit, choice_label, heading, help_of
 
 Draw = Callable[[Form, FieldSpec, ParamPath], None]
 Label = Callable[[Any], str]
@@ -31,11 +31,7 @@ CardsEdit = Callable[[Cards], Cards]
 
 
 def draw_cards(
-    form: Form,
-    spec: FieldSpec,
-    path: ParamPath,
-    draw: Draw,
-    label: Label = choice_label,
+    form: Form, spec: FieldSpec, path: ParamPath, draw: Draw, label: Label = choice_label
 ) -> None:
     """Draw the title, one card per entry, and a button that adds one.
 
@@ -51,11 +47,7 @@ def draw_cards(
             _actions(form, path, number, count)
     if spec.max_items is None or count < spec.max_items:
         edit = partial(_edited, path=path, edit=lambda cards: [*cards, new_card(spec)])
-        form.button("Add", f"{_name(path)}.add", edit, icon=":material/add:", width="stretch")
-
-
-def _name(path: ParamPath) -> str:
-    return ".".join(map(str, path))
+        form.button("Add", f"{dotted(path)}.add", edit, icon=":material/add:", width="stretch")
 
 
 def _card(form: Form, spec: FieldSpec, path: ParamPath, draw: Draw, label: Label) -> None:
@@ -75,7 +67,7 @@ def _card(form: Form, spec: FieldSpec, path: ParamPath, draw: Draw, label: Label
         for column, inner in zip(columns, fields[start : start + 2], strict=False):
             with column:
                 draw(form, inner, (*path, inner.name))
-    _unknown(form, card, path, {spec.tag, *(inner.name for inner in fields)})
+    form.offer_removal(path, {spec.tag, *(inner.name for inner in fields)}, type="tertiary")
 
 
 def _kind(form: Form, spec: FieldSpec, path: ParamPath, label: Label) -> None:
@@ -98,17 +90,9 @@ def _kind(form: Form, spec: FieldSpec, path: ParamPath, label: Label) -> None:
     )
 
 
-def _unknown(form: Form, card: Mapping[str, Any], path: ParamPath, known: set[str]) -> None:
-    """Draw a button to remove each setting that the card's kind does not have."""
-    for name in card:
-        if name not in known:
-            edit = partial(with_value, path=(*path, name), value=MISSING)
-            label = f"Remove {plain(name[:40])}"
-            form.button(label, f"{_name(path)}.{name}.remove", edit, type="tertiary")
-
-
 def _actions(form: Form, path: ParamPath, number: int, count: int) -> None:
-    name = f"{_name(path)}.{number}"
+    """Draw the buttons of a card: up, down, duplicate, remove."""
+    name = f"{dotted(path)}.{number}"
     actions: list[tuple[str, CardsEdit, bool]] = [
         ("Up", partial(moved, number=number, by=-1), number == 0),
         ("Down", partial(moved, number=number, by=1), number == count - 1),
@@ -128,6 +112,7 @@ def _edited(params: dict[str, Any], path: ParamPath, edit: CardsEdit) -> dict[st
     """Return the parameters with an edited list of cards; an empty list is left out."""
     cards = value_at(params, path)
     after = edit(cards if isinstance(cards, list) else [])
+    # Without any card, the node has its default again.
     revised: dict[str, Any] = with_value(params, path, after or MISSING)
     return revised
 

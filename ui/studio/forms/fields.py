@@ -1,17 +1,25 @@
-"""Derive what a form shows from a pydantic model: one ``FieldSpec`` per field.
+"""What a form shows: the fields of a pydantic model, and the values of a document in them.
 
-Everything is read from the model's JSON schema, so that a field means the same to the form, to the
+Fields are read from the model's JSON schema, so that a field means the same to the form, to the
 validation of a document and to readers of the schema.
 
 - ``FieldSpec``, ``Hint``  a field as a form sees it
 - ``specs_of``             the fields of a model
 - ``applies``              whether a field has an effect with the values of the other fields
 - ``display_text``         a value as text on screen
+- ``value_at``, ``with_value``  read and replace the value at a path in the parameters
+- ``MISSING``              stands for a field that the document leaves out
+- ``fits``                 whether the field's own widget can show a value
+- ``as_text``, ``from_text``  a value as a user types it, and back; text that is not such a value
+  stays text, so that the validator can report it
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -39,6 +47,12 @@ FieldKind = Literal[
     "json",  # everything without its own widget
 ]
 Schema = Mapping[str, Any]
+ParamPath = tuple[str | int, ...]
+"""Where a value is inside the parameters: names of fields and positions in lists."""
+
+LARGEST = (1 << 53) - 1
+"""The largest integer that a number field in a browser holds exactly."""
+
 LONGEST_REFERENCE_CHAIN = 20
 """Stops at a schema whose references form a cycle."""
 
@@ -103,12 +117,17 @@ def display_text(value: Any) -> str:
     return str(value)
 
 
+# Making a schema takes milliseconds, and every drawing of a form needs it.
 @lru_cache(maxsize=256)
 def specs_of(model: type[BaseModel]) -> tuple[FieldSpec, ...]:
-    """Return the fields of a model, in its order."""
+    """Return the fields of a model, in its order.
+
+    A field whose type has no widget gets the kind ``json``. The result is cached.
+    """
     try:
         schema: Schema = model.model_json_schema()
-    except Exception:  # a type without a JSON schema; its fields are then edited as JSON
+    # A type without a JSON schema; its fields are then edited as JSON.
+    except Exception:
         schema = {"properties": {name: {} for name in model.model_fields}}
     defaults = {}
     for name, info in model.model_fields.items():
@@ -123,15 +142,15 @@ def _default(info: FieldInfo) -> list[Any]:
         return []
     try:
         return [to_jsonable_python(info.get_default(call_default_factory=True))]
-    except Exception:  # a default factory may be code of another package
+    # A default factory may be code of another package.
+    except Exception:
         return []
 
 
 def _fields(
-    schema: Schema,
-    defs: Schema,
-    defaults: Mapping[str, Any] | None = None,
+    schema: Schema, defs: Schema, defaults: Mapping[str, Any] | None = None
 ) -> tuple[FieldSpec, ...]:
+    """Return the fields of an object in a schema; ``defaults`` are those of the model itself."""
     required = schema.get("required", ())
     return tuple(
         _field(name, _resolved(inner, defs), defs, name in required, defaults)
@@ -140,11 +159,7 @@ def _fields(
 
 
 def _field(
-    name: str,
-    schema: Schema,
-    defs: Schema,
-    required: bool,
-    defaults: Mapping[str, Any] | None,
+    name: str, schema: Schema, defs: Schema, required: bool, defaults: Mapping[str, Any] | None
 ) -> FieldSpec:
     """Return one field. A default of the model takes precedence over that of the schema."""
     hint = schema.get(FORM, {})
@@ -171,6 +186,7 @@ def _union_shape(branches: list[Schema], defs: Schema) -> dict[str, Any]:
             return {**number, **choice, "kind": "mixed"}
         case [{"kind": "choice"} as choice, {"kind": "table"} as table] if not table.get("choices"):
             return {**table, **choice, "kind": "choice or table"}
+        # ``int | float`` is one field for numbers, in either order.
         case [{"kind": "integer"}, {"kind": "number"} as number]:
             return number
         case [{"kind": "number"} as number, {"kind": "integer"}]:
@@ -210,6 +226,7 @@ LIST_KINDS: Mapping[str, FieldKind] = {
 
 
 def _list_shape(schema: Schema, items: Schema, defs: Schema) -> dict[str, Any]:
+    """Return kind, limits and choices of a list: of cards, or of single values."""
     max_items = schema.get("maxItems")
     tag = items.get("discriminator", {}).get("propertyName")
     if tag and "mapping" in items["discriminator"]:
@@ -288,3 +305,177 @@ def pattern_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else str(value)
+
+
+# Values of a document
+
+
+class _Missing:
+    """The type of ``MISSING``: ``None`` is a value that a document may hold."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Any = _Missing()
+
+
+def dotted(path: ParamPath) -> str:
+    """Return a path as problems and widget keys name it: ``learners.0.trees``."""
+    return ".".join(map(str, path))
+
+
+def is_within(name: str, outer: str) -> bool:
+    """Return whether a dotted name is ``outer`` or inside it."""
+    return name == outer or name.startswith(f"{outer}.")
+
+
+def value_at(params: Any, path: ParamPath) -> Any:
+    """Return the value at a path, or ``MISSING``.
+
+    It never raises: parameters may hold anything until they are valid.
+    """
+    for step in path:
+        try:
+            params = params[step]
+        except (LookupError, TypeError):
+            return MISSING
+    return params
+
+
+def with_value(params: Any, path: ParamPath, value: Any) -> Any:
+    """Return a copy of the parameters with ``value`` at the path; ``MISSING`` removes the entry.
+
+    A list entry that another edit has removed meanwhile is not created again.
+    """
+    if not path:
+        return value
+    step, *rest = path
+    if isinstance(step, int):
+        if not isinstance(params, list) or step >= len(params):
+            return params
+        inner = with_value(params[step], tuple(rest), value)
+        entries = [] if inner is MISSING else [inner]
+        return [*params[:step], *entries, *params[step + 1 :]]
+    fields = params if isinstance(params, dict) else {}
+    inner = with_value(fields.get(step, MISSING), tuple(rest), value)
+    if inner is MISSING:
+        return {name: each for name, each in fields.items() if name != step}
+    return {**fields, step: inner}
+
+
+def fits(spec: FieldSpec, value: Any) -> bool:
+    """Return whether the field's widget can show the value as it is."""
+    match spec.kind:
+        case "switch":
+            return isinstance(value, bool)
+        case "integer" | "number":
+            return _is_number(value, integer=spec.kind == "integer")
+        case "text":
+            return isinstance(value, str)
+        case "choice":
+            return is_one_of(value, spec.choices)
+        case "choices":
+            return isinstance(value, list) and all(is_one_of(each, spec.choices) for each in value)
+        case "texts":
+            return isinstance(value, list) and all(isinstance(each, str) for each in value)
+        case "numbers":
+            return isinstance(value, list) and all(_is_number(each) for each in value)
+        case "mixed":
+            return is_one_of(value, spec.choices) or _is_number(value)
+        case "table":
+            return isinstance(value, dict)
+        case "choice or table":
+            return isinstance(value, dict) or is_one_of(value, spec.choices)
+        case "cards":
+            return isinstance(value, list)
+    return True
+
+
+def is_one_of(value: Any, choices: Sequence[Any]) -> bool:
+    """Return whether a value is among the choices."""
+    # The types are compared too: in Python, 1 == True and 1 == 1.0.
+    return any(value == choice and type(value) is type(choice) for choice in choices)
+
+
+def _is_number(value: Any, *, integer: bool = False) -> bool:
+    """Return whether a number field in a browser can show the value."""
+    if isinstance(value, bool) or not isinstance(value, int if integer else int | float):
+        return False
+    return abs(value) <= LARGEST
+
+
+# Values as a user types them
+
+
+def as_text(value: Any) -> str:
+    """Return a value as a user would type it."""
+    if value is MISSING or value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def from_text(spec: FieldSpec, text: str) -> Any:
+    """Return the value that was typed; text that the field does not accept stays text."""
+    typed = text.strip()
+    if spec.kind == "text":
+        return text if text or _takes_empty(spec) else MISSING
+    if not typed:
+        return MISSING
+    match spec.kind:
+        case "integer" | "number":
+            return number_or_text(typed, integer=spec.integer)
+        case "mixed":
+            return typed if typed in spec.choices else number_or_text(typed, integer=spec.integer)
+        case "choice":
+            return next((choice for choice in spec.choices if str(choice) == typed), typed)
+        case "switch":
+            words = {"true": True, "yes": True, "false": False, "no": False}
+            return words.get(typed.lower(), typed)
+        # A list that begins with a bracket is JSON, see below.
+        case "numbers" if typed[0] != "[":
+            parts = [part.strip() for part in typed.split(",")]
+            return [number_or_text(part, integer=spec.integer) for part in parts if part]
+    return json_or_text(typed)
+
+
+def _takes_empty(spec: FieldSpec) -> bool:
+    """Return whether empty text is a value of its own, not a way to write none or the default."""
+    return not spec.optional and not spec.required and spec.default == ""
+
+
+# At most 300 digits: a longer integer does not fit into a float.
+_INTEGER = re.compile(r"[+-]?\d{1,300}")
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def number_or_text(text: str, *, integer: bool = False) -> int | float | str:
+    """Return the number that the text says; the text if a document cannot hold it."""
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if len(text) > 300 or not _DECIMAL.fullmatch(text) or not math.isfinite(float(text)):
+        return text
+    number = float(text)
+    return int(number) if integer and number.is_integer() else number
+
+
+def json_or_text(text: str) -> Any:
+    """Return the JSON value that the text says; the text if a document cannot hold it."""
+    try:
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _refuse(word: str) -> Any:
+    """Raise ``ValueError`` for a word that is not valid JSON."""
+    # ``json`` reads NaN and Infinity, which are not valid JSON.
+    raise ValueError(word)
+
+
+def _finite(text: str) -> float:
+    """Return a number, or raise ``ValueError`` if it is too large for a float."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number

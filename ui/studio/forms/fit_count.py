@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from engine.text import counted
 from ui.studio.forms.fields import FieldSpec, display_text, specs_of
 
 LEARNER_TITLES = {
@@ -57,6 +58,7 @@ def preset_info(name: str) -> PresetInfo | None:
     settings = preset(name).get_params(deep=False)
     learners = settings.pop("learners")
     many = learners
+    # The default preset chooses its learners by the number of classes.
     if learners is None:
         learners, many = DEFAULT, DEFAULT_OF_MANY_CLASSES
     return PresetInfo(
@@ -74,6 +76,7 @@ def _as_params(learner: Any) -> dict[str, Any]:
     from deepforest.learners import make_learner
 
     settings = make_learner(learner).about()
+    # ``None`` in the library is the word “all” in the node.
     if settings.get("max_features", "") is None:
         settings["max_features"] = "all"
     defaults = {spec.name: spec.default for spec in _learner_specs()[settings["kind"]]}
@@ -85,6 +88,7 @@ def _as_params(learner: Any) -> dict[str, Any]:
 
 
 def _learner_specs() -> Mapping[str, tuple[FieldSpec, ...]]:
+    """Return the fields of each kind of learner, as the deep-forest node declares them."""
     from nodes.deep_forest import Params
 
     return next(spec.variants for spec in specs_of(Params) if spec.name == "learners")
@@ -117,13 +121,14 @@ def needs_folds(params: Mapping[str, Any]) -> bool:
 
 
 def _has_bags(kind: Any) -> bool:
+    """Return whether a kind of learner leaves out rows that can then evaluate it."""
     from deepforest.learners import LEARNERS
 
     return isinstance(kind, str) and kind in LEARNERS and LEARNERS[kind].out_of_bag
 
 
 def fit_count_text(params: Mapping[str, Any]) -> str | None:
-    """Return learners, folds and layers in one line.
+    """Return how much a deep forest trains: learners, folds and layers in one line.
 
     ``None`` while a setting that it depends on is wrong.
     """
@@ -142,7 +147,7 @@ def fit_count_text(params: Mapping[str, Any]) -> str | None:
         _, many_fits = _fits_per_layer(many_counts, vectors == "oob", folds)
         if many_fits != fits:
             text += f" with up to {info.max_classes} classes, {many_fits} with more"
-    return f"{text}, up to {_count(layers, 'layer')}"
+    return f"{text}, up to {counted(layers, 'layer')}"
 
 
 def _setting(params: Mapping[str, Any], info: PresetInfo, name: str) -> Any:
@@ -152,6 +157,7 @@ def _setting(params: Mapping[str, Any], info: PresetInfo, name: str) -> Any:
 
 
 def _positive_integer(value: Any) -> int | None:
+    """Return the value if it is a positive integer, else ``None``."""
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     return value if is_integer and value > 0 else None
 
@@ -182,20 +188,18 @@ def _fits_per_layer(counts: tuple[int, int], out_of_bag: bool, folds: int) -> tu
     """
     with_bags, without = counts
     total = with_bags + without
-    fold_text = _count(folds, "fold")
+    fold_text = counted(folds, "fold")
+    # With folds: fits = learners × folds.
     if not out_of_bag:
-        fits, terms = total * folds, f"{_count(total, 'learner')} × {fold_text}"
+        fits, terms = total * folds, f"{counted(total, 'learner')} × {fold_text}"
     elif not without:
-        fits, terms = total, f"{_count(total, 'learner')} out of bag"
+        fits, terms = total, f"{counted(total, 'learner')} out of bag"
     elif not with_bags:
         fits = total * folds
-        terms = f"{_count(total, 'learner')} × {fold_text} (MART has no bags)"
+        terms = f"{counted(total, 'learner')} × {fold_text} (MART has no bags)"
     else:
+        # Out of bag: fits = learners with bags + other learners × folds.
         fits = with_bags + without * folds
-        once, per_fold = _count(with_bags, "learner"), _count(without, "learner")
+        once, per_fold = counted(with_bags, "learner"), counted(without, "learner")
         terms = f"{once} out of bag + {per_fold} × {fold_text}"
-    return f"{terms} = {_count(fits, 'fit')} per layer", fits
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+    return f"{terms} = {counted(fits, 'fit')} per layer", fits

@@ -1,97 +1,277 @@
-"""Draw the form of a node, generated from its type's parameters."""
+"""Hold the state of one form while it is drawn: widget keys, problems, and how edits are made.
+
+- ``Form``   what every widget of a form uses
+- ``show_problem``, ``heading``, ``help_of``, ``choice_label``  small parts of a form
+
+Streamlit may interrupt a run of the page and start the next one, so callbacks of widgets may come
+from different runs. What they share is therefore saved in the session: each edit starts from the
+result of the last one, and no edit undoes another.
+"""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, NamedTuple
 
 import streamlit as st
 
 from engine.errors import Problem
-from engine.node_types import Columns, NodeType
-from engine.pipeline import Node
-from ui.studio.forms.fields import FieldSpec, applies, specs_of
-from ui.studio.forms.form_state import Form, ParamsEdit
-from ui.studio.forms.values import MISSING, with_value
-from ui.studio.forms.widgets import draw_field
-from ui.studio.markdown import plain
+from engine.node_types import Columns
+from engine.text import shown
+from ui.studio.forms.fields import (
+    MISSING,
+    FieldSpec,
+    ParamPath,
+    dotted,
+    is_within,
+    pattern_text,
+    value_at,
+    with_value,
+)
+from ui.studio.screen_text import plain
 
-MORE = "More settings"
+_SESSION_KEY = "ui.studio.forms"
+_MAX_SAVED_FORMS = 8
+
+ParamsEdit = Callable[[dict[str, Any]], dict[str, Any]]
+"""A node's parameters → the parameters after an edit."""
+Convert = Callable[[Any], Any]
+"""A document's value → a widget's value (``show``), or back (``read``)."""
 
 
-def node_form(
-    node_id: str,
-    node: Node,
-    node_type: NodeType,
-    *,
-    columns: Columns | None,
-    offered_files: Sequence[str],
-    problems: Sequence[Problem],
-    key: str,
-    change: Callable[[ParamsEdit], None],
-) -> None:
-    """Draw the form of a node; pass each edit to ``change``.
+@dataclass
+class _SessionState:
+    """Hold the state of a form that outlives a run of the page."""
 
-    An edit is a function of the parameters, which may be others when it is made. ``columns`` are
-    those to choose from, ``None`` if they are not known. ``problems`` are those of this node. With
-    another ``key`` all widgets begin again with the values of the document.
+    params: dict[str, Any] = field(default_factory=dict)
+    """The parameters after the last edit."""
+    seen: dict[str, Any] = field(default_factory=dict)
+    """The document's value when each widget was last drawn."""
+    replaced: dict[str, int] = field(default_factory=dict)
+    """How often a widget was replaced because the document had got another value."""
+    opened: set[str] = field(default_factory=set)
+    """The folded parts that were opened once."""
+    extra_options: dict[str, list[Any]] = field(default_factory=dict)
+    """What each list has offered besides its options. A list whose options change is drawn again,
+    and closes while the user works with it; so nothing is ever removed."""
+
+    def widget_key(self, base: str) -> str:
+        """Return the key of the widget that is now drawn for a field."""
+        number = self.replaced.get(base, 0)
+        return f"{base}~{number}" if number else base
+
+
+class Bound(NamedTuple):
+    """What connects a widget with a field: its first value, and its key and callback.
+
+    The value is passed to each drawing, not set in the session: the next run may interrupt a
+    drawing, and the browser would then show another value and report it as the user's choice.
     """
-    form = Form(key, node.params, problems, change, columns, offered_files)
-    specs = specs_of(node_type.params)
-    with st.container(gap="small"):
-        form.show_other_problems((), [spec.name for spec in specs])
-        draw_unknown(form, specs)
-        if not specs:
-            st.caption("This node has no settings.")
-        elif node_type.name == "deep-forest":
-            _draw_deep_forest(form, specs)
-        else:
-            draw_fields(form, specs)
+
+    initial: Any
+    kwargs: dict[str, Any]
 
 
-def _draw_deep_forest(form: Form, specs: tuple[FieldSpec, ...]) -> None:
-    """Draw the form that needs the learning library, which is slow to load the first time."""
-    from ui.studio.forms.deep_forest import draw_deep_forest
+@dataclass
+class Form:
+    """Give the widgets of a form what they need; every change of a value ends in ``revise``."""
 
-    if "deepforest.presets" in sys.modules:
-        draw_deep_forest(form, specs)
-        return
-    with st.spinner("Loading the learners …"):
-        import deepforest.presets  # noqa: F401
-    draw_deep_forest(form, specs)
+    key: str
+    params: Mapping[str, Any]
+    problems: Sequence[Problem]
+    change: Callable[[ParamsEdit], None]
+    columns: Columns | None = None
+    files: Sequence[str] = ()
+    placeholders: Mapping[str, str] = field(default_factory=dict)
+    """What an empty field means, by its name, where that is not its default."""
+
+    def __post_init__(self) -> None:
+        forms: dict[str, _SessionState] = st.session_state.setdefault(_SESSION_KEY, {})
+        self._state = forms.pop(self.key, _SessionState())
+        forms[self.key] = self._state
+        # A session may draw hundreds of forms; the state of old ones would only use memory.
+        for old in list(forms)[:-_MAX_SAVED_FORMS]:
+            del forms[old]
+        self._state.params = dict(self.params)
+
+    # Values
+
+    def value(self, path: ParamPath) -> Any:
+        """Return the document's value at a path, or ``MISSING``."""
+        return value_at(self.params, path)
+
+    def revise(self, edit: ParamsEdit, change: Callable[[ParamsEdit], None] | None = None) -> None:
+        """Pass an edit to ``change`` unless it has no effect.
+
+        The edit is a function, since the parameters may be others when it is made.
+        """
+        after = edit(self._state.params)
+        if after != self._state.params:
+            self._state.params = after
+            (change or self.change)(edit)
+
+    # Widgets
+
+    def widget(
+        self,
+        path: ParamPath,
+        show: Convert,
+        read: Convert,
+        suffix: str = "",
+        edit: Callable[[Any], ParamsEdit] | None = None,
+    ) -> Bound:
+        """Return what a widget for a path needs.
+
+        It begins with ``show`` of the document's value. A choice becomes an edit by ``edit``;
+        without it, ``read`` of the choice is written at the path. When the document gets a value
+        that the widget does not show, a new widget with another key replaces it: a widget in the
+        browser keeps its own value, whatever it is given.
+        """
+        base = f"{self.key}.{dotted(path)}{suffix}"
+        value, state = self.value(path), self._state
+        if base in state.seen and not _same(state.seen[base], value):
+            displayed = st.session_state.get(state.widget_key(base), MISSING)
+            if displayed is MISSING or not _stands_for(displayed, value, show, read):
+                state.replaced[base] = state.replaced.get(base, 0) + 1
+        state.seen[base] = value
+        key = state.widget_key(base)
+        edit = edit or (lambda chosen: partial(with_value, path=path, value=read(chosen)))
+        callback = {"on_change": self._on_change, "args": (path, base, key, show, edit)}
+        return Bound(show(value), {"key": key, **callback})
+
+    def _on_change(
+        self, path: ParamPath, base: str, key: str, show: Convert, edit: Callable[[Any], ParamsEdit]
+    ) -> None:
+        """Make the edit that a widget reports.
+
+        A browser also reports widgets that were replaced and values that it was just given. Both
+        are ignored.
+        """
+        chosen = st.session_state[key]
+        # The widget was replaced since; the browser reports its last value once more.
+        if key != self._state.widget_key(base):
+            return
+        if not _same(_shown(show, value_at(self._state.params, path)), chosen):
+            self.revise(edit(chosen))
+
+    def offered(self, bound: Bound, options: Iterable[Any], *chosen: Any) -> list[Any]:
+        """Return the options, and everything that was ever chosen besides them in this widget."""
+        extra = self._state.extra_options.setdefault(bound.kwargs["key"], [])
+        extra += [each for each in chosen if each not in extra]
+        return list(dict.fromkeys([*options, *extra]))
+
+    def button(self, label: str, name: str, edit: ParamsEdit, **looks: Any) -> None:
+        """Draw a button that revises the parameters."""
+        st.button(label, key=f"{self.key}.{name}", on_click=self.revise, args=(edit,), **looks)
+
+    def offer_removal(self, path: ParamPath, known: set[str], **looks: Any) -> None:
+        """Draw a button to remove each value at a path that no field knows."""
+        for name in self.value(path):
+            if name not in known:
+                edit = partial(with_value, path=(*path, name), value=MISSING)
+                label = f"Remove {plain(name[:40])}"
+                self.button(label, f"{dotted((*path, name))}.remove", edit, **looks)
+
+    def stays_open(self, part: str, needed: bool) -> bool:
+        """Return whether a folded part is open.
+
+        Once it was needed it stays open, so that it does not close while the user works in it.
+        """
+        if needed:
+            self._state.opened.add(part)
+        return part in self._state.opened
+
+    # Problems
+
+    def problems_at(self, path: ParamPath) -> list[Problem]:
+        """Return the problems of the value at a path and of everything inside it."""
+        name = dotted(path)
+        return [problem for problem in self.problems if is_within(problem.field or "", name)]
+
+    def show_problems(self, path: ParamPath, inside: bool = True) -> None:
+        """Show the problems at a path; with ``inside`` False, not those of the values inside it."""
+        name = dotted(path)
+        for problem in self.problems_at(path):
+            if inside or problem.field == name:
+                show_problem(problem)
+
+    def show_other_problems(self, path: ParamPath, drawn: Iterable[str]) -> None:
+        """Show the problems at a path that do not belong to one of the fields drawn there."""
+        start = dotted(path)
+        drawn_names = [f"{start}.{name}" if start else name for name in drawn]
+        for problem in self.problems_at(path) if path else self.problems:
+            name = problem.field or ""
+            if name != start and any(is_within(name, other) for other in drawn_names):
+                continue
+            relative = name.removeprefix(f"{start}.") if path and name != start else name
+            show_problem(problem, name=relative)
 
 
-def draw_fields(form: Form, specs: tuple[FieldSpec, ...]) -> None:
-    """Draw the fields that have an effect, those that are rarely needed in a folded part."""
-    visible = [spec for spec in specs if is_shown(form, spec, specs)]
-    for spec in visible:
-        if not spec.hint.folded:
-            draw_field(form, spec, (spec.name,))
-    folded = [spec for spec in visible if spec.hint.folded]
-    if folded:
-        needed = any(_is_set_or_wrong(form, spec) for spec in folded)
-        with st.expander(MORE, expanded=form.stays_open(MORE, needed)):
-            for spec in folded:
-                draw_field(form, spec, (spec.name,))
+def _stands_for(displayed: Any, value: Any, show: Convert, read: Convert) -> bool:
+    """Return whether what a widget displays already means the value."""
+    return _same(show(value), displayed) or _same(read(displayed), value)
 
 
-def _is_set_or_wrong(form: Form, spec: FieldSpec) -> bool:
-    return spec.name in form.params or bool(form.problems_at((spec.name,)))
+def _shown(show: Convert, value: Any) -> Any:
+    """Return what a widget shows of a value; ``MISSING`` if it cannot show it.
+
+    Another tab may have written such a value since the widget was drawn.
+    """
+    try:
+        return show(value)
+    except (TypeError, ValueError):
+        return MISSING
 
 
-def is_shown(form: Form, spec: FieldSpec, specs: tuple[FieldSpec, ...]) -> bool:
-    """Return whether the field has an effect, or is set or wrong so that the user may fix it."""
-    if applies(spec, form.params, specs) or form.problems_at((spec.name,)):
-        return True
-    return bool(form.params.get(spec.name, spec.default) != spec.default)
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two values are the same in a document."""
+    # In Python 1 == True, but in a document they are different values.
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
-def draw_unknown(form: Form, specs: tuple[FieldSpec, ...]) -> None:
-    """Draw a button to remove each parameter that the node type does not have."""
-    known = {spec.name for spec in specs}
-    for name in form.params:
-        if name not in known:
-            edit = partial(with_value, path=(name,), value=MISSING)
-            label = f"Remove {plain(name[:40])}"
-            form.button(label, f"{name}.remove", edit, icon=":material/close:")
+# Small parts
+
+
+def show_problem(problem: Problem, name: str = "") -> None:
+    """Draw a problem in small red letters.
+
+    ``name`` says what it is about, for a problem that is not shown beside its field.
+    """
+    message = problem.message
+    if name:
+        message = f"{problem.field_word} {shown(name)}: {message}"
+    message = message[:1].upper() + message[1:]
+    st.markdown(f":small[:red[:material/error: {plain(message)}]]")
+
+
+def heading(title: str, help: str | None = None) -> None:
+    """Draw the title of several widgets."""
+    st.markdown(f":small[**{plain(title)}**]", help=help)
+
+
+LARGEST_HELPFUL_LIMIT = 1_000_000
+"""A greater limit only says that any number will do, so that the help does not name it."""
+
+
+def help_of(spec: FieldSpec) -> str | None:
+    """Return description, limits and default of a field for its tooltip."""
+    sentences = [spec.help, _limits_text(spec)]
+    if spec.default_text and spec.kind != "cards":
+        sentences.append(f"Default: {spec.default_text}.")
+    return plain(" ".join(filter(None, sentences))) or None
+
+
+def _limits_text(spec: FieldSpec) -> str:
+    """Return the limits of a field in words; empty if they would not help."""
+    if not spec.integer or spec.minimum is None or spec.maximum is None:
+        return ""
+    if spec.maximum > LARGEST_HELPFUL_LIMIT:
+        return ""
+    return f"From {spec.minimum:,} to {spec.maximum:,}."
+
+
+def choice_label(choice: Any) -> str:
+    """Return the text of a choice in a list."""
+    return pattern_text(choice).replace("_", " ") or "(empty)"

@@ -28,19 +28,24 @@ from engine.node_types import NodeType, NodeTypes
 from engine.pipeline import MAX_BRANCHES, Node, Range, Sweep
 from engine.pipeline_file import with_values
 from engine.sweeps import choices_of, combinations, param_label
-from ui.studio.forms.fields import FieldSpec, applies, specs_of
-from ui.studio.forms.fit_count import LEARNER_TITLES, preset_info
-from ui.studio.forms.form_state import Form, ParamsEdit, choice_label
-from ui.studio.forms.values import (
+from engine.text import counted
+from ui.studio.forms.fields import (
     MISSING,
+    FieldSpec,
     ParamPath,
+    applies,
     from_text,
+    is_one_of,
+    is_within,
     json_or_text,
     number_or_text,
+    specs_of,
     value_at,
     with_value,
 )
-from ui.studio.markdown import plain
+from ui.studio.forms.fit_count import LEARNER_TITLES, preset_info
+from ui.studio.forms.form import Form, ParamsEdit, choice_label
+from ui.studio.screen_text import plain
 
 SweepEdit = Callable[[Sweep | None], Sweep | None]
 """A node's sweep → the sweep after an edit."""
@@ -109,8 +114,7 @@ def can_sweep(node: Node, node_type: NodeType) -> bool:
 
 def in_sweep(problem: Problem) -> bool:
     """Return whether the problem belongs to the sweep of its node and not to a setting."""
-    field = problem.field or ""
-    return field == "sweep" or field.startswith("sweep.")
+    return is_within(problem.field or "", "sweep")
 
 
 def _relative_to_sweep(problem: Problem) -> Problem:
@@ -240,7 +244,7 @@ def _has_choices(spec: FieldSpec, values: Any) -> bool:
     options = _options(spec)
     if not options or not isinstance(values, list):
         return False
-    return all(_is_in(value, options) for value in values)
+    return all(is_one_of(value, options) for value in values)
 
 
 def _options(spec: FieldSpec) -> list[Any]:
@@ -254,12 +258,8 @@ def _options(spec: FieldSpec) -> list[Any]:
     return [*options, None] if options and spec.optional else options
 
 
-def _is_in(value: Any, options: Sequence[Any]) -> bool:
-    # The types are compared too: in Python, 1 == True.
-    return any(value == option and type(value) is type(option) for option in options)
-
-
 def _choices(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw the values of a parameter as a list of options."""
     bound = form.widget(path, list, list, ".some")
     labels = {True: "yes", False: "no", None: NONE}
 
@@ -277,6 +277,7 @@ def _choices(form: Form, spec: FieldSpec, path: ParamPath) -> None:
 
 
 def _typed(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw the values of a parameter as text; a random sweep also takes a range."""
     random = path[0] == RANDOM
     bound = form.widget(path, values_text, partial(as_values, spec, random=random))
     st.text_input(
@@ -337,7 +338,10 @@ def _set_learners(params: Mapping[str, Any]) -> ParamsEdit:
 
 
 def with_param(data: dict[str, Any], name: str, values: list[Any]) -> dict[str, Any]:
-    """Return the sweep with one more parameter; a parameter that it has keeps its values."""
+    """Return the sweep with one more parameter; a parameter that it has keeps its values.
+
+    ``name`` is dotted: ``learners.0.trees`` is a setting of the first learner.
+    """
     path = (mode_of(data), name)
     if value_at(data, path) is not MISSING:
         return data
@@ -368,6 +372,7 @@ def offered_settings(
     A field without effect is left out. To find that out, a swept parameter counts with the first
     of its values.
     """
+    # The form hides a field without effect, and so does this list.
     now = dict(params)
     for name, values in taken.items():
         if isinstance(values, list) and values:
@@ -385,7 +390,7 @@ def offered_settings(
 
 def _overlap(one: str, other: str) -> bool:
     """Return whether one of the parameters is the other, or a part of it."""
-    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
+    return is_within(one, other) or is_within(other, one)
 
 
 def _names(specs: Sequence[FieldSpec], params: Mapping[str, Any]) -> Iterator[str]:
@@ -450,6 +455,7 @@ def _value_text(value: Any) -> str:
 
 
 def _needs_no_quotes(text: str) -> bool:
+    """Return whether text can be typed as it is, and is read as the same text."""
     if text != text.strip() or text.lower() in ("", NONE):
         return False
     # Commas, quotes and brackets have a meaning between values.
@@ -484,6 +490,7 @@ def _parts(text: str) -> list[str]:
     """Split the text at its commas, except those inside brackets and quotes."""
     parts, depth, quoted = [""], 0, False
     for character in text:
+        # Inside quotes, commas and brackets are part of a value.
         quoted ^= character == '"'
         if not quoted:
             depth += (character in "[{") - (character in "]}")
@@ -513,7 +520,7 @@ def summary(name: str, node: Node, catalogue: NodeTypes) -> str:
         count = len(combinations(name, node, catalogue))
     except InvalidPipeline:
         return ""
-    branches = "1 branch" if count == 1 else f"{count:,} branches"
+    branches = counted(count, "branch", "branches")
     texts = []
     for param, choice in choices_of(node.sweep).items():
         texts.append(f"{param_label(param, catalogue[node.type])} {_choice_text(choice)}")
@@ -523,6 +530,7 @@ def summary(name: str, node: Node, catalogue: NodeTypes) -> str:
 
 
 def _choice_text(choice: Sequence[JsonValue] | Range) -> str:
+    """Return how many values are tried, or the range they are drawn from."""
     if isinstance(choice, Range):
         return f"({choice.start:g} to {choice.end:g})"
     return f"({len(choice)})"

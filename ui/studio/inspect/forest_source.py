@@ -88,7 +88,9 @@ def choices(document: Pipeline, state: RunState) -> list[ForestChoice]:
     if state.nodes or not state.live:
         forests = [choice for choice in forests if choice.node in state.nodes]
     return sorted(
-        forests, key=lambda choice: (choice.type != INSPECTION, choice.state not in FINISHED)
+        # Python sorts False before True.
+        forests,
+        key=lambda choice: (choice.type != INSPECTION, choice.state not in FINISHED),
     )
 
 
@@ -201,7 +203,8 @@ def growth_text(records: Sequence[Mapping[str, Any]], *, growing: bool = False) 
         return "No layer is finished yet."
     if growing:
         count = len(records)
-        return f"{count} {'layer is' if count == 1 else 'layers are'} finished; the forest is still growing."
+        layers = "layer is" if count == 1 else "layers are"
+        return f"{count} {layers} finished; the forest is still growing."
     kept, grown = sum(bool(record["kept"]) for record in records), len(records)
     layers = "layer is" if grown == 1 else "layers are"
     if kept < grown:

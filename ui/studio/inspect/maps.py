@@ -14,25 +14,20 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import streamlit as st
-from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
 
 from nodes.inspection.layers import Layers
 from ui.studio.plots.style import COLOURS
+from ui.studio.streamlit_compat import component
 
-if TYPE_CHECKING:
-    from streamlit.components.v2.component_manager import BidiComponentManager
-    from streamlit.components.v2.types import ComponentRenderer
-
-_ASSETS = Path(__file__).parents[1] / "assets"
-_NAME = "sylva-row-maps"
 _POINTS = (*COLOURS[:-1], "#8B5CF6", "#8A6D3B", "#E11D74", "#7CB518")
 """More colours than lines have, since points have no dashes; after these come other shapes."""
+# The largest number of 16 bits: a map on screen needs no more precision.
 _FULL = 65535
 MOST_PANELS = 8
 _KEY = "inspect-maps"
@@ -96,7 +91,13 @@ def row_maps(layers: Layers, numbers: Sequence[int], by: str, marked: Marks, fil
         "marked": list(marked.rows),
         "epoch": marked.epoch,
     }
-    _renderer()(
+    draw = component(
+        "sylva-row-maps",
+        html='<div class="row-maps"></div>',
+        js=_asset("row_maps.js"),
+        css=_asset("row_maps.css"),
+    )
+    draw(
         key=_KEY,
         data=data,
         # Without it, Streamlit would not report that the user has removed all marks.
@@ -104,6 +105,12 @@ def row_maps(layers: Layers, numbers: Sequence[int], by: str, marked: Marks, fil
         height="content",
         on_marked_change=partial(_take, marked, len(layers.rows)),
     )
+
+
+@cache
+def _asset(name: str) -> str:
+    """Return the text of a file of the studio, read once."""
+    return (Path(__file__).parents[1] / "assets" / name).read_text(encoding="utf-8")
 
 
 def _take(marked: Marks, count: int) -> None:
@@ -181,24 +188,3 @@ def _spread(points: np.ndarray) -> np.ndarray:
 def _text(values: np.ndarray, kind: type[np.generic]) -> str:
     """Return an array as base64 text of numbers of this type."""
     return base64.b64encode(np.ascontiguousarray(values, kind).tobytes()).decode("ascii")
-
-
-_known: tuple[BidiComponentManager, ComponentRenderer] | None = None
-
-
-def _renderer() -> ComponentRenderer:
-    """Return the component, registered with the manager of the running app.
-
-    Tests start several apps in one process, and each has a manager of its own.
-    """
-    global _known
-    manager = get_bidi_component_manager()
-    if _known is None or _known[0] is not manager:
-        js, css = (
-            (_ASSETS / f"row_maps.{end}").read_text(encoding="utf-8") for end in ("js", "css")
-        )
-        component = st.components.v2.component(
-            _NAME, html='<div class="row-maps"></div>', js=js, css=css
-        )
-        _known = manager, component
-    return _known[1]

@@ -35,17 +35,23 @@ from ui.studio.inspect.forest_source import (
     reported_layers,
     screened,
 )
-from ui.studio.markdown import plain
 from ui.studio.previews.models import forest_record
+from ui.studio.previews.reports import result_text
 from ui.studio.runs.run_view import open_watcher, steady
-from ui.studio.runs.state_style import result_text, state_label, tone
+from ui.studio.screen_text import plain, state_label, tone
 from ui.studio.session import studio
 from ui.studio.widgets import check_intact, image_format, opened
 
 LOOK_SECONDS = 2.0
 MOST_RUNS, MOST_SEARCHED = 30, 500
-HINT = "Add an Inspect layers node after the forest to see t-SNE maps, single rows and how often its learners agree."
-INSPECTED = "This run also has an inspection of this forest. Choose it above to see t-SNE maps and single rows."
+HINT = (
+    "Add an Inspect layers node after the forest to see t-SNE maps, single rows and how often its "
+    "learners agree."
+)
+INSPECTED = (
+    "This run also has an inspection of this forest. "
+    "Choose it above to see t-SNE maps and single rows."
+)
 
 
 def page() -> None:
@@ -76,15 +82,19 @@ def _draw_chooser() -> None:
     forests = _forests()
     if not forests:
         st.info(
-            "No run has trained a deep forest yet. Under Build, open a pipeline that has a Deep forest node "
-            "and press Run; the forest then appears here."
+            "No run has trained a deep forest yet. Under Build, open a pipeline that has a "
+            "Deep forest node and press Run; the forest then appears here."
         )
         return
     st.caption("Click a forest to inspect it. A forest with an Inspect layers node shows the most.")
     picked = st.dataframe(
-        chooser_table(forests), hide_index=True, on_select="rerun", selection_mode=["single-row", "single-cell"],
-        key=f"inspect-choose-{forests[0][0].id}", height=min(38 + 35 * len(forests), 640),
-    )["selection"]  # fmt: skip
+        chooser_table(forests),
+        hide_index=True,
+        on_select="rerun",
+        selection_mode=["single-row", "single-cell"],
+        key=f"inspect-choose-{forests[0][0].id}",
+        height=min(38 + 35 * len(forests), 640),
+    )["selection"]
     rows = [*picked["rows"], *(cell[0] for cell in picked["cells"])]
     # The list may have become shorter since the click.
     if rows and rows[0] < len(forests):
@@ -125,7 +135,8 @@ def _forests() -> list[tuple[RunSummary, ForestChoice, str]]:
             continue
         planned = studio().runs.planned_pipeline(row)
         summary = studio().runs.summary(row.id) if planned else None
-        if planned is None or summary is None:  # not readable, or removed meanwhile
+        # The pipeline may not be readable, and the run may have been removed meanwhile.
+        if planned is None or summary is None:
             continue
         state = studio().runs.state(row.id)
         shown = listed(choices(planned.pipeline, state))
@@ -220,10 +231,15 @@ def _draw_picker(forests: list[ForestChoice], choice: ForestChoice) -> None:
     names = {each.node: each for each in forests}
     key = f"inspect-node-{choice.node}"  # another node in the address, another widget
     st.selectbox(
-        "Node", list(names), index=list(names).index(choice.node), key=key, label_visibility="collapsed", width=340,
+        "Node",
+        list(names),
+        index=list(names).index(choice.node),
+        key=key,
+        label_visibility="collapsed",
+        width=340,
         format_func=lambda node: f"{readable(names[node].label)} ({node})",
         on_change=lambda: st.query_params.update(node=st.session_state[key]),
-    )  # fmt: skip
+    )
 
 
 def _draw(watcher: RunWatcher, choice: ForestChoice, awaited: bool, inspected: bool) -> None:
@@ -247,12 +263,8 @@ def _draw(watcher: RunWatcher, choice: ForestChoice, awaited: bool, inspected: b
         st.warning(
             plain(readable(f"This cannot be shown: {error} Run the node again to restore it."))
         )
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        IndexError,
-    ):  # another version wrote it, or it is damaged
+    # Another version wrote it, or it is damaged.
+    except (KeyError, TypeError, ValueError, IndexError):
         logging.getLogger(__name__).exception("layers of %s in run %s", choice.node, watcher.row.id)
         st.warning("The result of this node cannot be read. Run the node again to restore it.")
 
@@ -264,10 +276,9 @@ def _draw_state(forest: ForestView, state: RunState, *, inspected: bool) -> None
     """
     node = node_of(state, forest.choice.node)
     if forest.unfinished is not None:
+        fraction = min(max(forest.unfinished.fraction, 0.0), 1.0)
         with st.container(key="inspect-progress"):
-            st.progress(
-                min(max(forest.unfinished.fraction, 0.0), 1.0), plain(readable(_doing(forest)))
-            )
+            st.progress(fraction, plain(readable(_doing(forest))))
     elif forest.error:
         st.error(plain(readable(failure_line(forest.choice.node, node.error or {}))))
     elif forest.layers is None and node.state not in ("done", "cached"):
@@ -288,11 +299,9 @@ def forest_facts(forest: ForestView) -> list[str]:
     """Return facts about the forest, in a few words each."""
     layers = forest.layers
     if layers is None:
-        return (
-            [counted(len(forest.records[0]["learners"]), "learner") + " per layer"]
-            if forest.records
-            else []
-        )
+        if not forest.records:
+            return []
+        return [f"{counted(len(forest.records[0]['learners']), 'learner')} per layer"]
     return [
         layers.title,
         layers.kind.replace("_", " "),
@@ -321,7 +330,10 @@ def _draw_sections(forest: ForestView, *, growing: bool) -> None:
 
 
 def tab_names(forest: ForestView) -> dict[str, Callable[[ForestView], None]]:
-    """Return the parts that can be drawn with what is known, by name."""
+    """Return the parts that can be drawn with what is known, by name.
+
+    Maps and single rows need an inspection. Screening is also shown for a forest that used it.
+    """
     inspected = forest.layers is not None
     parts: Mapping[str, tuple[bool, Callable[[ForestView], None]]] = {
         "Growth": (True, sections.draw_growth),

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -18,8 +19,8 @@ from ui.studio import plots
 from ui.studio.inspect import tables
 from ui.studio.inspect.forest_source import ForestView, screened
 from ui.studio.inspect.maps import Marks, marks, row_maps, some
-from ui.studio.markdown import plain
 from ui.studio.plots.layers import HELD_OUT, TABLE
+from ui.studio.screen_text import plain
 from ui.studio.widgets import download_csv, grid, picture, short_texts, side_by_side
 
 COLOURINGS = {"class": "Class", "mistake": "Mistakes", "margin": "Margin"}
@@ -35,7 +36,10 @@ MARGIN = (
     "below 0 the prediction is wrong, 1 is certain."
 )
 RATIO = "The spread of the margins divided by their mean."
-SEPARATION = "Spread of the rows within their classes divided by the spread between the classes. Smaller means better separated."
+SEPARATION = (
+    "Spread of the rows within their classes divided by the spread between the classes. "
+    "Smaller means better separated."
+)
 
 Layer = Mapping[str, Any]
 
@@ -47,14 +51,17 @@ def draw_growth(forest: ForestView) -> None:
     """Draw score, margins and margin ratio of each layer, and which layers are kept."""
     records, stages, title = forest.records, forest.stages, metric_title(forest.metric)
     better = "lower" if lower_is_better(forest.metric) else "higher"
+    score_words = (
+        f"The score after each layer: {better} is better. A layer without gain is dropped."
+    )
+    ratio_words = f"Margin ratio. {RATIO} Good: it falls while the score improves."
+    growth = plots.growth(records, forest.metric, title, stages)
     side_by_side(
         [
-            (plots.growth(records, forest.metric, title, stages), "growth",
-             f"The score after each layer: {better} is better. A layer without gain is dropped. {WHOSE_ROWS}"),
-            (_ratio_plot(forest, title), "margin-ratio",
-             f"Margin ratio. {RATIO} Good: it falls while the score improves."),
+            (growth, "growth", f"{score_words} {WHOSE_ROWS}"),
+            (_ratio_plot(forest, title), "margin-ratio", ratio_words),
         ]
-    )  # fmt: skip
+    )
     left, right = st.columns(2)
     with left:
         words = f"{MARGIN} Good: the mean rises and the bars get shorter."
@@ -145,9 +152,12 @@ def draw_margins(forest: ForestView) -> None:
             help=WHOSE_ROWS,
         )
         chosen = st.pills(
-            "Layers", with_margins, default=some(with_margins, MAX_OVERLAID), selection_mode="multi",
+            "Layers",
+            with_margins,
+            default=some(with_margins, MAX_OVERLAID),
+            selection_mode="multi",
             key=f"inspect-margin-{with_margins}",  # a new layer: a new widget, with a new default
-        )  # fmt: skip
+        )
     series = tables.margin_series(forest.records, forest.stages, chosen_sets, chosen)
     if not series:
         st.info("Choose the rows and at least one layer.")
@@ -168,9 +178,13 @@ def draw_maps(forest: ForestView) -> None:
     numbers = [stage["number"] for stage in layers.stages]
     with st.container(horizontal=True, gap="medium"):
         by = st.segmented_control(
-            "Colour by", list(COLOURINGS), default="class", format_func=COLOURINGS.__getitem__, required=True,
+            "Colour by",
+            list(COLOURINGS),
+            default="class",
+            format_func=COLOURINGS.__getitem__,
+            required=True,
             key="inspect-colour",
-        )  # fmt: skip
+        )
         chosen = numbers
         if len(numbers) > 1:
             chosen = st.pills(
@@ -209,16 +223,12 @@ def _draw_marked(layers: Layers, marked: Marks) -> None:
                 st.markdown(f"**{counted(len(marked.rows), 'row')} marked**", width="content")
                 download_csv("marked-rows", _marked_csv(layers, marked.digest, marked.rows))
             else:
-                words = (
-                    "Mark rows in a map to list them here: drag a frame around them, or click one."
+                st.caption(
+                    "Mark rows in a map to list them here: drag a frame around them, or click one.",
+                    width="content",
                 )
-                st.caption(words, width="content")
-            st.button(
-                "Mark all mistakes",
-                on_click=_mark_mistakes,
-                args=(marked, layers),
-                disabled=not _has_truth(layers),
-            )
+            mark = partial(_mark_mistakes, marked, layers)
+            st.button("Mark all mistakes", on_click=mark, disabled=not _has_truth(layers))
         if not marked.rows:
             return
         # Other rows, another widget: the tick belongs to a position in the list.
@@ -276,9 +286,8 @@ def draw_row(forest: ForestView) -> None:
         first = next(iter(lists.values()), [0])[0]
         st.session_state["inspect-row"] = saved if saved in rows else rows[first]
     with st.container(horizontal=True, gap="medium"):
-        row = st.selectbox(
-            "Row", rows, key="inspect-row", width=200, help="Type the number of a row of the sample.",
-        )  # fmt: skip
+        hint = "Type the number of a row of the sample."
+        row = st.selectbox("Row", rows, key="inspect-row", width=200, help=hint)
         if lists:
             which = st.segmented_control("Rows to inspect", list(lists), key="inspect-row-list")
     st.session_state["inspect-row-kept"] = row
@@ -308,7 +317,10 @@ def _draw_way(layers: Layers, at: int) -> None:
             vectors = tables.known(layers.vectors[:left, :, at])
             outputs = tables.known(layers.outputs[:left, at])
             true_class = truth if truth != UNKNOWN else None
-            words = "A class vector: the probability that a learner predicts for each class. Darker is more probable."
+            words = (
+                "A class vector: the probability that a learner predicts for each class. "
+                "Darker is more probable."
+            )
             if true_class is not None:
                 words += " Good: the cell in the dotted frame, which is the true class, is dark."
             figure = plots.class_vectors(
@@ -321,18 +333,12 @@ def _draw_way(layers: Layers, at: int) -> None:
                 layers.classes[int(layers.predicted(number)[at])] for number in range(1, depth + 1)
             ]
             if truth != UNKNOWN:
-                picture(
-                    plots.row_margin(margins, names, left),
-                    "row-margin",
-                    f"{MARGIN} Good: it rises.",
-                )
+                figure = plots.row_margin(margins, names, left)
+                picture(figure, "row-margin", f"{MARGIN} Good: it rises.")
             st.markdown("**The row itself**")
             own = layers.sample.slice(at, 1).to_pylist()[0]
-            grid(
-                [{"Column": name, "Value": str(value)[:200]} for name, value in own.items()],
-                "inspect-own",
-                height=260,
-            )
+            rows = [{"Column": name, "Value": str(value)[:200]} for name, value in own.items()]
+            grid(rows, "inspect-own", height=260)
         download_csv("class-vectors", tables.vector_rows(layers, at))
 
 
@@ -344,12 +350,7 @@ def draw_learners(forest: ForestView) -> None:
     learners = [learner["name"] for learner in forest.records[0]["learners"]]
     row_sets: dict[str, Sequence[Layer]] = {HELD_OUT: forest.records}
     # A table without a target gives no scores.
-    if any(
-        scores
-        for stage in forest.stages
-        for scores in stage["learner_scores"]
-        if any(scores.values())
-    ):
+    if any(any(scores.values()) for stage in forest.stages for scores in stage["learner_scores"]):
         row_sets[TABLE] = forest.stages
     with st.container(horizontal=True, gap="medium"):
         where = st.segmented_control(
@@ -362,20 +363,27 @@ def draw_learners(forest: ForestView) -> None:
         )
         measures = _measures(row_sets[str(where)])
         measure = st.selectbox(
-            "Metric", measures, index=measures.index(forest.metric) if forest.metric in measures else 0,
-            format_func=metric_title, width=240, key=f"inspect-measure-{where}",
-        )  # fmt: skip
+            "Metric",
+            measures,
+            index=measures.index(forest.metric) if forest.metric in measures else 0,
+            format_func=metric_title,
+            width=240,
+            key=f"inspect-measure-{where}",
+        )
     layers = row_sets[str(where)]
     scores = tables.quality(layers, measure)
     at = [layer["number"] for layer in layers]
-    words = "The score of each learner alone. Good: all improve from layer to layer, and none is far behind."
-    if screened(forest.kept):
-        words += " Later layers are evaluated on the rows that did not leave early, which are the difficult ones."
-    picture(
-        plots.learner_quality(learners, at, scores, metric_title(measure), str(where)),
-        "learners",
-        words,
+    words = (
+        "The score of each learner alone. "
+        "Good: all improve from layer to layer, and none is far behind."
     )
+    if screened(forest.kept):
+        words += (
+            " Later layers are evaluated on the rows that did not leave early, "
+            "which are the difficult ones."
+        )
+    figure = plots.learner_quality(learners, at, scores, metric_title(measure), str(where))
+    picture(figure, "learners", words)
     download_csv("learners", tables.quality_rows(learners, layers, measures, str(where)))
     if forest.layers:
         _draw_agreement(learners, forest.stages)
@@ -383,12 +391,7 @@ def draw_learners(forest: ForestView) -> None:
 
 def _measures(layers: Sequence[Layer]) -> list[str]:
     """Return the metrics by which the learners were scored; the layers are records or stages."""
-    first = layers[0]
-    scores = (
-        first["learner_scores"]
-        if "learner_scores" in first
-        else [each["scores"] for each in first["learners"]]
-    )
+    scores = tables.learner_scores(layers[0])
     return list(dict.fromkeys(name for part in scores for name in part))
 
 
@@ -401,7 +404,10 @@ def _draw_agreement(learners: Sequence[str], stages: Sequence[Layer]) -> None:
     stage = next(stage for stage in stages if stage["number"] == layer)
     left, right = st.columns(2)
     with left:
-        words = "How often two learners predict the same class. Near 100 %, one of them adds nothing: change it."
+        words = (
+            "How often two learners predict the same class. "
+            "Near 100 %, one of them adds nothing: change it."
+        )
         picture(plots.agreement(learners, stage["agreement"], stage["number"]), "agreement", words)
         download_csv("agreement", tables.agreement_rows(learners, stages))
     with right:
@@ -413,7 +419,10 @@ def _draw_agreement(learners: Sequence[str], stages: Sequence[Layer]) -> None:
             figure = plots.importances(rows, 15).update_xaxes(
                 title="Share of the layer's importance"
             )
-            words = "What the learners of this layer use: columns of the table, and predictions of the previous layer."
+            words = (
+                "What the learners of this layer use: columns of the table, "
+                "and predictions of the previous layer."
+            )
             picture(figure, "importances", words)
         else:
             st.info("The learners of this forest do not measure importances.")
@@ -449,15 +458,11 @@ def _draw_what_happened(forest: ForestView, *, did: bool) -> None:
             "The preset gcForest-CS uses it."
         )
         return
-    layers, what = (
-        (forest.stages, "inspected table") if forest.layers else (forest.kept, "training rows")
-    )
+    layers: Sequence[Layer] = forest.stages if forest.layers else forest.kept
+    what = "inspected table" if forest.layers else "training rows"
     flows = tables.flows_of(layers)
-    picture(
-        plots.screening(flows, f"Rows that left early: {what}"),
-        "screening",
-        tables.flow_words(flows),
-    )
+    figure = plots.screening(flows, f"Rows that left early: {what}")
+    picture(figure, "screening", tables.flow_words(flows))
     download_csv("screening", tables.flow_rows(flows, what))
 
 
@@ -467,18 +472,20 @@ def _draw_what_if(layers: Layers) -> None:
 
     st.markdown("**What confidence screening would do**")
     share = st.slider(
-        "Share of errors a", 0.01, 0.99, USUAL_SHARE, 0.01, key="inspect-share",
-        help="A row leaves after a layer if the error rate of rows with at least its confidence is below "
-        "a times the error rate of all rows.",
-    )  # fmt: skip
+        "Share of errors a",
+        0.01,
+        0.99,
+        USUAL_SHARE,
+        0.01,
+        key="inspect-share",
+        help="A row leaves after a layer if the error rate of rows with at least its confidence "
+        "is below a times the error rate of all rows.",
+    )
     flows = [flow._asdict() for flow in screening_flow(layers.outputs, layers.truth, share)]
     with st.container(key="inspect-what-if"):
         words = f"With a = {share:.2f}: {tables.flow_words(flows)}"
-        picture(
-            plots.screening(flows, f"Rows that would leave, of the {len(layers.rows):,} sampled"),
-            "what-if",
-            words,
-        )
+        title = f"Rows that would leave, of the {len(layers.rows):,} sampled"
+        picture(plots.screening(flows, title), "what-if", words)
         download_csv("what-if", tables.flow_rows(flows, f"a = {share:.2f}"))
 
 

@@ -141,6 +141,7 @@ def mistakes(layers: Layers, most: int) -> list[int]:
     wrong = np.flatnonzero(
         (layers.truth != UNKNOWN) & (layers.predicted(len(layers.stages)) != layers.truth)
     )
+    # The margin of an error is negative: the lowest is the most confident error.
     return [int(at) for at in wrong[np.argsort(margin[wrong], kind="stable")][:most]]
 
 
@@ -238,11 +239,11 @@ def quality(layers: Sequence[Layer], measure: str) -> list[list[float | None]]:
     """
     table = []
     for layer in layers:
-        table.append([scores.get(measure) for scores in _learner_scores(layer)])
+        table.append([scores.get(measure) for scores in learner_scores(layer)])
     return table
 
 
-def _learner_scores(layer: Layer) -> Sequence[Mapping[str, Any]]:
+def learner_scores(layer: Layer) -> Sequence[Mapping[str, Any]]:
     """Return the scores of each learner of a layer, which is a record or a stage."""
     if "learner_scores" in layer:
         return layer["learner_scores"] or []
@@ -310,7 +311,10 @@ def flows_of(layers: Sequence[Layer]) -> list[Row]:
 
 
 def flow_rows(flows: Sequence[Layer], what: str) -> list[Row]:
-    """Return one row for each layer; ``what`` says which rows flow."""
+    """Return one row for each layer; ``what`` says which rows flow.
+
+    Names have spaces, as in the other files that can be downloaded.
+    """
     names = ("layer", "rows_in", "rows_out", "error_out", "threshold")
     rows = []
     for flow in flows:
@@ -335,8 +339,12 @@ def flow_words(flows: Sequence[Layer]) -> str:
         f"{sum(errors) / early:.1%} of them with a wrong prediction."
     )
     if all(flow["error_out"] is not None or not flow["rows_out"] for flow in flows):
+        # Wrong rows of a layer = its error rate × the rows that left there.
         wrong = sum((flow["error_out"] or 0) * flow["rows_out"] for flow in flows)
         words += f" In total, {1 - wrong / total:.1%} of the predictions are right."
     # Without screening, every layer would process all rows.
     work = sum(flow["rows_in"] for flow in flows) / (total * len(flows))
-    return f"{words} All layers together process {work:.0%} of the rows that they would without screening."
+    return (
+        f"{words} All layers together process {work:.0%} of the rows "
+        "that they would without screening."
+    )

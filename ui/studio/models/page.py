@@ -1,15 +1,38 @@
-"""The Models page: saved models on the left, the chosen one on the right, as the address says."""
+"""The Models page: saved models on the left, the chosen one on the right, as the address says.
+
+A model has its card, where it comes from, what is inside, and how to use it.
+"""
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
+from deepforest.metrics import METRIC_INFO, title_among
 from engine.errors import BadInput, SylvaError
-from nodes.models.registry import ModelEntry, Registry
-from ui.studio.markdown import plain
-from ui.studio.models.model_view import draw_model, open_requested_page
+from engine.text import counted, size
+from nodes.data.samples import PREFIX
+from nodes.models.model import describe_model
+from nodes.models.model_card import EvaluationSummary, Origin, find_origin
+from nodes.models.registry import MAX_ZIPPED, ModelEntry, Registry, zip_model
+from ui.studio import links
+from ui.studio.models import use
+from ui.studio.previews.models import show_inside
+from ui.studio.screen_text import plain, time_of_day
 from ui.studio.session import studio
-from ui.studio.widgets import selectable_table, show_flashes
+from ui.studio.widgets import (
+    download,
+    draw_tabs,
+    errors_shown,
+    facts,
+    flash,
+    flash_error,
+    metric_tile,
+    selectable_table,
+    show_flashes,
+    tiles,
+)
 
 ADDRESS = "model"
 HOW_TO_GET_ONE = """
@@ -19,19 +42,15 @@ HOW_TO_GET_ONE = """
 2. Drag **Save model** from the list onto the canvas, connect *Model* with it, and give it a name.
 3. Press **Run**. When the node is done, the model is listed here.
 """
+REQUESTED_PAGE = "models-way"
+"""Where a button saves the page it leads to: a function of ``ui.studio.links``, its arguments."""
+MAX_TILES = 4
 
 
+@errors_shown()
 def page() -> None:
-    """Draw the page, or why it cannot be drawn."""
-    try:
-        _draw()
-    except SylvaError as error:
-        st.error(plain(str(error)))
-
-
-def _draw() -> None:
     """Draw the list and the chosen model; without models, how to get one."""
-    open_requested_page()
+    _open_requested_page()
     registry = Registry(studio().workspace)
     entries = registry.entries()
     chosen = st.query_params.get(ADDRESS)
@@ -54,7 +73,8 @@ def _draw_chosen(registry: Registry, chosen: str | None) -> None:
     """Draw the model that the address names, or why it cannot be shown."""
     if not chosen:
         st.info(
-            "Choose a model to see where it comes from, to score a file with it, or to see how to use it."
+            "Choose a model to see where it comes from, to score a file with it, "
+            "or to see how to use it."
         )
         return
     try:
@@ -63,7 +83,7 @@ def _draw_chosen(registry: Registry, chosen: str | None) -> None:
         st.error(plain(problem.message))
         st.button("All models", on_click=_leave)
         return
-    draw_model(registry, entry)
+    _draw_model(registry, entry)
 
 
 def _leave() -> None:
@@ -108,3 +128,163 @@ def _draw_list(entries: list[ModelEntry]) -> None:
             "Size": config.NumberColumn(format="bytes", width=72),
         },
     )
+
+
+# One model
+
+
+def _draw_model(registry: Registry, entry: ModelEntry) -> None:
+    """Draw the card of a model and what can be done with it.
+
+    A model that cannot be read shows why, and can only be deleted.
+    """
+    st.subheader(plain(entry.name), anchor=False)
+    if entry.problem:
+        st.error(plain(entry.problem[:1].upper() + entry.problem[1:]) + ".")
+        _draw_delete(registry, entry)
+        return
+    _draw_facts(entry)
+    _draw_links(registry, entry, find_origin(entry.card, registry.workspace))
+    _draw_measures(entry)
+    folder, key = registry.folder_of(entry.name), f"model-{entry.name}"
+    draw_tabs(
+        {
+            "Score a file": lambda: use.draw_scoring(registry, entry),
+            "How to use it": lambda: use.draw_usage(registry, entry),
+            "Inside": lambda: show_inside(folder, describe_model(folder), f"{key}-inside"),
+        },
+        key,
+    )
+
+
+# The card
+
+
+def _draw_facts(entry: ModelEntry) -> None:
+    """Draw the facts of a model, and the data, pipeline and run it comes from."""
+    facts(
+        entry.title,
+        counted(len(entry.classes), "class", "classes"),
+        counted(len(entry.features), "feature"),
+        f"trained on {counted(entry.rows, 'row')}",
+        size(entry.bytes),
+        f"saved {time_of_day(entry.saved)}",
+    )
+    if entry.card.run:
+        from_where = [_source_words(source.name, source.rows) for source in entry.card.data]
+        pipeline = f"pipeline {entry.card.pipeline}" if entry.card.pipeline else ""
+        facts(
+            f"data {', '.join(from_where)}" if from_where else "",
+            pipeline,
+            f"run {entry.card.run}",
+        )
+
+
+def _source_words(name: str, rows: int | None) -> str:
+    """Return a table with the number of its rows, if that is known."""
+    return f"{name} ({counted(rows, 'row')})" if rows is not None else name
+
+
+def _draw_measures(entry: ModelEntry) -> None:
+    """Draw the metrics of the first evaluation on the card."""
+    for evaluation in entry.card.evaluations[:1]:
+        tiles(metric_tiles(evaluation))
+        st.caption(plain(evaluation_text(evaluation)))
+
+
+def evaluation_text(evaluation: EvaluationSummary) -> str:
+    """Return on which rows a model was evaluated.
+
+    For example: ``Deep forest, evaluated in its run on the rows “test” of the node “split”.``
+    """
+    node, _, port = evaluation.table.rpartition(".")
+    return f"{evaluation.title}, evaluated in its run on the rows “{port}” of the node “{node}”."
+
+
+def metric_tiles(evaluation: EvaluationSummary) -> list[tuple[str, str, str]]:
+    """Return the metrics of an evaluation as tiles, the most important first."""
+    known = [name for name in METRIC_INFO if evaluation.metrics.get(name) is not None][:MAX_TILES]
+    metrics = evaluation.metrics
+    return [metric_tile(title_among([metrics], name), name, metrics[name]) for name in known]
+
+
+def _draw_links(registry: Registry, entry: ModelEntry, origin: Origin) -> None:
+    """Draw buttons to where the model comes from, its download and its deletion."""
+    data = [source.name for source in entry.card.data if not source.name.startswith(PREFIX)][:1]
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if origin.run:
+            _link_button("Run", ":material/history:", "to_run", origin.run)
+        if origin.run and origin.layers:
+            _link_button(
+                "Inspect layers", ":material/layers:", "to_inspect", origin.run, origin.layers
+            )
+        if origin.pipeline:
+            _link_button("Pipeline", ":material/account_tree:", "to_build", origin.pipeline)
+        if data:
+            _link_button("Data", ":material/table:", "to_data", data[0])
+        _draw_download(registry, entry)
+        _draw_delete(registry, entry)
+
+
+def _link_button(label: str, icon: str, *link: str) -> None:
+    """Draw a button that leads to another page."""
+    st.button(label, icon=icon, key=f"model-{link[0]}", on_click=_request_page, args=link)
+
+
+def _request_page(*link: str) -> None:
+    """Remember the page that a button leads to, until ``_open_requested_page``."""
+    st.session_state[REQUESTED_PAGE] = link
+
+
+def _open_requested_page() -> None:
+    """Switch to the page that a button asked for.
+
+    Callbacks cannot switch pages. The next drawing of the page does, even if one was cancelled
+    before.
+    """
+    if REQUESTED_PAGE in st.session_state:
+        link, *address = st.session_state.pop(REQUESTED_PAGE)
+        getattr(links, link)(*address)
+
+
+def _draw_download(registry: Registry, entry: ModelEntry) -> None:
+    """Draw the download of the model as a ZIP archive, unless it is too large."""
+    refused = None
+    if entry.bytes > MAX_ZIPPED:
+        refused = (
+            "The model is too large for the browser. Copy its folder in the workspace instead."
+        )
+    download(
+        "Download",
+        lambda: zip_model(registry.folder_of(entry.name)),
+        f"{entry.name}.zip",
+        "application/zip",
+        "model-download",
+        icon=None,
+        type="tertiary",
+        help="All files of the model as a ZIP archive.",
+        refused=refused,
+    )
+
+
+def _draw_delete(registry: Registry, entry: ModelEntry) -> None:
+    """Draw the deletion, which asks first."""
+    with st.popover("Delete", type="tertiary"):
+        st.write(
+            f"Delete the model “{plain(entry.name)}”? "
+            "Its run is not deleted; run it again to save the model."
+        )
+        delete = partial(_delete, registry, entry.name)
+        st.button("Delete it", type="primary", key="model-delete", on_click=delete)
+
+
+def _delete(registry: Registry, name: str) -> None:
+    """Cancel the scoring jobs of a model and delete it."""
+    try:
+        # A job reads the files of the model until it ends.
+        use.jobs().cancel_all_of(name)
+        registry.delete(name)
+        st.query_params.pop("model", None)
+        flash("models", f"The model {name} was deleted.")
+    except (SylvaError, OSError) as error:
+        flash_error("models", f"The model could not be deleted: {error}")

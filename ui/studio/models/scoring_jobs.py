@@ -36,7 +36,7 @@ from nodes.models.model import describe_model
 from nodes.models.new_data import InputChecker
 from nodes.models.registry import Registry
 from nodes.models.scoring import check_names
-from ui.studio.data.starter_pipeline import title_of
+from ui.studio.new_pipelines import title_of
 
 PROGRAM = """
 import os, signal, sys
@@ -46,6 +46,7 @@ die_with_parent(int(sys.argv.pop(1)), signal.SIGTERM)
 os.nice(5)  # the studio comes first
 main()
 """
+# With -P, a file such as json.py in the working folder cannot replace a library.
 COMMAND = (sys.executable, "-P", "-c", PROGRAM, str(os.getpid()))
 """The command line ``sylva``; it stops when the studio ends."""
 MAX_RUNNING = 2
@@ -125,7 +126,8 @@ class ScoringJobs:
             running = [f"{job.source} by {job.model}" for job in self._jobs.values() if job.running]
             if len(running) >= MAX_RUNNING:
                 raise SylvaError(
-                    f"At most {MAX_RUNNING} files can be scored at once: {' and '.join(running)} are running. "
+                    f"At most {MAX_RUNNING} files can be scored at once: "
+                    f"{' and '.join(running)} are running. "
                     "Wait for one of them to end, or cancel it."
                 )
             target = self._free_target(f"{title_of(source)} by {model}", ending)
@@ -156,7 +158,10 @@ class ScoringJobs:
             return self._jobs.get(job)
 
     def cancel(self, job: str) -> None:
-        """Cancel a job that is running; no file is written."""
+        """Cancel a job that is running; no file is written.
+
+        Its process gets ``STOP_SECONDS`` to end by itself. A job that has ended is left as it is.
+        """
         with self._lock:
             if job in self._jobs and self._jobs[job].running:
                 self._update(job, stopping=True)
@@ -206,7 +211,8 @@ class ScoringJobs:
         """Run ``sylva predict`` to its end and note the result."""
         try:
             result = self._predict(job, arguments)
-        except Exception as error:  # an error here must not leave a job that never ends
+        # An error here must not leave a job that never ends.
+        except Exception as error:
             result = {"error": f"Scoring could not be started: {error}"}
         if "error" in result:
             _remove_unfinished(job.target)
@@ -224,14 +230,23 @@ class ScoringJobs:
     def _predict(self, job: ScoringJob, arguments: list[str]) -> dict[str, Any]:
         """Return what the command printed as its result: its ``rows``, or an ``error``."""
         other_lines = []
+        # A file instead of a pipe: only the messages are read while the process runs.
         with TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
             process = subprocess.Popen(
-                [*self.command, *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE,
-                text=True, encoding="utf-8", errors="replace", start_new_session=True,
-            )  # fmt: skip
+                [*self.command, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                # Ctrl+C in the terminal ends the studio, which then stops its jobs itself.
+                start_new_session=True,
+            )
             with self._lock:
                 self._processes[job.id] = process
-                if self._jobs[job.id].stopping:  # cancelled before there was a process
+                # It may have been cancelled before there was a process.
+                if self._jobs[job.id].stopping:
                     _stop(process)
             assert process.stderr is not None
             with process.stderr:
@@ -255,16 +270,8 @@ def _predict_arguments(
     model: Path, source: Path, target: Path, keep_all: bool, file_format: FileFormat
 ) -> list[str]:
     """Return the arguments of ``sylva predict`` for a job."""
-    arguments = [
-        "predict",
-        str(model),
-        str(source),
-        "--out",
-        str(target),
-        "--json",
-        "--progress",
-        "json",
-    ]
+    arguments = ["predict", str(model), str(source), "--out", str(target)]
+    arguments += ["--json", "--progress", "json"]
     arguments += ["--encoding", file_format.encoding, "--delimiter", file_format.delimiter]
     if not file_format.header:
         arguments.append("--no-header")

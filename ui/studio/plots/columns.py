@@ -34,11 +34,7 @@ class _Series(NamedTuple):
 
 
 def histogram(
-    bars: Bars,
-    name: str,
-    by_class: ByClass | None = None,
-    *,
-    shares: bool = False,
+    bars: Bars, name: str, by_class: ByClass | None = None, *, shares: bool = False
 ) -> go.Figure:
     """Plot a column of numbers or times in intervals, or of single values.
 
@@ -47,12 +43,7 @@ def histogram(
     """
     if bars.scale == "values":
         return category_counts(
-            bars.labels,
-            bars.counts,
-            name,
-            by_class,
-            sampled=bars.sampled,
-            shares=shares,
+            bars.labels, bars.counts, name, by_class, sampled=bars.sampled, shares=shares
         )
     edges: list[Any] = bars.edges
     if bars.scale == "time":
@@ -61,6 +52,7 @@ def histogram(
     texts = [f"{_edge_text(low)} to {_edge_text(high)}" for low, high in intervals]
     middles = [low + (high - low) / 2 for low, high in intervals]
     widths = [_width(low, high) for low, high in intervals]
+    # Shares of several classes overlap, so those bars are transparent.
     hover = _bar_hover("y", split=by_class is not None, shares=shares)
     figure = go.Figure()
     for series in _series(bars.counts, by_class, shares):
@@ -128,9 +120,7 @@ def importances(rows: Sequence[Mapping[str, Any]], max_columns: int = MAX_COLUMN
         title = f"Importance, the first {max_columns} of {len(rows):,} columns"
     apply_layout(figure, title, 120 + 24 * max(len(shown), 3))
     figure.update_xaxes(
-        title="Share of all importance (grey: dropped)",
-        tickformat=".0%",
-        rangemode="tozero",
+        title="Share of all importance (grey: dropped)", tickformat=".0%", rangemode="tozero"
     )
     figure.update_yaxes(autorange="reversed", showgrid=False, **named_ticks(names, longest=28))
     return figure
@@ -150,6 +140,7 @@ def _series(counts: Sequence[int], by_class: ByClass | None, shares: bool) -> li
 
 
 def _bar_hover(axis: str, *, split: bool, shares: bool) -> str:
+    """Return what the mouse shows of a bar; ``axis`` is the one that holds its height."""
     label = "<br>%{customdata[1]}" if split else ""
     height = f"%{{{axis}:.2%}} of the class" if shares else f"%{{{axis}:,}} rows"
     return f"%{{customdata[0]}}{label}<br>{height}<extra></extra>"
@@ -172,6 +163,7 @@ def _moment(seconds: float) -> datetime:
 
 
 def _edge_text(edge: float | datetime) -> str:
+    """Return the end of an interval as text."""
     return edge.strftime("%Y-%m-%d %H:%M") if isinstance(edge, datetime) else f"{edge:.6g}"
 
 

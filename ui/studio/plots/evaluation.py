@@ -51,9 +51,7 @@ def precision_recall_curves(curves: Sequence[Mapping[str, Any]]) -> go.Figure:
 
 
 def overlaid_curves(
-    models: Sequence[Mapping[str, Any]],
-    which: str,
-    label: str | None = None,
+    models: Sequence[Mapping[str, Any]], which: str, label: str | None = None
 ) -> go.Figure:
     """Plot the curve of one class for every model of a comparison.
 
@@ -99,13 +97,10 @@ def confusion_matrix(
         figure.add_trace(cell_texts(texts))
     height = min(max(320, 150 + 34 * len(labels)), 820)
     apply_layout(figure, shortened(title, LONGEST_TITLE), height)
+    # Rounded up: with 41 classes, every second name is written.
     ticks = named_ticks(labels, every=-(-len(labels) // MAX_CLASS_NAMES))
     figure.update_xaxes(
-        title="Predicted class",
-        side="bottom",
-        showgrid=False,
-        **ticks,
-        tickangle=_angle(labels),
+        title="Predicted class", side="bottom", showgrid=False, **ticks, tickangle=_angle(labels)
     )
     figure.update_yaxes(title="Actual class", autorange="reversed", showgrid=False, **ticks)
     return figure
@@ -148,17 +143,14 @@ def leaderboard(
     better = "higher is better" if greater_is_better else "lower is better"
     known = [value for value in values if value is not None]
     figure.update_xaxes(
-        title=f"{hover_name(title)}, {better}",
-        rangemode="tozero",
-        range=_bar_range(known),
+        title=f"{hover_name(title)}, {better}", rangemode="tozero", range=_bar_range(known)
     )
     figure.update_yaxes(autorange="reversed", showgrid=False, **named_ticks(names, longest=28))
     return figure
 
 
 def recall_at_rates(
-    rows: Sequence[Mapping[str, Any]],
-    rates: Sequence[tuple[str, str]],
+    rows: Sequence[Mapping[str, Any]], rates: Sequence[tuple[str, str]]
 ) -> go.Figure:
     """Plot the recall at each rate (its key in the rows and its title), models side by side."""
     titles = [title for _, title in rates]
@@ -177,13 +169,12 @@ def recall_at_rates(
             customdata=[[hover_name(name), hover_name(title)] for title in titles],
             hovertemplate="%{customdata[0]}<br>%{customdata[1]}: %{y:.2%}<extra></extra>",
         )  # fmt: skip
+    # The axis ends 10 % above the highest bar, to leave room for its text.
     apply_layout(figure, "Recall at interrupt rates", 400, legend=True)
     figure.update_layout(barmode="group", bargap=0.2)
     figure.update_xaxes(showgrid=False, **named_ticks(titles, longest=28))
     figure.update_yaxes(
-        title="Share of the class found",
-        range=[0, (greatest or 1.0) * 1.1],
-        tickformat=".2~%",
+        title="Share of the class found", range=[0, (greatest or 1.0) * 1.1], tickformat=".2~%"
     )
     return figure
 
@@ -205,6 +196,7 @@ def probability_histogram(edges: Sequence[float], counts: Mapping[str, Sequence[
             hovertemplate="%{customdata[1]}<br>probability %{customdata[0]}<br>"
             "%{y:,} rows<extra></extra>",
         )  # fmt: skip
+    # A logarithmic axis has no 0: such points were left out as None above.
     apply_layout(figure, "Predicted probability of each class", 380, legend=True)
     figure.update_xaxes(title="Probability of the class", range=[0, 1], tickformat=".0%")
     figure.update_yaxes(title="Rows (logarithmic)", type="log", dtick=1)
@@ -225,16 +217,14 @@ def _curves(named: Sequence[tuple[str, Points | None]], x: str, y: str, title: s
         figure.add_annotation(text="No curve: a class is absent.", showarrow=False, x=0.5, y=0.5)
     apply_layout(figure, title, 400, legend=True)
     figure.update_xaxes(
-        title=_axis_title(x),
-        range=[-0.01, 1.01],
-        tickformat=".0%",
-        constrain="domain",
+        title=_axis_title(x), range=[-0.01, 1.01], tickformat=".0%", constrain="domain"
     )
     figure.update_yaxes(title=_axis_title(y), range=[-0.01, 1.02], tickformat=".0%")
     return figure
 
 
 def _curve(name: str, points: Points, x: str, y: str, index: int) -> go.Scatter:
+    """Return the line of one curve, with the threshold of each point as hover text."""
     thresholds = ["all" if each is None else f"{each:.4g}" for each in points.get("threshold", [])]
     if not thresholds:
         thresholds = ["–"] * len(points[x])
@@ -247,6 +237,7 @@ def _curve(name: str, points: Points, x: str, y: str, index: int) -> go.Scatter:
 
 
 def _curve_of(curves: Sequence[Mapping[str, Any]], which: str, label: str | None) -> Points | None:
+    """Return the curve of a class; ``None`` if it has none."""
     for curve in curves:
         if label is None or curve["class"] == label:
             return curve.get(which)
@@ -254,6 +245,7 @@ def _curve_of(curves: Sequence[Mapping[str, Any]], which: str, label: str | None
 
 
 def _axis_title(name: str) -> str:
+    """Return the title of an axis from the name of a coordinate."""
     return name.replace("_", " ").capitalize()
 
 

@@ -46,10 +46,7 @@ ZERO_LINE = {"color": FAINT, "dash": "dot", "width": 1}
 
 
 def growth(
-    records: Sequence[Layer],
-    measure: str,
-    title: str,
-    stages: Sequence[Layer] = (),
+    records: Sequence[Layer], measure: str, title: str, stages: Sequence[Layer] = ()
 ) -> go.Figure:
     """Plot the score that controls growth by layer, with small marks for single learners.
 
@@ -107,13 +104,11 @@ def margin_growth(records: Sequence[Layer], stages: Sequence[Layer] = ()) -> go.
 
 
 def ratio_and_score(
-    layers: Sequence[Layer],
-    scores: Sequence[float | None],
-    title: str,
-    where: str,
+    layers: Sequence[Layer], scores: Sequence[float | None], title: str, where: str
 ) -> go.Figure:
     """Plot the margin ratio and the score of each layer, as in figure 2a of the mdDF paper."""
     numbers = [layer["number"] for layer in layers]
+    # Margin ratio = standard deviation ÷ mean of the margins.
     ratios = [(layer.get("margins") or {}).get("ratio") for layer in layers]
     score_name = shortened(title, 28)
     figure = go.Figure(
@@ -144,6 +139,7 @@ def _padded(values: Sequence[float | None], below: float, above: float) -> list[
     known = [value for value in values if value is not None]
     if not known:
         return None
+    # One layer, or equal values: any span will do, but not 0.
     low, high = min(known), max(known)
     span = (high - low) or abs(high) or 1.0
     return [low - below * span, high + above * span]
@@ -211,10 +207,10 @@ def agreement(learners: Sequence[str], shares: Sequence[Sequence[float]], layer:
     return figure
 
 
-def importances_by_layer(stages: Sequence[Layer], max_features: int = MAX_FEATURES) -> go.Figure:
+def importances_by_layer(stages: Sequence[Layer]) -> go.Figure:
     """Plot the most important features: their share of each layer's importance."""
     numbers = [stage["number"] for stage in stages]
-    names = top_features(stages, max_features)
+    names = top_features(stages, MAX_FEATURES)
     layers = [_importances(stage) for stage in stages]
     cells = []
     for name in names:
@@ -230,6 +226,7 @@ def importances_by_layer(stages: Sequence[Layer], max_features: int = MAX_FEATUR
 
 
 def _importances(stage: Layer) -> dict[str, float]:
+    """Return the importance of each feature in a layer."""
     return {row["feature"]: row["importance"] for row in stage["importances"]}
 
 
@@ -291,9 +288,7 @@ def class_vectors(
 
 
 def row_margin(
-    margins: Sequence[float | None],
-    predicted: Sequence[str],
-    left_at: int,
+    margins: Sequence[float | None], predicted: Sequence[str], left_at: int
 ) -> go.Figure:
     """Plot the margin of one row after each layer, up to the layer at which it left.
 
@@ -320,6 +315,7 @@ def row_margin(
 
 
 def _margin_colour(margin: float | None) -> str:
+    """Return the colour of a margin: green if the prediction is right, orange if it is wrong."""
     if margin is None:
         return GREY
     return GREEN if margin > 0 else ORANGE
@@ -388,6 +384,7 @@ def _links(flows: Sequence[Mapping[str, Any]]) -> list[_Link]:
         if error is None:
             links.append(_Link(layer, gone, leaving, STAYS))
         else:
+            # The error is a share of the leaving rows; the diagram needs whole rows.
             wrong = round(leaving * error)
             links.append(_Link(layer, gone_correct, leaving - wrong, CORRECT))
             links.append(_Link(layer, gone_wrong, wrong, WRONG))
@@ -395,9 +392,7 @@ def _links(flows: Sequence[Mapping[str, Any]]) -> list[_Link]:
 
 
 def _name_flows(
-    figure: go.Figure,
-    layers: Sequence[str],
-    colours: Sequence[tuple[str, str]],
+    figure: go.Figure, layers: Sequence[str], colours: Sequence[tuple[str, str]]
 ) -> None:
     """Write the layers above and a legend below: plotly would write names onto the flows."""
     for position, name in enumerate(layers):
@@ -457,6 +452,7 @@ def _line_of(
     symbol: str,
     axis: str,
 ) -> go.Scatter:
+    """Return a line with marks over the layers; ``axis`` is ``y`` or ``y2``."""
     return go.Scatter(
         name=name, x=list(x), y=list(y), mode="lines+markers", yaxis=axis,
         line={"color": colour, "width": 2, "dash": dash}, marker={"size": 9, "symbol": symbol},
@@ -465,12 +461,9 @@ def _line_of(
 
 
 def _mean_and_spread(
-    name: str,
-    layers: Sequence[Layer],
-    colour: str,
-    dash: str,
-    shift: float,
+    name: str, layers: Sequence[Layer], colour: str, dash: str, shift: float
 ) -> go.Scatter:
+    """Return the mean margins as a line, with the standard deviations as error bars."""
     numbers = [layer["number"] for layer in layers]
     means = [layer["margins"]["mean"] for layer in layers]
     deviations = [layer["margins"]["std"] for layer in layers]
@@ -485,11 +478,7 @@ def _mean_and_spread(
 
 
 def _distribution(
-    name: str,
-    margins: Mapping[str, Any],
-    index: int,
-    *,
-    cumulative: bool,
+    name: str, margins: Mapping[str, Any], index: int, *, cumulative: bool
 ) -> go.Scatter:
     """Return the line of one series, from the counts of its rows in intervals of the margin."""
     counts, edges = margins["counts"], margins["edges"]
@@ -500,6 +489,7 @@ def _distribution(
     else:
         x = [(low + high) / 2 for low, high in pairwise(edges)]
         y = [count / total for count in counts]
+        # Steps: a share belongs to the whole interval.
         hover, shape = "around %{x:.2f}: %{y:.1%} of the rows", "hvh"
     return go.Scatter(
         name=shortened(name, 28), x=x, y=y, mode="lines", line=line(index) | {"shape": shape},
@@ -509,12 +499,9 @@ def _distribution(
 
 
 def _heat_map(
-    cells: Cells,
-    lowest: float,
-    hover: str,
-    *,
-    highest: float | None = None,
+    cells: Cells, lowest: float, hover: str, *, highest: float | None = None
 ) -> go.Figure:
+    """Return a heat map whose colours go from ``lowest`` to ``highest``, or to the largest cell."""
     if highest is None:
         highest = max(_known_values(cells), default=0.0) or 1.0
     return go.Figure(
@@ -526,6 +513,7 @@ def _heat_map(
 
 
 def _known_values(cells: Cells) -> list[float]:
+    """Return the values of all cells that have one."""
     return [value for row in cells for value in row if value is not None]
 
 
@@ -540,10 +528,7 @@ def _name_pairs(rows: Sequence[str], columns: Sequence[str]) -> list[list[list[s
 
 
 def _write_cells(
-    figure: go.Figure,
-    cells: Cells,
-    number_format: str,
-    columns: Sequence[int] | None = None,
+    figure: go.Figure, cells: Cells, number_format: str, columns: Sequence[int] | None = None
 ) -> None:
     """Write numbers into the cells, unless there are too many; ``columns`` are their positions."""
     if sum(map(len, cells)) > MAX_CELLS_WITH_NUMBERS:

@@ -49,9 +49,7 @@ def number(value: object) -> float | None:
 
 
 def named_ticks(
-    labels: Sequence[str],
-    every: int = 1,
-    longest: int = LONGEST_NAME,
+    labels: Sequence[str], every: int = 1, longest: int = LONGEST_NAME
 ) -> dict[str, Any]:
     """Return an axis with names at 0, 1, 2 …; ``every`` shows only every second name, or so.
 
@@ -63,7 +61,7 @@ def named_ticks(
 
 
 def shortened(name: str, longest: int = LONGEST_NAME) -> str:
-    """Return a user's name on one line, shortened and escaped."""
+    """Return a user's name on one line, shortened and escaped for plotly, which reads HTML."""
     flat = " ".join(name.split())
     if len(flat) > longest:
         end = longest // 3
@@ -73,7 +71,10 @@ def shortened(name: str, longest: int = LONGEST_NAME) -> str:
 
 
 def hover_name(name: str) -> str:
-    """Return a user's name escaped, broken into lines that fit on the screen."""
+    """Return a user's name escaped, broken into lines that fit on the screen.
+
+    It is for hover texts, which show names in full up to ``LONGEST_HOVER_NAME`` characters.
+    """
     flat = " ".join(name.split())[:LONGEST_HOVER_NAME]
     lines = [flat[start : start + HOVER_LINE] for start in range(0, len(flat), HOVER_LINE)]
     return "<br>".join(html.escape(text, quote=False) for text in lines)
@@ -128,6 +129,7 @@ def _legend_height(names: Sequence[str]) -> int:
 
     Beside such a plot a legend does not fit.
     """
+    # A mark takes 45 pixels, a letter about 7.
     widest = 45 + 7 * max(map(len, names), default=0)
     lines = -(-len(names) // max(1, 380 // widest))
     return 20 * lines

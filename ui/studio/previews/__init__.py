@@ -12,11 +12,10 @@ import streamlit as st
 
 from engine.errors import CorruptObject, SylvaError
 from engine.store import Artifact, Store
-from ui.studio.markdown import plain
 from ui.studio.previews.models import show_layers, show_model
-from ui.studio.previews.predictions import show_predictions
 from ui.studio.previews.reports import headline, show_report
-from ui.studio.previews.tables import show_table
+from ui.studio.previews.tables import show_predictions, show_table
+from ui.studio.screen_text import plain
 
 __all__ = ["headline", "show_output"]
 
@@ -59,8 +58,10 @@ def _draw(output: Artifact, store: Store, key: str) -> None:
         st.warning(
             f"This output cannot be shown: {plain(str(error))} Run the node again to restore it."
         )
-    except Exception:  # what is stored may have been written by any version of any node
+    # What is stored may have been written by any version of any node.
+    except Exception:
         logging.getLogger(__name__).exception("preview of %s %s", output.type, output.digest)
         st.warning(
-            "This output cannot be read. Run the node again. If that does not help, report it as a bug."
+            "This output cannot be read. Run the node again. "
+            "If that does not help, report it as a bug."
         )

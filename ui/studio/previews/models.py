@@ -25,7 +25,7 @@ from nodes.inspection.layers import FILE as LAYERS_FILE
 from nodes.inspection.layers import Layers, load_layers
 from nodes.models.model import describe_model
 from ui.studio import links, plots
-from ui.studio.widgets import chart, facts, grid, opened, tabs
+from ui.studio.widgets import chart, draw_tabs, facts, grid, opened
 
 FOREST_FILE = "forest.json"
 MOST_RESULTS = 2_000
@@ -33,17 +33,18 @@ MOST_RESULTS = 2_000
 
 
 def show_model(output: Artifact, store: Store, key: str) -> None:
-    """Draw the card of a model, and what is inside."""
+    """Draw the card of a model, and what is inside.
+
+    Raise ``CorruptObject`` if the store lost the model.
+    """
     folder: Path = opened(output, store).path
     info = describe_model(folder)
     facts(
-        [
-            info["title"],
-            counted(len(info["classes"]), "class", "classes"),
-            counted(len(info["features"]), "feature"),
-            f"trained on {counted(info['train_rows'], 'row')}",
-            size(output.size),
-        ]
+        info["title"],
+        counted(len(info["classes"]), "class", "classes"),
+        counted(len(info["features"]), "feature"),
+        f"trained on {counted(info['train_rows'], 'row')}",
+        size(output.size),
     )
     show_inside(folder, info, key)
 
@@ -54,20 +55,16 @@ def show_inside(folder: Path, info: Mapping[str, Any], key: str) -> None:
     ``info`` is what ``describe_model`` returns for the folder.
     """
     forest = forest_record(folder)
-    names = [*(["Layers"] if forest else []), "Features", "Classes", "Settings"]
-    by_name = dict(zip(names, tabs(names, key), strict=True))
-    name, tab = next(
-        ((name, tab) for name, tab in by_name.items() if tab.open), (names[0], by_name[names[0]])
+    layers = {"Layers": lambda: _show_layers(forest, key)} if forest else {}
+    draw_tabs(
+        {
+            **layers,
+            "Features": lambda: grid(_features(info), f"{key}-features"),
+            "Classes": lambda: _show_classes(info, key),
+            "Settings": lambda: _show_settings(info, key),
+        },
+        key,
     )
-    with tab:
-        if name == "Layers" and forest:
-            _show_layers(forest, key)
-        elif name == "Features":
-            grid(_features(info), f"{key}-features")
-        elif name == "Classes":
-            _show_classes(info, key)
-        else:
-            _show_settings(info, key)
 
 
 def show_layers(output: Artifact, store: Store, key: str) -> None:
@@ -77,18 +74,15 @@ def show_layers(output: Artifact, store: Store, key: str) -> None:
     """
     folder: Path = opened(output, store).path
     if not (folder / LAYERS_FILE).is_file():
-        facts([counted(len(output.files), "file"), size(output.size)])
-        grid(
-            [{"File": name, "Size": size(file.size)} for name, file in output.files.items()],
-            f"{key}-files",
-        )
+        facts(counted(len(output.files), "file"), size(output.size))
+        rows = [{"File": name, "Size": size(file.size)} for name, file in output.files.items()]
+        grid(rows, f"{key}-files")
         return
     layers = load_layers(folder)
     depth = counted(len(layers.stages), "layer")
-    facts(
-        [layers.title, f"{depth} of {counted(len(layers.learners), 'learner')}",
-         f"inspected on {counted(layers.table_rows, 'row')}", size(output.size)]
-    )  # fmt: skip
+    shape = f"{depth} of {counted(len(layers.learners), 'learner')}"
+    inspected = f"inspected on {counted(layers.table_rows, 'row')}"
+    facts(layers.title, shape, inspected, size(output.size))
     made = _maker(output.digest, store)
     # Without the pages of the studio, as in a test, there is nothing to link to.
     if made and links.PAGES in st.session_state:
@@ -97,12 +91,9 @@ def show_layers(output: Artifact, store: Store, key: str) -> None:
     else:
         st.caption("Open Inspect to see the layers.")
     number = st.column_config.NumberColumn(format="%.4f")
-    rows = stage_rows(layers)
-    grid(
-        rows,
-        f"{key}-stages",
-        column_config=dict.fromkeys([name for name in rows[0] if name != "Layer"], number),
-    )
+    stages = stage_rows(layers)
+    figures = [name for name in stages[0] if name != "Layer"]
+    grid(stages, f"{key}-stages", column_config=dict.fromkeys(figures, number))
 
 
 def stage_rows(layers: Layers) -> list[dict[str, Any]]:
@@ -122,6 +113,7 @@ def _maker(digest: str, store: Store) -> tuple[str, str] | None:
 
     An output does not know its maker: the newest cache entries are searched for it.
     """
+    # The newest first: a user looks at what was just made.
     paths = sorted(
         store.workspace.results.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True
     )
@@ -152,17 +144,23 @@ def forest_record(folder: Path) -> dict[str, Any] | None:
 
 
 def layer_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return one row for each layer: score, gain, margins, whether it is kept and why."""
+    """Return one row for each layer: score, gain, margins, whether it is kept and why.
+
+    ``layers`` are the records that training wrote. Forests with screening also show their rows.
+    """
     # Without screening these columns would repeat the number of rows.
     screened = any(layer["rows_out"] for layer in layers)
-    return [
-        {"Layer": layer["number"], "Score": layer["score"], "Gain": layer["gain"], "Kept": layer["kept"],
-         "Margin": (layer["margins"] or {}).get("mean"), "Margin ratio": (layer["margins"] or {}).get("ratio"),
-         "Features": layer["n_features"]}
-        | ({"Rows in": layer["rows_in"], "Rows out": layer["rows_out"]} if screened else {})
-        | {"Why": layer["reason"]}
-        for layer in layers
-    ]  # fmt: skip
+    rows = []
+    for layer in layers:
+        margins = layer["margins"] or {}
+        row: dict[str, Any] = {"Layer": layer["number"], "Score": layer["score"]}
+        row |= {"Gain": layer["gain"], "Kept": layer["kept"]}
+        row |= {"Margin": margins.get("mean"), "Margin ratio": margins.get("ratio")}
+        row["Features"] = layer["n_features"]
+        if screened:
+            row |= {"Rows in": layer["rows_in"], "Rows out": layer["rows_out"]}
+        rows.append(row | {"Why": layer["reason"]})
+    return rows
 
 
 def learner_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -189,7 +187,8 @@ def _show_layers(forest: Mapping[str, Any], key: str) -> None:
     names = [name for name in rows[0] if name not in ("Layer", "Learner", "Fits")] if rows else []
     grid(rows, f"{key}-learners", column_config=dict.fromkeys(names, number))
     st.caption(
-        "Scores and margins are those of held-out rows. The weight is a learner's share in the layer."
+        "Scores and margins are those of held-out rows. "
+        "The weight is a learner's share in the layer."
     )
 
 
@@ -213,11 +212,8 @@ def _show_classes(info: Mapping[str, Any], key: str) -> None:
         rows = [{"Class": name, "Weight": weights.get(name)} for name in info["classes"]]
     else:
         rows = [{"Class": name} for name in info["classes"]]
-    grid(
-        rows,
-        f"{key}-classes",
-        column_config={"Weight": st.column_config.NumberColumn(format="%.4g")},
-    )
+    weight = st.column_config.NumberColumn(format="%.4g")
+    grid(rows, f"{key}-classes", column_config={"Weight": weight})
 
 
 def _show_settings(info: Mapping[str, Any], key: str) -> None:
@@ -227,9 +223,8 @@ def _show_settings(info: Mapping[str, Any], key: str) -> None:
     if changed:
         grid(changed, f"{key}-settings")
     if rest:
-        with st.expander(
-            "Settings with their defaults" if changed else "All settings have their defaults"
-        ):
+        title = "Settings with their defaults" if changed else "All settings have their defaults"
+        with st.expander(title):
             grid(rest, f"{key}-defaults")
 
 
@@ -250,11 +245,8 @@ def settings(
         field = fields.get(name)
         title = (field.title if field else None) or metric_title(name)
         # A list of mappings, such as learners, is easier to read in several rows.
-        parts = (
-            value
-            if isinstance(value, list) and value and isinstance(value[0], Mapping)
-            else [value]
-        )
+        has_parts = isinstance(value, list) and value and isinstance(value[0], Mapping)
+        parts = value if has_parts else [value]
         rows = [{"Setting": title, "Value": in_words(part)} for part in parts]
         is_default = field is not None and _default(field) == value
         (rest if is_default else changed).extend(rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,12 +18,23 @@ from deepforest.metrics import (
     title_among,
 )
 from engine.errors import SylvaError
+from engine.run_summaries import RunSummary
 from engine.store import Artifact, Store
 from engine.text import counted, size
 from engine.values import Report
 from ui.studio import plots
-from ui.studio.markdown import plain
-from ui.studio.widgets import chart, downloads, facts, grid, opened, tabs, tiles
+from ui.studio.screen_text import plain
+from ui.studio.widgets import (
+    chart,
+    downloads,
+    draw_tabs,
+    facts,
+    grid,
+    metric_column,
+    metric_tile,
+    opened,
+    tiles,
+)
 
 SCORES = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
 """Scores in the table of classes; they do not depend on a threshold."""
@@ -31,6 +42,8 @@ SCORES = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
 
 def show_report(output: Artifact, store: Store, key: str) -> None:
     """Draw a report by its kind, and its downloads.
+
+    Raise ``CorruptObject`` if the store lost it.
 
     A kind that only a plug-in knows is shown as plain rows.
     """
@@ -44,28 +57,20 @@ def _evaluation(report: Report, key: str) -> None:
     figures, data = report.headline, report.data
     positive = f"positive class {data['positive']}" if data.get("positive") is not None else ""
     facts(
-        [
-            report.title,
-            f"evaluated on {counted(int(figures.get('rows') or 0), 'row')}",
-            counted(len(data["classes"]), "class", "classes"),
-            positive,
-        ]
+        report.title,
+        f"evaluated on {counted(int(figures.get('rows') or 0), 'row')}",
+        counted(len(data["classes"]), "class", "classes"),
+        positive,
     )
     tiles(_metric_tiles(report))
-    curves, confusion, classes = tabs(["Curves", "Confusion", "Classes"], key)
-    if curves.open:
-        with curves:
-            _curves(data["curves"], key)
-    elif confusion.open:
-        with confusion:
-            chart(
-                plots.confusion_matrix(data["confusion"]["labels"], data["confusion"]["counts"]),
-                f"{key}-confusion",
-            )
-            st.caption(_decided_by(report))
-    elif classes.open:
-        with classes:
-            _classes(report, key)
+    draw_tabs(
+        {
+            "Curves": lambda: _curves(data["curves"], key),
+            "Confusion": lambda: _confusion(report, key),
+            "Classes": lambda: _classes(report, key),
+        },
+        key,
+    )
 
 
 def _metric_tiles(report: Report) -> list[tuple[str, str, str]]:
@@ -74,33 +79,30 @@ def _metric_tiles(report: Report) -> list[tuple[str, str, str]]:
     known = [name for name in METRIC_INFO if report.headline.get(name) is not None]
     # A stable sort: the others stay in the order of their importance.
     order = sorted(known, key=lambda name: name != first)
-    return [
-        (
-            title_in(report, name),
-            format_metric(name, report.headline[name]),
-            _explained(name, report),
+    more = {}
+    if report.data.get("threshold_rule") == "best F1":
+        more["threshold"] = (
+            " It was chosen so that F1 is highest on these rows; F1 is therefore slightly too high."
         )
+    return [
+        metric_tile(title_in(report, name), name, report.headline[name], more.get(name, ""))
         for name in order
     ]
 
 
-def _explained(measure: str, report: Report) -> str:
-    """Return the explanation of a metric; for a threshold also how it was chosen."""
-    text = METRIC_INFO[measure].explanation
-    if measure == "threshold" and report.data.get("threshold_rule") == "best F1":
-        return f"{text} It was chosen so that F1 is highest on these rows; F1 is therefore slightly too high."
-    return text
-
-
-def _decided_by(report: Report) -> str:
-    """Return how a row gets its predicted class, as text under the confusion matrix."""
-    threshold = report.data["confusion"].get("threshold")
+def _confusion(report: Report, key: str) -> None:
+    """Draw the confusion matrix, and how a row gets its predicted class."""
+    confusion = report.data["confusion"]
+    figure = plots.confusion_matrix(confusion["labels"], confusion["counts"])
+    chart(figure, f"{key}-confusion")
+    threshold = confusion.get("threshold")
     if threshold is None:
-        return (
+        st.caption(
             "The predicted class of a row is the most probable one. "
             "The colour shows the share of the rows of the actual class."
         )
-    return f"Rows with a probability of {threshold:.4g} or more count as positive."
+    else:
+        st.caption(f"Rows with a probability of {threshold:.4g} or more count as positive.")
 
 
 def _curves(curves: list[dict[str, Any]], key: str) -> None:
@@ -132,20 +134,18 @@ def _classes(report: Report, key: str) -> None:
 def _comparison(report: Report, key: str) -> None:
     """Draw a comparison: the best model, the leaderboard, bars and curves."""
     best, metric = report.headline, str(report.data.get("metric") or "auc")
-    facts([counted(len(report.rows), "model"), f"ranked by {title_in(report, metric)}"])
+    facts(counted(len(report.rows), "model"), f"ranked by {title_in(report, metric)}")
     if best.get("best") and best.get("value") is not None:
         figure = f"{title_in(report, metric)} {format_metric(metric, best['value'])}"
         st.markdown(f"Best: **{plain(str(best['best']))}** with {figure}")
-    board, bars, curves = tabs(["Leaderboard", "Bars", "Curves"], key)
-    if board.open:
-        with board:
-            _leaderboard(report, key)
-    elif bars.open:
-        with bars:
-            _bars(report, metric, key)
-    elif curves.open:
-        with curves:
-            _overlaid(report, key)
+    draw_tabs(
+        {
+            "Leaderboard": lambda: _leaderboard(report, key),
+            "Bars": lambda: _bars(report, metric, key),
+            "Curves": lambda: show_overlaid_curves(report.data.get("curves") or [], key),
+        },
+        key,
+    )
 
 
 def _compared(report: Report) -> list[str]:
@@ -166,10 +166,7 @@ def _leaderboard(report: Report, key: str) -> None:
     config |= {"rank": "Rank", "rows": "Rows", "positive": "Positive class"}
     config["name"] = st.column_config.TextColumn("Model", pinned=True)
     for name in _compared(report):
-        style = "percent" if METRIC_INFO[name].percent else "%.4f"
-        config[name] = st.column_config.NumberColumn(
-            title_in(report, name), format=style, help=METRIC_INFO[name].explanation
-        )
+        config[name] = metric_column(title_in(report, name), name)
     # None hides the column: no evaluation has a positive class.
     if all(row["positive"] is None for row in rows):
         config["positive"] = None
@@ -188,10 +185,9 @@ def _bars(report: Report, metric: str, key: str) -> None:
     )
     lower = lower_is_better(measure)
     rows = sorted(report.rows, key=lambda row: _rank(row.get(measure), lower))
-    chart(
-        plots.leaderboard(rows, measure, title_in(report, measure), greater_is_better=not lower),
-        f"{key}-bars",
-    )
+    title = title_in(report, measure)
+    figure = plots.leaderboard(rows, measure, title, greater_is_better=not lower)
+    chart(figure, f"{key}-bars")
 
 
 def _rank(value: float | None, lower: bool) -> tuple[bool, float]:
@@ -201,28 +197,34 @@ def _rank(value: float | None, lower: bool) -> tuple[bool, float]:
     return False, value if lower else -value
 
 
-def _overlaid(report: Report, key: str) -> None:
-    """Draw the curves of all models on top of each other, for one class."""
-    models = report.data.get("curves") or []
-    classes = list(
-        dict.fromkeys(str(curve["class"]) for model in models for curve in model["curves"])
-    )
+def show_overlaid_curves(
+    models: Sequence[Mapping[str, Any]],
+    key: str,
+    curves: Sequence[str] = ("roc", "precision_recall"),
+) -> None:
+    """Draw the curves of all models on top of each other, for one class that the user chooses.
+
+    A model has a ``name`` and ``curves``, one for each class; ``curves`` are those to draw.
+    """
+    classes = dict.fromkeys(str(curve["class"]) for model in models for curve in model["curves"])
     if not classes:
         st.caption("The evaluations have no curves to compare.")
         return
-    label = st.selectbox("Class", classes, key=f"{key}-class") if len(classes) > 1 else classes[0]
-    roc, precision_recall = st.columns(2)
-    with roc:
-        chart(plots.overlaid_curves(models, "roc", label), f"{key}-roc")
-    with precision_recall:
-        chart(plots.overlaid_curves(models, "precision_recall", label), f"{key}-pr")
+    label = next(iter(classes))
+    if len(classes) > 1:
+        label = st.selectbox("Class", list(classes), key=f"{key}-class", width=240)
+    else:
+        facts(f"class {label} against the rest")
+    for column, curve in zip(st.columns(len(curves)), curves, strict=True):
+        with column:
+            chart(plots.overlaid_curves(models, curve, label), f"{key}-{curve}")
 
 
 def _feature_selection(report: Report, key: str) -> None:
     """Draw which columns were kept, and the importance of each."""
     figures = report.headline
     kept = f"{figures.get('kept'):,} of {figures.get('features'):,} columns kept"
-    facts([kept, f"{figures.get('importance kept') or 0:.1%} of the total importance"])
+    facts(kept, f"{figures.get('importance kept') or 0:.1%} of the total importance")
     chart(plots.importances(report.rows), f"{key}-importances")
     config = {
         "column": "Column",
@@ -236,31 +238,22 @@ def _feature_selection(report: Report, key: str) -> None:
 
 def _any(report: Report, key: str) -> None:
     """Draw headline and rows of a report of an unknown kind."""
-    facts([report.title])
+    facts(report.title)
     if report.headline:
         grid(headline_rows(report.headline), f"{key}-headline")
     if report.rows:
-        grid(
-            report.rows,
-            f"{key}-rows",
-            column_config={name: metric_title(name) for name in report.rows[0]},
-        )
+        titles = {name: metric_title(name) for name in report.rows[0]}
+        grid(report.rows, f"{key}-rows", column_config=titles)
 
 
 def headline_rows(headline: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return a headline as rows of texts."""
-    return [
-        {
-            "": metric_title(name),
-            "Value": size(value) if _is_bytes(name, value) else format_metric(name, value),
-        }
-        for name, value in headline.items()
-    ]
-
-
-def _is_bytes(name: str, value: Any) -> bool:
-    """Return whether a figure is a size in bytes."""
-    return name.lower() == "bytes" and isinstance(value, int)
+    rows = []
+    for name, value in headline.items():
+        is_bytes = name.lower() == "bytes" and isinstance(value, int)
+        text = size(value) if is_bytes else format_metric(name, value)
+        rows.append({"": metric_title(name), "Value": text})
+    return rows
 
 
 KINDS = {
@@ -290,13 +283,18 @@ def headline(report: Report) -> tuple[str, str]:
     data = report.headline
     if report.kind == "comparison" and data.get("metric") and data.get("value") is not None:
         metric = str(data["metric"])
-        return str(
-            data.get("best") or ""
-        ), f"{title_in(report, metric)} {format_metric(metric, data['value'])}"
+        figure = f"{title_in(report, metric)} {format_metric(metric, data['value'])}"
+        return str(data.get("best") or ""), figure
     headline_name = headline_metric(data) if report.kind == "evaluation" else None
     if headline_name is None:
         return "", ""
     return metric_title(headline_name), format_metric(headline_name, data[headline_name])
+
+
+def result_text(run: RunSummary) -> str:
+    """Return the result of a run, such as ``Accuracy: 97.3%``; empty while it is live."""
+    what, figure = headline(run.report) if run.report else ("", "")
+    return ": ".join(part for part in (what, figure) if part)
 
 
 class ReportLine(NamedTuple):
@@ -321,6 +319,7 @@ def _read_line(digest: str, _output: Artifact, _store: Store) -> ReportLine:
     """Return the line of a stored report from the cache; ``digest`` is the cache key."""
     report: Report = opened(_output, _store)
     name, figure = headline(report)
+    # A comparison has many models: its best one is named too.
     if report.kind != "comparison":
         return ReportLine(f"{name} {figure}".strip())
     # The figure comes first: a narrow node cuts the end.

@@ -1,14 +1,20 @@
-"""Preview a table: its first rows, statistics of its columns, and a plot of any column."""
+"""Preview a table or predictions.
+
+- ``show_table``, ``show_rows_and_columns``  first rows, statistics of columns, a plot of any column
+- ``show_predictions``  first rows, their probabilities, and how many are right
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from deepforest.metrics import METRIC_INFO
 from engine.store import Artifact, Store
 from engine.text import counted, size
-from engine.values import Table, kind_of
+from engine.values import Predictions, Table, kind_of
 from nodes.data.column_statistics import (
     SAMPLE_ROWS,
     Bars,
@@ -18,14 +24,28 @@ from nodes.data.column_statistics import (
     moment,
     table_statistics,
 )
+from nodes.models.encoder import MISSING, category_codes
 from ui.studio import plots
-from ui.studio.widgets import chart, facts, grid, opened, short_texts, tabs
+from ui.studio.widgets import (
+    chart,
+    check_intact,
+    draw_tabs,
+    facts,
+    grid,
+    metric_tile,
+    opened,
+    short_texts,
+    tiles,
+)
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 FIRST_ROWS = 200
 MOST_COLUMNS = 500
+BINS = 20
+MOST_LINES = 8
 SHORT_SPAN = 3 * 86_400
 """Seconds: times that span less than this are shown with the hour."""
 
@@ -35,7 +55,7 @@ def show_table(output: Artifact, store: Store, key: str) -> None:
     table: Table = opened(output, store)
     rows, columns = table.data.shape
     target = f"target {table.target}" if table.target else "no target"
-    facts([f"{counted(rows, 'row')} × {counted(columns, 'column')}", target, size(output.size)])
+    facts(f"{counted(rows, 'row')} × {counted(columns, 'column')}", target, size(output.size))
     show_rows_and_columns(table, output.digest, key)
 
 
@@ -44,39 +64,32 @@ def show_rows_and_columns(table: Table, digest: str, key: str) -> None:
 
     ``digest`` identifies the table: statistics are computed once and then come from the cache.
     """
-    by_rows, by_columns, by_plots = tabs(["Rows", "Columns", "Plots"], key)
-    if by_rows.open:
-        with by_rows:
-            _show_rows(table, key)
-    elif by_columns.open:
-        with by_columns:
-            _show_columns(digest, table, key)
-    elif by_plots.open:
-        with by_plots:
-            _show_plot(digest, table, key)
+    draw_tabs(
+        {
+            "Rows": lambda: _show_rows(table, key),
+            "Columns": lambda: _show_columns(digest, table, key),
+            "Plots": lambda: _show_plot(digest, table, key),
+        },
+        key,
+    )
 
 
 def _target_first(table: Table) -> list[str]:
     """Return the names of the first columns, with the target before the others."""
-    names = table.data.column_names[:MOST_COLUMNS]
-    return (
-        names
-        if table.target is None
-        else [table.target, *(name for name in names if name != table.target)]
-    )
+    names: list[str] = table.data.column_names[:MOST_COLUMNS]
+    if table.target is None:
+        return names
+    return [table.target, *(name for name in names if name != table.target)]
 
 
 def _show_rows(table: Table, key: str) -> None:
     """Draw the first rows, and how many are left out."""
     names = _target_first(table)
-    pinned = (
-        {table.target: st.column_config.Column(pinned=True, help="Target")} if table.target else {}
-    )
-    grid(
-        short_texts(table.data.select(names).slice(0, FIRST_ROWS)),
-        f"{key}-rows",
-        column_config=pinned,
-    )
+    pinned = {}
+    if table.target:
+        pinned[table.target] = st.column_config.Column(pinned=True, help="Target")
+    first = table.data.select(names).slice(0, FIRST_ROWS)
+    grid(short_texts(first), f"{key}-rows", column_config=pinned)
     rows, columns = table.data.shape
     shown = []
     if rows > FIRST_ROWS:
@@ -96,8 +109,8 @@ def _show_columns(digest: str, table: Table, key: str) -> None:
     grid(_figures(columns), f"{key}-columns", column_config=_figure_columns())
     if any(column.sampled for column in columns):
         st.caption(
-            f"Quartiles, distributions and frequent values are estimated from {SAMPLE_ROWS:,} rows, spread "
-            "evenly over the table; all other figures are exact."
+            "Quartiles, distributions and frequent values are estimated from "
+            f"{SAMPLE_ROWS:,} rows, spread evenly over the table; all other figures are exact."
         )
     if table.data.num_columns > len(columns):
         st.caption(f"These are the first {len(columns):,} of {table.data.num_columns:,} columns.")
@@ -113,9 +126,9 @@ def _show_plot(digest: str, table: Table, key: str) -> None:
     # Splitting the target by itself would show nothing.
     can_split = _has_classes(table) and name != table.target
     with st.container(horizontal=True):
-        split = (
-            st.toggle("Split by target", key=f"{key}-split", disabled=not can_split) and can_split
-        )
+        # A switch that is disabled keeps its value.
+        split = st.toggle("Split by target", key=f"{key}-split", disabled=not can_split)
+        split = split and can_split
         shares = st.toggle("Each class as 100 %", key=f"{key}-shares", disabled=not split) and split
     bars, by_class = _bars(digest, name, split, table)
     if not bars.counts:
@@ -166,9 +179,14 @@ def _figures(columns: list[ColumnStatistics]) -> pa.Table:
     import pyarrow as pa
 
     numbers = {
-        "Smallest": "minimum", "25 %": "lower_quartile", "Median": "median", "75 %": "upper_quartile",
-        "Largest": "maximum", "Mean": "mean", "Spread": "std",
-    }  # fmt: skip
+        "Smallest": "minimum",
+        "25 %": "lower_quartile",
+        "Median": "median",
+        "75 %": "upper_quartile",
+        "Largest": "maximum",
+        "Mean": "mean",
+        "Spread": "std",
+    }
     shown: dict[str, Any] = {
         "Column": [column.name for column in columns],
         "Kind": [column.kind for column in columns],
@@ -216,10 +234,8 @@ def _in_words(column: ColumnStatistics) -> str:
     if column.bars is not None and column.bars.scale == "time" and column.minimum is not None:
         assert column.maximum is not None
         with_clock = column.maximum - column.minimum < SHORT_SPAN
-        first, last = (
-            moment(end, with_clock=with_clock) for end in (column.minimum, column.maximum)
-        )
-        return f"{first} to {last}"
+        ends = (column.minimum, column.maximum)
+        return " to ".join(moment(end, with_clock=with_clock) for end in ends)
     words = [f"{value} {_share(count, column.counted)}" for value, count in column.frequent[:3]]
     if column.distinct == column.counted > 1:
         words = ["all different"]
@@ -236,3 +252,120 @@ def _share(count: int, of: int) -> str:
     if percent == 100 and count < of:
         return ">99 %"
     return f"{percent} %"
+
+
+# Predictions
+
+
+@dataclass(frozen=True)
+class PredictionSummary:
+    """All that the preview draws; it is small, however many rows there are."""
+
+    model: str
+    rows: int
+    edges: list[float]
+    counts: dict[str, list[int]]
+    """For each class, rows by its probability; the most frequently predicted class first."""
+    known: int
+    """Rows whose truth is known."""
+    right: int
+    first: pa.Table
+
+
+def show_predictions(output: Artifact, store: Store, key: str) -> None:
+    """Draw the facts, the accuracy if the truth is known, and tabs."""
+    check_intact(output, store)
+    summary = _summary(output.digest, output, store)
+    by = f"by {summary.model}" if summary.model else ""
+    classes = counted(len(summary.counts), "class", "classes")
+    facts(counted(summary.rows, "row"), classes, by, size(output.size))
+    if summary.known:
+        accuracy = summary.right / summary.known
+        tiles([metric_tile(METRIC_INFO["accuracy"].title, "accuracy", accuracy)])
+        if summary.known < summary.rows:
+            known = counted(summary.known, "row")
+            st.caption(f"Evaluated on the {known} whose true class is known.")
+    draw_tabs(
+        {
+            "Rows": lambda: _show_predicted_rows(summary, key),
+            "Probabilities": lambda: _show_probabilities(summary, key),
+        },
+        key,
+    )
+
+
+def _show_predicted_rows(summary: PredictionSummary, key: str) -> None:
+    """Draw the first rows."""
+    probability = st.column_config.NumberColumn(format="%.4f")
+    config = {name: probability for name in summary.first.column_names if name.startswith("p(")}
+    grid(summary.first, f"{key}-rows", column_config=config)
+    if summary.rows > FIRST_ROWS:
+        st.caption(f"These are the first {FIRST_ROWS} of {summary.rows:,} rows.")
+
+
+def _show_probabilities(summary: PredictionSummary, key: str) -> None:
+    """Draw how the probabilities are distributed, for the most frequent classes at first."""
+    if not summary.rows:
+        st.caption("The table is empty: it has no rows to plot.")
+        return
+    classes = list(summary.counts)
+    # More lines cannot be distinguished.
+    if len(classes) > MOST_LINES:
+        classes = st.multiselect("Classes", classes, classes[:MOST_LINES], key=f"{key}-classes")
+    counts = {name: summary.counts[name] for name in classes}
+    chart(plots.probability_histogram(summary.edges, counts), f"{key}-plot")
+
+
+@st.cache_data(max_entries=16, show_spinner="Counting …")
+def _summary(digest: str, _output: Artifact, _store: Store) -> PredictionSummary:
+    """Return the summary of stored predictions from the cache; ``digest`` is the cache key."""
+    return summarize(opened(_output, _store))
+
+
+def summarize(predictions: Predictions) -> PredictionSummary:
+    """Return what the preview draws of predictions."""
+    import numpy as np
+
+    predicted = np.empty(0, np.intp)
+    # argmax fails without columns: a table without rows may have no classes.
+    if predictions.classes:
+        predicted = predictions.probabilities.argmax(axis=1)
+    known, right = _right(predictions, predicted)
+    frequency = np.bincount(predicted, minlength=len(predictions.classes))
+    edges = np.linspace(0, 1, BINS + 1)
+    counts = {}
+    for code in np.argsort(-frequency, kind="stable"):
+        in_bins, _ = np.histogram(predictions.probabilities[:, code], edges)
+        counts[predictions.classes[code]] = in_bins.tolist()
+    return PredictionSummary(
+        predictions.model,
+        len(predictions.probabilities),
+        edges.tolist(),
+        counts,
+        known,
+        right,
+        short_texts(_first_rows(predictions)),
+    )
+
+
+def _right(predictions: Predictions, predicted: np.ndarray) -> tuple[int, int]:
+    """Return how many rows have a known truth, and how many of these are predicted right."""
+    import pyarrow as pa
+
+    if predictions.truth is None:
+        return 0, 0
+    truth = category_codes(pa.chunked_array([predictions.truth]), predictions.classes)
+    known = truth != MISSING
+    return int(known.sum()), int((known & (truth == predicted)).sum())
+
+
+def _first_rows(predictions: Predictions) -> pa.Table:
+    """Return the first rows as a table."""
+    few = Predictions(
+        predictions.probabilities[:FIRST_ROWS],
+        predictions.classes,
+        predictions.model,
+        None if predictions.truth is None else predictions.truth[:FIRST_ROWS],
+        None if predictions.carried is None else predictions.carried.slice(0, FIRST_ROWS),
+    )
+    return few.to_arrow()

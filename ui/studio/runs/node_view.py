@@ -7,18 +7,17 @@ import time
 from pathlib import Path
 
 import streamlit as st
-from streamlit_flow import streamlit_flow
 
 from engine.pipeline import Pipeline
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
 from engine.text import clock, duration, failure_line, readable, size
-from ui.studio.markdown import plain
 from ui.studio.previews import show_output
-from ui.studio.runs.run_graph import Layered, flow_state, is_laid_out, layer_drawing
-from ui.studio.runs.state_style import state_label
+from ui.studio.runs.run_graph import draw_graph, layer_drawing
 from ui.studio.runs.timeline import Jobs, job_grid, layer_lines, settled, three_parts
+from ui.studio.screen_text import plain, state_label
 from ui.studio.session import studio
+from ui.studio.widgets import download
 
 LOG_BYTES = 64_000
 LOG_LINES = 200
@@ -46,6 +45,7 @@ def draw_node(state: RunState, document: Pipeline | None, name: str) -> None:
 
 def _draw_state(name: str, node: NodeState) -> None:
     """Draw state and times of a node; if it failed, the error first."""
+    # A queued node with an error has failed before, and will be tried again.
     if node.error and node.state in ("failed", "queued"):
         st.error(plain(readable(failure_line(name, node.error))))
         if node.error.get("traceback"):
@@ -105,17 +105,8 @@ def _draw_layer(run: str, name: str, jobs: Jobs, layers: list[str]) -> None:
             f"This layer has {count} fits: too many for a graph. The grid above shows all of them."
         )
         return
-    key = f"run-layer-graph-{run}-{name}-{layer}"
-    shown = st.session_state.get(key)
-    streamlit_flow(
-        key,
-        flow_state(layer_drawing(jobs, layer), shown),
-        height=min(1000, 60 + 48 * count),
-        fit_view=not is_laid_out(shown),
-        min_zoom=0.1,
-        hide_watermark=True,
-        layout=Layered(16, 70),
-    )
+    key, height = f"run-layer-graph-{run}-{name}-{layer}", min(1000, 60 + 48 * count)
+    draw_graph(layer_drawing(jobs, layer), key, height=height, spacing=(16, 70))
 
 
 # Its log and its outputs
@@ -145,10 +136,8 @@ def _draw_log(run: str, name: str) -> None:
     short = len(tail.splitlines()) <= 12
     with st.container(height="content" if short else 300, autoscroll=True, border=not short):
         st.code(tail, language=None, wrap_lines=True)
-    st.download_button(
-        "Download log", path.read_bytes, f"{run}-{name}.log", "text/plain", key=f"run-log-{run}-{name}",
-        on_click="ignore",
-    )  # fmt: skip
+    key = f"run-log-{run}-{name}"
+    download("Download log", path.read_bytes, f"{run}-{name}.log", "text/plain", key, icon=None)
 
 
 def _draw_outputs(state: RunState, name: str, node: NodeState) -> None:

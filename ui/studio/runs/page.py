@@ -9,10 +9,11 @@ from engine.errors import SylvaError
 from engine.run_summaries import RunSummary
 from engine.text import clock, duration, readable
 from ui.studio import links
-from ui.studio.markdown import plain
+from ui.studio.previews.reports import result_text
 from ui.studio.runs.run_view import LOOK_SECONDS, draw_run, steady
-from ui.studio.runs.state_style import INK, result_text, state_label, tone
+from ui.studio.screen_text import INK, plain, state_label, tone
 from ui.studio.session import studio
+from ui.studio.widgets import errors_shown
 
 PAGE_LENGTH = 50
 STATES = ("running", "done", "failed", "cancelled", "interrupted")
@@ -66,15 +67,9 @@ def _matching_runs(words: str, states: list[str]) -> tuple[list[RunSummary], boo
     return runs[:limit], len(runs) > limit
 
 
+# The page does not see errors of a fragment.
+@errors_shown()
 def _draw_list(words: str, states: list[str], was_live: bool) -> None:
-    """Draw the list, or why it cannot be read: ``page`` does not catch errors of a fragment."""
-    try:
-        _draw_matching(words, states, was_live)
-    except SylvaError as error:
-        st.error(plain(readable(str(error))))
-
-
-def _draw_matching(words: str, states: list[str], was_live: bool) -> None:
     """Draw the runs that match, and what can be done with the ticked ones.
 
     ``was_live`` is whether the fragment looks for news by itself. If that has changed, the whole
@@ -129,7 +124,8 @@ def _draw_table(runs: list[RunSummary]) -> list[RunSummary]:
         hide_index=True,
         on_select="rerun",
         selection_mode=["multi-row", "single-cell"],
-        key=f"runs-table-{runs[0].id}",  # a new run shifts the rows, and with them what is ticked
+        # A new run shifts the rows, and with them what is ticked.
+        key=f"runs-table-{runs[0].id}",
         height=min(38 + 35 * len(runs), 560),
     )["selection"]
     if picked["cells"]:

@@ -7,6 +7,7 @@ shown, and sends a drawing only if they differ. Otherwise the view would jump at
 - ``drawing``         nodes and edges of a pipeline in the colours of their states
 - ``folded_drawing``  the same with the branches of a node as one, if there are too many
 - ``layer_drawing``   the fits of one layer of a deep forest: folds → fits → class vectors → layer
+- ``draw_graph``      draws it with the component
 - ``flow_state``      a drawing in the form that the component takes
 - ``clicked``         the node that was clicked since the last refresh
 """
@@ -17,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import streamlit as st
+from streamlit_flow import streamlit_flow
 from streamlit_flow.elements import StreamlitFlowEdge, StreamlitFlowNode
 from streamlit_flow.layouts import LayeredLayout
 from streamlit_flow.state import StreamlitFlowState
@@ -26,9 +29,8 @@ from engine.pipeline import Pipeline
 from engine.run_state import NodeState, RunState, Subtask
 from engine.text import duration
 from ui.studio.builder.node_states import folded_view
-from ui.studio.markdown import plain
-from ui.studio.runs.state_style import INK, shortened, state_label, tone
 from ui.studio.runs.timeline import three_parts
+from ui.studio.screen_text import INK, node_title, plain, shortened, state_label, tone
 
 WIDTH, HEIGHT = 184, 58
 NAME_LENGTH = 21
@@ -67,7 +69,10 @@ class Drawing:
 def drawing(
     document: Pipeline, catalogue: NodeCatalog, state: RunState, chosen: str | None
 ) -> Drawing:
-    """Return the drawing of a pipeline with the states of its nodes; ``chosen`` gets a frame."""
+    """Return the drawing of a pipeline with the states of its nodes.
+
+    ``chosen`` is the node with a frame. A node that the run left out is drawn with a dashed border.
+    """
     shown = {}
     for name, title in titles(document, catalogue).items():
         node = state.nodes.get(name, LEFT_OUT)
@@ -103,10 +108,7 @@ def folded_drawing(
 
 def titles(document: Pipeline, catalogue: NodeCatalog) -> dict[str, str]:
     """Return the title of each node: its label, else the title of its type."""
-    return {
-        name: node.label or (catalogue[node.type].title if node.type in catalogue else node.type)
-        for name, node in document.nodes.items()
-    }
+    return {name: node_title(node, catalogue) for name, node in document.nodes.items()}
 
 
 def node_line(node: NodeState) -> str:
@@ -135,7 +137,9 @@ def layer_drawing(jobs: Mapping[tuple[str, ...], Subtask], layer: str) -> Drawin
             nodes.setdefault(f"fold {fold}", (fold or "All rows", "rows held out", "cached"))
             took = f" {duration(job.seconds)}" if job.seconds is not None else ""
             nodes[fit] = (learner, state_label(job.state) + took, job.state)
+            # A dict keeps the order of the edges and drops doubles.
             edges |= {(f"fold {fold}", fit): None, (fit, f"vectors {learner}"): None}
+    # Class vectors are known only when all fits of a learner are.
     finished = {"done", "reused"}
     learners = dict.fromkeys(three_parts(path)[1] for path in jobs if three_parts(path)[0] == layer)
     for learner in learners:
@@ -150,6 +154,24 @@ def layer_drawing(jobs: Mapping[tuple[str, ...], Subtask], layer: str) -> Drawin
         "done" if vectors and all(node[2] == "done" for node in vectors) else "queued",
     )
     return Drawing(nodes, tuple(edges))
+
+
+def draw_graph(
+    drawn: Drawing, key: str, *, height: int, spacing: tuple[int, int], clickable: bool = False
+) -> None:
+    """Draw a graph; ``spacing`` is the space between nodes and between layers, in pixels."""
+    shown = st.session_state.get(key)
+    streamlit_flow(
+        key,
+        flow_state(drawn, shown),
+        height=height,
+        # Once the nodes have their positions, the view is the user's.
+        fit_view=not is_laid_out(shown),
+        get_node_on_click=clickable,
+        min_zoom=0.1,
+        hide_watermark=True,
+        layout=Layered(*spacing),
+    )
 
 
 def flow_state(drawn: Drawing, shown: Mapping[str, Any] | None) -> StreamlitFlowState:
@@ -236,6 +258,12 @@ def _flow_edge(drawn: Drawing, source: str, target: str) -> StreamlitFlowEdge:
     busy = drawn.nodes[target][2] == "running"
     colour = tone("running").strong if busy else EDGE
     return StreamlitFlowEdge(
-        f"{source}→{target}", source, target, edge_type="default", animated=busy, style={"stroke": colour},
-        deletable=False, focusable=False,
-    )  # fmt: skip
+        f"{source}→{target}",
+        source,
+        target,
+        edge_type="default",
+        animated=busy,
+        style={"stroke": colour},
+        deletable=False,
+        focusable=False,
+    )

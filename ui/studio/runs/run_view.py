@@ -8,10 +8,7 @@ from __future__ import annotations
 import time
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
-from streamlit_flow import streamlit_flow
 
-from engine.errors import SylvaError
 from engine.events import RunRow
 from engine.pipeline import Pipeline
 from engine.pipeline_library import Library
@@ -20,27 +17,32 @@ from engine.runs import RunWatcher
 from engine.sweeps import ExpandedPipeline
 from engine.text import clock, counted, duration, failure_line, readable
 from ui.studio import links
-from ui.studio.builder.open_pipeline import pipeline_of_run
-from ui.studio.markdown import plain
+from ui.studio.new_pipelines import pipeline_of_run
 from ui.studio.runs.node_view import draw_node
-from ui.studio.runs.run_graph import (
-    Layered,
-    clicked,
-    drawing,
-    flow_state,
-    folded_drawing,
-    is_laid_out,
-    titles,
-)
-from ui.studio.runs.state_style import state_label, tone
+from ui.studio.runs.run_graph import clicked, draw_graph, drawing, folded_drawing, titles
 from ui.studio.runs.timeline import gantt, live_timeline
+from ui.studio.screen_text import plain, state_label, tone
 from ui.studio.session import studio
+from ui.studio.streamlit_compat import DeltaGenerator
+from ui.studio.widgets import errors_flashed, errors_shown, show_flashes
 
 LOOK_SECONDS = 1.0
 WATCHER = "run-watcher"
 PENDING = "run-pending-attempt"
 """Where a session has the run that was resumed, its attempt, and how long to wait for the next."""
 GRAPH_HEIGHTS = (200, 460)
+FLASHES = "run"
+RESUME = "Resume", ":material/play_arrow:", "Continue the run; finished nodes do not run again."
+RESUME_BUTTONS = {
+    "failed": (
+        "Retry",
+        ":material/replay:",
+        "Run the failed node and all nodes after it; finished nodes do not run again.",
+    ),
+    "cancelled": RESUME,
+    "interrupted": RESUME,
+}
+"""For each state that can be continued: the label, icon and help of the button."""
 MOST_DRAWN = 60
 """Nodes beyond which the branches of a sweep are drawn as one, to stay readable."""
 
@@ -66,7 +68,8 @@ def steady(key: str) -> DeltaGenerator:
     blinks.
     """
     st.html(
-        f"<style>.st-key-{key} [data-stale='true'] {{opacity: 1 !important; transition: none !important}}</style>"
+        f"<style>.st-key-{key} [data-stale='true'] "
+        "{opacity: 1 !important; transition: none !important}</style>"
     )
     return st.container(key=key)
 
@@ -84,26 +87,24 @@ def open_watcher(run_id: str, key: str) -> RunWatcher:
     return watcher
 
 
+@errors_shown()
 def _draw(watcher: RunWatcher, planned: ExpandedPipeline | None, is_polled: bool) -> None:
     """Draw all parts of the run once; start or stop polling if its state asks for that."""
     document = planned.pipeline if planned else None
-    try:
-        state = watcher.refresh()
-        if _needs_polling(state) != is_polled:
-            st.rerun()
-        _draw_head(watcher.row, state)
-        if document is None:
-            st.warning(
-                "Another version of Sylva wrote the pipeline of this run; its graph cannot be drawn."
-            )
-        chosen = _chosen_node(state, planned)
-        if planned is not None:
-            _draw_graph(watcher, state, planned, chosen)
-        _draw_timeline(watcher, state, document)
-        if chosen is not None:
-            _draw_details(state, document)
-    except SylvaError as error:
-        st.error(plain(readable(str(error))))
+    state = watcher.refresh()
+    if _needs_polling(state) != is_polled:
+        st.rerun()
+    _draw_head(watcher.row, state)
+    if document is None:
+        st.warning(
+            "Another version of Sylva wrote the pipeline of this run; its graph cannot be drawn."
+        )
+    chosen = _chosen_node(state, planned)
+    if planned is not None:
+        _draw_graph(watcher, state, planned, chosen)
+    _draw_timeline(watcher, state, document)
+    if chosen is not None:
+        _draw_details(state, document)
 
 
 # Head and buttons
@@ -133,26 +134,21 @@ def run_words(row: RunRow, state: RunState, now: float) -> list[str]:
 
 def _draw_buttons(state: RunState) -> None:
     """Draw Stop, Retry or Resume as the state allows, and the ways to other pages."""
-    waiting = _is_resuming(state)
     if state.live:
         stopping = st.session_state.get("run-stopping") == (state.id, state.attempt)
         st.button("Stop", icon=":material/stop:", on_click=_stop, args=(state,), disabled=stopping)
-    elif state.state == "failed":
+    elif state.state in RESUME_BUTTONS:
+        label, icon, hint = RESUME_BUTTONS[state.state]
         st.button(
-            "Retry", icon=":material/replay:", type="primary", on_click=_resume, args=(state,), disabled=waiting,
-            help="Run the failed node and all nodes after it; finished nodes do not run again.",
-        )  # fmt: skip
-    elif state.state in ("cancelled", "interrupted"):
-        st.button(
-            "Resume", icon=":material/play_arrow:", type="primary", on_click=_resume, args=(state,), disabled=waiting,
-            help="Continue the run; finished nodes do not run again.",
-        )  # fmt: skip
-    if st.button(
-        "Open this pipeline",
-        icon=":material/account_tree:",
-        help="Open it exactly as it was in this run.",
-    ):
-        open_pipeline(state.id)
+            label,
+            icon=icon,
+            type="primary",
+            on_click=_resume,
+            args=(state,),
+            disabled=_is_resuming(state),
+            help=hint,
+        )
+    open_pipeline_button(state.id)
     if st.button("All runs", icon=":material/arrow_back:"):
         st.query_params.pop("run", None)
         st.session_state.pop(WATCHER, None)
@@ -161,25 +157,19 @@ def _draw_buttons(state: RunState) -> None:
 
 def _draw_advice(state: RunState) -> None:
     """Draw why the run is not done, and how to continue it."""
-    # A callback cannot draw: it leaves its error here.
-    if refused := st.session_state.pop("run-refused", None):
-        st.error(plain(readable(refused)))
-    if state.state == "interrupted" and not _is_resuming(state):
-        words = studio().workspace.supervisor_error(state.id)
-        why = (
-            f"The run was interrupted: {words}"
-            if words
-            else "The run was interrupted: its supervisor ended."
-        )
-        st.warning(plain(readable(f"{why} Press Resume to continue it.")))
-    elif state.state == "failed" and not _is_resuming(state):
+    show_flashes(FLASHES)
+    if _is_resuming(state):
+        st.info("Resuming…")
+    elif state.state == "interrupted":
+        why = studio().workspace.supervisor_error(state.id) or "its supervisor ended."
+        text = f"The run was interrupted: {why} Press Resume to continue it."
+        st.warning(plain(readable(text)))
+    elif state.state == "failed":
         st.error(plain(readable(cause(state))))
         st.caption(
-            "If the pipeline needs a change, press Open this pipeline, change it and run it: finished nodes "
-            "are not computed again. If the cause was something else, press Retry."
+            "If the pipeline needs a change, press Open this pipeline, change it and run it: "
+            "finished nodes are not computed again. If the cause was something else, press Retry."
         )
-    elif _is_resuming(state):
-        st.info("Resuming…")
 
 
 def cause(state: RunState) -> str:
@@ -199,20 +189,16 @@ def cause(state: RunState) -> str:
 
 def _stop(state: RunState) -> None:
     """Ask the run to stop; the button stays disabled until it has."""
-    try:
+    with errors_flashed(FLASHES):
         studio().runs.cancel(state.id)
         st.session_state["run-stopping"] = (state.id, state.attempt)
-    except SylvaError as error:
-        st.session_state["run-refused"] = str(error)
 
 
 def _resume(state: RunState) -> None:
     """Resume the run, and remember that until its new supervisor reports."""
-    try:
+    with errors_flashed(FLASHES):
         studio().runs.resume(state.id)
         st.session_state[PENDING] = (state.id, state.attempt, time.time() + STARTING_SECONDS)
-    except SylvaError as error:
-        st.session_state["run-refused"] = str(error)
 
 
 def _is_resuming(state: RunState) -> bool:
@@ -227,6 +213,13 @@ def _is_resuming(state: RunState) -> bool:
 def _needs_polling(state: RunState) -> bool:
     """Return whether something may change without a click."""
     return state.live or _is_resuming(state)
+
+
+def open_pipeline_button(run: str, key: str = "run-open-pipeline") -> None:
+    """Draw a button that opens the exact pipeline of a run in the builder."""
+    hint = "Open it exactly as it was in this run."
+    if st.button("Open this pipeline", icon=":material/account_tree:", key=key, help=hint):
+        open_pipeline(run)
 
 
 def open_pipeline(run: str) -> None:
@@ -295,27 +288,14 @@ def _draw_graph(
     watcher: RunWatcher, state: RunState, planned: ExpandedPipeline, chosen: str | None
 ) -> None:
     """Draw the pipeline with the states of its nodes; many branches are drawn as one node."""
-    shown = st.session_state.get(_graph_key(state.id))
-    as_written = (
-        studio().runs.written_pipeline(watcher.row)
-        if len(planned.pipeline.nodes) > MOST_DRAWN
-        else None
-    )
-    if as_written is None:
-        drawn = drawing(planned.pipeline, studio().catalogue, state, chosen)
-    else:
-        drawn = folded_drawing(as_written, studio().catalogue, state, planned.copies, chosen)
+    drawn = drawing(planned.pipeline, studio().catalogue, state, chosen)
+    if len(drawn.nodes) > MOST_DRAWN:
+        as_written = studio().runs.written_pipeline(watcher.row)
+        if as_written is not None:
+            drawn = folded_drawing(as_written, studio().catalogue, state, planned.copies, chosen)
     low, high = GRAPH_HEIGHTS
-    streamlit_flow(
-        _graph_key(state.id),
-        flow_state(drawn, shown),
-        height=min(high, max(low, 40 * len(drawn.nodes))),
-        fit_view=not is_laid_out(shown),
-        get_node_on_click=True,
-        min_zoom=0.1,
-        hide_watermark=True,
-        layout=Layered(30, 60),
-    )
+    height = min(high, max(low, 40 * len(drawn.nodes)))
+    draw_graph(drawn, _graph_key(state.id), height=height, spacing=(30, 60), clickable=True)
 
 
 def _draw_timeline(watcher: RunWatcher, state: RunState, document: Pipeline | None) -> None:

@@ -23,7 +23,7 @@ from engine.run_state import Subtask
 from engine.runs import Span
 from engine.text import clock, duration
 from ui.studio.plots.style import TOOLS
-from ui.studio.runs.state_style import shortened, tone
+from ui.studio.screen_text import shortened, tone
 
 Jobs = Mapping[tuple[str, ...], Subtask]
 
@@ -66,10 +66,10 @@ def gantt(spans: Sequence[Span], titles: Mapping[str, str]) -> go.Figure:
         modebar=TOOLS,
     )
     names = [html.escape(shortened(title, NAME_LENGTH)) for title in titles.values()]
-    figure.update_yaxes(
-        range=[len(names) - 0.5, -0.5], tickmode="array", tickvals=list(rows.values()), ticktext=names,
-        automargin=True, showgrid=False, zeroline=False,
-    )  # fmt: skip
+    # Not ``named_ticks``: rows go down, and names are cut to this page's length.
+    ticks = {"tickmode": "array", "tickvals": list(rows.values()), "ticktext": names}
+    limits = [len(names) - 0.5, -0.5]
+    figure.update_yaxes(range=limits, automargin=True, showgrid=False, zeroline=False, **ticks)
     figure.update_xaxes(type="date", tickformatstops=TIME_STEPS, nticks=8, showgrid=True)
     return figure
 
@@ -144,7 +144,7 @@ def grid_of(jobs: Jobs) -> Grid:
 
 
 def three_parts(path: tuple[str, ...]) -> tuple[str, str, str]:
-    """Return layer, learner and fold of a job.
+    """Return layer, learner and fold of a job, from its path inside the node.
 
     A path may have fewer parts, which are then empty, or more, which are then part of the learner.
     """
@@ -262,9 +262,10 @@ def _tally(states: Sequence[str]) -> str:
 
 
 GRID_STYLE = (
-    ".run-jobs {width: 100%; table-layout: fixed; border-collapse: separate; border-spacing: 1px 2px; border: 0}"
-    ".run-jobs td, .run-jobs th {border: 0; padding: 0; text-align: center; font-size: 11px; overflow: hidden;"
-    " font-weight: normal; white-space: nowrap; text-overflow: ellipsis}"
+    ".run-jobs {width: 100%; table-layout: fixed; border-collapse: separate;"
+    " border-spacing: 1px 2px; border: 0}"
+    ".run-jobs td, .run-jobs th {border: 0; padding: 0; text-align: center; font-size: 11px;"
+    " overflow: hidden; font-weight: normal; white-space: nowrap; text-overflow: ellipsis}"
     ".run-jobs th:first-child {width: 76px; text-align: left}"
     ".run-jobs td {color: #ffffff; border-radius: 2px} .run-jobs td.gap {width: 10px}"
     ".run-legend span {margin-right: 14px; font-size: 12px}"
@@ -299,6 +300,7 @@ def live_timeline(spans: Sequence[Span], titles: Mapping[str, str]) -> str:
 
 def _live_bar(span: Span, start: float, whole: float) -> str:
     """Return the bar of a span: a part of the ``whole`` seconds since ``start``."""
+    # In percent of the time from the first start to now.
     left, width = 100 * (span.start - start) / whole, 100 * (_end(span) - span.start) / whole
     style = (
         f"left: {left:.2f}%; width: max(4px, {width:.2f}%); background: {tone(span.state).strong}"
@@ -308,8 +310,8 @@ def _live_bar(span: Span, start: float, whole: float) -> str:
 
 TIMELINE_STYLE = (
     ".run-times {width: 100%; table-layout: fixed; border-collapse: collapse; border: 0}"
-    ".run-times th, .run-times td {border: 0; padding: 2px 0; font-size: 12px; font-weight: normal; text-align: left;"
-    " overflow: hidden; white-space: nowrap; text-overflow: ellipsis}"
+    ".run-times th, .run-times td {border: 0; padding: 2px 0; font-size: 12px; overflow: hidden;"
+    " font-weight: normal; text-align: left; white-space: nowrap; text-overflow: ellipsis}"
     ".run-times th {width: 150px} .run-times td {position: relative; height: 22px}"
     ".run-times i {position: absolute; top: 4px; height: 14px; border-radius: 2px}"
     ".run-times td.axis {display: flex; justify-content: space-between; opacity: 0.7}"

@@ -19,6 +19,7 @@ from engine.processes import identify
 from engine.runs import Runs
 from engine.workspace import Workspace
 from tests.run_events import append_stored
+from ui.studio.builder import open_pipeline
 from ui.studio.builder.open_pipeline import DELETED, OpenPipeline
 from ui.studio.canvas import Edited
 from ui.studio.canvas.protocol import Revision, apply_edit
@@ -94,6 +95,26 @@ def test_a_wrong_value_is_kept_and_named_and_costs_no_other_edit(opened: OpenPip
     opened.edit(named("Iris"))
     assert in_file(opened).nodes["load"].params == {"source": "sample:iris", "max_columns": "many"}
     assert [problem.field for problem in opened.problems()] == ["max_columns"]
+
+
+def test_a_document_is_validated_once_until_it_changes_or_the_user_asks(
+    opened: OpenPipeline, monkeypatch: pytest.MonkeyPatch
+):
+    checked: list[Pipeline] = []
+    check = open_pipeline.find_problems
+    monkeypatch.setattr(
+        open_pipeline,
+        "find_problems",
+        lambda document, types: checked.append(document) or check(document, types),
+    )
+    for _ in range(3):
+        opened.problems()
+    assert len(checked) == 1
+    opened.edit(with_split)
+    opened.problems()
+    opened.forget_problems()
+    opened.problems()
+    assert len(checked) == 3
 
 
 def test_the_canvas_is_drawn_anew_only_for_what_it_owns(opened: OpenPipeline):

@@ -23,11 +23,11 @@ from engine.run_state import run_state
 from engine.supervisor_starter import SupervisorStarter
 from engine.workspace import Workspace
 from tests.e2e.tab import until
-from ui.studio.builder import builder, node_panel, page, pipeline_list
-from ui.studio.builder.examples import EXAMPLE, prepare_example, samples
-from ui.studio.builder.open_pipeline import OpenPipeline, pipeline_of_run
-from ui.studio.canvas import CanvasResult, Edited
+from ui.studio.builder import browser_tab, node_panel, outputs, page, pipeline_list
+from ui.studio.builder.open_pipeline import OpenPipeline
+from ui.studio.canvas import Edited
 from ui.studio.canvas.protocol import Revision
+from ui.studio.new_pipelines import EXAMPLE, pipeline_of_run, prepare_example, samples
 from ui.studio.session import Studio
 
 WINE = Pipeline(
@@ -51,7 +51,7 @@ def starter() -> Iterator[SupervisorStarter]:
 def studio(tmp_path: Path, starter: SupervisorStarter, monkeypatch: pytest.MonkeyPatch) -> Studio:
     made = Studio(Workspace(tmp_path).create(), load_catalog())
     made.runs.starter = starter
-    for module in (page, pipeline_list, node_panel, builder):
+    for module in (browser_tab, pipeline_list, node_panel, outputs):
         monkeypatch.setattr(module, "studio", lambda: made)
     return made
 
@@ -64,7 +64,7 @@ class Canvas:
         self.edit: Callable[[Pipeline], Pipeline] = lambda document: document
         self.drawn: dict[str, Any] = {}
 
-    def __call__(self, document: Pipeline, **drawn: Any) -> CanvasResult:
+    def __call__(self, document: Pipeline, **drawn: Any) -> tuple[str, ...]:
         after = self.edit(document)
         drawn["on_edit"](Edited(after, Revision()))
         self.edit = lambda document: document
@@ -74,13 +74,13 @@ class Canvas:
             "problems": drawn["problems"](after),
             "states": drawn["states"](after),
         }
-        return CanvasResult(after, tuple(name for name in self.selection if name in after.nodes))
+        return tuple(name for name in self.selection if name in after.nodes)
 
 
 @pytest.fixture
 def canvas(monkeypatch: pytest.MonkeyPatch) -> Canvas:
     made = Canvas()
-    monkeypatch.setattr(builder, "canvas", made)
+    monkeypatch.setattr(page, "canvas", made)
     return made
 
 
@@ -141,8 +141,8 @@ def test_a_first_visitor_is_told_how_to_begin(studio: Studio):
 def test_the_example_is_run_once_in_a_new_workspace_and_one_click_shows_it_finished(
     studio: Studio, canvas: Canvas
 ):
-    prepare_example(studio)
-    prepare_example(studio)
+    prepare_example(studio.runs)
+    prepare_example(studio.runs)
     with EventLog(studio.workspace) as log:
         assert len(log.runs()) == 1
     assert finished(studio, EXAMPLE) == "done"
@@ -411,7 +411,7 @@ def test_a_workspace_that_cannot_be_written_is_said_plainly_and_the_edit_is_kept
     app.run()
     assert not app.exception
     assert "not saved" in words(app)
-    assert "new" in app.session_state[page.OPEN].document.nodes
+    assert "new" in app.session_state[browser_tab.OPEN].document.nodes
     lock.rmdir()
     next(field for field in app.text_input if field.label == "Name").set_value("Saved again").run()
     assert "new" in library(studio).open(pipeline).pipeline.nodes
@@ -506,7 +506,7 @@ def test_what_goes_wrong_while_drawing_is_said_plainly(
     def refuse(*_: object, **__: object) -> None:
         raise SylvaError("The canvas is out.")
 
-    monkeypatch.setattr(builder, "canvas", refuse)
+    monkeypatch.setattr(page, "canvas", refuse)
     app = open_page(library(studio).create(WINE))
     assert [error.value for error in app.error] == ["The canvas is out."]
     assert not app.exception

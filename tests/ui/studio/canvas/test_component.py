@@ -8,11 +8,10 @@ pytest.importorskip("streamlit", reason="streamlit is not installed")
 
 from streamlit.testing.v1 import AppTest
 
-import ui.studio.canvas
-from ui.studio.canvas import component
+from ui.studio import canvas as component
 from ui.studio.canvas.protocol import Revision, payload
 
-PACKAGE = Path(ui.studio.canvas.__file__).parent
+PACKAGE = Path(component.__file__).parent
 
 
 def app() -> None:
@@ -20,20 +19,27 @@ def app() -> None:
 
     from engine.node_types import load_catalog
     from engine.pipeline import Node, Pipeline
-    from ui.studio.canvas import canvas
+    from ui.studio.canvas import Edited, canvas
 
     document = Pipeline(name="One", nodes={"load": Node(type="load-data")})
     seen: list[Pipeline] = []
-    result = canvas(
+    edits: list[Edited] = []
+    selection = canvas(
         document,
         epoch=0,
         catalogue=load_catalog(),
         problems=lambda now: seen.append(now) or [],
+        states=lambda now: {},
         key="c",
+        pipeline="c",
+        reveal=None,
+        height="640px",
+        on_edit=edits.append,
+        on_port=st.write,
+        on_run=st.write,
     )
-    assert seen == [document]
-    assert result.document is document and not result.edited(document)
-    assert (result.selection, result.port, result.run, result.refused) == ((), None, None, None)
+    assert seen == [document] and selection == ()
+    assert [edited.document is document for edited in edits] == [True]
     st.write("drawn")
 
 
@@ -68,8 +74,15 @@ def app_that_keeps_edits() -> None:
         document,
         epoch=st.session_state.get("epoch", 0),
         catalogue=load_catalog(),
+        problems=lambda now: [],
+        states=lambda now: {},
         key="c",
+        pipeline="c",
+        reveal=None,
+        height="640px",
         on_edit=keep,
+        on_port=st.write,
+        on_run=st.write,
     )
 
 

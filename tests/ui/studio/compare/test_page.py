@@ -183,7 +183,7 @@ def test_each_run_can_be_opened_and_a_deep_forest_inspected(
     test = compare_page("Runs")
     assert {"Open run", "Open this pipeline"} <= set(labels(test)) and "Inspect" not in labels(test)
     opened: list[str] = []
-    monkeypatch.setattr(compare, "open_pipeline", opened.append)
+    monkeypatch.setattr(run_view, "open_pipeline", opened.append)
     press(test, "Open this pipeline")
     with studio.runs.log() as log:
         assert opened == [log.runs()[0].id]

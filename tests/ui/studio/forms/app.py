@@ -15,7 +15,7 @@ from engine.pipeline import Node, Pipeline
 from engine.pipeline_file import parse, with_values
 from engine.validation import columns_for, find_problems, find_source_problems
 from engine.workspace import Files
-from ui.studio.forms import node_form
+from ui.studio.forms.node_form import node_form
 
 state = st.session_state
 catalogue = load_catalog()
@@ -50,7 +50,6 @@ if "panel" in st.query_params:
     st.code(json.dumps(node.params), language=None)
 with panel:
     node_form(
-        state.node,
         node,
         catalogue[node.type],
         columns=columns_for(document, catalogue, state.node, files),

@@ -309,7 +309,7 @@ def third_party() -> None:
     from engine.node_types import NodeType
     from engine.pipeline import Node
     from tests.ui.studio.forms.test_fields import Everything
-    from ui.studio.forms import node_form
+    from ui.studio.forms.node_form import node_form
 
     node_type = NodeType(
         "odd", "Odd", "Data", "Odd.", 1, Everything, lambda ctx, inputs, params: {}
@@ -320,7 +320,6 @@ def third_party() -> None:
         st.session_state["params"] = edit(st.session_state["params"])
 
     node_form(
-        "odd",
         Node(type="odd", params=params),
         node_type,
         columns=None,

@@ -4,9 +4,16 @@ from typing import Any
 
 import pytest
 
-from ui.studio.forms.fields import FieldSpec
-from ui.studio.forms.values import MISSING, as_text, fits, from_text, value_at, with_value
-from ui.studio.markdown import plain
+from ui.studio.forms.fields import (
+    MISSING,
+    FieldSpec,
+    as_text,
+    fits,
+    from_text,
+    value_at,
+    with_value,
+)
+from ui.studio.screen_text import plain
 
 CARDS = {"learners": [{"kind": "mart", "trees": 5}, {"kind": "oak"}], "seed": 1}
 

@@ -18,21 +18,19 @@ from engine.workspace import Workspace
 from nodes.models.model_card import EvaluationSummary
 from tests.ui.studio.models.conftest import MODEL, ROWS
 from tests.ui.studio.models.test_scoring_jobs import STAND_IN
-from tests.ui.studio.models.test_usage_examples import document
+from tests.ui.studio.models.test_use import document
 from tests.ui.studio.runs.lab import labels, press, words
-from ui.studio import links
-from ui.studio.data import upload
-from ui.studio.models import model_view as view
+from ui.studio import links, upload
 from ui.studio.models import page as models_page
-from ui.studio.models import score_view as scoring
-from ui.studio.models.model_view import evaluation_text, metric_tiles
+from ui.studio.models import use
+from ui.studio.models.page import evaluation_text, metric_tiles
 from ui.studio.models.scoring_jobs import ScoringJobs
 from ui.studio.session import Studio
 
 
 def studio_of(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Studio:
     made = Studio(workspace, load_catalog())
-    for module in (models_page, scoring, view, upload):
+    for module in (models_page, use, upload):
         monkeypatch.setattr(module, "studio", lambda: made)
     return made
 
@@ -42,7 +40,7 @@ def jobs(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> ScoringJobs:
     """The page over a workspace with a model; scoring is done by a stand-in."""
     studio_of(workspace, monkeypatch)
     made = ScoringJobs(workspace, [sys.executable, "-I", "-c", STAND_IN])
-    monkeypatch.setattr(scoring, "jobs", lambda: made)
+    monkeypatch.setattr(use, "jobs", lambda: made)
     return made
 
 

@@ -19,8 +19,8 @@ from nodes.models.registry import Registry
 from tests.expect import refused
 from tests.ui.studio.models.conftest import MODEL, ROWS
 from ui.studio.models import scoring_jobs
-from ui.studio.models.score_view import first_rows, progress_text
 from ui.studio.models.scoring_jobs import ScoringJob, ScoringJobs, misfit
+from ui.studio.models.use import first_rows, progress_text
 
 STAND_IN = """
 import json, os, signal, sys, time

@@ -20,8 +20,8 @@ from nodes import NODE_TYPES
 from ui.studio import plots
 from ui.studio.previews import headline, reports
 from ui.studio.previews.models import settings
-from ui.studio.previews.predictions import summarize
 from ui.studio.previews.reports import result_of, title_in
+from ui.studio.previews.tables import summarize
 from ui.studio.widgets import as_arrow, as_csv, in_theme
 
 ROOT = Path(__file__).parents[4]

@@ -35,10 +35,10 @@ from tests.ui.studio.runs.lab import (
     words,
     written,
 )
+from ui.studio.previews.reports import result_text
 from ui.studio.runs import node_view as run_node
 from ui.studio.runs import page as runs
 from ui.studio.runs import run_view
-from ui.studio.runs.state_style import result_text
 from ui.studio.session import Studio
 
 ROOT = Path(__file__).parents[4]

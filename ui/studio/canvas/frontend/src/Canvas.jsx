@@ -202,7 +202,7 @@ function useScreen(store, home, stage, flow) {
         add(store, type, from ? place : centred(place), from);
         close();
       },
-      /** List the connections of the step that has the focus, or else of the selected step. */
+      /** List the connections of the node that has the focus, or else of the selected node. */
       connect: (element) => {
         const back = element.closest(".react-flow__node");
         const ids = back ? [back.dataset.id] : store.selected.ids;
@@ -259,7 +259,7 @@ function useScreen(store, home, stage, flow) {
         const again = { clientX: event.clientX, clientY: event.clientY };
         show("menu", event, {
           items: [
-            { label: "Add a step…", keys: "/", run: () => search(again) },
+            { label: "Add a node…", keys: "/", run: () => search(again) },
             { label: "Add a note", keys: "N", run: () => noteAt(place) },
             null,
             { label: "Paste", keys: "Ctrl V", run: () => pasteCopy(store) },

@@ -1,4 +1,4 @@
-// Connect without the mouse: `e` on a step lists every connection that can be drawn from or to it.
+// Connect without the mouse: `e` on a node lists every connection that can be drawn from or to it.
 
 import { useMemo } from "react";
 import { useView } from "./context.js";

@@ -1,5 +1,5 @@
 // The messages of the canvas. At the pointer: why a connection is refused, or what it replaces. At a
-// badge: the problems of a step. Below: notices. In the middle: a hint while the canvas is empty.
+// badge: the problems of a node. Below: notices. In the middle: a hint while the canvas is empty.
 
 import { useConnection, useStore as useFlow } from "@xyflow/react";
 import { useEffect } from "react";
@@ -97,7 +97,7 @@ export function EmptyHint() {
     <div className="empty">
       <strong>Build your pipeline here</strong>
       <span>
-        Drag a step from the left, double-click, or press <kbd>/</kbd> to search.
+        Drag a node from the left, double-click, or press <kbd>/</kbd> to search.
       </span>
     </div>
   );

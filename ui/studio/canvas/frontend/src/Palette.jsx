@@ -14,10 +14,10 @@ export function Palette({ onAdd }) {
   const [query, setQuery] = useState("");
   const groups = useMemo(() => typesByCategory(types, categories, query), [types, categories, query]);
   return (
-    <aside className="palette" aria-label="Steps">
+    <aside className="palette" aria-label="Nodes">
       <label className="search">
         <Icon name="search" size={14} />
-        <input type="search" placeholder="Search steps" aria-label="Search steps" value={query} onChange={(event) => setQuery(event.target.value)} />
+        <input type="search" placeholder="Search nodes" aria-label="Search nodes" value={query} onChange={(event) => setQuery(event.target.value)} />
       </label>
       <div className="palette-list">
         {groups.map(({ category, items }) => (
@@ -28,7 +28,7 @@ export function Palette({ onAdd }) {
             ))}
           </section>
         ))}
-        {!groups.length && <p className="faint">No step matches.</p>}
+        {!groups.length && <p className="faint">No node matches.</p>}
       </div>
     </aside>
   );

@@ -1,4 +1,4 @@
-// Search for a step and add it, at the pointer. Opened by `/`, a double click on the canvas, or an
+// Search for a node and add it, at the pointer. Opened by `/`, a double click on the canvas, or an
 // edge that ends on an empty spot.
 
 import { useMemo } from "react";
@@ -17,8 +17,8 @@ export function QuickAdd({ portType, ...rest }) {
     ranked(types, categories, query)
       .filter(([name]) => !fitting || fitting.has(name))
       .map(([name, type]) => ({ key: name, value: name, className: `category-${type.category}`, title: type.summary, content: shown(type) }));
-  const placeholder = portType ? `What takes this ${portType}?` : "Add a step";
-  return <Search label="Add a step" placeholder={placeholder} find={find} none="No step matches." {...rest} />;
+  const placeholder = portType ? `What takes this ${portType}?` : "Add a node";
+  return <Search label="Add a node" placeholder={placeholder} find={find} none="No node matches." {...rest} />;
 }
 
 const shown = ({ category, title }) => (

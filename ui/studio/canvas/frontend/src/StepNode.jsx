@@ -1,4 +1,4 @@
-// A step of the pipeline: title, state, and its ports by name, type and colour.
+// A node of the pipeline: title, state, and its ports by name, type and colour.
 
 import { Handle, Position } from "@xyflow/react";
 import { memo, useEffect } from "react";

@@ -33,7 +33,7 @@ export function replacing(doc, rules, edge, titles) {
 /** What is wrong with the two ends of the edge. */
 function mismatch(doc, rules, edge) {
   const [source, target] = [nodeOf(edge.from), nodeOf(edge.to)];
-  if (source === target) return "A step cannot feed itself. Connect two different steps.";
+  if (source === target) return "A node cannot feed itself. Connect two different nodes.";
   const output = outputAt(doc, rules, edge.from);
   const input = inputAt(doc, rules, edge.to);
   if (!output || !input) return "Connect an output (right side) to an input (left side).";
@@ -98,7 +98,7 @@ export function edgeInto(doc, rules, from, id, titles) {
 export const typesAccepting = (rules, portType) =>
   Object.keys(rules).filter((type) => rules[type].inputs.some((port) => port.accepts.includes(portType)));
 
-/** Every edge that may be drawn from or to a node, with its title: free inputs first, then the nearest steps. */
+/** Every edge that may be drawn from or to a node, with its title: free inputs first, then the nearest nodes. */
 export function edgesAt(doc, rules, id, titles) {
   const ends = (node, side) => (rules[doc.nodes[node]?.type]?.[side] ?? []).map((port) => `${node}.${port.name}`);
   const pairs = (from, to) => ends(from, "outputs").flatMap((output) => ends(to, "inputs").map((input) => ({ from: output, to: input })));
@@ -117,7 +117,7 @@ export function edgesAt(doc, rules, id, titles) {
     .sort(order);
 }
 
-/** A function that returns the title of a step, with its id if other steps have the same title. */
+/** A function that returns the title of a node, with its id if other nodes have the same title. */
 function namer(doc, titles) {
   const all = Object.keys(doc.nodes).map((id) => titleOf(doc, id, titles));
   return (id) => {

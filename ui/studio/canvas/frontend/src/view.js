@@ -1,9 +1,9 @@
-// The first view of a pipeline, and whether a step is in view.
+// The first view of a pipeline, and whether a node is in view.
 
 export const CLEAR = { top: 64, right: 32, bottom: 136, left: 32 }; // of the bars and the minimap
 const RECOGNISABLE = 0.45; // the smallest zoom at which the whole pipeline is recognisable
 const READABLE = 0.75; // the smallest zoom at which small print is easy to read
-const ENOUGH = 0.15; // the smallest share of the steps that a view of the beginning must show
+const ENOUGH = 0.15; // the smallest share of the nodes that a view of the beginning must show
 
 const low = (boxes, side) => Math.min(...boxes.map((box) => box[side]));
 const high = (boxes, side, size) => Math.max(...boxes.map((box) => box[side] + box[size]));

@@ -11,10 +11,7 @@ from engine.node_types import load_catalog
 from engine.pipeline_library import Library
 from engine.workspace import Workspace
 from tests.ui.studio.runs.lab import labels, press, words
-from ui.studio import links
-from ui.studio.data import page as data_page
-from ui.studio.data import table_view as view
-from ui.studio.data import upload
+from ui.studio import data_page, links, upload
 from ui.studio.session import Studio
 
 CSV = "age,job,pay\n" + "".join(
@@ -25,13 +22,13 @@ CSV = "age,job,pay\n" + "".join(
 @pytest.fixture
 def studio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Studio:
     made = Studio(Workspace(tmp_path).create(), load_catalog())
-    for module in (data_page, upload, view):
+    for module in (data_page, upload):
         monkeypatch.setattr(module, "studio", lambda: made)
     return made
 
 
 def _page() -> None:
-    from ui.studio.data.page import page
+    from ui.studio.data_page import page
 
     page()
 

@@ -7,9 +7,9 @@ not try it again.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import streamlit as st
-from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from engine.text import size
 from nodes.data.csv_reader import DELIMITERS
@@ -23,8 +23,9 @@ from nodes.data.files import (
     name_problem,
 )
 from nodes.data.formats import FileFormat
-from ui.studio.markdown import plain
+from ui.studio.screen_text import plain
 from ui.studio.session import studio
+from ui.studio.streamlit_compat import DeltaGenerator, UploadedFile
 from ui.studio.widgets import flash
 
 FILE_FORMATS = "data-readings"
@@ -64,10 +65,13 @@ def draw_upload(key: str = "data") -> str | None:
     """
     number = st.session_state.get(f"{ROUND}-{key}", 0)
     sent = st.file_uploader(
-        "Add a table", key=f"{key}-upload-{number}", max_upload_size=MAX_UPLOAD_MEGABYTES,
-        help="CSV, TSV, Parquet, Arrow, Feather or LibSVM; text files may be compressed (.gz). The file is "
-        "copied into the data folder of the workspace. Copy larger files there by hand.",
-    )  # fmt: skip
+        "Add a table",
+        key=f"{key}-upload-{number}",
+        max_upload_size=MAX_UPLOAD_MEGABYTES,
+        help="CSV, TSV, Parquet, Arrow, Feather or LibSVM; text files may be compressed (.gz). "
+        "The file is copied into the data folder of the workspace. "
+        "Copy larger files there by hand.",
+    )
     if sent is None:
         st.session_state.pop(f"{UPLOAD}-{key}", None)
         return None
@@ -87,7 +91,10 @@ def file_format_of(name: str) -> FileFormat:
 
 
 def choose_file_format(name: str, key: str) -> FileFormat:
-    """Draw the options of a text file, and return the chosen format."""
+    """Draw the options of a text file, and return the chosen format.
+
+    The session remembers it by the name of the file; ``key`` distinguishes the widgets.
+    """
     now = file_format_of(name)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         # The session may have another encoding than those that are offered.
@@ -116,9 +123,13 @@ def _try(sent: UploadedFile, upload: Upload, key: str) -> bool:
     bar = st.progress(0.0, f"Copying {plain(save_as.name)}")
     try:
         add_file(
-            sent, save_as.name, studio().workspace, replace=save_as.replace, file_format=file_format_of(save_as.name),
+            sent,
+            save_as.name,
+            studio().workspace,
+            replace=save_as.replace,
+            file_format=file_format_of(save_as.name),
             progress=lambda fraction, text: _show_progress(bar, fraction, save_as.name, text),
-        )  # fmt: skip
+        )
     except NameTaken as taken:
         upload.taken = taken.name
     except UploadRefused as error:
@@ -130,15 +141,14 @@ def _try(sent: UploadedFile, upload: Upload, key: str) -> bool:
         flash("data", f"{save_as.name} was added ({size(sent.size)}).")
         return True
     finally:
+        # In every case: a bar that stays would look like an upload that hangs.
         bar.empty()
     upload.next_try = None
     st.session_state[f"{UPLOAD}-{key}"] = upload
     return False
 
 
-def _show_progress(
-    bar: st.delta_generator.DeltaGenerator, fraction: float, name: str, text: str
-) -> None:
+def _show_progress(bar: DeltaGenerator, fraction: float, name: str, text: str) -> None:
     """Show how far the copy is."""
     bar.progress(min(fraction, 1.0), f"{plain(name)}: {text}")
 
@@ -153,12 +163,8 @@ def _ask(sent: UploadedFile, upload: Upload, key: str) -> None:
         if upload.field in FIXED_BY_FILE_OPTIONS:
             with st.expander("File options (encoding, delimiter, header)"):
                 choose_file_format(name, f"{key}-again")
-                st.button(
-                    "Try again",
-                    key=f"{key}-try-again",
-                    on_click=_try_next,
-                    args=(upload, SaveAs(name), key),
-                )
+                again = partial(_try_next, upload, SaveAs(name), key)
+                st.button("Try again", key=f"{key}-try-again", on_click=again)
 
 
 def _ask_for_name(upload: Upload, key: str) -> None:
@@ -171,14 +177,11 @@ def _ask_for_name(upload: Upload, key: str) -> None:
     if problem:
         st.caption(f":red[{plain(problem)}]")
     with st.container(horizontal=True):
-        st.button(
-            "Keep both", key=f"{key}-keep-both", type="primary", disabled=bool(problem),
-            on_click=_try_next, args=(upload, SaveAs(other), key),
-        )  # fmt: skip
-        st.button(
-            "Replace the old one", key=f"{key}-replace", on_click=_try_next,
-            args=(upload, SaveAs(upload.taken, replace=True), key),
-        )  # fmt: skip
+        both = partial(_try_next, upload, SaveAs(other), key)
+        off = bool(problem)
+        st.button("Keep both", key=f"{key}-keep-both", type="primary", disabled=off, on_click=both)
+        replacing = partial(_try_next, upload, SaveAs(upload.taken, replace=True), key)
+        st.button("Replace the old one", key=f"{key}-replace", on_click=replacing)
 
 
 def _try_next(upload: Upload, save_as: SaveAs, key: str) -> None:

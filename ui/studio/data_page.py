@@ -1,40 +1,136 @@
-"""Draw one table of the Data page: facts, target, actions, and its rows and columns."""
+"""The Data page: the tables of the workspace on the left, the chosen one on the right.
+
+A table has its facts, its target, what can be done with it, and its rows and columns.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 
 from engine.atomic import FileVersion
-from engine.errors import BadInput, SylvaError
+from engine.errors import BadInput
 from engine.pipeline_library import Library
 from engine.text import counted, size
 from engine.values import Table
 from nodes.data import formats
-from nodes.data.files import delete_file
+from nodes.data.files import DataFile, delete_file, list_files
 from nodes.data.formats import FileFormat
-from nodes.data.samples import TITLES, sample_columns, sample_name
+from nodes.data.samples import PREFIX, TITLES, sample_columns, sample_name
 from nodes.data.tables import Preview, count_classes, preview
 from nodes.load_data import preview_params
 from ui.studio import links
-from ui.studio.data.starter_pipeline import pipeline_for
-from ui.studio.data.upload import choose_file_format, file_format_of
-from ui.studio.markdown import plain, time_of_day
+from ui.studio.new_pipelines import pipeline_for
 from ui.studio.previews.tables import show_rows_and_columns
+from ui.studio.screen_text import plain, time_of_day
 from ui.studio.session import studio
-from ui.studio.widgets import facts, flash, flash_error, grid
+from ui.studio.upload import choose_file_format, draw_upload, file_format_of
+from ui.studio.widgets import (
+    BINARY,
+    download,
+    errors_flashed,
+    errors_shown,
+    facts,
+    flash,
+    grid,
+    selectable_table,
+    show_flashes,
+)
 
+ADDRESS = "file"
+SAMPLE_TITLES = {
+    "digits": "Digits",
+    "breast-cancer": "Breast cancer",
+    "wine": "Wine",
+    "iris": "Iris",
+    "fraud": "Payments",
+}
 MAX_DOWNLOAD = 100_000_000
 """Bytes up to which a file is offered for download: it passes through memory."""
 NEW_PIPELINE = "data-made"
 """Where a callback saves the id of the pipeline that it has made."""
-ADDRESS = "target"
+TARGET = "target"
 MAX_SHOWN_CLASSES = 8
 
 
-def draw_table(source: str) -> None:
+@errors_shown()
+def page() -> None:
+    """Draw upload and list on the left, and the table that the address names on the right."""
+    _open_new_pipeline()
+    chosen = st.query_params.get(ADDRESS)
+    left, right = st.columns([2, 3], gap="large")
+    with left:
+        st.subheader("Data", anchor=False)
+        show_flashes("data")
+        saved = draw_upload()
+        if saved:
+            st.query_params.from_dict({ADDRESS: saved})
+            st.rerun()
+        _draw_list(list_files(studio().files))
+        _draw_samples(chosen)
+    with right:
+        if chosen:
+            _draw_table(chosen)
+        else:
+            st.info("Choose a table to see its rows and columns, or add one of your own.")
+
+
+# The list
+
+
+def file_table(files: list[DataFile]) -> list[dict[str, object]]:
+    """Return the files as rows of the list."""
+    return [
+        {
+            "Name": file.name,
+            "Rows": file.rows,
+            "Columns": file.columns,
+            "Size": file.size,
+            "Changed": int(file.modified * 1000),
+        }
+        for file in files
+    ]
+
+
+def _draw_list(files: list[DataFile]) -> None:
+    """Draw the files of the workspace; a click opens one."""
+    if not files:
+        st.caption("No files yet. Add one above, or copy it into the folder:")
+        st.code(str(studio().files.data), language=None, wrap_lines=True)
+        return
+    config = st.column_config
+    selectable_table(
+        file_table(files),
+        [file.name for file in files],
+        ADDRESS,
+        time="Changed",
+        columns={
+            "Name": config.TextColumn(width=150),
+            "Rows": config.NumberColumn(format="localized", width=64),
+            "Columns": config.NumberColumn(format="localized", width=72),
+            "Size": config.NumberColumn(format="bytes", width=72),
+        },
+    )
+
+
+def _draw_samples(chosen: str | None) -> None:
+    """Draw buttons for the tables that come with the studio."""
+    st.caption("Tables that come with the studio")
+    with st.container(horizontal=True, gap="small"):
+        for name, title in SAMPLE_TITLES.items():
+            source = f"{PREFIX}{name}"
+            looks: Literal["primary", "secondary"] = "primary" if source == chosen else "secondary"
+            choose = partial(st.query_params.from_dict, {ADDRESS: source})
+            st.button(title, key=f"data-sample-{name}", type=looks, on_click=choose)
+
+
+# One table
+
+
+def _draw_table(source: str) -> None:
     """Draw a file or a sample: its facts, its target, what can be done with it, and its content.
 
     ``source`` is the name of the file in the data folder, or ``sample:NAME``.
@@ -112,9 +208,9 @@ def _draw_facts(source: str, version: FileVersion | None, seen: Preview) -> None
     if seen.rows is not None:
         shape = f"{counted(seen.rows, 'row')} × {shape}"
     if version is None:
-        facts([shape, TITLES[sample_name(source) or ""]])
+        facts(shape, TITLES[sample_name(source) or ""])
     else:
-        facts([shape, size(version.size), f"changed {time_of_day(version.modified / 1e9)}"])
+        facts(shape, size(version.size), f"changed {time_of_day(version.modified / 1e9)}")
     if not seen.complete:
         st.caption(f"The table is large. This page shows figures of its first {rows:,} rows only.")
     if seen.empty:
@@ -128,21 +224,22 @@ def _draw_facts(source: str, version: FileVersion | None, seen: Preview) -> None
 def _choose_target(source: str, seen: Preview) -> str | None:
     """Draw the choice of the target column; return None if none is chosen."""
     names: list[str] = seen.data.column_names
-    chosen, key = st.query_params.get(ADDRESS), f"data-target-{source}"
+    chosen, key = st.query_params.get(TARGET), f"data-target-{source}"
     default = chosen if chosen in names else default_target(source)
+    index = names.index(default) if default in names else None
+    hint = "Choose the column to predict"
     return st.selectbox(
-        "Target", names, names.index(default) if default in names else None, key=key, on_change=_save_target,
-        args=(key,), placeholder="Choose the column to predict",
-    )  # fmt: skip
+        "Target", names, index, key=key, on_change=_save_target, args=(key,), placeholder=hint
+    )
 
 
 def _save_target(key: str) -> None:
     """Put the target into the address, so that it is still chosen after a reload."""
     chosen = st.session_state.get(key)
     if chosen is None:
-        st.query_params.pop(ADDRESS, None)
+        st.query_params.pop(TARGET, None)
     else:
-        st.query_params[ADDRESS] = chosen
+        st.query_params[TARGET] = chosen
 
 
 def default_target(source: str) -> str:
@@ -164,21 +261,17 @@ def _draw_classes(table: Table, target: str, seen: Preview) -> None:
     """Draw the classes of the target, and how many rows have no target."""
     rows = class_rows(table)
     config = st.column_config
-    grid(
-        rows, "data-classes", height=38 + 35 * min(len(rows), MAX_SHOWN_CLASSES),
-        column_config={
-            "Rows": config.NumberColumn(format="localized"),
-            "Share": config.ProgressColumn(format="percent", min_value=0, max_value=1, color="blue"),
-        },
-    )  # fmt: skip
+    share = config.ProgressColumn(format="percent", min_value=0, max_value=1, color="blue")
+    columns = {"Rows": config.NumberColumn(format="localized"), "Share": share}
+    height = 38 + 35 * min(len(rows), MAX_SHOWN_CLASSES)
+    grid(rows, "data-classes", height=height, column_config=columns)
     least = min(rows, key=lambda row: row["Rows"])
-    notes = [
-        f"{counted(len(rows), 'class', 'classes')}; the rarest, {least['Class']}, has {counted(least['Rows'], 'row')}"
-    ]
+    classes, fewest = counted(len(rows), "class", "classes"), counted(least["Rows"], "row")
+    notes = [f"{classes}; the rarest, {least['Class']}, has {fewest}"]
     without_target = seen.rows_without(target)
     if without_target:
         notes.append(f"{counted(without_target, 'row')} without a target will be left out")
-    facts(notes)
+    facts(*notes)
 
 
 # What can be done
@@ -194,10 +287,15 @@ def _draw_actions(
     """Draw the buttons; ``usable`` is the preview if a pipeline can be made of it."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
-            "Use in a new pipeline", type="primary", icon=":material/account_tree:", disabled=usable is None,
-            help=None if usable else "Choose the target first.", key="data-use",
-            on_click=_use, args=(source, target, file_format, usable),
-        )  # fmt: skip
+            "Use in a new pipeline",
+            type="primary",
+            icon=":material/account_tree:",
+            disabled=usable is None,
+            help=None if usable else "Choose the target first.",
+            key="data-use",
+            on_click=_use,
+            args=(source, target, file_format, usable),
+        )
         if version is not None:
             _draw_file_format(source)
             _draw_download(source, version)
@@ -208,14 +306,12 @@ def _use(source: str, target: str | None, file_format: FileFormat, seen: Preview
     """Save a pipeline for the table; the next drawing opens it."""
     if target is None or seen is None:
         return
-    try:
+    with errors_flashed("data"):
         pipeline = pipeline_for(source, target, file_format, seen)
         st.session_state[NEW_PIPELINE] = Library(studio().workspace).create(pipeline)
-    except SylvaError as error:
-        flash_error("data", error)
 
 
-def open_new_pipeline() -> None:
+def _open_new_pipeline() -> None:
     """Open the pipeline that a callback has made.
 
     Callbacks cannot switch pages. Its id stays in the session until the page has switched.
@@ -237,12 +333,11 @@ def _draw_file_format(source: str) -> None:
 def _draw_download(source: str, version: FileVersion) -> None:
     """Draw the download of a file, unless it is too large."""
     path = studio().files.readable(source, field="file")
-    is_small = version.size <= MAX_DOWNLOAD
-    st.download_button(
-        "Download", path.read_bytes if is_small else b"", path.name, "application/octet-stream", on_click="ignore",
-        type="tertiary", disabled=not is_small,
-        help=None if is_small else "The file is too large for the browser. Copy it from the data folder instead.",
-    )  # fmt: skip
+    refused = None
+    if version.size > MAX_DOWNLOAD:
+        refused = "The file is too large for the browser. Copy it from the data folder instead."
+    looks = {"icon": None, "type": "tertiary", "refused": refused}
+    download("Download", path.read_bytes, path.name, BINARY, "data-download", **looks)
 
 
 def _draw_delete(source: str) -> None:
@@ -254,9 +349,7 @@ def _draw_delete(source: str) -> None:
 
 def _delete(source: str) -> None:
     """Delete a file and show the list."""
-    try:
+    with errors_flashed("data"):
         delete_file(source, studio().files)
         _close()
         flash("data", f"{source} was deleted.")
-    except SylvaError as error:
-        flash_error("data", error)

@@ -1,9 +1,18 @@
-"""Score a file with a model: choose the file, check it, follow the job, see the result."""
+"""Use a model: score a file here, or copy commands and code that use it elsewhere.
+
+- ``draw_scoring``  choose a file, check it, follow the job, see the result
+- ``draw_usage``    the command line, the REST service and Python, ready to copy
+"""
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -12,13 +21,23 @@ from engine.errors import SylvaError
 from engine.text import counted, duration, size
 from nodes.data.files import list_files
 from nodes.data.formats import FileFormat
+from nodes.models.encoder import TableEncoder
+from nodes.models.model import describe_model
 from nodes.models.registry import ModelEntry, Registry
 from nodes.models.scoring import CANCELLED
-from ui.studio.data.upload import draw_upload, file_format_of
-from ui.studio.markdown import plain
 from ui.studio.models.scoring_jobs import ScoringJob, ScoringJobs, misfit
+from ui.studio.screen_text import plain
 from ui.studio.session import studio
-from ui.studio.widgets import facts, flash_error, grid, short_texts, show_flashes
+from ui.studio.upload import draw_upload, file_format_of
+from ui.studio.widgets import (
+    BINARY,
+    download,
+    errors_flashed,
+    facts,
+    grid,
+    short_texts,
+    show_flashes,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +47,7 @@ MAX_DOWNLOAD = 100_000_000
 """Bytes up to which a result is offered for download: it passes through memory."""
 FIRST_ROWS = 100
 CHOSEN = "scoring-file"
+PORT = 8000
 ENDINGS = {"CSV": "csv", "Parquet": "parquet"}
 
 
@@ -95,18 +115,22 @@ def _draw_start(registry: Registry, entry: ModelEntry, source: str) -> None:
     if fault:
         st.error(plain(fault[:1].upper() + fault[1:]) + ".")
     else:
-        st.caption(
-            f":material/check: The file has all {counted(len(entry.features), 'column')} that the model needs."
-        )
+        columns = counted(len(entry.features), "column")
+        st.caption(f":material/check: The file has all {columns} that the model needs.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         ending = st.segmented_control(
             "Result as", list(ENDINGS), default="CSV", key="scoring-ending", required=True
         )
         keep_all = st.toggle("Include the columns of the file", value=True, key="scoring-keep")
         st.button(
-            "Score", type="primary", icon=":material/play_arrow:", disabled=bool(fault), key="scoring-start",
-            on_click=_start, args=(entry.name, source, ENDINGS[ending or "CSV"], keep_all, file_format),
-        )  # fmt: skip
+            "Score",
+            type="primary",
+            icon=":material/play_arrow:",
+            disabled=bool(fault),
+            key="scoring-start",
+            on_click=_start,
+            args=(entry.name, source, ENDINGS[ending or "CSV"], keep_all, file_format),
+        )
 
 
 @st.cache_data(max_entries=32, show_spinner="Checking the columns …")
@@ -131,10 +155,8 @@ def _misfit(
 
 def _start(model: str, source: str, ending: str, keep_all: bool, file_format: FileFormat) -> None:
     """Start a job; an error of ours is shown by the next drawing."""
-    try:
+    with errors_flashed("scoring"):
         jobs().start(model, source, ending=ending, keep_all=keep_all, file_format=file_format)
-    except SylvaError as error:
-        flash_error("scoring", error)
 
 
 # Meanwhile and after
@@ -157,9 +179,8 @@ def _draw_running(job: ScoringJob) -> None:
     """Draw the progress of a job, and how to cancel it."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(job.fraction, text=progress_text(job))
-        st.button(
-            "Cancel", key=f"cancel-{job.id}", disabled=job.stopping, on_click=jobs().cancel, args=(job.id,)
-        )  # fmt: skip
+        cancel = partial(jobs().cancel, job.id)
+        st.button("Cancel", key=f"cancel-{job.id}", disabled=job.stopping, on_click=cancel)
 
 
 def progress_text(job: ScoringJob) -> str:
@@ -177,38 +198,35 @@ def _draw_ended(job: ScoringJob) -> None:
     took = duration(job.finished - job.started) if job.finished else ""
     match job.state:
         case "failed":
-            st.error(
-                f"{plain(job.source)} was not scored. {plain(job.error[:1].upper() + job.error[1:])}"
-            )
+            error = job.error[:1].upper() + job.error[1:]
+            st.error(f"{plain(job.source)} was not scored. {plain(error)}")
         case "cancelled":
             st.caption(f"{plain(job.source)}: {CANCELLED}")
         case _:
             _draw_result(job, took)
-    st.button(
-        "Clear", key=f"forget-{job.id}", type="tertiary", on_click=jobs().forget, args=(job.id,)
-    )
+    forget = partial(jobs().forget, job.id)
+    st.button("Clear", key=f"forget-{job.id}", type="tertiary", on_click=forget)
 
 
 def _draw_result(job: ScoringJob, took: str) -> None:
     """Draw the first rows of the result, and its download."""
     version = FileVersion.of(job.target)
     if version is None:
-        st.caption(
-            f"{plain(job.source)} was scored, but its result {plain(job.target.name)} was deleted since."
-        )
+        source, target = plain(job.source), plain(job.target.name)
+        st.caption(f"{source} was scored, but its result {target} was deleted since.")
         return
     st.markdown(f"**{plain(job.source)}** was scored: {counted(job.rows, 'row')} in {took}.")
-    facts([f"exports/{job.target.name}", size(version.size)])
+    facts(f"exports/{job.target.name}", size(version.size))
     grid(_first_rows(str(job.target), version), f"result-{job.id}")
     if job.rows > FIRST_ROWS:
         st.caption(f"These are the first {FIRST_ROWS} rows.")
-    small = version.size <= MAX_DOWNLOAD
-    st.download_button(
-        "Download the result", job.target.read_bytes, job.target.name, "application/octet-stream",
-        on_click="ignore", icon=":material/download:", disabled=not small, key=f"download-{job.id}",
-        help=None if small
-        else "The result is too large for the browser. It is in the exports folder of the workspace.",
-    )  # fmt: skip
+    refused = None
+    if version.size > MAX_DOWNLOAD:
+        refused = (
+            "The result is too large for the browser. It is in the exports folder of the workspace."
+        )
+    file, key = (job.target.read_bytes, job.target.name, BINARY), f"download-{job.id}"
+    download("Download the result", *file, key, refused=refused)
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
@@ -236,3 +254,83 @@ def first_rows(path: Path, most: int = FIRST_ROWS) -> pa.Table:
         )
     at = data.column_names.index("prediction") if "prediction" in data.column_names else 0
     return data.select([*data.column_names[at:], *data.column_names[:at]])
+
+
+# Commands and code
+
+
+def draw_usage(registry: Registry, entry: ModelEntry) -> None:
+    """Draw commands and code that use the model, ready to copy."""
+    example = UsageExample(entry.name, studio().workspace.root)
+    row = example_row(
+        TableEncoder.from_json(describe_model(registry.folder_of(entry.name))["encoder"])
+    )
+    st.markdown(
+        "**Command line.** Score a file of any size. The result is a CSV, Parquet or Arrow file."
+    )
+    st.code(command_line(example), language="bash", wrap_lines=True)
+    st.markdown(
+        "**REST.** Start the service, then send rows. Open its address in a browser to read more."
+    )
+    st.code(service(example), language="bash", wrap_lines=True)
+    st.code(
+        request(row), language="bash", wrap_lines=True, height=260 if len(row) > 20 else "content"
+    )
+    st.markdown("**Python.** Run this where Sylva is installed.")
+    st.code(python(example), language="python")
+
+
+@dataclass(frozen=True)
+class UsageExample:
+    """A model, and the file that the examples score with it."""
+
+    model: str
+    workspace: Path
+    source: str = "new_rows.csv"
+    target: str = "scored.csv"
+
+
+def command_line(example: UsageExample) -> str:
+    """Return the command that scores a file."""
+    words = ["sylva", "predict", example.model, example.source, "-o", example.target]
+    return shlex.join([*words, "--workspace", str(example.workspace)])
+
+
+def service(example: UsageExample) -> str:
+    """Return the command that starts the model as a service."""
+    words = ["sylva", "serve", example.model, "--port", str(PORT)]
+    return shlex.join([*words, "--workspace", str(example.workspace)])
+
+
+def request(row: Mapping[str, Any]) -> str:
+    """Return the command that asks the service for the prediction of one row."""
+    body = json.dumps({"rows": [row]}, ensure_ascii=False)
+    return "\n".join(
+        [
+            f"curl http://127.0.0.1:{PORT}/predict \\",
+            "  --header 'Content-Type: application/json' \\",
+            f"  --data {shlex.quote(body)}",
+        ]
+    )
+
+
+def python(example: UsageExample) -> str:
+    """Return the Python program that scores a file."""
+    return "\n".join(
+        [
+            "from pathlib import Path",
+            "",
+            "from engine.workspace import Workspace",
+            "from nodes.models.registry import Registry",
+            "from nodes.models.scoring import score_file",
+            "",
+            f"model = Registry(Workspace.at({str(example.workspace)!r})).open({example.model!r})",
+            f"scored = score_file(model, Path({example.source!r}), Path({example.target!r}))",
+            'print(f"{scored.rows:,} rows in {scored.seconds:.1f} s")',
+        ]
+    )
+
+
+def example_row(encoder: TableEncoder) -> dict[str, Any]:
+    """Return a value for each column of the model: the median, or the most frequent category."""
+    return {column.name: column.example for column in encoder.columns}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ui.studio.markdown import plain
+from ui.studio.screen_text import plain
 
 
 @pytest.mark.parametrize(

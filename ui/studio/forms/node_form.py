@@ -1,19 +1,33 @@
-"""Draw the form of a deep forest: preset, learners as cards, and the number of fits.
+"""Draw the form of a node, generated from its type's parameters.
 
-An empty field has the value of the preset, which it shows as its placeholder.
+The form of a deep forest is its own: preset, learners as cards, and the number of fits. There, an
+empty field has the value of the preset, which it shows as its placeholder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import streamlit as st
 
+from engine.errors import Problem
+from engine.node_types import Columns, NodeType
+from engine.pipeline import Node
 from ui.studio.forms.cards import draw_cards
-from ui.studio.forms.fields import FieldSpec, applies, display_text
+from ui.studio.forms.field_widgets import draw_field
+from ui.studio.forms.fields import (
+    MISSING,
+    FieldSpec,
+    applies,
+    display_text,
+    fits,
+    specs_of,
+    with_value,
+)
 from ui.studio.forms.fit_count import (
     LEARNER_TITLES,
     PresetInfo,
@@ -23,11 +37,10 @@ from ui.studio.forms.fit_count import (
     preset_info,
     preset_titles,
 )
-from ui.studio.forms.form_state import Form, choice_label, heading, help_of
-from ui.studio.forms.values import MISSING, fits, with_value
-from ui.studio.forms.widgets import draw_field
-from ui.studio.markdown import plain
+from ui.studio.forms.form import Form, ParamsEdit, choice_label, heading, help_of
+from ui.studio.screen_text import plain
 
+MORE = "More settings"
 Row = tuple[str, ...]
 """Names of fields that stand side by side."""
 VECTORS: tuple[Row, ...] = (("class_vectors",), ("folds",))
@@ -40,7 +53,78 @@ PARTS: tuple[tuple[str, tuple[Row, ...]], ...] = (
 METRIC = "AUC (3+ classes: accuracy)"
 
 
-def draw_deep_forest(form: Form, specs: tuple[FieldSpec, ...]) -> None:
+def node_form(
+    node: Node,
+    node_type: NodeType,
+    *,
+    columns: Columns | None,
+    offered_files: Sequence[str],
+    problems: Sequence[Problem],
+    key: str,
+    change: Callable[[ParamsEdit], None],
+) -> None:
+    """Draw the form of a node; pass each edit to ``change``.
+
+    An edit is a function of the parameters, which may be others when it is made. ``columns`` are
+    those to choose from, ``None`` if they are not known. ``problems`` are those of this node. With
+    another ``key`` all widgets begin again with the values of the document.
+    """
+    form = Form(key, node.params, problems, change, columns, offered_files)
+    specs = specs_of(node_type.params)
+    with st.container(gap="small"):
+        form.show_other_problems((), [spec.name for spec in specs])
+        form.offer_removal((), {spec.name for spec in specs}, icon=":material/close:")
+        if not specs:
+            st.caption("This node has no settings.")
+        elif node_type.name == "deep-forest":
+            _load_learners()
+            _draw_deep_forest(form, specs)
+        else:
+            _draw_fields(form, specs)
+
+
+def _draw_fields(form: Form, specs: tuple[FieldSpec, ...]) -> None:
+    """Draw the fields that have an effect, those that are rarely needed in a folded part."""
+    visible = [spec for spec in specs if _is_shown(form, spec, specs)]
+    for spec in visible:
+        if not spec.hint.folded:
+            draw_field(form, spec, (spec.name,))
+    folded = [spec for spec in visible if spec.hint.folded]
+    if folded:
+        needed = any(_is_set_or_wrong(form, spec) for spec in folded)
+        with st.expander(MORE, expanded=form.stays_open(MORE, needed)):
+            for spec in folded:
+                draw_field(form, spec, (spec.name,))
+
+
+def _is_set_or_wrong(form: Form, spec: FieldSpec) -> bool:
+    """Return whether a folded field needs the attention of the user."""
+    return spec.name in form.params or bool(form.problems_at((spec.name,)))
+
+
+def _is_shown(form: Form, spec: FieldSpec, specs: tuple[FieldSpec, ...]) -> bool:
+    """Return whether the field has an effect, or is set or wrong so that the user may fix it."""
+    if applies(spec, form.params, specs) or form.problems_at((spec.name,)):
+        return True
+    return _is_set(form, spec)
+
+
+def _is_set(form: Form, spec: FieldSpec) -> bool:
+    """Return whether the field has another value than its default."""
+    return bool(form.params.get(spec.name, spec.default) != spec.default)
+
+
+# A deep forest
+
+
+def _load_learners() -> None:
+    """Load the learning library, which is slow the first time, and say so meanwhile."""
+    if "deepforest.presets" not in sys.modules:
+        with st.spinner("Loading the learners …"):
+            import deepforest.presets  # noqa: F401
+
+
+def _draw_deep_forest(form: Form, specs: tuple[FieldSpec, ...]) -> None:
     """Draw the form; a field that belongs to none of the parts is drawn at the end."""
     by_name = {spec.name: spec for spec in specs}
     chosen = form.params.get("preset", by_name["preset"].default)
@@ -56,6 +140,7 @@ def draw_deep_forest(form: Form, specs: tuple[FieldSpec, ...]) -> None:
     for title, rows in PARTS:
         _part(form, by_name, title, rows)
         drawn.update(*rows)
+    # A field that is added to the node later is shown before this form knows its part.
     others = tuple((spec.name,) for spec in specs if spec.name not in drawn)
     _part(form, by_name, "Others", others)
 
@@ -141,7 +226,7 @@ def _part(form: Form, by_name: Mapping[str, FieldSpec], title: str, rows: tuple[
     """Draw a heading and the fields that have an effect; nothing if none has."""
     visible = []
     for row in rows:
-        names = [name for name in row if name in by_name and _is_shown(form, by_name, name)]
+        names = [name for name in row if name in by_name and _has_effect(form, by_name, name)]
         if names:
             visible.append(names)
     if visible and title:
@@ -152,14 +237,11 @@ def _part(form: Form, by_name: Mapping[str, FieldSpec], title: str, rows: tuple[
                 draw_field(form, _without_default(by_name[name]), (name,))
 
 
-def _is_shown(form: Form, by_name: Mapping[str, FieldSpec], name: str) -> bool:
-    """Return whether the field has an effect, or is set or wrong so that the user may fix it."""
-    spec = by_name[name]
-    if form.params.get(name, spec.default) != spec.default or form.problems_at((name,)):
-        return True
-    if name == "folds":
+def _has_effect(form: Form, by_name: Mapping[str, FieldSpec], name: str) -> bool:
+    """Return whether to show a field; folds also depend on which learners there are."""
+    if name == "folds" and not (_is_set(form, by_name[name]) or form.problems_at((name,))):
         return needs_folds(form.params)
-    return applies(spec, form.params, tuple(by_name.values()))
+    return _is_shown(form, by_name[name], tuple(by_name.values()))
 
 
 def _without_default(spec: FieldSpec) -> FieldSpec:

@@ -23,8 +23,8 @@ from nodes.models.rows import RowReader
 from tests.expect import refused
 from tests.ui.studio.models.conftest import MODEL, ROWS
 from ui.cli import main
-from ui.studio.models import usage_examples
-from ui.studio.models.usage_examples import UsageExample
+from ui.studio.models import use
+from ui.studio.models.use import UsageExample
 
 HOSTILE = 'it\'s; $(touch hacked) "x".csv'
 
@@ -46,7 +46,7 @@ def test_the_command_line_scores_a_file_whatever_it_is_called(
 ):
     (tmp_path / HOSTILE).write_text(ROWS)
     words = words_of(
-        usage_examples.command_line(UsageExample(MODEL, workspace.root, source=HOSTILE)), tmp_path
+        use.command_line(UsageExample(MODEL, workspace.root, source=HOSTILE)), tmp_path
     )
     assert words[:3] == ["sylva", "predict", MODEL] and HOSTILE in words
     assert not (tmp_path / "hacked").exists()
@@ -65,16 +65,16 @@ def test_the_python_code_scores_a_file(
 ):
     (tmp_path / "new_rows.csv").write_text(ROWS)
     monkeypatch.chdir(tmp_path)
-    exec(compile(usage_examples.python(UsageExample(MODEL, workspace.root)), "calling", "exec"), {})
+    exec(compile(use.python(UsageExample(MODEL, workspace.root)), "calling", "exec"), {})
     assert "120" in capsys.readouterr().out
     assert scored(tmp_path)[0] == '"prediction","p(high)","p(low)"'
 
 
 def test_the_request_holds_a_row_that_the_model_takes(workspace: Workspace):
     model = Registry(workspace).open(MODEL)
-    row = usage_examples.example_row(model.encoder)
+    row = use.example_row(model.encoder)
     assert list(row) == ["age", "job", "since", "member"]
-    words = shlex.split(usage_examples.request(row).replace("\\\n", " "))
+    words = shlex.split(use.request(row).replace("\\\n", " "))
     assert words[:2] == ["curl", "http://127.0.0.1:8000/predict"]
     sent = json.loads(words[words.index("--data") + 1])
     assert sent == {"rows": [row]}
@@ -84,10 +84,10 @@ def test_the_request_holds_a_row_that_the_model_takes(workspace: Workspace):
 
 def test_the_service_is_started_at_the_port_that_the_request_asks():
     call = UsageExample("m", Path("/some where"))
-    assert shlex.split(usage_examples.service(call)) == [
+    assert shlex.split(use.service(call)) == [
         "sylva", "serve", "m", "--port", "8000", "--workspace", "/some where"
     ]  # fmt: skip
-    assert ":8000/" in usage_examples.request({})
+    assert ":8000/" in use.request({})
 
 
 def test_example_values_are_of_the_kind_that_a_column_is():
@@ -98,7 +98,7 @@ def test_example_values_are_of_the_kind_that_a_column_is():
         number("whole", "number", 3.0), number("part", "number", 0.1234567), number("bool", "bool", 1.0),
         number("time", "time", 1e9), CategoryColumn("job", "category", ("it's", "b")),
     )  # fmt: skip
-    assert usage_examples.example_row(TableEncoder("codes", columns)) == {
+    assert use.example_row(TableEncoder("codes", columns)) == {
         "whole": 3, "part": 0.123457, "bool": True, "time": "2001-09-09 01:46:40", "job": "it's"
     }  # fmt: skip
 

@@ -14,18 +14,19 @@ from typing import Any
 import streamlit as st
 
 from ui.studio.forms.cards import draw_cards
-from ui.studio.forms.fields import FieldSpec
-from ui.studio.forms.form_state import Bound, Form, choice_label, heading, help_of
-from ui.studio.forms.values import (
+from ui.studio.forms.fields import (
     MISSING,
+    FieldSpec,
     ParamPath,
     as_text,
+    dotted,
     fits,
     from_text,
     value_at,
     with_value,
 )
-from ui.studio.markdown import plain
+from ui.studio.forms.form import Bound, Form, choice_label, heading, help_of
+from ui.studio.screen_text import plain
 
 SAMPLE = "sample:"
 NOT_SET = "(not set)"
@@ -75,9 +76,11 @@ def _raw(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     _text_input(form, spec, bound)
 
 
-def _text_input(form: Form, spec: FieldSpec, bound: Bound) -> None:
+def _text_input(
+    form: Form, spec: FieldSpec, bound: Bound, draw: Callable[..., Any] = st.text_input
+) -> None:
     """Draw a text field with the help and placeholder of the field."""
-    st.text_input(
+    draw(
         _label(spec),
         bound.initial,
         help=help_of(spec),
@@ -89,14 +92,7 @@ def _text_input(form: Form, spec: FieldSpec, bound: Bound) -> None:
 def _json(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     """Draw a value without its own widget as JSON."""
     bound = form.widget(path, as_text, partial(from_text, spec))
-    st.text_area(
-        _label(spec),
-        bound.initial,
-        help=help_of(spec),
-        placeholder=_placeholder(form, spec),
-        height=100,
-        **bound.kwargs,
-    )
+    _text_input(form, spec, bound, draw=partial(st.text_area, height=100))
 
 
 def _text(form: Form, spec: FieldSpec, path: ParamPath) -> None:
@@ -119,12 +115,7 @@ def _files(form: Form, spec: FieldSpec) -> list[str]:
 
 
 def _one_of(
-    form: Form,
-    spec: FieldSpec,
-    path: ParamPath,
-    options: Sequence[str],
-    *,
-    accepts_new: bool,
+    form: Form, spec: FieldSpec, path: ParamPath, options: Sequence[str], *, accepts_new: bool
 ) -> None:
     """Draw a choice among names; with ``accepts_new`` another name can be typed.
 
@@ -300,12 +291,7 @@ def _texts(form: Form, spec: FieldSpec, path: ParamPath) -> None:
 
 
 def _some_of(
-    form: Form,
-    spec: FieldSpec,
-    path: ParamPath,
-    options: Sequence[Any],
-    *,
-    accepts_new: bool,
+    form: Form, spec: FieldSpec, path: ParamPath, options: Sequence[Any], *, accepts_new: bool
 ) -> None:
     """Draw a choice of several options; with ``accepts_new`` other names can be typed."""
     bound = form.widget(path, lambda value: list(_or_default(spec, value) or []), list, ".some")
@@ -354,7 +340,7 @@ def _row(form: Form, spec: FieldSpec, path: ParamPath) -> None:
             _raw(form, inner, path)
         form.button(
             "",
-            f"{'.'.join(map(str, path))}.remove",
+            f"{dotted(path)}.remove",
             partial(with_value, path=path, value=MISSING),
             icon=":material/close:",
             type="tertiary",
@@ -382,17 +368,19 @@ def _add_row(form: Form, spec: FieldSpec, path: ParamPath, taken: Sequence[str])
 
     A name that the table already has keeps its value.
     """
-    key = f"{form.key}.{'.'.join(map(str, path))}.add"
+    key = f"{form.key}.{dotted(path)}.add"
     columns = form.columns if spec.hint.choose in ("column", "columns") else None
     first = spec.choices[0] if spec.kind == "table" and spec.choices else 1
 
     def with_row(params: dict[str, Any], name: str) -> Any:
         row = (*path, name)
+        # The edit may be made twice, and another tab may have added the name.
         is_new = value_at(params, row) is MISSING
         return with_value(params, row, first) if is_new else params
 
     def add() -> None:
         name = st.session_state[key]
+        # Empty again, so that the next name can be entered at once.
         st.session_state[key] = "" if columns is None else None
         if name and name.strip():
             form.revise(partial(with_row, name=name))

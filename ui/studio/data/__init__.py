@@ -1,1 +1,0 @@
-"""The page Data: the tables of the workspace."""

@@ -1,0 +1,165 @@
+"""Make pipelines that a user begins with.
+
+- ``samples``, ``open_sample``       the pipelines that come with the studio
+- ``open_example``, ``prepare_example``  the sample that a new user finds finished
+- ``pipeline_for``                   a pipeline for a table and its target
+- ``save_copy``, ``pipeline_of_run``  a copy of a pipeline; what a run ran
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import suppress
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from engine.errors import SylvaError
+from engine.pipeline import Edge, Node, Pipeline
+from engine.pipeline_file import parse, with_values
+from engine.pipeline_library import Library
+from engine.plan import RunOptions
+from engine.runs import Runs
+from nodes.data.formats import FileFormat
+from nodes.data.tables import Preview
+
+EXAMPLE = "deep_forest"
+"""The sample that is run in a new workspace."""
+
+FIRST = ("first_pipeline.json", f"{EXAMPLE}.json")
+EDGES = (
+    ("load.table", "split.table"),
+    ("split.train", "forest.table"),
+    ("forest.model", "predict.model"),
+    ("split.test", "predict.table"),
+    ("predict.predictions", "evaluate.predictions"),
+)
+LAYOUT = {
+    "load": (0.0, 120.0),
+    "split": (288.0, 120.0),
+    "forest": (576.0, 0.0),
+    "predict": (864.0, 120.0),
+    "evaluate": (1152.0, 120.0),
+}
+"""Edges and positions of a pipeline for a table."""
+
+
+# The pipelines that come with the studio
+
+
+@cache
+def samples() -> dict[str, Pipeline]:
+    """Return the sample pipelines by the name of their file, those for beginners first."""
+    paths = {
+        path.name: path
+        for path in files("sample_pipelines").iterdir()
+        if path.name.endswith(".json")
+    }
+    order = sorted(paths, key=lambda name: (name not in FIRST, name))
+    return {name.removesuffix(".json"): parse(paths[name].read_bytes()) for name in order}
+
+
+def open_sample(library: Library, name: str) -> str:
+    """Return the id of a pipeline that equals the sample.
+
+    It is saved, unless the library has an unchanged copy already.
+    """
+    sample = samples()[name]
+    for entry in library.entries():
+        # Compare the titles first: most files need not be opened.
+        if (
+            entry.title == sample.name
+            and not entry.problem
+            and library.open(entry.id).pipeline == sample
+        ):
+            return entry.id
+    return library.create(sample)
+
+
+def open_example(runs: Runs) -> str:
+    """Return the id of the example, and make sure that it has a run.
+
+    Without one it is run now; results that the store has are not computed again.
+    """
+    library = Library(runs.workspace)
+    pipeline = open_sample(library, EXAMPLE)
+    if runs.last_run_of(pipeline) is None:
+        runs.start(library.open(pipeline).pipeline, RunOptions(pipeline=pipeline))
+    return pipeline
+
+
+def prepare_example(runs: Runs) -> None:
+    """Run the example in a new workspace, so that a new user finds it finished.
+
+    A workspace with runs or pipelines is left as it is.
+    """
+    if runs.list(1) or Library(runs.workspace).entries():
+        return
+    # The studio starts even if the example cannot run.
+    with suppress(SylvaError):
+        open_example(runs)
+
+
+# A pipeline for a table
+
+
+def pipeline_for(source: str, target: str, file_format: FileFormat, seen: Preview) -> Pipeline:
+    """Return a pipeline that trains a deep forest on one part of a table and tests it on the other.
+
+    ``seen`` is the preview of the table. Rows without a target and columns without values are
+    dropped if it has any: the pipeline would fail otherwise.
+    """
+    params: dict[str, Any] = {"source": source, "target": target, **file_format.settings}
+    # By default, Load data fails for such tables.
+    if seen.rows_without(target):
+        params["missing_target"] = "drop"
+    if seen.empty:
+        params["empty_columns"] = "drop"
+    nodes = {
+        "load": Node(type="load-data", params=params, label=title_of(source)),
+        "split": Node(type="split"),
+        "forest": Node(type="deep-forest"),
+        "predict": Node(type="predict"),
+        "evaluate": Node(type="evaluate"),
+    }
+    edges = tuple(Edge.between(start, end) for start, end in EDGES)
+    return Pipeline(name=f"Learn {title_of(source)}", nodes=nodes, edges=edges, layout=LAYOUT)
+
+
+def title_of(source: str) -> str:
+    """Return the title of a source: the name of the sample, or of the file without its ending."""
+    name = source.removeprefix("sample:").rpartition("/")[2]
+    # Remove the ending, and a second one before ``.gz``.
+    name = re.sub(r"(\.\w{1,8})?\.(gz|bz2|zst)$|\.\w{1,8}$", "", name) or name
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", name)[:100]
+
+
+# Copies
+
+
+def save_copy(library: Library, document: Pipeline) -> str:
+    """Save a document under another name; return the id of the new pipeline."""
+    return library.create(with_values(document, name=f"{document.name[:190]} copy"))
+
+
+def pipeline_of_run(library: Library, runs: Runs, run_id: str) -> str:
+    """Return the id of a pipeline that is exactly what a run ran.
+
+    It is the one that the run was started from if that is unchanged, else a new copy.
+    """
+    row = runs.find(run_id)
+    # Not the pipeline as it is now: it may have been edited after the run.
+    document, source = parse(row.document), row.request.get("pipeline")
+    if isinstance(source, str) and _has_document(library, source, document):
+        return source
+    moment = time.strftime("%d %b %H:%M", time.localtime(row.created))
+    return library.create(with_values(document, name=f"{document.name[:150]}, as run {moment}"))
+
+
+def _has_document(library: Library, pipeline: str, document: Pipeline) -> bool:
+    """Return whether the library has exactly this document under this id."""
+    try:
+        return library.open(pipeline).pipeline == document
+    except SylvaError:
+        return False
