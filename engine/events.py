@@ -315,6 +315,12 @@ class RunRow:
         return found if isinstance(found, str) else None
 
     @property
+    def retries(self) -> int:
+        """How often it tries a failed node again, if the node itself does not say it."""
+        found = self.options.get("retries")
+        return found if isinstance(found, int) else 0
+
+    @property
     def overrides(self) -> list[str]:
         """The texts of ``--set`` and ``--sweep`` that it was started with."""
         return [str(text) for text in self.options.get("settings") or ()]

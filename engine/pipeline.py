@@ -139,7 +139,7 @@ class NodeSettings(_Model):
         default=None,
         ge=0,
         le=10,
-        description="How often to try again after a failure; 0: never. Without it, as the run says.",
+        description="How often to try again after a failure, 0 for never; else as the run says.",
     )
     timeout: Finite | None = Field(
         default=None, gt=0, le=10_000_000, description="Seconds after which the node is stopped."
@@ -147,6 +147,10 @@ class NodeSettings(_Model):
     memory_limit: int | None = Field(
         default=None, ge=1, le=100_000_000, description="Megabytes the node may use."
     )
+
+    def tries(self, retries: int) -> int:
+        """Return how often a run may start the node; ``retries`` is the number of the run."""
+        return 1 + (retries if self.retries is None else self.retries)
 
 
 class Range(_Model):

@@ -79,10 +79,6 @@ class RunOptions:
             values[READ_NAMES.get(name, name)] = tuple(value) if isinstance(value, list) else value
         return cls(**values)
 
-    def retries_of(self, settings: NodeSettings) -> int:
-        """Return how often a node with these settings is tried again: its own number comes first."""
-        return self.retries if settings.retries is None else settings.retries
-
 
 @dataclass(frozen=True)
 class PlannedNode:

@@ -281,14 +281,14 @@ class Scheduler:
             self._repair(node, failure)
             return
         self.failures[node] = self.failures.get(node, 0) + 1
-        retries = self.options.retries_of(self.plan.steps[node].settings)
-        if failure.kind == "bad-input" or self.failures[node] > retries:
+        tries = self.plan.steps[node].settings.tries(self.options.retries)
+        if failure.kind == "bad-input" or self.failures[node] >= tries:
             self._fail(node, failure)
             return
         # 1, 2, 4, 8 … seconds: what was short of memory or disk may have it later.
         wait = min(BACK_OFF_SECONDS * 2 ** (self.failures[node] - 1), LONGEST_BACK_OFF)
-        tries = f"try {self.failures[node] + 1} of {retries + 1}"
-        why = f"failed: {failure.message}; {tries} in {wait:g} s"
+        next_try = f"try {self.failures[node] + 1} of {tries}"
+        why = f"failed: {failure.message}; {next_try} in {wait:g} s"
         self._record(NodeRetrying(node=node, why=why, error=failure))
         heapq.heappush(self.later, (time.monotonic() + wait, node))
 

@@ -1,9 +1,9 @@
 """The process that owns a run, from its plan to its last event.
 
 ``python -m engine.supervisor`` is not a supervisor but the waiting process from which supervisors
-are forked; see ``engine.supervisor_starter`` for how it is asked. A supervisor lives on without the process that
-asked for it. It holds the locks of its run: the kernel releases them the moment it dies, so a run
-can be resumed at once and never has two supervisors.
+are forked; see ``engine.supervisor_starter`` for how it is asked. A supervisor lives on without the
+process that asked for it. It holds the locks of its run: the kernel releases them the moment it
+dies, so a run can be resumed at once and never has two supervisors.
 """
 
 from __future__ import annotations

@@ -21,13 +21,13 @@ expect = playwright.expect
 SCRIPT = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
 
 
-def wires_of(document: Pipeline) -> list[tuple[str, str]]:
-    return [edge.names for edge in document.edges]
+def wires_of(pipeline: Pipeline) -> list[tuple[str, str]]:
+    return [edge.names for edge in pipeline.edges]
 
 
 def wired(studio: Studio, wires: list[tuple[str, str]]) -> Pipeline:
     """The document in the file, once it has these edges."""
-    return studio.saved(lambda document: wires_of(document) == wires)
+    return studio.saved(lambda pipeline: wires_of(pipeline) == wires)
 
 
 def end_of(studio: Studio, wire: tuple[str, str], side: str = "target") -> tuple[float, float]:
@@ -98,7 +98,7 @@ def test_steps_are_dragged_on_the_grid_boxed_and_moved_by_keys(studio: Studio):
     still = {name: place for name, place in studio.places().items() if name != "evaluate"}
     x, y = studio.centre(studio.node("evaluate").locator(".step-title"))
     studio.pull((x, y), (x - 40, y + 100))
-    after = studio.saved(lambda document: document.layout["evaluate"] != before["evaluate"]).layout[
+    after = studio.saved(lambda pipeline: pipeline.layout["evaluate"] != before["evaluate"]).layout[
         "evaluate"
     ]
     assert all(value % 16 == 0 for value in after)
@@ -112,10 +112,10 @@ def test_steps_are_dragged_on_the_grid_boxed_and_moved_by_keys(studio: Studio):
     studio.press("ArrowDown", times=3)
     studio.press("Shift+ArrowRight")
     moved = {name: (before[name][0] + 80, before[name][1] + 48) for name in ("load-data", "split")}
-    studio.saved(lambda document: document.layout == {**before, "evaluate": after, **moved})
+    studio.saved(lambda pipeline: pipeline.layout == {**before, "evaluate": after, **moved})
     studio.press("Control+z")
     studio.press("Control+z")
-    studio.saved(lambda document: document.layout == before)
+    studio.saved(lambda pipeline: pipeline.layout == before)
 
 
 def test_steps_are_copied_duplicated_deleted_and_brought_back_by_keys(studio: Studio):
@@ -125,22 +125,22 @@ def test_steps_are_copied_duplicated_deleted_and_brought_back_by_keys(studio: St
     selected(studio, "load-data", "split")
     studio.press("Control+c")
     studio.press("Control+v")
-    pasted = studio.saved(lambda document: len(document.nodes) == 7)
+    pasted = studio.saved(lambda pipeline: len(pipeline.nodes) == 7)
     assert ("load-data-2.table", "split-2.table") in wires_of(pasted)
     assert pasted.nodes["load-data-2"].params == {"source": "sample:wine"}
     studio.press("Control+d")
-    studio.saved(lambda document: len(document.nodes) == 9)
+    studio.saved(lambda pipeline: len(pipeline.nodes) == 9)
     selected(studio, "load-data-3", "split-3")
     studio.press("Delete")
-    studio.saved(lambda document: document.nodes.keys() == pasted.nodes.keys())
+    studio.saved(lambda pipeline: pipeline.nodes.keys() == pasted.nodes.keys())
     studio.press("Control+z", times=2)
     studio.press("Control+Shift+z")
-    studio.saved(lambda document: len(document.nodes) == 9)
+    studio.saved(lambda pipeline: len(pipeline.nodes) == 9)
     for key in ("c", "r"):  # with these, Streamlit would clear its cache and run anew
         studio.press(key)
     studio.button("Undo").click()
     studio.button("Undo").click()
-    studio.saved(lambda document: document.nodes.keys() == five_steps().nodes.keys())
+    studio.saved(lambda pipeline: pipeline.nodes.keys() == five_steps().nodes.keys())
     assert studio.page.get_by_role("dialog").count() == 0
 
     (x1, y1), (x2, y2) = (
@@ -161,23 +161,23 @@ def test_steps_are_searched_and_added_by_slash_double_click_a_loose_edge_and_a_d
     studio.press("/")
     studio.write(field, "neural")
     studio.press("Enter")
-    studio.saved(lambda document: "mlp" in document.nodes)
+    studio.saved(lambda pipeline: "mlp" in pipeline.nodes)
     selected(studio, "mlp")
     studio.page.mouse.dblclick(*studio.on_stage(80, 560))
     studio.write(field, "sample")
     studio.press("Enter")
-    studio.saved(lambda document: "sample" in document.nodes)
+    studio.saved(lambda pipeline: "sample" in pipeline.nodes)
     studio.pull(
         studio.centre(studio.handle("evaluate.report", "output")), studio.on_stage(420, 600)
     )
     expect(studio.page.get_by_role("option").first).to_contain_text("Compare")
     studio.press("Enter")
-    studio.saved(lambda document: ("evaluate.report", "compare.reports") in wires_of(document))
+    studio.saved(lambda pipeline: ("evaluate.report", "compare.reports") in wires_of(pipeline))
 
     stage = studio.box(studio.page.locator(".stage"))
     x, y = studio.centre(studio.handle("deep-forest.model", "output"))
     studio.drop("save-model", x - stage["x"], y - stage["y"])
-    studio.saved(lambda document: ("deep-forest.model", "save-model.model") in wires_of(document))
+    studio.saved(lambda pipeline: ("deep-forest.model", "save-model.model") in wires_of(pipeline))
     studio.page.get_by_label("Search nodes").fill("forest")
     found = studio.page.locator("[data-node-type]").evaluate_all(
         "items => items.map(item => item.dataset.nodeType)"
@@ -221,11 +221,11 @@ def test_a_note_is_written_and_stays_text(studio: Studio):
     text = "<b>bold?</b> remember c and r"
     studio.write(studio.page.get_by_label("Note text"), text)
     studio.press("Escape")
-    studio.saved(lambda document: [note.text for note in document.notes] == [text])
+    studio.saved(lambda pipeline: [note.text for note in pipeline.notes] == [text])
     expect(studio.page.locator(".note")).to_have_text(text)
     assert studio.page.locator(".note b").count() == 0
     studio.press("Delete")
-    studio.saved(lambda document: not document.notes)
+    studio.saved(lambda pipeline: not pipeline.notes)
 
 
 def test_a_long_pipeline_opens_at_its_beginning_is_walked_by_tab_and_looks_the_same_after_a_page_switch(
@@ -247,7 +247,7 @@ def test_a_long_pipeline_opens_at_its_beginning_is_walked_by_tab_and_looks_the_s
         what="all in view",
     )
     studio.drop("mart", 300, 500)
-    studio.saved(lambda document: "mart" in document.nodes)
+    studio.saved(lambda pipeline: "mart" in pipeline.nodes)
     zoom = level.inner_text()
     studio.button("Zoom in").click()
     expect(level).not_to_have_text(zoom)
@@ -259,7 +259,7 @@ def test_a_long_pipeline_opens_at_its_beginning_is_walked_by_tab_and_looks_the_s
     studio.page.wait_for_selector('.react-flow__node[data-id="mart"]')
     expect(level).to_have_text(zoom)
     studio.button("Undo").click()
-    studio.saved(lambda document: "mart" not in document.nodes)
+    studio.saved(lambda pipeline: "mart" not in pipeline.nodes)
 
 
 def test_three_hundred_steps_open_as_a_whole_and_one_is_dragged(studio: Studio):
@@ -269,7 +269,7 @@ def test_three_hundred_steps_open_as_a_whole_and_one_is_dragged(studio: Studio):
     before = studio.document.layout
     x, y = studio.centre(studio.node("split-100"))
     studio.pull((x, y), (x + 60, y + 45))
-    after = studio.saved(lambda document: document.layout != before).layout
+    after = studio.saved(lambda pipeline: pipeline.layout != before).layout
     assert {name for name, place in after.items() if place != before[name]} == {"split-100"}
 
 
@@ -293,7 +293,7 @@ def test_hostile_names_are_text_on_the_canvas_in_the_list_and_at_their_output(st
     studio.click("stranger")
     studio.press("Delete")
     studio.connect("load.table", "sample.table")
-    studio.saved(lambda document: len(document.edges) == 1 and "stranger" not in document.nodes)
+    studio.saved(lambda pipeline: len(pipeline.edges) == 1 and "stranger" not in pipeline.nodes)
     studio.click("sample", button="right")
     studio.page.get_by_role("menuitem", name="Run to here").click()
     studio.expect_states(load="finished", sample="finished")

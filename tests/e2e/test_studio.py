@@ -43,11 +43,11 @@ def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
     }  # fmt: skip
     for name, at in places.items():
         studio.drop(name, *at)
-        studio.saved(lambda document, name=name: name in document.nodes)
+        studio.saved(lambda pipeline, name=name: name in pipeline.nodes)
     for count, wire in enumerate(WIRES, start=1):
         studio.connect(*wire)
         studio.saved(
-            lambda document, count=count: [edge.names for edge in document.edges] == WIRES[:count]
+            lambda pipeline, count=count: [edge.names for edge in pipeline.edges] == WIRES[:count]
         )
     studio.choose("deep-forest")
     studio.button("Change the learners").click()
@@ -55,21 +55,21 @@ def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
     trees.first.fill("20")
     trees.first.press("Enter")
     studio.saved(
-        lambda document: document.nodes["deep-forest"].params["learners"][0].get("trees") == 20
+        lambda pipeline: pipeline.nodes["deep-forest"].params["learners"][0].get("trees") == 20
     )
     remove = studio.panel.get_by_role("button", name="Remove", exact=True)
     for left in (3, 2, 1):
         remove.last.click()
         studio.saved(
-            lambda document, left=left: (
-                len(document.nodes["deep-forest"].params["learners"]) == left
+            lambda pipeline, left=left: (
+                len(pipeline.nodes["deep-forest"].params["learners"]) == left
             )
         )
         expect(remove).to_have_count(left)  # the form is drawn anew
     studio.fill_until(
         "Max. layers",
         "1",
-        lambda document: document.nodes["deep-forest"].params.get("max_layers") == 1,
+        lambda pipeline: pipeline.nodes["deep-forest"].params.get("max_layers") == 1,
     )
     studio.shoot("forest-form")
     studio.button("Layout").click()
@@ -219,28 +219,28 @@ def test_a_setting_is_undone_and_redone_and_a_wrong_one_is_marked_and_costs_noth
     studio.choose("split")
     expect(studio.field("Seed")).to_have_value("0")
     studio.fill("Seed", "17")
-    studio.saved(lambda document: document.nodes["split"].params == {"seed": 17})
+    studio.saved(lambda pipeline: pipeline.nodes["split"].params == {"seed": 17})
     studio.button("Undo").click()
-    studio.saved(lambda document: document.nodes["split"].params == {})
+    studio.saved(lambda pipeline: pipeline.nodes["split"].params == {})
     expect(studio.field("Seed")).to_have_value("0")
     studio.button("Redo").click()
-    studio.saved(lambda document: document.nodes["split"].params == {"seed": 17})
+    studio.saved(lambda pipeline: pipeline.nodes["split"].params == {"seed": 17})
     expect(studio.field("Seed")).to_have_value("17")
 
     badge = studio.node("forest").locator(".step-problems")
     studio.choose("forest")
     assert badge.count() == 0
     studio.fill("Max. layers", "a lot")
-    studio.saved(lambda document: document.nodes["forest"].params.get("max_layers") == "a lot")
+    studio.saved(lambda pipeline: pipeline.nodes["forest"].params.get("max_layers") == "a lot")
     expect(badge).to_be_visible()
     expect(studio.button("Problems (1)")).to_be_visible()
     badge.hover()
     expect(studio.page.get_by_role("tooltip")).to_contain_text("a lot")
     studio.fill("Patience", "2")
-    document = studio.saved(lambda document: document.nodes["forest"].params.get("patience") == 2)
-    assert document.nodes["forest"].params["max_layers"] == "a lot"
+    pipeline = studio.saved(lambda pipeline: pipeline.nodes["forest"].params.get("patience") == 2)
+    assert pipeline.nodes["forest"].params["max_layers"] == "a lot"
     studio.fill("Max. layers", "3")
-    studio.saved(lambda document: document.nodes["forest"].params.get("max_layers") == 3)
+    studio.saved(lambda pipeline: pipeline.nodes["forest"].params.get("max_layers") == 3)
     expect(badge).to_have_count(0)
     expect(studio.button("Problems (0)")).to_be_visible()
 
@@ -251,11 +251,11 @@ def test_two_tabs_keep_each_others_edits(studio: Studio):
     other.open(studio.pipeline)
     other.choose("split")
     other.fill("Seed", "5")
-    studio.saved(lambda document: document.nodes["split"].params == {"seed": 5})
+    studio.saved(lambda pipeline: pipeline.nodes["split"].params == {"seed": 5})
     studio.page.bring_to_front()
     studio.drop("predict", 300, 330)
-    document = studio.saved(lambda document: "predict" in document.nodes)
-    assert document.nodes["split"].params == {"seed": 5}
+    pipeline = studio.saved(lambda pipeline: "predict" in pipeline.nodes)
+    assert pipeline.nodes["split"].params == {"seed": 5}
     studio.choose("split")
     expect(studio.field("Seed")).to_have_value("5")
     assert other.errors == []
@@ -270,7 +270,7 @@ def test_pipelines_are_renamed_duplicated_exported_imported_and_deleted(
     name = studio.page.get_by_label("Name", exact=True)
     name.fill("Renamed here")
     name.press("Enter")
-    studio.saved(lambda document: document.name == "Renamed here")
+    studio.saved(lambda pipeline: pipeline.name == "Renamed here")
     studio.open_menu()
     exported = tmp_path / "exported.json"
     exported.write_bytes(studio.download(studio.button("Export JSON")).read_bytes())

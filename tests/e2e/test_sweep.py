@@ -34,8 +34,8 @@ PIPELINE = Pipeline(
 )
 
 
-def tries(document: Pipeline) -> Any:
-    sweep = document.nodes["forest"].sweep
+def tries(pipeline: Pipeline) -> Any:
+    sweep = pipeline.nodes["forest"].sweep
     return sweep.grid["trees"] if sweep else None
 
 
@@ -52,7 +52,7 @@ def test_values_given_in_the_form_run_in_branches_and_meet_in_a_leaderboard(stud
     expect()(values).to_have_value("2")
     values.fill("2, 3, 4")
     values.press("Enter")
-    studio.saved(lambda document: tries(document) == [2, 3, 4])
+    studio.saved(lambda pipeline: tries(pipeline) == [2, 3, 4])
 
     studio.button("Run").click()
     studio.expect_states(2 * PATIENCE, forest="done", evaluate="done")
@@ -62,18 +62,18 @@ def test_values_given_in_the_form_run_in_branches_and_meet_in_a_leaderboard(stud
 
     studio.look_at("evaluate.report")
     page.get_by_role("button", name=re.compile(r"trees=\d")).click()  # the best of them
-    best = studio.saved(lambda document: tries(document) is None).nodes["forest"].params["trees"]
+    best = studio.saved(lambda pipeline: tries(pipeline) is None).nodes["forest"].params["trees"]
     expect()(page.get_by_test_id("stToast").first).to_contain_text(f"trees = {best}")
     studio.expect_states(forest="idle")  # the canvas has it
     studio.button("Undo").click()
-    studio.saved(lambda document: tries(document) == [2, 3, 4])
+    studio.saved(lambda pipeline: tries(pipeline) == [2, 3, 4])
 
     studio.expect_states(forest="done")
     studio.look_at("forest.model")
     studio.button("Keep these values").click()
-    kept = studio.saved(lambda document: tries(document) is None)
+    kept = studio.saved(lambda pipeline: tries(pipeline) is None)
     assert kept.nodes["forest"].params == {"trees": 2}
     studio.expect_states(forest="idle")
     for left in ([2, 3, 4], [2], None):  # the values, then the sweep
         studio.button("Undo").click()
-        studio.saved(lambda document, left=left: tries(document) == left)
+        studio.saved(lambda pipeline, left=left: tries(pipeline) == left)

@@ -53,8 +53,8 @@ def test_settings_of_a_node_are_replaced():
     ],
 )
 def test_parameters_equal_to_the_default_are_left_out_and_the_rest_ordered(params, stored):
-    document = set_params(whole(), CATALOG, "split", params)
-    assert list(document.nodes["split"].params.items()) == list(stored.items())
+    pipeline = set_params(whole(), CATALOG, "split", params)
+    assert list(pipeline.nodes["split"].params.items()) == list(stored.items())
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_defaults_are_compared_as_json(params, stored):
 
 
 def test_parameters_of_an_unknown_type_are_stored_as_they_are():
-    document = set_params(make({"a": "zzz"}), CATALOG, "a", {"x": 1})
-    assert document.nodes["a"] == Node(type="zzz", params={"x": 1})
+    pipeline = set_params(make({"a": "zzz"}), CATALOG, "a", {"x": 1})
+    assert pipeline.nodes["a"] == Node(type="zzz", params={"x": 1})
 
 
 def test_present_parameters_are_revised():

@@ -98,16 +98,16 @@ def problems_of(text: str | bytes) -> list[tuple[type, str | None, str | None]]:
 
 
 def test_a_document_has_the_values_of_its_text():
-    document = parse(CANONICAL)
-    assert document.name == "Größe 樹"
-    assert document.nodes["load"].settings == NodeSettings(
+    pipeline = parse(CANONICAL)
+    assert pipeline.name == "Größe 樹"
+    assert pipeline.nodes["load"].settings == NodeSettings(
         retries=2, timeout=30.0, memory_limit=512
     )
-    assert document.nodes["plain"] == Node(type="learn")
-    assert document.edges == (Edge.between("load.table", "forest.table"),)
-    assert document.edges[0].source == PortRef("load", "table") == ("load", "table")
-    assert document.layout == {"load": (0.0, 0.0), "forest": (260.5, -10.0)}
-    assert document.notes[0] == Note(text="Look here", x=0, y=40)
+    assert pipeline.nodes["plain"] == Node(type="learn")
+    assert pipeline.edges == (Edge.between("load.table", "forest.table"),)
+    assert pipeline.edges[0].source == PortRef("load", "table") == ("load", "table")
+    assert pipeline.layout == {"load": (0.0, 0.0), "forest": (260.5, -10.0)}
+    assert pipeline.notes[0] == Note(text="Look here", x=0, y=40)
 
 
 @pytest.mark.parametrize(
@@ -337,12 +337,12 @@ def test_a_canonical_text_is_written_as_it_was_read():
 
 
 def test_defaults_are_left_out_and_layout_follows_the_nodes():
-    document = Pipeline(
+    pipeline = Pipeline(
         name="x",
         nodes={"b": Node(type="t", params={}, settings=NodeSettings()), "a": Node(type="t")},
         layout={"a": (1, 2), "gone": (0, 0), "b": (3, 4.5)},
     )
-    assert json.loads(dumps(document)) == {
+    assert json.loads(dumps(pipeline)) == {
         "format": "sylva-pipeline",
         "version": 1,
         "name": "x",
@@ -350,14 +350,14 @@ def test_defaults_are_left_out_and_layout_follows_the_nodes():
         "edges": [],
         "layout": {"b": [3, 4.5], "a": [1, 2]},
     }
-    assert '"layout": {\n    "b": [3, 4.5],\n    "a": [1, 2]\n  }' in dumps(document)
+    assert '"layout": {\n    "b": [3, 4.5],\n    "a": [1, 2]\n  }' in dumps(pipeline)
 
 
 def test_long_lines_are_broken():
-    document = Pipeline(
+    pipeline = Pipeline(
         name="x", nodes={"a": Node(type="t", params={"columns": ["a long name"] * 20})}
     )
-    assert max(map(len, dumps(document).splitlines())) < 100
+    assert max(map(len, dumps(pipeline).splitlines())) < 100
 
 
 def test_a_document_holds_only_what_can_be_written():
@@ -373,9 +373,9 @@ def test_a_document_holds_only_what_can_be_written():
 
 
 def test_documents_do_not_change():
-    document = parse(CANONICAL)
+    pipeline = parse(CANONICAL)
     with pytest.raises(ValidationError):
-        document.name = "other"
+        pipeline.name = "other"
     given = {"list": [1]}
     made = Node(type="t", params=given)
     given["list"].append(2)
@@ -466,25 +466,25 @@ documents = st.builds(
 
 
 @given(documents)
-def test_every_document_survives_writing_and_reading(document):
-    text = dumps(document)
+def test_every_document_survives_writing_and_reading(pipeline):
+    text = dumps(pipeline)
     again = parse(text)
     assert dumps(again) == text
-    assert again.nodes == document.nodes
-    assert list(again.nodes) == list(document.nodes)
-    assert again.edges == document.edges
-    assert again.notes == document.notes
+    assert again.nodes == pipeline.nodes
+    assert list(again.nodes) == list(pipeline.nodes)
+    assert again.edges == pipeline.edges
+    assert again.notes == pipeline.notes
 
 
 def parses_or_is_invalid(text: str | bytes) -> None:
     try:
-        document = parse(text)
+        pipeline = parse(text)
     except InvalidPipeline as error:
         assert error.problems
         str(error).encode()
         json.dumps([problem.to_dict() for problem in error.problems])
     else:
-        assert parse(dumps(document)) == parse(dumps(parse(dumps(document))))
+        assert parse(dumps(pipeline)) == parse(dumps(parse(dumps(pipeline))))
 
 
 @given(st.binary() | st.text())

@@ -89,16 +89,16 @@ def pipeline(*more: str, sweeps: dict[str, Any] | None = None, **others: str | N
     )
 
 
-def written(document: Pipeline, catalog: NodeCatalog) -> Pipeline:
-    return expand(document, catalog).pipeline
+def written(pipeline: Pipeline, catalog: NodeCatalog) -> Pipeline:
+    return expand(pipeline, catalog).pipeline
 
 
 def sweep_of(data: dict[str, Any]) -> Sweep:
     return Sweep.model_validate(data if {"grid", "random"} & set(data) else {"grid": data})
 
 
-def edges(document: Pipeline) -> set[str]:
-    return {f"{edge.source} > {edge.target}" for edge in document.edges}
+def edges(pipeline: Pipeline) -> set[str]:
+    return {f"{edge.source} > {edge.target}" for edge in pipeline.edges}
 
 
 def said(problems: Iterable[Any]) -> list[tuple[str | None, str | None]]:
@@ -605,8 +605,8 @@ def test_the_values_of_a_branch_are_kept_and_the_sweep_ends():
 # The plan
 
 
-def planned(document: Pipeline, **options: Any) -> list[str]:
-    return list(make_plan(document, CATALOG, RunOptions(**options)).steps)
+def planned(pipeline: Pipeline, **options: Any) -> list[str]:
+    return list(make_plan(pipeline, CATALOG, RunOptions(**options)).steps)
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,8 @@ from tests.engine.fakes import CATALOG, edge_of, make, node_of, whole
 from tests.expect import problems, refused
 
 
-def found(document: Pipeline) -> list[tuple[type, str | None, str | None]]:
-    problems = find_problems(document, CATALOG)
+def found(pipeline: Pipeline) -> list[tuple[type, str | None, str | None]]:
+    problems = find_problems(pipeline, CATALOG)
     json.dumps([problem.to_dict() for problem in problems])
     return [(type(problem), problem.node, problem.field) for problem in problems]
 
@@ -85,10 +85,10 @@ def test_a_good_document_has_no_problems():
     ],
 )
 def test_a_wrong_type_or_parameter_is_named(node, problem, field, naming):
-    document = make(
+    pipeline = make(
         {"data": "read", "x": node}, *(["data.table > x.table"] if node.type == "learn" else [])
     )
-    found = find_problems(document, CATALOG)
+    found = find_problems(pipeline, CATALOG)
     problems(found, (problem, "x", field))
     assert [value for value in naming if value not in found[0].message] == []
 
@@ -108,26 +108,26 @@ def test_right_parameters_are_no_problem(params):
 
 
 def test_a_message_says_where_what_and_how():
-    document = make(
+    pipeline = make(
         {"a": "read", "split": node_of("split", test_share=1.4)}, "a.table > split.table"
     )
-    (problem,) = find_problems(document, CATALOG)
+    (problem,) = find_problems(pipeline, CATALOG)
     where, what, how = re.fullmatch(r"(.*): (.*); (.*)\.", str(problem)).groups()
     assert (where, "1.4" in what, "1" in how) == ("Node 'split', field 'test_share'", True, True)
 
 
 def test_parameters_come_with_their_defaults():
-    document = make({"a": node_of("learn", columns=["x"])})
-    assert params_of(document, CATALOG, "a") == fakes.LearnParams(columns=("x",))
+    pipeline = make({"a": node_of("learn", columns=["x"])})
+    assert params_of(pipeline, CATALOG, "a") == fakes.LearnParams(columns=("x",))
 
 
 @pytest.mark.parametrize(
     ("node_id", "problem"), [("b", UnknownNode), ("unknown", UnknownType), ("wrong", BadParam)]
 )
 def test_parameters_that_are_not_to_be_had_are_a_problem(node_id, problem):
-    document = make({"unknown": "zzz", "wrong": node_of("read", rows=0)})
+    pipeline = make({"unknown": "zzz", "wrong": node_of("read", rows=0)})
     with pytest.raises(InvalidPipeline) as caught:
-        params_of(document, CATALOG, node_id)
+        params_of(pipeline, CATALOG, node_id)
     assert [type(one) for one in caught.value.problems] == [problem]
 
 
@@ -180,8 +180,8 @@ def test_an_edge_that_does_not_fit_is_refused_with_both_ends_named(edge, expecte
 
 @pytest.mark.parametrize(("edge", "expected", "naming"), EDGES)
 def test_the_same_edge_in_a_document_is_the_same_problem(edge, expected, naming):
-    document = several().model_copy(update={"edges": (*several().edges, edge_of(edge))})
-    found = [one for one in find_problems(document, CATALOG) if not isinstance(one, MissingInput)]
+    pipeline = several().model_copy(update={"edges": (*several().edges, edge_of(edge))})
+    found = [one for one in find_problems(pipeline, CATALOG) if not isinstance(one, MissingInput)]
     problems(found, expected)
     assert [value for value in naming if value not in found[0].message] == []
     assert found[0].edge == edge_of(edge).names
@@ -197,7 +197,7 @@ def test_an_edge_that_fits_may_be_drawn(edge):
 
 
 def test_an_input_for_many_takes_many_and_other_types_it_accepts():
-    document = make(
+    pipeline = make(
         {**dict(whole().nodes), "again": "score", "last": "compare"},
         *(" > ".join(edge.names) for edge in whole().edges),
         "forest.model > again.model",
@@ -205,7 +205,7 @@ def test_an_input_for_many_takes_many_and_other_types_it_accepts():
         "again.predictions > judge.results",
         "judge.report > last.results",
     )
-    assert found(document) == []
+    assert found(pipeline) == []
 
 
 def test_no_edge_may_be_drawn_to_a_node_of_unknown_type():
@@ -262,9 +262,9 @@ def test_two_cycles_are_two_problems():
 
 
 def test_an_edge_that_would_close_a_cycle_is_refused():
-    document = make(dict.fromkeys("abc", "learn"), "a.model > b.start", "b.model > c.start")
+    pipeline = make(dict.fromkeys("abc", "learn"), "a.model > b.start", "b.model > c.start")
     with refused(Cycle, naming=["a → b → c → a"]):
-        check_connect(document, CATALOG, edge_of("c.model > a.start"))
+        check_connect(pipeline, CATALOG, edge_of("c.model > a.start"))
 
 
 def test_a_long_cycle_is_named_in_short():
@@ -280,7 +280,7 @@ def test_a_long_cycle_is_named_in_short():
 
 
 def test_all_problems_are_found_at_once():
-    document = make(
+    pipeline = make(
         {
             "a": node_of("read", rows=0, x=1),
             "b": "splitt",
@@ -295,7 +295,7 @@ def test_all_problems_are_found_at_once():
         "c.model > e.table",
         "zzz.model > e.model",
     )
-    assert [kind.__name__ for kind, _, _ in found(document)] == [
+    assert [kind.__name__ for kind, _, _ in found(pipeline)] == [
         "BadParam",
         "UnknownParam",
         "UnknownType",
@@ -310,19 +310,19 @@ def test_all_problems_are_found_at_once():
 def test_a_thousand_nodes_are_checked_in_no_time():
     splits = {f"n{i}": node_of("split", test_share=0.5) for i in range(1000)}
     edges = [f"{a}.train > {b}.table" for a, b in pairwise(splits)]
-    document = make({"load": "read", **splits}, "load.table > n0.table", *edges)
+    pipeline = make({"load": "read", **splits}, "load.table > n0.table", *edges)
     find_problems(make({}), CATALOG)  # networkx is loaded once
     start = time.process_time()
-    assert find_problems(document, CATALOG) == []
+    assert find_problems(pipeline, CATALOG) == []
     assert time.process_time() - start < 0.5
-    assert columns_at(document, CATALOG)["n999"]["test"] is not None
+    assert columns_at(pipeline, CATALOG)["n999"]["test"] is not None
 
 
 # Sources
 
 
 def test_what_is_wrong_outside_is_found_by_the_nodes_own_check(tmp_path):
-    document = make(
+    pipeline = make(
         {
             "good": "read",
             "gone": node_of("read", source="gone.csv"),
@@ -332,7 +332,7 @@ def test_what_is_wrong_outside_is_found_by_the_nodes_own_check(tmp_path):
             "split": "split",
         }
     )
-    found = find_source_problems(document, CATALOG, Files(tmp_path))
+    found = find_source_problems(pipeline, CATALOG, Files(tmp_path))
     problems(found, (BadSource, "gone", "source"), (BadSource, "broken", None))
     assert "'gone.csv'" in found[0].message
 
@@ -363,8 +363,8 @@ def picky(needed: str):
     ],
 )
 def test_columns_that_do_not_suit_a_node_are_a_problem_of_it(tmp_path, needed, edges, named):
-    document = make({"load": "read", "a": "split", "b": "split"}, *edges)
-    problems = find_source_problems(document, picky(needed), Files(tmp_path))
+    pipeline = make({"load": "read", "a": "split", "b": "split"}, *edges)
+    problems = find_source_problems(pipeline, picky(needed), Files(tmp_path))
     assert [(type(one), one.node, one.field) for one in problems] == [
         (BadColumns, name, "seed") for name in named
     ]
@@ -373,8 +373,8 @@ def test_columns_that_do_not_suit_a_node_are_a_problem_of_it(tmp_path, needed, e
 @pytest.mark.parametrize(("shuffle", "problems"), [([True, False], 1), ([False], 0)])
 def test_each_branch_of_a_sweep_must_suit_the_columns_that_arrive(tmp_path, shuffle, problems):
     split = Node(type="split", sweep=Sweep(grid={"shuffle": shuffle, "seed": [1, 2]}))
-    document = make({"load": "read", "split": split}, "load.table > split.table")
-    assert len(find_source_problems(document, picky("height"), Files(tmp_path))) == problems
+    pipeline = make({"load": "read", "split": split}, "load.table > split.table")
+    assert len(find_source_problems(pipeline, picky("height"), Files(tmp_path))) == problems
 
 
 def test_columns_that_differ_between_branches_are_not_known_for_certain(tmp_path):
@@ -384,8 +384,8 @@ def test_columns_that_differ_between_branches_are_not_known_for_certain(tmp_path
     catalog = {**picky("height"), "read": replace(fakes.READ, output_columns=rule)}
     for rows, count in (([1, 2], 0), ([1], 1)):
         load = Node(type="read", params={"source": "there"}, sweep=Sweep(grid={"rows": rows}))
-        document = make({"load": load, "split": "split"}, "load.table > split.table")
-        assert len(find_source_problems(document, catalog, Files(tmp_path))) == count
+        pipeline = make({"load": load, "split": "split"}, "load.table > split.table")
+        assert len(find_source_problems(pipeline, catalog, Files(tmp_path))) == count
 
 
 def test_a_source_that_need_not_be_looked_at_is_not_asked_for_columns(tmp_path):
@@ -399,8 +399,8 @@ def test_a_source_that_need_not_be_looked_at_is_not_asked_for_columns(tmp_path):
         **picky("height"),
         "read": replace(fakes.READ, source_columns=source, output_columns=rule),
     }
-    document = make({"load": "read", "split": "split"}, "load.table > split.table")
-    assert find_source_problems(document, catalog, Files(tmp_path), lambda *_: True) == []
+    pipeline = make({"load": "read", "split": "split"}, "load.table > split.table")
+    assert find_source_problems(pipeline, catalog, Files(tmp_path), lambda *_: True) == []
 
 
 # For the canvas and for forms
@@ -435,7 +435,7 @@ def test_columns_are_known_along_the_edges_as_far_as_rules_tell():
 
 
 def test_columns_are_unknown_behind_a_problem():
-    document = make(
+    pipeline = make(
         {
             "bad": node_of("read", rows=0),
             "a": "split",
@@ -449,7 +449,7 @@ def test_columns_are_unknown_behind_a_problem():
         "c.train > b.table",
         "d.x > e.table",
     )
-    assert columns_at(document, CATALOG) == {
+    assert columns_at(pipeline, CATALOG) == {
         "bad": {"table": None},
         "a": {"train": None, "test": None},
         "b": {"train": None, "test": None},
@@ -469,7 +469,7 @@ def test_what_is_outside_reaches_the_rule_of_its_node_and_flows_on(tmp_path):
         return {"table": inputs.get(SOURCE_COLUMNS)}
 
     catalog = {**CATALOG, "read": replace(fakes.READ, source_columns=source, output_columns=rule)}
-    document = make(
+    pipeline = make(
         {
             "load": node_of("read", source="x"),
             "split": "split",
@@ -478,9 +478,9 @@ def test_what_is_outside_reaches_the_rule_of_its_node_and_flows_on(tmp_path):
         "load.table > split.table",
     )
     table = (Column(f"x in {tmp_path.name}", "number"),)
-    assert columns_at(document, catalog, Files(tmp_path)) == {
+    assert columns_at(pipeline, catalog, Files(tmp_path)) == {
         "load": {"table": table},
         "split": {"train": table, "test": table},
         "bad": {"table": None},
     }
-    assert columns_at(document, catalog)["load"] == {"table": None}
+    assert columns_at(pipeline, catalog)["load"] == {"table": None}

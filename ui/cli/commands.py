@@ -174,8 +174,8 @@ def retry(
     """Continue a run that failed, was cancelled or interrupted. Finished nodes do not run again.
 
     `sylva resume` is the same command: you retry a failed run and resume a stopped one. The run
-    continues with the pipeline that it began with. If you have changed the pipeline, use `sylva run`
-    instead: nodes that are finished and unchanged do not run again.
+    continues with the pipeline that it began with. If you have changed the pipeline, use
+    `sylva run` instead: nodes that are finished and unchanged do not run again.
     """
     from engine.supervisor_starter import SupervisorStarter
 

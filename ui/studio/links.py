@@ -13,9 +13,9 @@ import streamlit as st
 PAGES = "pages"
 
 
-def to_build(pipeline: str) -> NoReturn:
+def to_build(pipeline_id: str) -> NoReturn:
     """Open a pipeline of the workspace on the Build page."""
-    _go("build", {"pipeline": pipeline})
+    _go("build", {"pipeline": pipeline_id})
 
 
 def to_run(run: str) -> NoReturn:

@@ -83,10 +83,10 @@ def open_example(runs: Runs) -> str:
     Without one it is run now; results that the store has are not computed again.
     """
     library = Library(runs.workspace)
-    pipeline = open_sample(library, EXAMPLE)
-    if runs.last_run_of(pipeline) is None:
-        runs.start(library.open(pipeline).pipeline, RunOptions(pipeline=pipeline))
-    return pipeline
+    pipeline_id = open_sample(library, EXAMPLE)
+    if runs.last_run_of(pipeline_id) is None:
+        runs.start(library.open(pipeline_id).pipeline, RunOptions(pipeline_id=pipeline_id))
+    return pipeline_id
 
 
 def prepare_example(runs: Runs) -> None:
@@ -138,9 +138,9 @@ def title_of(source: str) -> str:
 # Copies
 
 
-def save_copy(library: Library, document: Pipeline) -> str:
-    """Save a document under another name; return the id of the new pipeline."""
-    return library.create(with_values(document, name=f"{document.name[:190]} copy"))
+def save_copy(library: Library, pipeline: Pipeline) -> str:
+    """Save a pipeline under another name; return the id of the new pipeline."""
+    return library.create(with_values(pipeline, name=f"{pipeline.name[:190]} copy"))
 
 
 def pipeline_of_run(library: Library, runs: Runs, run_id: str) -> str:
@@ -150,16 +150,16 @@ def pipeline_of_run(library: Library, runs: Runs, run_id: str) -> str:
     """
     row = runs.find(run_id)
     # Not the pipeline as it is now: it may have been edited after the run.
-    document, source = parse(row.document), row.request.get("pipeline")
-    if isinstance(source, str) and _has_document(library, source, document):
+    pipeline, source = parse(row.document), row.pipeline_id
+    if source is not None and _has_pipeline(library, source, pipeline):
         return source
     moment = time.strftime("%d %b %H:%M", time.localtime(row.created))
-    return library.create(with_values(document, name=f"{document.name[:150]}, as run {moment}"))
+    return library.create(with_values(pipeline, name=f"{pipeline.name[:150]}, as run {moment}"))
 
 
-def _has_document(library: Library, pipeline: str, document: Pipeline) -> bool:
-    """Return whether the library has exactly this document under this id."""
+def _has_pipeline(library: Library, pipeline_id: str, pipeline: Pipeline) -> bool:
+    """Return whether the library has exactly this pipeline under this id."""
     try:
-        return library.open(pipeline).pipeline == document
+        return library.open(pipeline_id).pipeline == pipeline
     except SylvaError:
         return False

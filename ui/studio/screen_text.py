@@ -58,12 +58,12 @@ def time_of_day(moment: float) -> str:
     return time.strftime("%H:%M" if is_today else "%d %b %H:%M", local)
 
 
-def node_title(node: Node, catalogue: NodeTypes) -> str:
+def node_title(node: Node, catalog: NodeTypes) -> str:
     """Return the title of a node: its label, else the title of its type.
 
     The type may not be installed; then its name is all that is known.
     """
-    node_type = catalogue.get(node.type)
+    node_type = catalog.get(node.type)
     return node.label or (node_type.title if node_type else node.type)
 
 

@@ -29,7 +29,7 @@ class Studio:
     """
 
     workspace: Workspace
-    catalogue: NodeCatalog
+    catalog: NodeCatalog
 
     @cached_property
     def files(self) -> Files:
@@ -47,7 +47,7 @@ class Studio:
     @cached_property
     def runs(self) -> Runs:
         """Return the runs of the workspace."""
-        return Runs(self.workspace, self.catalogue)
+        return Runs(self.workspace, self.catalog)
 
     @cached_property
     def compiler(self) -> subprocess.Popen[bytes] | None:

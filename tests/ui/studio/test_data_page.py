@@ -112,9 +112,9 @@ def test_an_uploaded_file_is_kept_shown_and_made_into_a_pipeline(
     test = choose_target(test, "pay")
     assert test.dataframe[1].value[["Class", "Rows"]].values.tolist() == [["high", 9], ["low", 31]]
     press(test, "Use in a new pipeline")
-    document = Library(studio.workspace).open(went[0]).pipeline
-    assert document.nodes["load"].params == {"source": "people.csv", "target": "pay"}
-    assert [node.type for node in document.nodes.values()] == [
+    pipeline = Library(studio.workspace).open(went[0]).pipeline
+    assert pipeline.nodes["load"].params == {"source": "people.csv", "target": "pay"}
+    assert [node.type for node in pipeline.nodes.values()] == [
         "load-data",
         "split",
         "deep-forest",

@@ -26,14 +26,14 @@ def current_pipeline() -> OpenPipeline | None:
     returned.
     """
     opened: OpenPipeline | None = st.session_state.get(OPEN)
-    requested = st.query_params.get(ADDRESS) or (opened.pipeline if opened else None)
+    requested = st.query_params.get(ADDRESS) or (opened.pipeline_id if opened else None)
     # The address still names the pipeline whose edits were moved to a copy.
     if opened is not None and requested == opened.moved_from:
-        requested = opened.pipeline
+        requested = opened.pipeline_id
     if not requested:
         return None
     st.query_params[ADDRESS] = requested
-    if opened is None or opened.pipeline != requested:
+    if opened is None or opened.pipeline_id != requested:
         _close()
         # The file does not have these edits.
         opened = _return_to_unsaved(requested)
@@ -43,14 +43,14 @@ def current_pipeline() -> OpenPipeline | None:
             )
         st.session_state[OPEN] = opened
     opened.refresh()
-    st.query_params[ADDRESS] = opened.pipeline
+    st.query_params[ADDRESS] = opened.pipeline_id
     return opened
 
 
-def switch_to(pipeline: str) -> None:
+def switch_to(pipeline_id: str) -> None:
     """Open another pipeline in this tab."""
     _close()
-    st.query_params[ADDRESS] = pipeline
+    st.query_params[ADDRESS] = pipeline_id
 
 
 def close() -> None:
@@ -61,7 +61,9 @@ def close() -> None:
 
 def is_open(opened: OpenPipeline) -> bool:
     """Return whether this pipeline is still the one that the tab and its address show."""
-    return st.session_state.get(OPEN) is opened and st.query_params.get(ADDRESS) == opened.pipeline
+    return (
+        st.session_state.get(OPEN) is opened and st.query_params.get(ADDRESS) == opened.pipeline_id
+    )
 
 
 def unsaved_pipelines() -> list[OpenPipeline]:
@@ -70,11 +72,11 @@ def unsaved_pipelines() -> list[OpenPipeline]:
     Return those that still cannot be saved.
     """
     unsaved: dict[str, OpenPipeline] = st.session_state.get(UNSAVED, {})
-    for pipeline, opened in list(unsaved.items()):
+    for pipeline_id, opened in list(unsaved.items()):
         opened.refresh()
         if not opened.unsaved:
-            del unsaved[pipeline]
-            text = f"“{opened.document.name}”: {opened.notice}"
+            del unsaved[pipeline_id]
+            text = f"“{opened.pipeline.name}”: {opened.notice}"
             st.toast(plain(text), icon=":material/info:", duration="long")
     return list(unsaved.values())
 
@@ -84,12 +86,12 @@ def _close() -> None:
     opened: OpenPipeline | None = st.session_state.pop(OPEN, None)
     if opened is not None and opened.unsaved:
         unsaved = st.session_state.get(UNSAVED, {})
-        st.session_state[UNSAVED] = unsaved | {opened.pipeline: opened}
+        st.session_state[UNSAVED] = unsaved | {opened.pipeline_id: opened}
 
 
-def _return_to_unsaved(pipeline: str) -> OpenPipeline | None:
+def _return_to_unsaved(pipeline_id: str) -> OpenPipeline | None:
     """Return a pipeline that was closed with unsaved edits; None if it was not."""
-    opened: OpenPipeline | None = st.session_state.get(UNSAVED, {}).pop(pipeline, None)
+    opened: OpenPipeline | None = st.session_state.get(UNSAVED, {}).pop(pipeline_id, None)
     if opened is not None:
         opened.notice = "These are your edits that are not saved yet."
     return opened

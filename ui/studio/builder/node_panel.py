@@ -43,7 +43,7 @@ MOST_FILES = 2_000
 
 def panel(opened: OpenPipeline, chosen: Sequence[str]) -> None:
     """Draw what belongs to the selection: one node, several nodes, or the whole pipeline."""
-    if len(chosen) == 1 and chosen[0] in opened.document.nodes:
+    if len(chosen) == 1 and chosen[0] in opened.pipeline.nodes:
         _of_node(opened, chosen[0])
     elif chosen:
         st.markdown(f"**{len(chosen)} nodes**")
@@ -56,11 +56,11 @@ def panel(opened: OpenPipeline, chosen: Sequence[str]) -> None:
 
 def _of_pipeline(opened: OpenPipeline) -> None:
     """Draw the name, the description and the keys; for an empty pipeline, how to begin."""
-    if not opened.document.nodes:
+    if not opened.pipeline.nodes:
         st.markdown("**Build it in five steps**")
         st.markdown(FIVE_STEPS)
     else:
-        st.markdown(f"**{plain(opened.document.name)}**")
+        st.markdown(f"**{plain(opened.pipeline.name)}**")
         st.caption("Select a node to see its settings.")
     _description(opened)
     st.caption(KEYS)
@@ -68,12 +68,12 @@ def _of_pipeline(opened: OpenPipeline) -> None:
 
 def _description(opened: OpenPipeline) -> None:
     """Draw the description of the pipeline, which can be edited."""
-    text = opened.document.description
-    key = f"{opened.pipeline}/description/{hash(text)}"  # another text, another widget
+    text = opened.pipeline.description
+    key = f"{opened.pipeline_id}/description/{hash(text)}"  # another text, another widget
 
     def save() -> None:
         """Save the description."""
-        opened.try_edit(lambda document: set_description(document, st.session_state[key]))
+        opened.try_edit(lambda pipeline: set_description(pipeline, st.session_state[key]))
 
     st.text_area(
         "Description",
@@ -88,9 +88,9 @@ def _description(opened: OpenPipeline) -> None:
 
 def _of_node(opened: OpenPipeline, name: str) -> None:
     """Draw the form of a node: its error, its settings, its sweep, its name and limits."""
-    node = opened.document.nodes[name]
-    node_type = opened.catalogue.get(node.type)
-    st.markdown(f"**{plain(node_title(node, opened.catalogue))}**")
+    node = opened.pipeline.nodes[name]
+    node_type = opened.catalog.get(node.type)
+    st.markdown(f"**{plain(node_title(node, opened.catalog))}**")
     if node_type is None:
         st.error(
             f"The node type “{plain(node.type)}” is not installed. "
@@ -106,7 +106,7 @@ def _of_node(opened: OpenPipeline, name: str) -> None:
     node_form(
         node,
         node_type,
-        columns=columns_for(opened.document, opened.catalogue, name, studio().files),
+        columns=columns_for(opened.pipeline, opened.catalog, name, studio().files),
         offered_files=_offered_files(node_type),
         problems=[problem for problem in problems if problem not in of_sweep],
         key=opened.form_key(name),
@@ -116,9 +116,9 @@ def _of_node(opened: OpenPipeline, name: str) -> None:
         sweep_form(
             name,
             node,
-            opened.catalogue,
+            opened.catalog,
             problems=of_sweep,
-            has_evaluation=has_evaluation(opened.document, opened.catalogue, name),
+            has_evaluation=has_evaluation(opened.pipeline, opened.catalog, name),
             key=opened.form_key(name),
             change=partial(_revise_sweep, opened, name),
         )
@@ -144,7 +144,7 @@ def failure(state: NodeState) -> None:
 
 def _revise(opened: OpenPipeline, name: str, edit: ParamsEdit) -> None:
     """Apply an edit of the form to the parameters of a node."""
-    opened.try_edit(lambda document: revise_params(document, opened.catalogue, name, edit))
+    opened.try_edit(lambda pipeline: revise_params(pipeline, opened.catalog, name, edit))
 
 
 def _revise_sweep(
@@ -152,11 +152,11 @@ def _revise_sweep(
 ) -> None:
     """Apply an edit of the sweep; it may change parameters too, in one step for undo."""
 
-    def revise(document: Pipeline) -> Pipeline:
+    def revise(pipeline: Pipeline) -> Pipeline:
         """Return the pipeline after both edits."""
         if params:
-            document = revise_params(document, opened.catalogue, name, params)
-        return revise_sweep(document, name, edit)
+            pipeline = revise_params(pipeline, opened.catalog, name, params)
+        return revise_sweep(pipeline, name, edit)
 
     opened.try_edit(revise)
 
@@ -200,7 +200,7 @@ def _name_and_limits(opened: OpenPipeline, name: str, node: Node, node_type: Nod
                 min_value=least,
                 max_value=most,
                 key=widget_key,
-                placeholder="none",
+                placeholder="as the run says",
                 help=NodeSettings.model_fields[field].description,
                 on_change=_set_setting,
                 args=(opened, name, field, widget_key),
@@ -211,7 +211,7 @@ def _name_and_limits(opened: OpenPipeline, name: str, node: Node, node_type: Nod
 def _set_label(opened: OpenPipeline, name: str, key: str) -> None:
     """Save the label of a node."""
     label = st.session_state[key].strip()
-    opened.try_edit(lambda document: set_label(document, name, label))
+    opened.try_edit(lambda pipeline: set_label(pipeline, name, label))
 
 
 def _set_setting(opened: OpenPipeline, name: str, field: str, key: str) -> None:
@@ -219,7 +219,6 @@ def _set_setting(opened: OpenPipeline, name: str, field: str, key: str) -> None:
     value = st.session_state[key]
     # Another tab may have set another of the limits.
     opened.refresh()
-    settings = opened.document.nodes[name].settings.model_dump()
-    # An empty field means no limit, and for retries 0.
-    settings[field] = 0 if value is None and field == "retries" else value
-    opened.try_edit(lambda document: set_settings(document, name, NodeSettings(**settings)))
+    settings = opened.pipeline.nodes[name].settings.model_dump()
+    settings[field] = value
+    opened.try_edit(lambda pipeline: set_settings(pipeline, name, NodeSettings(**settings)))

@@ -21,9 +21,9 @@ STOPPED = {
 
 
 def node_views(
-    document: Pipeline,
+    pipeline: Pipeline,
     run: RunState | None,
-    run_document: Pipeline | None,
+    run_pipeline: Pipeline | None,
     copies: Mapping[str, Sequence[str]] | None = None,
     result: Callable[[str], str] = lambda name: "",
 ) -> dict[str, NodeView]:
@@ -34,15 +34,15 @@ def node_views(
 
     Parameters
     ----------
-    run_document : the pipeline as it was when the run began
+    run_pipeline : the pipeline as it was when the run began
     copies : for each swept node its branches in the run
     result : returns the result of a finished node in a few words
     """
     # A swept node shows its number of branches until it has run.
-    views = {name: _awaited(node.sweep) for name, node in document.nodes.items() if node.sweep}
-    if run is None or run_document is None:
+    views = {name: _awaited(node.sweep) for name, node in pipeline.nodes.items() if node.sweep}
+    if run is None or run_pipeline is None:
         return views
-    for name in unchanged_nodes(document, run_document):
+    for name in unchanged_nodes(pipeline, run_pipeline):
         own = (copies or {}).get(name, (name,))
         states = [run.nodes[copy] for copy in own if copy in run.nodes]
         if states:
@@ -61,27 +61,27 @@ def _awaited(sweep: Sweep) -> NodeView:
     return {"state": "idle", "text": f"Sweep: {counted(branch_count(sweep), 'branch', 'branches')}"}
 
 
-def unchanged_nodes(document: Pipeline, since: Pipeline) -> set[str]:
+def unchanged_nodes(pipeline: Pipeline, since: Pipeline) -> set[str]:
     """Return the nodes that would do the same work as in ``since``.
 
     They have the same settings, and read the same outputs of nodes that are unchanged too.
     """
-    edges, edges_since = _edges_into(document), _edges_into(since)
+    edges, edges_since = _edges_into(pipeline), _edges_into(since)
     # Labels, limits and positions do not change what a node computes.
     changed = {
         name
-        for name, node in document.nodes.items()
+        for name, node in pipeline.nodes.items()
         if (before := since.nodes.get(name)) is None
         or (node.type, node.params, node.sweep) != (before.type, before.params, before.sweep)
         or edges.get(name, []) != edges_since.get(name, [])
     }
-    return set(document.nodes) - PipelineGraph(document).downstream(changed)
+    return set(pipeline.nodes) - PipelineGraph(pipeline).downstream(changed)
 
 
-def _edges_into(document: Pipeline) -> dict[str, list[Edge]]:
+def _edges_into(pipeline: Pipeline) -> dict[str, list[Edge]]:
     """Return the edges into each node."""
     edges: dict[str, list[Edge]] = {}
-    for edge in document.edges:
+    for edge in pipeline.edges:
         edges.setdefault(edge.target.node, []).append(edge)
     return edges
 

@@ -1,4 +1,4 @@
-"""The pipeline that is open in one browser tab: its document, its file and its last run.
+"""The pipeline that is open in one browser tab: its contents, its file and its last run.
 
 Every edit is saved at once, and edits that others save are read. The file decides. If another tab
 has changed it, its version is shown, and what the user did on the canvas meanwhile is done again on
@@ -57,19 +57,19 @@ class OpenPipeline:
 
     library: Library
     runs: Runs
-    pipeline: str
+    pipeline_id: str
     """Its id in the library."""
-    document: Pipeline
+    pipeline: Pipeline
     file_version: FileVersion
-    saved_document: Pipeline
-    """The document as its file has it."""
+    saved_pipeline: Pipeline
+    """The pipeline as its file has it."""
     canvas_version: int = field(default_factory=_new_canvas_version)
     """Raised whenever something other than the canvas has changed what the canvas owns."""
     form_versions: dict[str, int] = field(default_factory=dict)
     """For each node how often its form had to be drawn from the start."""
     saved_at: float = field(default_factory=time.time)
     save_error: str = ""
-    """Why the document cannot be saved; it still has every edit."""
+    """Why the pipeline cannot be saved; it still has every edit."""
     unsaved_since: float = 0.0
     moved_from: str = ""
     """The pipeline that this copy replaces, because the edits could not be saved there."""
@@ -91,34 +91,34 @@ class OpenPipeline:
     _checked: tuple[Pipeline, list[Problem]] | None = None
 
     @classmethod
-    def from_library(cls, library: Library, runs: Runs, pipeline: str) -> OpenPipeline:
+    def from_library(cls, library: Library, runs: Runs, pipeline_id: str) -> OpenPipeline:
         """Open a pipeline of the library.
 
         Raise ``UnknownPipeline`` if it is not there, ``InvalidPipeline`` if its file cannot be
         read.
         """
-        document, version = library.open(pipeline)
+        pipeline, version = library.open(pipeline_id)
         saved_at = version.modified / 1e9
-        return cls(library, runs, pipeline, document, version, document, saved_at=saved_at)
+        return cls(library, runs, pipeline_id, pipeline, version, pipeline, saved_at=saved_at)
 
     @property
-    def catalogue(self) -> NodeTypes:
+    def catalog(self) -> NodeTypes:
         """Return the node types that are installed."""
         return self.runs.catalog
 
-    # The document
+    # The pipeline
 
     @property
     def unsaved(self) -> bool:
         """Return whether there are edits here that are not in the file."""
-        return self.document != self.saved_document
+        return self.pipeline != self.saved_pipeline
 
     def refresh(self) -> None:
         """Save edits that could not be saved before, or else read what was saved elsewhere."""
         if self.unsaved:
             self.save()
         # A file that could not be read may be readable again without a new version.
-        elif self.save_error or self.library.version(self.pipeline) != self.file_version:
+        elif self.save_error or self.library.version(self.pipeline_id) != self.file_version:
             self._read_file()
 
     def edit(self, *edits: Callable[[Pipeline], Pipeline]) -> None:
@@ -128,14 +128,14 @@ class OpenPipeline:
         the same time, the edits are applied again to its version.
         """
         self.refresh()
-        document = self.document
+        pipeline = self.pipeline
         for edit in edits:
-            document = edit(document)
-        if document != self.document:
-            # The browser keeps its own document until it sees another version.
-            if _differs_on_canvas(self.document, document):
+            pipeline = edit(pipeline)
+        if pipeline != self.pipeline:
+            # The browser keeps its own copy until it sees another version.
+            if _differs_on_canvas(self.pipeline, pipeline):
                 self.canvas_version += 1
-            self.document = document
+            self.pipeline = pipeline
             # Another tab was faster: ``save`` has read its version.
             if not self.save():
                 self.edit(*edits)
@@ -145,8 +145,8 @@ class OpenPipeline:
 
         Return False if the file has changed and the canvas must apply the edit to the new version.
         """
-        if edited.document != self.document:
-            self.document = edited.document
+        if edited.pipeline != self.pipeline:
+            self.pipeline = edited.pipeline
             if not self.save():
                 return False
         # Undo, redo and paste set parameters in the browser; the form must show them.
@@ -155,12 +155,12 @@ class OpenPipeline:
         return True
 
     def save(self) -> bool:
-        """Save the document; if that fails, remember why.
+        """Save the pipeline; if that fails, remember why.
 
         Return False if another tab has saved before. Its version is shown then, without our edits.
         """
         try:
-            self._note_saved(self.library.save(self.pipeline, self.document, self.file_version))
+            self._note_saved(self.library.save(self.pipeline_id, self.pipeline, self.file_version))
         except Outdated:
             return self._resolve_conflict()
         except SylvaError as error:
@@ -168,10 +168,10 @@ class OpenPipeline:
         return True
 
     def _note_saved(self, version: FileVersion) -> None:
-        """Remember that the file now equals the document; say so if it did not for a while."""
+        """Remember that the file now equals the pipeline; say so if it did not for a while."""
         if self.save_error:
             self.notice = "All edits are saved now."
-        self.file_version, self.saved_document = version, self.document
+        self.file_version, self.saved_pipeline = version, self.pipeline
         self.save_error, self.saved_at = "", time.time()
 
     def _note_unsaved(self, why: str) -> None:
@@ -188,13 +188,13 @@ class OpenPipeline:
         them to a copy, and return True.
         """
         try:
-            opened = self.library.open(self.pipeline)
+            opened = self.library.open(self.pipeline_id)
         except UnknownPipeline:
             self._note_unsaved(DELETED)
         except SylvaError as error:
             self._move_to_copy(f"The file cannot be read any more: {_first_line(error)}")
         else:
-            if opened.pipeline == self.document:
+            if opened.pipeline == self.pipeline:
                 self._note_saved(opened.version)
             elif self.save_error:
                 self._move_to_copy(
@@ -206,9 +206,9 @@ class OpenPipeline:
         return True
 
     def _read_file(self) -> None:
-        """Show the file as it is now; if it cannot be read, keep the document and say why."""
+        """Show the file as it is now; if it cannot be read, keep the pipeline and say why."""
         try:
-            opened = self.library.open(self.pipeline)
+            opened = self.library.open(self.pipeline_id)
         except UnknownPipeline:
             self._note_unsaved(DELETED)
         except SylvaError as error:
@@ -222,31 +222,31 @@ class OpenPipeline:
                 self._show_version(opened)
 
     def _move_to_copy(self, why: str) -> None:
-        """Save the document as another pipeline, which is open from now on."""
+        """Save the pipeline under another id, which is open from now on."""
         # The time of the first edit that could not be saved tells the user which edits these are.
         moment = time.strftime("%H:%M", time.localtime(self.unsaved_since or None))
         copy = with_values(
-            self.document, name=f"{self.document.name[:150]} (unsaved edits of {moment})"
+            self.pipeline, name=f"{self.pipeline.name[:150]} (unsaved edits of {moment})"
         )
         try:
-            pipeline = self.library.create(copy)
-            opened = self.library.open(pipeline)
+            pipeline_id = self.library.create(copy)
+            opened = self.library.open(pipeline_id)
         except SylvaError as error:
             self._note_unsaved(f"{why} {error}")
             return
-        self.moved_from, self.pipeline = self.pipeline, pipeline
-        self.document, self.canvas_version = copy, _new_canvas_version()
+        self.moved_from, self.pipeline_id = self.pipeline_id, pipeline_id
+        self.pipeline, self.canvas_version = copy, _new_canvas_version()
         self._note_saved(opened.version)
         # The runs belong to the pipeline that was left.
         self.watcher = self.pending_attempt = None
         self.notice = f"Your edits are in this copy: “{copy.name}”. {why}"
 
     def _show_version(self, opened: Opened) -> None:
-        """Show another version of the document, with a new form for each node that differs."""
-        before, (self.document, self.file_version) = self.document, opened
-        self.saved_document, self.saved_at = self.document, self.file_version.modified / 1e9
+        """Show another version of the pipeline, with a new form for each node that differs."""
+        before, (self.pipeline, self.file_version) = self.pipeline, opened
+        self.saved_pipeline, self.saved_at = self.pipeline, self.file_version.modified / 1e9
         self.canvas_version += 1
-        for name, node in self.document.nodes.items():
+        for name, node in self.pipeline.nodes.items():
             if before.nodes.get(name) != node:
                 self._redraw_form(name)
         self.notice = "The pipeline was changed in another tab or program; this is the new version."
@@ -257,12 +257,12 @@ class OpenPipeline:
 
     def form_key(self, node: str) -> str:
         """Return the prefix of the widget keys of a form; a new one means new widgets."""
-        return f"{self.pipeline}/{node}/{self.form_versions.get(node, 0)}"
+        return f"{self.pipeline_id}/{node}/{self.form_versions.get(node, 0)}"
 
     def type_of(self, node: str) -> NodeType | None:
         """Return the type of a node; None if it is not installed, or the node is gone."""
-        own = self.document.nodes.get(node)
-        return self.catalogue.get(own.type) if own else None
+        own = self.pipeline.nodes.get(node)
+        return self.catalog.get(own.type) if own else None
 
     def show(self, node: str) -> None:
         """Select a node and bring it into view."""
@@ -271,28 +271,28 @@ class OpenPipeline:
 
     def delete(self) -> None:
         """Delete the pipeline and its unsaved edits."""
-        self.library.delete(self.pipeline)
+        self.library.delete(self.pipeline_id)
         # Otherwise the session would keep the edits as unsaved.
-        self.saved_document = self.document
+        self.saved_pipeline = self.pipeline
 
-    def problems(self, document: Pipeline | None = None) -> list[Problem]:
-        """Return the problems of the document, or of another one, and of the files it reads.
+    def problems(self, pipeline: Pipeline | None = None) -> list[Problem]:
+        """Return the problems of the pipeline, or of another one, and of the files it reads.
 
         Reading the files takes time: the result is remembered until ``forget_problems``.
         """
-        document = document or self.document
-        if self._checked is None or self._checked[0] is not document:
-            problems = find_problems(document, self.catalogue)
+        pipeline = pipeline or self.pipeline
+        if self._checked is None or self._checked[0] is not pipeline:
+            problems = find_problems(pipeline, self.catalog)
             files = Files(self.library.workspace.root)
-            problems += find_source_problems(document, self.catalogue, files)
-            self._checked = document, problems
+            problems += find_source_problems(pipeline, self.catalog, files)
+            self._checked = pipeline, problems
         return self._checked[1]
 
     def forget_problems(self) -> None:
         """Look for problems again next time: a missing file may be there by now."""
         self._checked = None
 
-    def attempt(self, action: Callable[[], object]) -> bool:
+    def show_errors(self, action: Callable[[], object]) -> bool:
         """Call a function; if it raises an error of ours, show that as a notice.
 
         Return whether it succeeded. The problems panel opens if the pipeline is invalid.
@@ -311,13 +311,13 @@ class OpenPipeline:
 
     def try_edit(self, edit: Callable[[Pipeline], Pipeline]) -> bool:
         """Apply an edit and save; an error of ours becomes a notice. Return whether it worked."""
-        return self.attempt(lambda: self.edit(edit))
+        return self.show_errors(lambda: self.edit(edit))
 
     # Its last run
 
     def refresh_run(self) -> None:
         """Read the new events of the last run; another tab may have started a new run."""
-        row = self.runs.last_run_of(self.pipeline)
+        row = self.runs.last_run_of(self.pipeline_id)
         if row is None:
             self.watcher = None
         elif self.watcher is None or self.watcher.row.id != row.id:
@@ -348,7 +348,7 @@ class OpenPipeline:
         return expanded.copies_of([node]) if expanded else (node,)
 
     def source_node(self, name: str) -> str:
-        """Return the node of the document to which a node of the last run belongs."""
+        """Return the node of the pipeline to which a node of the last run belongs."""
         expanded = self.run_expanded
         return expanded.source_node.get(name, name) if expanded else name
 
@@ -383,8 +383,8 @@ class OpenPipeline:
         with _starting:
             self._refuse_second_run()
             # A second tab that presses Run now waits for ``_starting``, and is then refused.
-            options = RunOptions(pipeline=self.pipeline, to=to, force_from=force_from)
-            self.runs.start(self.document, options)
+            options = RunOptions(pipeline_id=self.pipeline_id, to=to, force_from=force_from)
+            self.runs.start(self.pipeline, options)
 
     def retry(self) -> None:
         """Resume the last run; if the pipeline was changed since, start a new one."""
@@ -408,7 +408,7 @@ class OpenPipeline:
 
     def _has_same_nodes(self, other: Pipeline) -> bool:
         """Return whether another pipeline would compute the same; names and layout may differ."""
-        return (self.document.nodes, self.document.edges) == (other.nodes, other.edges)
+        return (self.pipeline.nodes, self.pipeline.edges) == (other.nodes, other.edges)
 
 
 def _first_line(error: SylvaError) -> str:

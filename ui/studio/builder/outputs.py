@@ -62,7 +62,7 @@ def draw_output(opened: OpenPipeline, end: PortRef | None) -> None:
 
     ``end`` is the output that was clicked; None if there was no click yet.
     """
-    if end is None or end.node not in opened.document.nodes:
+    if end is None or end.node not in opened.pipeline.nodes:
         st.caption("Click the dot at the right side of a finished node to see its output here.")
         return
     name, port = _branch(opened, end)
@@ -104,7 +104,7 @@ def _branch(opened: OpenPipeline, end: PortRef) -> PortRef:
             "Branch",
             list(offered),
             format_func=lambda name: readable(run.pipeline.nodes[name].label or name),
-            key=f"branch/{opened.pipeline}/{end}",
+            key=f"branch/{opened.pipeline_id}/{end}",
             width=420,
         )
         if chosen in run.values:
@@ -147,7 +147,7 @@ def _keep_button(opened: OpenPipeline, values: Mapping[str, Values], label: str)
     It is not drawn if the sweep was removed since the run.
     """
     if values and all(
-        name in opened.document.nodes and opened.document.nodes[name].sweep for name in values
+        name in opened.pipeline.nodes and opened.pipeline.nodes[name].sweep for name in values
     ):
         st.button(
             label,
@@ -161,7 +161,7 @@ def _keep_button(opened: OpenPipeline, values: Mapping[str, Values], label: str)
 
 def _keep(opened: OpenPipeline, values: Mapping[str, Values]) -> None:
     """Save the values of a branch in the settings and remove the sweep."""
-    if opened.try_edit(lambda document: apply_branch(document, opened.catalogue, values)):
+    if opened.try_edit(lambda pipeline: apply_branch(pipeline, opened.catalog, values)):
         saved = [
             f"{param_label(param, opened.type_of(name))} = {value_label(value)}"
             for name, each in values.items()
@@ -179,7 +179,7 @@ def _meeting_points(
     for name in dict.fromkeys(
         edge.target.node for edge in run.pipeline.edges if edge.source in ends
     ):
-        node_type = opened.catalogue.get(run.pipeline.nodes[name].type)
+        node_type = opened.catalog.get(run.pipeline.nodes[name].type)
         if name not in run.values and node_type and node_type.outputs:
             yield PortRef(name, node_type.outputs[0].name)
 
@@ -189,4 +189,4 @@ def _title(opened: OpenPipeline, end: PortRef) -> str:
     node_type = opened.type_of(end.node)
     port = node_type.output(end.port) if node_type else None
     port_title = port.title if port and port.title else end.port
-    return f"{node_title(opened.document.nodes[end.node], opened.catalogue)}: {port_title}"
+    return f"{node_title(opened.pipeline.nodes[end.node], opened.catalog)}: {port_title}"

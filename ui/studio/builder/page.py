@@ -79,7 +79,7 @@ def _draw_parts(opened: OpenPipeline) -> None:
     """
     _refresh_run(opened)
     opened.refresh()
-    _rerun_if_moved(opened)
+    _rerun_if_stale(opened)
     save_state_slot = toolbar(opened, _selection(opened))
     _show_notice(opened)
     middle, side = st.columns([3, 1], gap="small")
@@ -92,10 +92,10 @@ def _draw_parts(opened: OpenPipeline) -> None:
     with side, st.container(key="panel"):
         panel(opened, selection)
     draw_panels(opened, selection)
-    _rerun_if_moved(opened)
+    _rerun_if_stale(opened)
 
 
-def _rerun_if_moved(opened: OpenPipeline) -> None:
+def _rerun_if_stale(opened: OpenPipeline) -> None:
     """Draw the whole page again for another pipeline, or to poll at another interval."""
     # A fragment cannot change its own interval; only a drawing of the whole page can.
     if not is_open(opened) or _poll_seconds(opened) != opened.poll_seconds:
@@ -123,25 +123,25 @@ def _selection(opened: OpenPipeline) -> tuple[str, ...]:
     The toolbar needs it, and is drawn before the canvas.
     """
     sent = st.session_state.get(CANVAS)
-    return selection_in(opened.document, sent.get("selection")) if sent is not None else ()
+    return selection_in(opened.pipeline, sent.get("selection")) if sent is not None else ()
 
 
 def _canvas(opened: OpenPipeline) -> tuple[str, ...]:
     """Draw the canvas, handle what the user did there, and return the selected nodes."""
     return canvas(
-        opened.document,
+        opened.pipeline,
         epoch=opened.canvas_version,
-        catalogue=opened.catalogue,
+        catalog=opened.catalog,
         problems=opened.problems,
-        states=lambda document: node_views(
-            document,
+        states=lambda pipeline: node_views(
+            pipeline,
             opened.run,
             opened.run_pipeline,
             opened.run_expanded.copies if opened.run_expanded else None,
             lambda name: result_line(opened, name),
         ),
         key=CANVAS,
-        pipeline=opened.pipeline,
+        pipeline_id=opened.pipeline_id,
         reveal=opened.reveal,
         on_edit=lambda edited: _apply_edit(opened, edited),
         on_port=lambda end: _preview(opened, end),
@@ -187,6 +187,6 @@ def _announce_end(opened: OpenPipeline) -> None:
     # Only once: after that the user decides what is open.
     opened.announce_end = False
     failed = run.nodes_in("failed")
-    if failed and opened.source_node(failed[0]) in opened.document.nodes:
+    if failed and opened.source_node(failed[0]) in opened.pipeline.nodes:
         opened.show(opened.source_node(failed[0]))
         opened.open_panel = "Log"

@@ -53,13 +53,13 @@ def _open(opened: OpenPipeline, part: Panel) -> None:
 
 def _problems(opened: OpenPipeline, problems: list[Problem]) -> None:
     """Draw each problem; a click brings its node into view."""
-    if not problems and opened.document.nodes:
+    if not problems and opened.pipeline.nodes:
         st.caption("No problems found.")
     elif not problems:
         st.caption("The pipeline is empty: drag a node onto the canvas.")
     for index, problem in enumerate(problems[:MOST_PROBLEMS]):
         text = plain(str(problem))
-        if problem.node in opened.document.nodes:
+        if problem.node in opened.pipeline.nodes:
             st.button(
                 text,
                 key=f"problem-{index}",

@@ -54,10 +54,10 @@ def _return_to(unsaved: OpenPipeline) -> None:
     The list may not have the pipeline: it may have been deleted elsewhere.
     """
     with st.container(horizontal=True, vertical_alignment="center"):
-        name, error = plain(unsaved.document.name), plain(unsaved.save_error)
+        name, error = plain(unsaved.pipeline.name), plain(unsaved.save_error)
         st.warning(f"“{name}” has edits that could not be saved: {error}")
-        open_it = partial(_open, lambda: unsaved.pipeline)
-        st.button("Show the edits", key=f"return-{unsaved.pipeline}", on_click=open_it)
+        open_it = partial(_open, lambda: unsaved.pipeline_id)
+        st.button("Show the edits", key=f"return-{unsaved.pipeline_id}", on_click=open_it)
 
 
 # The pipelines of the workspace
@@ -98,25 +98,28 @@ def _row(library: Library, entry: Entry) -> None:
             st.caption(plain(entry.problem) if broken else facts)
         open_it = partial(_open, lambda: entry.id)
         st.button("Open", key=f"open-{entry.id}", disabled=broken, on_click=open_it)
-        copy, key = partial(_attempt, partial(_duplicate, library, entry.id)), f"copy-{entry.id}"
+        copy, key = (
+            partial(_show_errors, partial(_duplicate, library, entry.id)),
+            f"copy-{entry.id}",
+        )
         st.button("Duplicate", key=key, type="tertiary", disabled=broken, on_click=copy)
         with st.popover("Delete", type="tertiary", key=f"delete-menu-{entry.id}"):
             st.write(f"Delete “{plain(entry.title)}”? Its runs are not deleted.")
-            delete = partial(_attempt, partial(library.delete, entry.id))
+            delete = partial(_show_errors, partial(library.delete, entry.id))
             st.button("Delete it", key=f"delete-{entry.id}", type="primary", on_click=delete)
 
 
-def _open(pipeline: Callable[[], str]) -> None:
+def _open(pipeline_id: Callable[[], str]) -> None:
     """Open the pipeline whose id this function returns; it may create it."""
-    _attempt(lambda: browser_tab.switch_to(pipeline()))
+    _show_errors(lambda: browser_tab.switch_to(pipeline_id()))
 
 
-def _duplicate(library: Library, pipeline: str) -> None:
+def _duplicate(library: Library, pipeline_id: str) -> None:
     """Save a copy of a pipeline."""
-    save_copy(library, library.open(pipeline).pipeline)
+    save_copy(library, library.open(pipeline_id).pipeline)
 
 
-def _attempt(action: Callable[[], object]) -> None:
+def _show_errors(action: Callable[[], object]) -> None:
     """Call a function; an error of ours is shown by the next drawing."""
     with errors_flashed(FLASHES):
         action()
@@ -131,9 +134,9 @@ def _import(library: Library) -> None:
     if file is None:
         return
     try:
-        document = parse(file.getvalue())
+        pipeline = parse(file.getvalue())
         # A pipeline with problems can be opened and fixed, so it may be imported too.
-        problems: list[Problem] = find_problems(document, studio().catalogue)
+        problems: list[Problem] = find_problems(pipeline, studio().catalog)
     except InvalidPipeline as error:
         _list_problems(
             "This file cannot be read as a pipeline. It was not imported.", error.problems
@@ -144,7 +147,7 @@ def _import(library: Library) -> None:
             "This pipeline has problems and cannot run yet. It is not imported yet.", problems
         )
     label = "Import anyway" if problems else "Import"
-    create = partial(_open, partial(library.create, document))
+    create = partial(_open, partial(library.create, pipeline))
     st.button(label, type="primary", key="take-in", on_click=create)
 
 
@@ -176,11 +179,11 @@ def _start(library: Library) -> None:
         st.markdown("**Build your own in five steps**")
         st.markdown(FIVE_STEPS)
     st.markdown("**Examples**")
-    for name, document in samples().items():
+    for name, pipeline in samples().items():
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
             with st.container(gap=None):
-                st.markdown(f"**{plain(document.name)}**")
-                st.caption(plain(document.description))
+                st.markdown(f"**{plain(pipeline.name)}**")
+                st.caption(plain(pipeline.description))
             open_it = partial(_open, partial(open_sample, library, name))
             st.button("Open", key=f"sample-{name}", on_click=open_it)
 

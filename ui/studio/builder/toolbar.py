@@ -51,15 +51,15 @@ def toolbar(opened: OpenPipeline, chosen: tuple[str, ...]) -> DeltaGenerator:
 
 def _name(opened: OpenPipeline) -> None:
     """Draw the name of the pipeline, which can be edited."""
-    name = opened.document.name
+    name = opened.pipeline.name
     # Another name needs another widget: a widget in the browser keeps its own value.
-    key = f"{opened.pipeline}/name/{name}"
+    key = f"{opened.pipeline_id}/name/{name}"
 
     def rename() -> None:
         """Save the new name; an empty one is ignored."""
         new_name = st.session_state[key].strip()
-        if new_name and new_name != opened.document.name:
-            opened.try_edit(lambda document: set_name(document, new_name))
+        if new_name and new_name != opened.pipeline.name:
+            opened.try_edit(lambda pipeline: set_name(pipeline, new_name))
 
     st.text_input(
         "Name",
@@ -73,7 +73,7 @@ def _name(opened: OpenPipeline) -> None:
 
 
 def save_state(opened: OpenPipeline) -> None:
-    """Draw when the document was saved, or that it was not and why.
+    """Draw when the pipeline was saved, or that it was not and why.
 
     Call it after the canvas was drawn: an edit may have just been saved.
     """
@@ -85,10 +85,10 @@ def save_state(opened: OpenPipeline) -> None:
 
 def _file_menu(opened: OpenPipeline) -> None:
     """Draw the menu: export, duplicate, delete."""
-    with st.popover("File", icon=":material/folder_open:", key=f"file/{opened.pipeline}"):
+    with st.popover("File", icon=":material/folder_open:", key=f"file/{opened.pipeline_id}"):
         # What is on screen, also if it is not saved.
-        text = dumps(opened.document)
-        file = f"{opened.pipeline}.json"
+        text = dumps(opened.pipeline)
+        file = f"{opened.pipeline_id}.json"
         download("Export JSON", text, file, "application/json", "export-json", width="stretch")
         _export_python(opened)
         copy, icon = partial(_do, opened, _duplicate), ":material/content_copy:"
@@ -104,8 +104,8 @@ def _export_python(opened: OpenPipeline) -> None:
     hint = "Download a Python script that gives the same result without the studio."
     download(
         "Export as Python",
-        lambda: export_python(opened.document, opened.catalogue),
-        f"{opened.pipeline}.py",
+        lambda: export_python(opened.pipeline, opened.catalog),
+        f"{opened.pipeline_id}.py",
         "text/x-python",
         "export-python",
         icon=":material/code:",
@@ -117,12 +117,12 @@ def _export_python(opened: OpenPipeline) -> None:
 
 def _cannot_be_python(opened: OpenPipeline) -> str:
     """Return why the pipeline cannot be exported as Python; empty if it can."""
-    if not opened.document.nodes:
+    if not opened.pipeline.nodes:
         return "The pipeline has no nodes yet."
     if opened.problems():
         return "Fix the problems first (press Validate to see them)."
     try:
-        check_exportable(opened.document, opened.catalogue)
+        check_exportable(opened.pipeline, opened.catalog)
     except SylvaError as error:
         return str(error)
     return ""
@@ -186,17 +186,17 @@ def _run_part(opened: OpenPipeline, chosen: tuple[str, ...]) -> None:
             begin(opened, partial(opened.start, force_from=chosen))
         # A bare name would be a pattern that matches everything.
         case choice if choice == RUN_ALL_AGAIN:
-            begin(opened, partial(opened.start, force_from=tuple(opened.document.nodes)))
+            begin(opened, partial(opened.start, force_from=tuple(opened.pipeline.nodes)))
 
 
 def _do(opened: OpenPipeline, action: Callable[[OpenPipeline], None]) -> None:
     """Call a function with the pipeline; an error of ours is shown as a notice."""
-    opened.attempt(lambda: action(opened))
+    opened.show_errors(lambda: action(opened))
 
 
 def _duplicate(opened: OpenPipeline) -> None:
     """Save a copy and open it, with the edits that are not saved yet."""
-    browser_tab.switch_to(save_copy(opened.library, opened.document))
+    browser_tab.switch_to(save_copy(opened.library, opened.pipeline))
 
 
 def _delete(opened: OpenPipeline) -> None:
@@ -210,7 +210,7 @@ def begin(opened: OpenPipeline, start: Callable[[], None]) -> None:
 
     ``start`` starts it, and raises ``SylvaError`` if that is not possible.
     """
-    if opened.attempt(start):
+    if opened.show_errors(start):
         opened.open_panel, opened.announce_end = "Log", True
 
 

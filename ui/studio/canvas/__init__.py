@@ -1,12 +1,12 @@
 """Draw the canvas on which a pipeline is built: a Streamlit component.
 
-- ``canvas``    draws a document, reports the user's edits and clicks, and returns the selection
-- ``Edited``    the document with one edit, before the canvas gets its confirmation
+- ``canvas``    draws a pipeline, reports the user's edits and clicks, and returns the selection
+- ``Edited``    the pipeline with one edit, before the canvas gets its confirmation
 - ``NodeView``  a node's run state, as the canvas shows it
 - ``Reveal``    a request to select a node and bring it into view
 
 The canvas decides which nodes exist, their types, edges, notes and positions. Python decides
-parameters, labels, settings, problems and states. Python's document replaces the one on the canvas
+parameters, labels, settings, problems and states. Python's pipeline replaces the one on the canvas
 only when ``epoch`` changes.
 """
 
@@ -41,28 +41,28 @@ __all__ = ["Edited", "NodeView", "Reveal", "RunRequest", "State", "canvas"]
 
 
 def canvas(
-    document: Pipeline,
+    pipeline: Pipeline,
     *,
     epoch: int,
-    catalogue: NodeTypes,
+    catalog: NodeTypes,
     problems: Callable[[Pipeline], Iterable[Problem]],
     states: Callable[[Pipeline], Mapping[str, NodeView]],
     key: str,
-    pipeline: str,
+    pipeline_id: str,
     reveal: Reveal | None,
     height: str,
     on_edit: Callable[[Edited], None],
     on_port: Callable[[PortRef], None],
     on_run: Callable[[RunRequest], None],
 ) -> tuple[str, ...]:
-    """Draw ``document`` and return the selected nodes. Pass what ``on_edit`` got at the next call.
+    """Draw ``pipeline`` and return the selected nodes. Pass what ``on_edit`` got at the next call.
 
     - ``epoch``: increase it whenever Python itself changes nodes, edges, notes or positions.
       Parameters, labels and settings may change without it.
-    - ``pipeline``: identifies the pipeline. Each pipeline has its own undo history and viewport,
+    - ``pipeline_id``: identifies the pipeline. Each pipeline has its own undo history and viewport,
       and an edit is never applied to another pipeline.
     - ``problems``, ``states``: return the problems, and the run states by node, of the edited
-      document. They never change positions.
+      pipeline. They never change positions.
     - ``on_edit``: called with an edit before the canvas gets its confirmation. If it raises, as
       ``st.rerun`` does, the canvas sends the edit again.
     - ``on_port``, ``on_run``: called before the rerun that a click causes, like the callback of any
@@ -72,20 +72,22 @@ def canvas(
     taken: Revision = st.session_state.get(session_key, Revision())
     refused = None
     try:
-        edited = apply_edit(document, _last_edit(key), pipeline=pipeline, epoch=epoch, taken=taken)
+        edited = apply_edit(
+            pipeline, _last_edit(key), pipeline_id=pipeline_id, epoch=epoch, taken=taken
+        )
     except Problem as problem:
-        edited, refused = Edited(document, taken), problem
+        edited, refused = Edited(pipeline, taken), problem
     on_edit(edited)
     # Only now: if the next rerun interrupted this one before, the edit would be lost.
     st.session_state[session_key] = edited.taken
     data = payload(
-        edited.document,
-        catalogue,
-        pipeline=pipeline,
+        edited.pipeline,
+        catalog,
+        pipeline_id=pipeline_id,
         epoch=epoch,
         taken=edited.taken,
-        problems=problems(edited.document),
-        states=states(edited.document),
+        problems=problems(edited.pipeline),
+        states=states(edited.pipeline),
         reveal=reveal,
         height=height,
         refused=refused,
@@ -104,10 +106,10 @@ def canvas(
         height="content",
         on_edit_change=_nothing,
         on_selection_change=_nothing,
-        on_port_change=partial(_report, key, "port", partial(port_in, edited.document), on_port),
-        on_run_change=partial(_report, key, "run", partial(run_in, edited.document), on_run),
+        on_port_change=partial(_report, key, "port", partial(port_in, edited.pipeline), on_port),
+        on_run_change=partial(_report, key, "run", partial(run_in, edited.pipeline), on_run),
     )
-    return selection_in(edited.document, sent.get("selection"))
+    return selection_in(edited.pipeline, sent.get("selection"))
 
 
 def _last_edit(key: str) -> Any:

@@ -67,10 +67,10 @@ class Revision(NamedTuple):
 
 
 def payload(
-    document: Pipeline,
-    catalogue: NodeTypes,
+    pipeline: Pipeline,
+    catalog: NodeTypes,
     *,
-    pipeline: str,
+    pipeline_id: str,
     epoch: int,
     taken: Revision,
     problems: Iterable[Problem],
@@ -83,30 +83,30 @@ def payload(
 
     Parameters
     ----------
-    pipeline, epoch : what an edit must name to be applied
+    pipeline_id, epoch : what an edit must name to be applied
     taken : the last edit that was applied; the canvas drops it from its queue
     reveal : a node to select and scroll to
     refused : what was wrong with the last edit
     """
     return {
-        "pipeline": pipeline,
+        "pipeline": pipeline_id,
         "epoch": epoch,
         "taken": taken._asdict(),
-        "document": _document_data(document),
+        "document": _pipeline_data(pipeline),
         # The browser checks a connection by the same rules while the user draws it.
-        "rules": connection_rules(catalogue),
+        "rules": connection_rules(catalog),
         "types": {
             name: {
                 "title": node_type.title,
                 "category": node_type.category,
                 "summary": node_type.summary,
             }
-            for name, node_type in catalogue.items()
+            for name, node_type in catalog.items()
         },
         "categories": list(get_args(Category)),
         "problems": [_problem_data(problem) for problem in problems],
         "states": {
-            node: _state_data(view) for node, view in states.items() if node in document.nodes
+            node: _state_data(view) for node, view in states.items() if node in pipeline.nodes
         },
         "reveal": reveal._asdict() if reveal else None,
         "height": height,
@@ -114,10 +114,10 @@ def payload(
     }
 
 
-def _document_data(document: Pipeline) -> dict[str, Any]:
+def _pipeline_data(pipeline: Pipeline) -> dict[str, Any]:
     """Return the part of a pipeline that the canvas draws and edits."""
-    parts = document.model_dump(mode="json", by_alias=True, include={"edges", "layout", "notes"})
-    return {**parts, "nodes": {name: _node_data(node) for name, node in document.nodes.items()}}
+    parts = pipeline.model_dump(mode="json", by_alias=True, include={"edges", "layout", "notes"})
+    return {**parts, "nodes": {name: _node_data(node) for name, node in pipeline.nodes.items()}}
 
 
 def _node_data(node: Node) -> dict[str, Any]:
@@ -165,13 +165,13 @@ class Edited(NamedTuple):
     ``taken`` is the edit that was applied, ``restored`` the nodes whose parameters it has set.
     """
 
-    document: Pipeline
+    pipeline: Pipeline
     taken: Revision
     restored: frozenset[str] = frozenset()
 
 
 def apply_edit(
-    document: Pipeline, edit: object, *, pipeline: str, epoch: int, taken: Revision
+    pipeline: Pipeline, edit: object, *, pipeline_id: str, epoch: int, taken: Revision
 ) -> Edited:
     """Return the pipeline after ``edit``.
 
@@ -179,25 +179,25 @@ def apply_edit(
     the canvas makes it again on what it gets with this rerun.
     """
     if edit is None:
-        return Edited(document, taken)
+        return Edited(pipeline, taken)
     if not isinstance(edit, dict) or not isinstance(edit.get("document"), dict):
         raise BadStructure("the canvas sent something that is not an edit; reload the page")
     # It was made on a version that this tab no longer shows.
-    if (edit.get("pipeline"), edit.get("epoch")) != (pipeline, epoch):
-        return Edited(document, taken)
+    if (edit.get("pipeline"), edit.get("epoch")) != (pipeline_id, epoch):
+        return Edited(pipeline, taken)
     revision = Revision(str(edit.get("instance", "")), _whole_number(edit.get("revision")))
     # Another canvas counts its own revisions, from 1.
     since = taken.revision if taken.instance == revision.instance else 0
     sent = edit["document"]
-    nodes, restored = _nodes(document, sent.get("nodes"), since)
+    nodes, restored = _nodes(pipeline, sent.get("nodes"), since)
     parts = {name: sent.get(name) for name in ("edges", "layout", "notes")}
     # This validates everything that the browser sent.
-    after = with_values(document, nodes=nodes, **parts)
+    after = with_values(pipeline, nodes=nodes, **parts)
     # The same object tells the caller that nothing has changed.
-    return Edited(document if after == document else after, revision, restored)
+    return Edited(pipeline if after == pipeline else after, revision, restored)
 
 
-def _nodes(document: Pipeline, sent: object, since: int) -> tuple[dict[str, Any], frozenset[str]]:
+def _nodes(pipeline: Pipeline, sent: object, since: int) -> tuple[dict[str, Any], frozenset[str]]:
     """Return the nodes that the canvas sent, and those whose parameters it has set.
 
     Python keeps what it owns of a node unless the node is new, or an edit after ``since`` sets it.
@@ -209,7 +209,7 @@ def _nodes(document: Pipeline, sent: object, since: int) -> tuple[dict[str, Any]
     nodes: dict[str, Any] = {}
     restored = []
     for name, node in sent.items():
-        own = document.nodes.get(name)
+        own = pipeline.nodes.get(name)
         values = {field: node[field] for field in OWNED_BY_PYTHON if field in node}
         is_new = own is None or own.type != node.get("type")
         if is_new or ("since" in node and _whole_number(node["since"]) > since):
@@ -240,27 +240,27 @@ def _whole_number(value: object) -> int:
     return int(value)
 
 
-def selection_in(document: Pipeline, sent: object) -> tuple[str, ...]:
+def selection_in(pipeline: Pipeline, sent: object) -> tuple[str, ...]:
     """Return the nodes that were sent as selected and exist."""
     names = sent if isinstance(sent, list) else []
-    return tuple(name for name in names if isinstance(name, str) and name in document.nodes)
+    return tuple(name for name in names if isinstance(name, str) and name in pipeline.nodes)
 
 
-def port_in(document: Pipeline, sent: object) -> PortRef | None:
+def port_in(pipeline: Pipeline, sent: object) -> PortRef | None:
     """Return the output that was sent as clicked, if its node exists."""
     match sent:
-        case {"node": str() as node, "port": str() as port} if node in document.nodes:
+        case {"node": str() as node, "port": str() as port} if node in pipeline.nodes:
             return PortRef(node, port)
     return None
 
 
-def run_in(document: Pipeline, sent: object) -> RunRequest | None:
+def run_in(pipeline: Pipeline, sent: object) -> RunRequest | None:
     """Return the run that was requested, if it is for all nodes or its node exists."""
     match sent:
         case {"node": "", "direction": "all"}:
             return RunRequest("", "all")
         case {"node": str() as node, "direction": "to" | "from" as direction} if (
-            node in document.nodes
+            node in pipeline.nodes
         ):
             return RunRequest(node, direction)
     return None

@@ -384,7 +384,7 @@ def _draw_changes(lines: list[Line]) -> None:
     pipelines = {run_title(row): studio().runs.written_pipeline(row) for row in rows}
     # A pipeline of another version may not be readable.
     readable_pipelines = {title: each for title, each in pipelines.items() if each}
-    differences = changes(readable_pipelines, studio().catalogue)
+    differences = changes(readable_pipelines, studio().catalog)
     if differences:
         height = min(38 + 35 * len(differences) + SCROLLBAR, 420)
         grid(differences, "compare-changes", height=height)

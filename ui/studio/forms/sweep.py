@@ -69,7 +69,7 @@ _RANGE = re.compile(r"(\S+)\s+to\s+(\S+)(\s+log)?", re.IGNORECASE)
 def sweep_form(
     name: str,
     node: Node,
-    catalogue: NodeTypes,
+    catalog: NodeTypes,
     *,
     problems: Sequence[Problem],
     has_evaluation: bool,
@@ -89,12 +89,12 @@ def sweep_form(
     )
     is_open = form.stays_open(TITLE, node.sweep is not None)
     with st.expander(TITLE, expanded=is_open, key=f"{key}/sweep-part"):
-        specs = specs_of(catalogue[node.type].params)
+        specs = specs_of(catalog[node.type].params)
         if node.sweep is None:
             st.caption("Try several values of a setting. Each value runs in its own branch.")
         else:
             _draw(form, node, specs)
-            if text := summary(name, node, catalogue):
+            if text := summary(name, node, catalog):
                 st.caption(plain(text))
             if not has_evaluation:
                 st.caption(NO_EVALUATION)
@@ -513,17 +513,17 @@ def _value(spec: FieldSpec, part: str) -> JsonValue:
 # The number of branches
 
 
-def summary(name: str, node: Node, catalogue: NodeTypes) -> str:
+def summary(name: str, node: Node, catalog: NodeTypes) -> str:
     """Return ``6 branches: γ (3) × μ (2)``; an empty text while the sweep is not valid."""
     assert node.sweep is not None
     try:
-        count = len(combinations(name, node, catalogue))
+        count = len(combinations(name, node, catalog))
     except InvalidPipeline:
         return ""
     branches = counted(count, "branch", "branches")
     texts = []
     for param, choice in choices_of(node.sweep).items():
-        texts.append(f"{param_label(param, catalogue[node.type])} {_choice_text(choice)}")
+        texts.append(f"{param_label(param, catalog[node.type])} {_choice_text(choice)}")
     if node.sweep.random:
         return f"{branches}, drawn from {', '.join(texts)}"
     return f"{branches}: {' × '.join(texts)}"

@@ -74,14 +74,14 @@ class ForestView:
         return [record for record in self.records if record["kept"]]
 
 
-def choices(document: Pipeline, state: RunState) -> list[ForestChoice]:
+def choices(pipeline: Pipeline, state: RunState) -> list[ForestChoice]:
     """Return the deep forests of a run: inspections first, and among them those that are finished.
 
     A node that this run leaves out is not listed.
     """
     forests = [
-        _choice(document, name, state)
-        for name, node in document.nodes.items()
+        _choice(pipeline, name, state)
+        for name, node in pipeline.nodes.items()
         if node.type in TITLES
     ]
     # A run that is just starting has not reported yet which nodes it will run.
@@ -94,11 +94,11 @@ def choices(document: Pipeline, state: RunState) -> list[ForestChoice]:
     )
 
 
-def _choice(document: Pipeline, name: str, state: RunState) -> ForestChoice:
+def _choice(pipeline: Pipeline, name: str, state: RunState) -> ForestChoice:
     """Return the choice for one node, with the forest whose layers it shows."""
-    node = document.nodes[name]
-    forest = name if node.type == FOREST else forest_of(document, name)
-    metric = document.nodes[forest].params.get("metric") if forest else None
+    node = pipeline.nodes[name]
+    forest = name if node.type == FOREST else forest_of(pipeline, name)
+    metric = pipeline.nodes[forest].params.get("metric") if forest else None
     label = node.label or TITLES[node.type]
     return ForestChoice(name, label, node.type, node_of(state, name).state, forest, metric)
 
@@ -119,17 +119,17 @@ def listed(forests: Sequence[ForestChoice]) -> list[ForestChoice]:
     ]
 
 
-def forest_of(document: Pipeline, inspection: str) -> str | None:
+def forest_of(pipeline: Pipeline, inspection: str) -> str | None:
     """Return the deep-forest node whose model an inspection reads.
 
     It is None if the model comes from another node, such as Load model.
     """
     sources = [
         edge.source.node
-        for edge in document.edges
+        for edge in pipeline.edges
         if edge.target.node == inspection and edge.target.port == "model"
     ]  # fmt: skip
-    return next((name for name in sources if document.nodes[name].type == FOREST), None)
+    return next((name for name in sources if pipeline.nodes[name].type == FOREST), None)
 
 
 def forest_view(

@@ -8,42 +8,43 @@ from pathlib import Path
 
 import streamlit as st
 
+from engine.events import RunRow
 from engine.pipeline import Pipeline
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
 from engine.text import clock, duration, failure_line, readable, size
 from ui.studio.previews import show_output
 from ui.studio.runs.run_graph import draw_graph, layer_drawing
-from ui.studio.runs.timeline import Jobs, job_grid, layer_lines, settled, three_parts
+from ui.studio.runs.timeline import Subtasks, layer_lines, settled, subtask_grid, three_parts
 from ui.studio.screen_text import plain, state_label
 from ui.studio.session import studio
 from ui.studio.widgets import download
 
 LOG_BYTES = 64_000
 LOG_LINES = 200
-LEGIBLE_JOBS = 60
-"""Jobs beyond which the graph of a layer would not be readable."""
+LEGIBLE_SUBTASKS = 60
+"""Subtasks beyond which the graph of a layer would not be readable."""
 
 
-def draw_node(state: RunState, document: Pipeline | None, name: str) -> None:
+def draw_node(row: RunRow, state: RunState, pipeline: Pipeline | None, name: str) -> None:
     """Draw everything about one node of a run.
 
-    ``document`` is the pipeline that ran; without it, the settings of the node are not shown.
+    ``pipeline`` is the pipeline that ran; without it, the settings of the node are not shown.
     """
     node = state.nodes[name]
-    _draw_state(name, node)
+    written = pipeline.nodes.get(name) if pipeline else None
+    _draw_state(name, node, written.settings.tries(row.retries) if written else 0)
     if node.subtasks:
-        _draw_jobs(state.id, name, node)
+        _draw_subtasks(state.id, name, node)
     _draw_outputs(state, name, node)
     _draw_log(state.id, name)
-    written = document.nodes.get(name) if document else None
     if written is not None:
         with st.expander(f"Settings of {name}", key=f"run-settings-{state.id}-{name}"):
             settings = written.model_dump(exclude_defaults=True)
             st.code(json.dumps(settings, indent=2, ensure_ascii=False), language="json")
 
 
-def _draw_state(name: str, node: NodeState) -> None:
+def _draw_state(name: str, node: NodeState, tries: int) -> None:
     """Draw state and times of a node; if it failed, the error first."""
     # A queued node with an error has failed before, and will be tried again.
     if node.error and node.state in ("failed", "queued"):
@@ -55,11 +56,14 @@ def _draw_state(name: str, node: NodeState) -> None:
         st.text(readable(node.text))
     if node.state == "running":
         st.progress(node.fraction)
-    st.caption(plain(" · ".join(state_facts(node, time.time()))))
+    st.caption(plain(" · ".join(state_facts(node, time.time(), tries))))
 
 
-def state_facts(node: NodeState, now: float) -> list[str]:
-    """Return facts about a node, in a few words each; ``now`` is the time of a running one."""
+def state_facts(node: NodeState, now: float, tries: int) -> list[str]:
+    """Return facts about a node, in a few words each.
+
+    ``now`` is the time for one that is running, ``tries`` how often it may be started, if known.
+    """
     words = [state_label(node.state)]
     if node.started is not None:
         words.append(f"started {clock(node.started)}")
@@ -68,45 +72,48 @@ def state_facts(node: NodeState, now: float) -> list[str]:
     elif node.seconds is not None:
         earlier = " when it was computed" if node.state == "cached" else ""
         words.append(f"took {duration(node.seconds)}{earlier}")
-    if node.attempt > 1:
-        words.append(f"attempt {node.attempt}")
+    if node.try_number > 1:
+        # A node whose input had to be repaired is started more often than its retries allow.
+        most = f" of {tries}" if node.try_number <= tries else ""
+        words.append(f"try {node.try_number}{most}")
     if node.executions:
-        words.append("started once" if node.executions == 1 else f"started {node.executions} times")
+        count = node.executions
+        words.append("executed once" if count == 1 else f"executed {count} times")
     return words
 
 
-# The jobs inside a node
+# The subtasks inside a node
 
 
-def _draw_jobs(run: str, name: str, node: NodeState) -> None:
+def _draw_subtasks(run: str, name: str, node: NodeState) -> None:
     """Draw the fits inside a node: the state of the last layer in words, then all as a grid."""
     st.markdown("##### Fits")
-    jobs = settled(node.subtasks, node.state)
+    subtasks = settled(node.subtasks, node.state)
     # The last layer is the newest; while the node is running it is the one that grows.
-    lines = layer_lines(jobs)
+    lines = layer_lines(subtasks)
     last = list(lines)[-1]
     st.text(f"{readable(last)}: {lines[last]}")
-    st.html(job_grid(jobs))
+    st.html(subtask_grid(subtasks))
     with st.expander(
         "One layer as a graph", key=f"run-layer-{run}-{name}", on_change="rerun"
     ) as opened:
         if opened.open:
-            _draw_layer(run, name, jobs, list(lines))
+            _draw_layer(run, name, subtasks, list(lines))
 
 
-def _draw_layer(run: str, name: str, jobs: Jobs, layers: list[str]) -> None:
+def _draw_layer(run: str, name: str, subtasks: Subtasks, layers: list[str]) -> None:
     """Draw the fits of one layer as a graph, unless there are too many to read it."""
     layer = st.selectbox(
         "Layer", layers, index=len(layers) - 1, key=f"run-layer-choice-{run}-{name}"
     )
-    count = sum(three_parts(path)[0] == layer for path in jobs)
-    if count > LEGIBLE_JOBS:
+    count = sum(three_parts(path)[0] == layer for path in subtasks)
+    if count > LEGIBLE_SUBTASKS:
         st.info(
             f"This layer has {count} fits: too many for a graph. The grid above shows all of them."
         )
         return
     key, height = f"run-layer-graph-{run}-{name}-{layer}", min(1000, 60 + 48 * count)
-    draw_graph(layer_drawing(jobs, layer), key, height=height, spacing=(16, 70))
+    draw_graph(layer_drawing(subtasks, layer), key, height=height, spacing=(16, 70))
 
 
 # Its log and its outputs

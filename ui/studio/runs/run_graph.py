@@ -67,24 +67,24 @@ class Drawing:
 
 
 def drawing(
-    document: Pipeline, catalogue: NodeCatalog, state: RunState, chosen: str | None
+    pipeline: Pipeline, catalog: NodeCatalog, state: RunState, chosen: str | None
 ) -> Drawing:
     """Return the drawing of a pipeline with the states of its nodes.
 
     ``chosen`` is the node with a frame. A node that the run left out is drawn with a dashed border.
     """
     shown = {}
-    for name, title in titles(document, catalogue).items():
+    for name, title in titles(pipeline, catalog).items():
         node = state.nodes.get(name, LEFT_OUT)
         shown[name] = (title, node_line(node), node.state)
     # Two nodes may be connected by several ports, but one line is enough.
-    edges = dict.fromkeys((edge.source.node, edge.target.node) for edge in document.edges)
+    edges = dict.fromkeys((edge.source.node, edge.target.node) for edge in pipeline.edges)
     return Drawing(shown, tuple(edges), chosen)
 
 
 def folded_drawing(
-    document: Pipeline,
-    catalogue: NodeCatalog,
+    pipeline: Pipeline,
+    catalog: NodeCatalog,
     state: RunState,
     copies: Mapping[str, Sequence[str]],
     chosen: str | None,
@@ -94,7 +94,7 @@ def folded_drawing(
     ``copies`` maps each node to its branches in the run. They are drawn as one node, whose state
     sums up theirs.
     """
-    as_written = drawing(document, catalogue, state, chosen)
+    as_written = drawing(pipeline, catalog, state, chosen)
     shown = dict(as_written.nodes)
     for name, (title, _, _) in as_written.nodes.items():
         own = copies.get(name, (name,))
@@ -106,9 +106,9 @@ def folded_drawing(
     return replace(as_written, nodes=shown, chosen=origin)
 
 
-def titles(document: Pipeline, catalogue: NodeCatalog) -> dict[str, str]:
+def titles(pipeline: Pipeline, catalog: NodeCatalog) -> dict[str, str]:
     """Return the title of each node: its label, else the title of its type."""
-    return {name: node_title(node, catalogue) for name, node in document.nodes.items()}
+    return {name: node_title(node, catalog) for name, node in pipeline.nodes.items()}
 
 
 def node_line(node: NodeState) -> str:
@@ -123,28 +123,34 @@ def node_line(node: NodeState) -> str:
     return state_label(node.state)
 
 
-def layer_drawing(jobs: Mapping[tuple[str, ...], Subtask], layer: str) -> Drawing:
+def layer_drawing(subtasks: Mapping[tuple[str, ...], Subtask], layer: str) -> Drawing:
     """Return the drawing of one layer: folds → fits → class vectors of each learner → layer.
 
     The vectors of a learner are done when all its fits are, and the layer when all vectors are.
     """
     nodes: dict[str, tuple[str, str, str]] = {}
     edges: dict[tuple[str, str], None] = {}
-    for path, job in jobs.items():
+    for path, subtask in subtasks.items():
         job_layer, learner, fold = three_parts(path)
         if job_layer == layer:
             fit = f"fit {learner} {fold}"
             nodes.setdefault(f"fold {fold}", (fold or "All rows", "rows held out", "cached"))
-            took = f" {duration(job.seconds)}" if job.seconds is not None else ""
-            nodes[fit] = (learner, state_label(job.state) + took, job.state)
+            took = f" {duration(subtask.seconds)}" if subtask.seconds is not None else ""
+            nodes[fit] = (learner, state_label(subtask.state) + took, subtask.state)
             # A dict keeps the order of the edges and drops doubles.
             edges |= {(f"fold {fold}", fit): None, (fit, f"vectors {learner}"): None}
     # Class vectors are known only when all fits of a learner are.
     finished = {"done", "reused"}
-    learners = dict.fromkeys(three_parts(path)[1] for path in jobs if three_parts(path)[0] == layer)
+    learners = dict.fromkeys(
+        three_parts(path)[1] for path in subtasks if three_parts(path)[0] == layer
+    )
     for learner in learners:
-        fits = [job for path, job in jobs.items() if three_parts(path)[:2] == (layer, learner)]
-        whole = all(job.state in finished for job in fits)
+        fits = [
+            subtask
+            for path, subtask in subtasks.items()
+            if three_parts(path)[:2] == (layer, learner)
+        ]
+        whole = all(subtask.state in finished for subtask in fits)
         nodes[f"vectors {learner}"] = (learner, "class vectors", "done" if whole else "queued")
         edges[f"vectors {learner}", "layer"] = None
     vectors = [node for name, node in nodes.items() if name.startswith("vectors ")]

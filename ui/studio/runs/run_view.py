@@ -90,21 +90,21 @@ def open_watcher(run_id: str, key: str) -> RunWatcher:
 @errors_shown()
 def _draw(watcher: RunWatcher, planned: ExpandedPipeline | None, is_polled: bool) -> None:
     """Draw all parts of the run once; start or stop polling if its state asks for that."""
-    document = planned.pipeline if planned else None
+    pipeline = planned.pipeline if planned else None
     state = watcher.refresh()
     if _needs_polling(state) != is_polled:
         st.rerun()
     _draw_head(watcher.row, state)
-    if document is None:
+    if pipeline is None:
         st.warning(
             "Another version of Sylva wrote the pipeline of this run; its graph cannot be drawn."
         )
     chosen = _chosen_node(state, planned)
     if planned is not None:
         _draw_graph(watcher, state, planned, chosen)
-    _draw_timeline(watcher, state, document)
+    _draw_timeline(watcher, state, pipeline)
     if chosen is not None:
-        _draw_details(state, document)
+        _draw_details(watcher.row, state, pipeline)
 
 
 # Head and buttons
@@ -128,8 +128,8 @@ def run_words(row: RunRow, state: RunState, now: float) -> list[str]:
         words.append(f"running for {duration(now - state.started)}")
     elif state.started is not None and state.finished is not None:
         words.append(f"took {duration(state.finished - state.started)}")
-    settings = [f"with {readable(setting)}" for setting in row.request.get("settings", [])]
-    return [*words, f"attempt {max(1, state.attempt)}", *settings, row.id]
+    overrides = [f"with {readable(text)}" for text in row.overrides]
+    return [*words, f"attempt {max(1, state.attempt)}", *overrides, row.id]
 
 
 def _draw_buttons(state: RunState) -> None:
@@ -288,22 +288,22 @@ def _draw_graph(
     watcher: RunWatcher, state: RunState, planned: ExpandedPipeline, chosen: str | None
 ) -> None:
     """Draw the pipeline with the states of its nodes; many branches are drawn as one node."""
-    drawn = drawing(planned.pipeline, studio().catalogue, state, chosen)
+    drawn = drawing(planned.pipeline, studio().catalog, state, chosen)
     if len(drawn.nodes) > MOST_DRAWN:
         as_written = studio().runs.written_pipeline(watcher.row)
         if as_written is not None:
-            drawn = folded_drawing(as_written, studio().catalogue, state, planned.copies, chosen)
+            drawn = folded_drawing(as_written, studio().catalog, state, planned.copies, chosen)
     low, high = GRAPH_HEIGHTS
     height = min(high, max(low, 40 * len(drawn.nodes)))
     draw_graph(drawn, _graph_key(state.id), height=height, spacing=(30, 60), clickable=True)
 
 
-def _draw_timeline(watcher: RunWatcher, state: RunState, document: Pipeline | None) -> None:
+def _draw_timeline(watcher: RunWatcher, state: RunState, pipeline: Pipeline | None) -> None:
     """Draw when each node was running; nothing before the first node starts."""
     spans = watcher.spans
     if not spans:
         return
-    named = titles(document, studio().catalogue) if document else {}
+    named = titles(pipeline, studio().catalog) if pipeline else {}
     shown = {node: named.get(node, node) for node in state.nodes}
     if state.live:
         st.html(live_timeline(spans, shown))
@@ -313,9 +313,9 @@ def _draw_timeline(watcher: RunWatcher, state: RunState, document: Pipeline | No
         )
 
 
-def _draw_details(state: RunState, document: Pipeline | None) -> None:
+def _draw_details(row: RunRow, state: RunState, pipeline: Pipeline | None) -> None:
     """Draw the list of nodes and the chosen node."""
-    named = titles(document, studio().catalogue) if document else {}
+    named = titles(pipeline, studio().catalog) if pipeline else {}
     key = f"run-node-{state.id}"
     name = st.selectbox(
         "Node",
@@ -327,7 +327,7 @@ def _draw_details(state: RunState, document: Pipeline | None) -> None:
         on_change=_note_choice,
         args=(state.id,),
     )
-    draw_node(state, document, str(name))
+    draw_node(row, state, pipeline, str(name))
 
 
 def _note_choice(run: str) -> None:

@@ -1,11 +1,11 @@
 """Make the figures of a run, as pure functions of what is known of it.
 
 - ``gantt``, ``live_timeline``  when each node was running: of an ended and of a live run
-- ``settled``      the jobs inside a node, those that did not end marked as interrupted
-- ``job_grid``     the jobs inside a node, a row for each layer
-- ``layer_lines``  how far each layer is, in words
+- ``settled``       the subtasks inside a node, those that did not end marked as interrupted
+- ``subtask_grid``  the subtasks inside a node, a row for each layer
+- ``layer_lines``   how far each layer is, in words
 
-A job is a fit inside a node. Its path is the layer, the learner and the fold.
+A subtask is a fit inside a node. Its path is the layer, the learner and the fold.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from engine.text import clock, duration
 from ui.studio.plots.style import TOOLS
 from ui.studio.screen_text import shortened, tone
 
-Jobs = Mapping[tuple[str, ...], Subtask]
+Subtasks = Mapping[tuple[str, ...], Subtask]
 
 NAME_LENGTH = 28
 ROOM_FOR_TEXT = 44
-"""Columns beyond which a job's seconds no longer fit into its cell."""
+"""Columns beyond which a subtask's seconds no longer fit into its cell."""
 SUBTASK_STATES = ("waiting", "running", "done", "reused", "failed", "interrupted")
 TIME_STEPS = [
     {"dtickrange": [None, 999], "value": "%H:%M:%S.%2f"},
@@ -121,30 +121,30 @@ def _moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds)
 
 
-# The jobs inside a node
+# The subtasks inside a node
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The rows and columns of jobs: a row for each layer, columns for the folds of each learner."""
+    """A row of subtasks for each layer, with columns for the folds of each learner."""
 
     layers: tuple[str, ...]
     learners: Mapping[str, tuple[str, ...]]
 
 
-def grid_of(jobs: Jobs) -> Grid:
+def grid_of(subtasks: Subtasks) -> Grid:
     """Return the grid: layers and folds in the order of their numbers, learners as they came."""
     learners: dict[str, set[str]] = {}
-    for path in jobs:
+    for path in subtasks:
         _, learner, fold = three_parts(path)
         learners.setdefault(learner, set()).add(fold)
-    layers = sorted({three_parts(path)[0] for path in jobs}, key=_natural)
+    layers = sorted({three_parts(path)[0] for path in subtasks}, key=_natural)
     columns = {name: tuple(sorted(folds, key=_natural)) for name, folds in learners.items()}
     return Grid(tuple(layers), columns)
 
 
 def three_parts(path: tuple[str, ...]) -> tuple[str, str, str]:
-    """Return layer, learner and fold of a job, from its path inside the node.
+    """Return layer, learner and fold of a subtask, from its path inside the node.
 
     A path may have fewer parts, which are then empty, or more, which are then part of the learner.
     """
@@ -160,40 +160,46 @@ def _natural(text: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
 
 
-def settled(jobs: Jobs, node_state: str) -> Jobs:
-    """Return the jobs of a node, with those that were running when it ended as interrupted.
+def settled(subtasks: Subtasks, node_state: str) -> Subtasks:
+    """Return the subtasks of a node, with those that were running when it ended as interrupted.
 
-    A node that is killed cannot report the end of its jobs.
+    A node that is killed cannot report the end of its subtasks.
     """
     if node_state == "running":
-        return jobs
+        return subtasks
     ended = {}
-    for path, job in jobs.items():
-        ended[path] = replace(job, state="interrupted") if job.state == "running" else job
+    for path, subtask in subtasks.items():
+        was_running = subtask.state == "running"
+        ended[path] = replace(subtask, state="interrupted") if was_running else subtask
     return ended
 
 
-def job_grid(jobs: Jobs) -> str:
-    """Return HTML with a cell for each job: coloured by its state, with its seconds if they fit.
+def subtask_grid(subtasks: Subtasks) -> str:
+    """Return HTML with a cell for each subtask, in the colour of its state, with its seconds.
 
     It is not a plotly figure: a live figure is built again at each refresh, and blinks. All text is
     escaped.
     """
-    grid = grid_of(jobs)
+    grid = grid_of(subtasks)
     width = sum(len(folds) for folds in grid.learners.values())
     written = width <= ROOM_FOR_TEXT
-    cells = {three_parts(path): _cell(path, job, written=written) for path, job in jobs.items()}
+    cells = {
+        three_parts(path): _cell(path, subtask, written=written)
+        for path, subtask in subtasks.items()
+    }
     rows = "".join(_grid_row(layer, grid, cells) for layer in grid.layers)
     heads = "".join(
         f"<th colspan={len(folds) + 1}>{_named(name)}</th>" for name, folds in grid.learners.items()
     )
     # Lower rows if there are many layers, so that the grid fits the page.
     height = 24 if len(grid.layers) <= 12 else 15
-    states = dict.fromkeys(job.state for job in jobs.values() if job.state in SUBTASK_STATES)
+    states = dict.fromkeys(
+        subtask.state for subtask in subtasks.values() if subtask.state in SUBTASK_STATES
+    )
     return (
-        f"<style>{GRID_STYLE} .run-jobs td {{height: {height}px}}</style>"
+        f"<style>{GRID_STYLE} .run-subtasks td {{height: {height}px}}</style>"
         f"<div class='run-legend'>{''.join(map(_legend_entry, states))}</div>"
-        f"<table class='run-jobs'>{rows}<tr><th></th>{heads}</tr></table>"
+        f"<table class='run-subtasks'>{rows}<tr><th></th>{heads}</tr></table>"
     )
 
 
@@ -206,12 +212,11 @@ def _grid_row(layer: str, grid: Grid, cells: Mapping[tuple[str, str, str], str])
     return f"<tr><th>{_named(layer)}</th>{row}</tr>"
 
 
-def _cell(path: tuple[str, ...], job: Subtask, *, written: bool) -> str:
-    """Return the cell of a job; ``written`` is whether its seconds fit into it."""
-    state = job.state if job.state in SUBTASK_STATES else "waiting"
-    return (
-        f"<td class='{state}' title='{_job_hover(path, job)}'>{_brief(job) if written else ''}</td>"
-    )
+def _cell(path: tuple[str, ...], subtask: Subtask, *, written: bool) -> str:
+    """Return the cell of a subtask; ``written`` is whether its seconds fit into it."""
+    state = subtask.state if subtask.state in SUBTASK_STATES else "waiting"
+    text = _brief(subtask) if written else ""
+    return f"<td class='{state}' title='{_subtask_hover(path, subtask)}'>{text}</td>"
 
 
 def _named(name: str) -> str:
@@ -224,37 +229,38 @@ def _legend_entry(state: str) -> str:
     return f"<span><i class='{state}'></i> {state}</span>"
 
 
-def job_colour(state: str) -> str:
-    """Return the colour behind white text; that of a job that waits is pale."""
+def subtask_colour(state: str) -> str:
+    """Return the colour behind white text; that of a subtask that waits is pale."""
     return FAINT if state == "waiting" else tone(state).strong
 
 
-def _brief(job: Subtask) -> str:
+def _brief(subtask: Subtask) -> str:
     """Return the seconds in about three characters."""
-    if job.seconds is None:
+    if subtask.seconds is None:
         return ""
-    return f"{job.seconds:.1f}" if job.seconds < 9.95 else f"{job.seconds:.0f}"
+    return f"{subtask.seconds:.1f}" if subtask.seconds < 9.95 else f"{subtask.seconds:.0f}"
 
 
-def _job_hover(path: tuple[str, ...], job: Subtask) -> str:
-    """Return what the mouse shows of a job, escaped."""
-    took = f" in {duration(job.seconds)}" if job.seconds is not None else ""
-    return f"{html.escape(' · '.join(path))}: {html.escape(job.state)}{took}, attempt {job.attempt}"
+def _subtask_hover(path: tuple[str, ...], subtask: Subtask) -> str:
+    """Return what the mouse shows of a subtask, escaped."""
+    took = f" in {duration(subtask.seconds)}" if subtask.seconds is not None else ""
+    facts = f"{html.escape(subtask.state)}{took}, execution {subtask.execution}"
+    return f"{html.escape(' · '.join(path))}: {facts}"
 
 
-def layer_lines(jobs: Jobs) -> dict[str, str]:
+def layer_lines(subtasks: Subtasks) -> dict[str, str]:
     """Return how far each layer is, by layer.
 
     For example: ``12 of 20 fits done, 4 reused``.
     """
     layers: dict[str, list[str]] = {}
-    for path, job in jobs.items():
-        layers.setdefault(three_parts(path)[0], []).append(job.state)
+    for path, subtask in subtasks.items():
+        layers.setdefault(three_parts(path)[0], []).append(subtask.state)
     return {layer: _tally(layers[layer]) for layer in sorted(layers, key=_natural)}
 
 
 def _tally(states: Sequence[str]) -> str:
-    """Return how many jobs are in which state, in words."""
+    """Return how many subtasks are in which state, in words."""
     count = Counter(states)
     parts = [f"{count['done'] + count['reused']} of {len(states)} fits done"]
     others = ("reused", "running", "failed", "interrupted")
@@ -262,16 +268,17 @@ def _tally(states: Sequence[str]) -> str:
 
 
 GRID_STYLE = (
-    ".run-jobs {width: 100%; table-layout: fixed; border-collapse: separate;"
+    ".run-subtasks {width: 100%; table-layout: fixed; border-collapse: separate;"
     " border-spacing: 1px 2px; border: 0}"
-    ".run-jobs td, .run-jobs th {border: 0; padding: 0; text-align: center; font-size: 11px;"
+    ".run-subtasks td, .run-subtasks th {border: 0; padding: 0; text-align: center;"
+    " font-size: 11px;"
     " overflow: hidden; font-weight: normal; white-space: nowrap; text-overflow: ellipsis}"
-    ".run-jobs th:first-child {width: 76px; text-align: left}"
-    ".run-jobs td {color: #ffffff; border-radius: 2px} .run-jobs td.gap {width: 10px}"
+    ".run-subtasks th:first-child {width: 76px; text-align: left}"
+    ".run-subtasks td {color: #ffffff; border-radius: 2px} .run-subtasks td.gap {width: 10px}"
     ".run-legend span {margin-right: 14px; font-size: 12px}"
     ".run-legend i {display: inline-block; width: 11px; height: 11px}"
     + "".join(
-        f".run-jobs td.{state}, .run-legend i.{state} {{background: {job_colour(state)}}}"
+        f".run-subtasks td.{state}, .run-legend i.{state} {{background: {subtask_colour(state)}}}"
         for state in SUBTASK_STATES
     )
 )

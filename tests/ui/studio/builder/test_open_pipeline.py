@@ -24,7 +24,7 @@ from ui.studio.builder.open_pipeline import DELETED, OpenPipeline
 from ui.studio.canvas import Edited
 from ui.studio.canvas.protocol import Revision, apply_edit
 
-CATALOGUE = load_catalog()
+CATALOG = load_catalog()
 DOCUMENT = Pipeline(
     name="Wine", nodes={"load": Node(type="load-data", params={"source": "sample:wine"})}
 )
@@ -38,48 +38,48 @@ def library(tmp_path: Path) -> Library:
 @pytest.fixture
 def opened(library: Library) -> OpenPipeline:
     return OpenPipeline.from_library(
-        library, Runs(library.workspace, CATALOGUE), library.create(DOCUMENT)
+        library, Runs(library.workspace, CATALOG), library.create(DOCUMENT)
     )
 
 
 def other_tab(opened: OpenPipeline) -> OpenPipeline:
-    return OpenPipeline.from_library(opened.library, opened.runs, opened.pipeline)
+    return OpenPipeline.from_library(opened.library, opened.runs, opened.pipeline_id)
 
 
 def in_file(opened: OpenPipeline) -> Pipeline:
-    return opened.library.open(opened.pipeline).pipeline
+    return opened.library.open(opened.pipeline_id).pipeline
 
 
-def with_node(document: Pipeline, name: str) -> Pipeline:
-    return Pipeline(name=document.name, nodes={**document.nodes, name: Node(type="split")})
+def with_node(pipeline: Pipeline, name: str) -> Pipeline:
+    return Pipeline(name=pipeline.name, nodes={**pipeline.nodes, name: Node(type="split")})
 
 
 def named(name: str) -> Callable[[Pipeline], Pipeline]:
-    return lambda document: set_name(document, name)
+    return lambda pipeline: set_name(pipeline, name)
 
 
 def described(text: str) -> Callable[[Pipeline], Pipeline]:
-    return lambda document: set_description(document, text)
+    return lambda pipeline: set_description(pipeline, text)
 
 
-def with_split(document: Pipeline) -> Pipeline:
+def with_split(pipeline: Pipeline) -> Pipeline:
     nodes, layout = (
-        {**document.nodes, "split": Node(type="split")},
-        {**document.layout, "split": (0.0, 0.0)},
+        {**pipeline.nodes, "split": Node(type="split")},
+        {**pipeline.layout, "split": (0.0, 0.0)},
     )
-    return with_values(document, nodes=nodes, layout=layout)
+    return with_values(pipeline, nodes=nodes, layout=layout)
 
 
-def connected(document: Pipeline) -> Pipeline:
-    return with_values(document, edges=[*document.edges, Edge.between("load.table", "split.table")])
+def connected(pipeline: Pipeline) -> Pipeline:
+    return with_values(pipeline, edges=[*pipeline.edges, Edge.between("load.table", "split.table")])
 
 
 def test_every_edit_is_in_the_file_at_once(opened: OpenPipeline):
     opened.edit(
-        lambda document: set_params(document, CATALOGUE, "load", {"source": "sample:iris"}),
+        lambda pipeline: set_params(pipeline, CATALOG, "load", {"source": "sample:iris"}),
         named("Iris"),
     )
-    assert in_file(opened) == opened.document
+    assert in_file(opened) == opened.pipeline
     assert (in_file(opened).name, in_file(opened).nodes["load"].params) == (
         "Iris",
         {"source": "sample:iris"},
@@ -88,8 +88,8 @@ def test_every_edit_is_in_the_file_at_once(opened: OpenPipeline):
 
 def test_a_wrong_value_is_kept_and_named_and_costs_no_other_edit(opened: OpenPipeline):
     opened.edit(
-        lambda document: set_params(
-            document, CATALOGUE, "load", {"source": "sample:iris", "max_columns": "many"}
+        lambda pipeline: set_params(
+            pipeline, CATALOG, "load", {"source": "sample:iris", "max_columns": "many"}
         )
     )
     opened.edit(named("Iris"))
@@ -105,7 +105,7 @@ def test_a_document_is_validated_once_until_it_changes_or_the_user_asks(
     monkeypatch.setattr(
         open_pipeline,
         "find_problems",
-        lambda document, types: checked.append(document) or check(document, types),
+        lambda pipeline, types: checked.append(pipeline) or check(pipeline, types),
     )
     for _ in range(3):
         opened.problems()
@@ -120,7 +120,7 @@ def test_a_document_is_validated_once_until_it_changes_or_the_user_asks(
 def test_the_canvas_is_drawn_anew_only_for_what_it_owns(opened: OpenPipeline):
     first = opened.canvas_version
     opened.edit(
-        lambda document: set_params(document, CATALOGUE, "load", {"source": "sample:iris"}),
+        lambda pipeline: set_params(pipeline, CATALOG, "load", {"source": "sample:iris"}),
         described("Flowers"),
     )
     assert opened.canvas_version == first
@@ -133,7 +133,7 @@ def test_the_canvas_is_drawn_anew_only_for_what_it_owns(opened: OpenPipeline):
 def test_an_edit_that_a_browser_sends_again_to_a_new_tab_takes_nothing_back(opened: OpenPipeline):
     sent = {
         "instance": "tab",
-        "pipeline": opened.pipeline,
+        "pipeline": opened.pipeline_id,
         "revision": 1,
         "epoch": opened.canvas_version,
     }
@@ -144,31 +144,31 @@ def test_an_edit_that_a_browser_sends_again_to_a_new_tab_takes_nothing_back(open
         "notes": [],
     }
     edited = apply_edit(
-        opened.document,
+        opened.pipeline,
         sent,
-        pipeline=opened.pipeline,
+        pipeline_id=opened.pipeline_id,
         epoch=opened.canvas_version,
         taken=Revision(),
     )
-    assert edited.document != opened.document and opened.apply_canvas_edit(edited)
+    assert edited.pipeline != opened.pipeline and opened.apply_canvas_edit(edited)
     other_tab(opened).edit(with_split)
     after_restart = other_tab(opened)
     again = apply_edit(
-        after_restart.document,
+        after_restart.pipeline,
         sent,
-        pipeline=opened.pipeline,
+        pipeline_id=opened.pipeline_id,
         epoch=after_restart.canvas_version,
         taken=Revision(),
     )
-    assert again.document is after_restart.document
-    assert set(again.document.nodes) == {"load", "split"}
+    assert again.pipeline is after_restart.pipeline
+    assert set(again.pipeline.nodes) == {"load", "split"}
 
 
 def test_an_edit_in_another_tab_is_taken_in_and_its_form_drawn_anew(opened: OpenPipeline):
     other, key, first = other_tab(opened), opened.form_key("load"), opened.canvas_version
-    other.edit(lambda document: set_params(document, CATALOGUE, "load", {"source": "sample:iris"}))
+    other.edit(lambda pipeline: set_params(pipeline, CATALOG, "load", {"source": "sample:iris"}))
     opened.refresh()
-    assert opened.document == other.document
+    assert opened.pipeline == other.pipeline
     assert opened.form_key("load") != key
     assert opened.canvas_version == first + 1
     assert "in another tab" in opened.notice
@@ -177,7 +177,7 @@ def test_an_edit_in_another_tab_is_taken_in_and_its_form_drawn_anew(opened: Open
 def test_edits_of_two_tabs_are_both_kept(opened: OpenPipeline):
     other = other_tab(opened)
     other.edit(named("From the other tab"))
-    opened.edit(lambda document: set_params(document, CATALOGUE, "load", {"source": "sample:iris"}))
+    opened.edit(lambda pipeline: set_params(pipeline, CATALOG, "load", {"source": "sample:iris"}))
     assert in_file(opened).name == "From the other tab"
     assert in_file(opened).nodes["load"].params == {"source": "sample:iris"}
 
@@ -185,13 +185,13 @@ def test_edits_of_two_tabs_are_both_kept(opened: OpenPipeline):
 def test_two_tabs_may_set_different_fields_of_one_node(opened: OpenPipeline):
     other = other_tab(opened)
     other.edit(
-        lambda document: revise_params(
-            document, CATALOGUE, "load", lambda params: {**params, "max_columns": 7}
+        lambda pipeline: revise_params(
+            pipeline, CATALOG, "load", lambda params: {**params, "max_columns": 7}
         )
     )
     opened.edit(
-        lambda document: revise_params(
-            document, CATALOGUE, "load", lambda params: {**params, "header": False}
+        lambda pipeline: revise_params(
+            pipeline, CATALOG, "load", lambda params: {**params, "header": False}
         )
     )
     assert in_file(opened).nodes["load"].params == {
@@ -220,7 +220,7 @@ def test_an_edit_overtaken_between_looking_and_saving_is_made_again(
 
 def test_what_the_canvas_sends_is_saved_and_restored_forms_are_drawn_anew(opened: OpenPipeline):
     key, first = opened.form_key("load"), opened.canvas_version
-    sent = with_node(opened.document, "split")
+    sent = with_node(opened.pipeline, "split")
     assert opened.apply_canvas_edit(Edited(sent, Revision(), frozenset({"load"})))
     assert in_file(opened) == sent
     assert opened.form_key("load") != key
@@ -232,9 +232,9 @@ def test_an_edit_on_the_canvas_that_was_overtaken_is_left_to_the_canvas_to_make_
 ):
     first = opened.canvas_version
     other_tab(opened).edit(named("Faster"))
-    assert not opened.apply_canvas_edit(Edited(with_node(opened.document, "split"), Revision()))
-    assert in_file(opened).name == opened.document.name == "Faster"
-    assert "split" not in opened.document.nodes
+    assert not opened.apply_canvas_edit(Edited(with_node(opened.pipeline, "split"), Revision()))
+    assert in_file(opened).name == opened.pipeline.name == "Faster"
+    assert "split" not in opened.pipeline.nodes
     assert opened.canvas_version == first + 1
 
 
@@ -250,7 +250,7 @@ def test_an_edit_that_cannot_be_saved_stays_open_and_is_saved_with_the_next(open
     lock = forbid_saving(opened.library)
     opened.edit(named("Unsaved"))
     assert str(opened.library.folder) in opened.save_error
-    assert (opened.document.name, in_file(opened).name) == ("Unsaved", "Wine")
+    assert (opened.pipeline.name, in_file(opened).name) == ("Unsaved", "Wine")
     lock.rmdir()
     opened.edit(described("More"))
     assert opened.save_error == ""
@@ -269,17 +269,17 @@ def test_an_edit_that_could_not_be_saved_is_saved_by_the_next_drawing(opened: Op
 
 
 def test_unsaved_edits_and_those_of_another_tab_are_both_kept(opened: OpenPipeline):
-    other, origin = other_tab(opened), opened.pipeline
+    other, origin = other_tab(opened), opened.pipeline_id
     lock = forbid_saving(opened.library)
     opened.edit(named("Mine"))
     lock.rmdir()
     other.edit(named("Theirs"))
     opened.refresh()
     assert opened.library.open(origin).pipeline.name == "Theirs"
-    assert opened.pipeline != origin and opened.moved_from == origin
-    assert in_file(opened) == opened.document
-    assert opened.document.name.startswith("Mine") and opened.document.name != "Mine"
-    assert opened.document.name in opened.notice
+    assert opened.pipeline_id != origin and opened.moved_from == origin
+    assert in_file(opened) == opened.pipeline
+    assert opened.pipeline.name.startswith("Mine") and opened.pipeline.name != "Mine"
+    assert opened.pipeline.name in opened.notice
     opened.edit(described("More"))
     assert (in_file(opened).description, opened.library.open(origin).pipeline.description) == (
         "More",
@@ -294,19 +294,19 @@ def test_unsaved_edits_stay_while_not_even_a_copy_can_be_saved(opened: OpenPipel
     other.edit(named("Theirs"))
     lock = forbid_saving(opened.library)
     opened.refresh()
-    assert (opened.document.name, in_file(opened).name) == ("Mine", "Theirs")
+    assert (opened.pipeline.name, in_file(opened).name) == ("Mine", "Theirs")
     assert str(opened.library.folder) in opened.save_error
 
 
 def test_edits_of_which_one_is_refused_change_nothing(opened: OpenPipeline):
-    before = opened.document
+    before = opened.pipeline
     with pytest.raises(SylvaError):
-        opened.edit(named("Half"), lambda document: set_label(document, "nowhere", "x"))
-    assert opened.document == before == in_file(opened)
+        opened.edit(named("Half"), lambda pipeline: set_label(pipeline, "nowhere", "x"))
+    assert opened.pipeline == before == in_file(opened)
 
 
 def file_of(opened: OpenPipeline) -> Path:
-    return opened.library.folder / f"{opened.pipeline}.json"
+    return opened.library.folder / f"{opened.pipeline_id}.json"
 
 
 def make_invalid(path: Path) -> None:
@@ -326,16 +326,16 @@ def make_a_folder(path: Path) -> None:
 def test_a_file_that_cannot_be_read_any_more_costs_no_edit(
     opened: OpenPipeline, spoil: Callable[[Path], None], why: str
 ):
-    origin = opened.pipeline
+    origin = opened.pipeline_id
     spoil(file_of(opened))
     opened.refresh()
-    assert opened.document == DOCUMENT and opened.pipeline == origin
+    assert opened.pipeline == DOCUMENT and opened.pipeline_id == origin
     assert why in opened.save_error and opened.notice
     opened.edit(described("More"))
-    assert opened.pipeline != origin
-    assert in_file(opened) == opened.document
-    assert opened.document.description == "More" and opened.document.nodes == DOCUMENT.nodes
-    assert opened.save_error == "" and opened.document.name in opened.notice
+    assert opened.pipeline_id != origin
+    assert in_file(opened) == opened.pipeline
+    assert opened.pipeline.description == "More" and opened.pipeline.nodes == DOCUMENT.nodes
+    assert opened.save_error == "" and opened.pipeline.name in opened.notice
 
 
 def test_a_file_that_can_be_read_again_is_taken_in(opened: OpenPipeline):
@@ -344,7 +344,7 @@ def test_a_file_that_can_be_read_again_is_taken_in(opened: OpenPipeline):
     opened.refresh()
     file_of(opened).write_text(good.replace("Wine", "Fixed"))
     opened.refresh()
-    assert (opened.document.name, opened.save_error) == ("Fixed", "")
+    assert (opened.pipeline.name, opened.save_error) == ("Fixed", "")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -358,7 +358,7 @@ def test_a_read_only_folder_is_said_plainly(opened: OpenPipeline):
 
 
 def test_a_pipeline_deleted_elsewhere_is_not_brought_back(opened: OpenPipeline):
-    opened.library.delete(opened.pipeline)
+    opened.library.delete(opened.pipeline_id)
     opened.refresh()
     assert opened.save_error == opened.notice == DELETED
     opened.edit(named("Back"))
@@ -370,14 +370,14 @@ def test_what_goes_wrong_is_told_and_problems_are_kept_for_that_document(opened:
     def refuse() -> None:
         raise BadInput("there is nothing to run")
 
-    assert not opened.attempt(refuse)
+    assert not opened.show_errors(refuse)
     assert opened.notice == "there is nothing to run"
-    assert opened.attempt(lambda: None)
+    assert opened.show_errors(lambda: None)
 
 
 def test_the_last_run_is_followed_and_a_changed_pipeline_is_run_anew(opened: OpenPipeline):
     with EventLog(opened.library.workspace) as log:
-        run = log.create_run("Wine", dumps(opened.document), {"pipeline": opened.pipeline})
+        run = log.create_run("Wine", dumps(opened.pipeline), {"pipeline": opened.pipeline_id})
         log.append(run, RunStarted(supervisor=identify(), todo=("load",)))
         opened.refresh_run()
         assert (
@@ -391,13 +391,13 @@ def test_the_last_run_is_followed_and_a_changed_pipeline_is_run_anew(opened: Ope
     assert not opened.running
     assert opened.run is not None and opened.run.nodes["load"].state == "failed"
     assert opened.run_pipeline is not None and opened._has_same_nodes(opened.run_pipeline)
-    opened.edit(lambda document: set_params(document, CATALOGUE, "load", {"source": "sample:iris"}))
+    opened.edit(lambda pipeline: set_params(pipeline, CATALOG, "load", {"source": "sample:iris"}))
     assert not opened._has_same_nodes(opened.run_pipeline)
 
 
 def test_a_run_whose_pipeline_cannot_be_read_is_followed_all_the_same(opened: OpenPipeline):
     with EventLog(opened.library.workspace) as log:
-        run = log.create_run("Wine", "{", {"pipeline": opened.pipeline})
+        run = log.create_run("Wine", "{", {"pipeline": opened.pipeline_id})
         log.append(run, RunFinished(state="failed"))
         opened.refresh_run()
     assert opened.run is not None and opened.run.state == "failed"

@@ -61,16 +61,16 @@ class Canvas:
 
     def __init__(self) -> None:
         self.selection: tuple[str, ...] = ()
-        self.edit: Callable[[Pipeline], Pipeline] = lambda document: document
+        self.edit: Callable[[Pipeline], Pipeline] = lambda pipeline: pipeline
         self.drawn: dict[str, Any] = {}
 
-    def __call__(self, document: Pipeline, **drawn: Any) -> tuple[str, ...]:
-        after = self.edit(document)
+    def __call__(self, pipeline: Pipeline, **drawn: Any) -> tuple[str, ...]:
+        after = self.edit(pipeline)
         drawn["on_edit"](Edited(after, Revision()))
-        self.edit = lambda document: document
+        self.edit = lambda pipeline: pipeline
         self.drawn = {
             **drawn,
-            "document": document,
+            "pipeline": pipeline,
             "problems": drawn["problems"](after),
             "states": drawn["states"](after),
         }
@@ -411,7 +411,7 @@ def test_a_workspace_that_cannot_be_written_is_said_plainly_and_the_edit_is_kept
     app.run()
     assert not app.exception
     assert "not saved" in words(app)
-    assert "new" in app.session_state[browser_tab.OPEN].document.nodes
+    assert "new" in app.session_state[browser_tab.OPEN].pipeline.nodes
     lock.rmdir()
     next(field for field in app.text_input if field.label == "Name").set_value("Saved again").run()
     assert "new" in library(studio).open(pipeline).pipeline.nodes
@@ -439,7 +439,7 @@ def test_unsaved_edits_are_kept_when_the_pipeline_is_left_and_found_again(
     press(rename(app, "Mine"), "Pipelines")
     assert len(app.warning) == 1 and "“Mine”" in app.warning[0].value
     press(app, "Show the edits")
-    assert canvas.drawn["document"].name == "Mine"
+    assert canvas.drawn["pipeline"].name == "Mine"
     assert "not saved" in words(app) and app.toast
     press(app, "Pipelines")
     lock.rmdir()
@@ -468,7 +468,7 @@ def test_a_copy_has_the_edits_that_are_not_saved(studio: Studio, canvas: Canvas)
     file = library(studio).folder / f"{pipeline}.json"
     file.unlink()
     press(rename(app.run(), "Mine"), "Duplicate")
-    assert canvas.drawn["document"].name == "Mine copy"
+    assert canvas.drawn["pipeline"].name == "Mine copy"
     assert [entry.title for entry in library(studio).entries()] == ["Mine copy"]
 
 
@@ -494,7 +494,7 @@ def test_an_edit_upon_a_file_that_became_unreadable_goes_into_a_copy_which_is_op
     )
     app.run()
     assert not app.exception
-    copy = canvas.drawn["pipeline"]
+    copy = canvas.drawn["pipeline_id"]
     assert copy != pipeline and app.query_params["pipeline"] == copy
     assert set(library(studio).open(copy).pipeline.nodes) == {"load", "sample", "new"}
     assert "Wine" in app.toast[0].value
@@ -520,7 +520,9 @@ def test_a_run_that_another_tab_started_is_seen_before_a_second_one_is(
     opened = OpenPipeline.from_library(library(studio), studio.runs, library(studio).create(WINE))
     with EventLog(studio.workspace) as log:
         opened.refresh_run()
-        run = log.create_run("Wine", dumps(WINE), RunOptions(pipeline=opened.pipeline).to_dict())
+        run = log.create_run(
+            "Wine", dumps(WINE), RunOptions(pipeline_id=opened.pipeline_id).to_dict()
+        )
         log.append(run, RunStarted(supervisor=identify(), todo=tuple(WINE.nodes)))
     for begin in (opened.start, opened.retry):
         with pytest.raises(SylvaError):
@@ -528,7 +530,9 @@ def test_a_run_that_another_tab_started_is_seen_before_a_second_one_is(
     with EventLog(studio.workspace) as log:
         assert [row.id for row in log.runs()] == [run]
         log.append(run, RunFinished(state="failed"))
-        newer = log.create_run("Wine", dumps(WINE), RunOptions(pipeline=opened.pipeline).to_dict())
+        newer = log.create_run(
+            "Wine", dumps(WINE), RunOptions(pipeline_id=opened.pipeline_id).to_dict()
+        )
     opened.stop()
     assert stopped == [newer]
 
@@ -538,7 +542,7 @@ def test_a_new_pipeline_does_not_take_the_runs_of_a_deleted_one_for_its_own(
 ):
     gone = library(studio).create(WINE)
     with EventLog(studio.workspace) as log:
-        log.create_run("Wine", dumps(WINE), RunOptions(pipeline=gone).to_dict())
+        log.create_run("Wine", dumps(WINE), RunOptions(pipeline_id=gone).to_dict())
     library(studio).delete(gone)
     app = open_page(library(studio).create(WINE))
     assert canvas.drawn["states"] == {}
@@ -550,14 +554,14 @@ def test_a_run_log_that_cannot_be_opened_does_not_hide_the_pipeline(studio: Stud
     studio.workspace.database.write_bytes(b"this is no database at all" * 100)
     app = open_page(pipeline)
     assert not app.exception
-    assert set(canvas.drawn["document"].nodes) == {"load", "sample"}
+    assert set(canvas.drawn["pipeline"].nodes) == {"load", "sample"}
     assert str(studio.workspace.database) in app.toast[0].value
 
 
 def test_the_pipeline_of_a_run_is_opened_as_it_was(studio: Studio):
     pipeline = library(studio).create(WINE)
     with EventLog(studio.workspace) as log:
-        same = log.create_run("Wine", dumps(WINE), RunOptions(pipeline=pipeline).to_dict())
+        same = log.create_run("Wine", dumps(WINE), RunOptions(pipeline_id=pipeline).to_dict())
         other = log.create_run(
             "Wine", dumps(Pipeline(name="Wine", nodes={"old": Node(type="split")})), {}
         )
@@ -605,4 +609,4 @@ def test_a_good_import_is_opened(studio: Studio, canvas: Canvas, tmp_path: Path)
     assert [library(studio).open(entry.id).pipeline for entry in library(studio).entries()] == [
         WINE
     ]
-    assert canvas.drawn["document"] == WINE
+    assert canvas.drawn["pipeline"] == WINE

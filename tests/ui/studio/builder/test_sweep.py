@@ -14,7 +14,7 @@ from engine.run_state import NodeState, RunState
 from ui.studio.builder.node_states import node_views, unchanged_nodes
 from ui.studio.canvas.protocol import Revision, apply_edit, payload
 
-CATALOGUE = load_catalog()
+CATALOG = load_catalog()
 SWEEP = Sweep.model_validate({"random": {"trees": {"from": 3, "to": 9}}, "trials": 3})
 DOCUMENT = Pipeline(
     name="One", nodes={"forest": Node(type="random-forest", label="Mine", sweep=SWEEP)}
@@ -81,9 +81,9 @@ def test_another_sweep_makes_the_node_stale():
 
 def test_a_sweep_goes_to_the_canvas_and_comes_back_with_an_undo():
     parts: dict[str, Any] = {
-        "pipeline": "p", "epoch": 1, "taken": Revision(), "problems": [], "states": {}, "reveal": None, "height": 1,
+        "pipeline_id": "p", "epoch": 1, "taken": Revision(), "problems": [], "states": {}, "reveal": None, "height": 1,
     }  # fmt: skip
-    sent = json.loads(json.dumps(payload(DOCUMENT, CATALOGUE, **parts)))["document"]
+    sent = json.loads(json.dumps(payload(DOCUMENT, CATALOG, **parts)))["document"]
     assert set(sent["nodes"]["forest"]) == {
         "type",
         "label",
@@ -94,9 +94,13 @@ def test_a_sweep_goes_to_the_canvas_and_comes_back_with_an_undo():
     )
     sent["nodes"]["forest"]["since"] = 2
     edit = {"instance": "tab", "pipeline": "p", "revision": 2, "epoch": 1, "document": sent}
-    assert apply_edit(without, edit, pipeline="p", epoch=1, taken=Revision()).document == DOCUMENT
+    assert (
+        apply_edit(without, edit, pipeline_id="p", epoch=1, taken=Revision()).pipeline == DOCUMENT
+    )
     sent["nodes"]["forest"] = {"type": "random-forest", "label": "Mine", "since": 2}
-    assert apply_edit(DOCUMENT, edit, pipeline="p", epoch=1, taken=Revision()).document == without
+    assert (
+        apply_edit(DOCUMENT, edit, pipeline_id="p", epoch=1, taken=Revision()).pipeline == without
+    )
 
 
 def test_a_node_that_sweeps_says_so_before_any_run():

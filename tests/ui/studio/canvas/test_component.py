@@ -21,25 +21,25 @@ def app() -> None:
     from engine.pipeline import Node, Pipeline
     from ui.studio.canvas import Edited, canvas
 
-    document = Pipeline(name="One", nodes={"load": Node(type="load-data")})
+    pipeline = Pipeline(name="One", nodes={"load": Node(type="load-data")})
     seen: list[Pipeline] = []
     edits: list[Edited] = []
     selection = canvas(
-        document,
+        pipeline,
         epoch=0,
-        catalogue=load_catalog(),
+        catalog=load_catalog(),
         problems=lambda now: seen.append(now) or [],
         states=lambda now: {},
         key="c",
-        pipeline="c",
+        pipeline_id="c",
         reveal=None,
         height="640px",
         on_edit=edits.append,
         on_port=st.write,
         on_run=st.write,
     )
-    assert seen == [document] and selection == ()
-    assert [edited.document is document for edited in edits] == [True]
+    assert seen == [pipeline] and selection == ()
+    assert [edited.pipeline is pipeline for edited in edits] == [True]
     st.write("drawn")
 
 
@@ -69,15 +69,15 @@ def app_that_keeps_edits() -> None:
             st.session_state.epoch = 1
             st.rerun()
 
-    document = Pipeline(name="One", nodes={"load": Node(type="load-data")})
+    pipeline = Pipeline(name="One", nodes={"load": Node(type="load-data")})
     canvas(
-        document,
+        pipeline,
         epoch=st.session_state.get("epoch", 0),
-        catalogue=load_catalog(),
+        catalog=load_catalog(),
         problems=lambda now: [],
         states=lambda now: {},
         key="c",
-        pipeline="c",
+        pipeline_id="c",
         reveal=None,
         height="640px",
         on_edit=keep,

@@ -20,7 +20,7 @@ from ui.studio.canvas.protocol import Revision, payload
 ROOT = Path(__file__).parents[4]
 FRONTEND = ROOT / "ui" / "studio" / "canvas" / "frontend"
 NODE = shutil.which("node")
-CATALOGUE = load_catalog()
+CATALOG = load_catalog()
 
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
 needs_packages = pytest.mark.skipif(
@@ -48,27 +48,27 @@ def test_the_modules_behave():
 def pipelines() -> Iterator[Pipeline]:
     """Random pipelines, also with edges that do not fit."""
     chance = random.Random(4)
-    types = list(CATALOGUE)
+    types = list(CATALOG)
     for _ in range(40):
         nodes = {f"n{at}": Node(type=chance.choice(types)) for at in range(chance.randint(2, 7))}
-        document = Pipeline(name="Random", nodes=nodes)
-        for edge in chance.sample(list(possible_edges(document)), k=3):
-            fits = can_connect(document, CATALOGUE, edge)
+        pipeline = Pipeline(name="Random", nodes=nodes)
+        for edge in chance.sample(list(possible_edges(pipeline)), k=3):
+            fits = can_connect(pipeline, CATALOG, edge)
             if fits or chance.random() < 0.2:
-                document = Pipeline(name="Random", nodes=nodes, edges=(*document.edges, edge))
-        yield document
+                pipeline = Pipeline(name="Random", nodes=nodes, edges=(*pipeline.edges, edge))
+        yield pipeline
 
 
-def possible_edges(document: Pipeline) -> Iterator[Edge]:
+def possible_edges(pipeline: Pipeline) -> Iterator[Edge]:
     outputs = [
         PortRef(name, port.name)
-        for name, n in document.nodes.items()
-        for port in CATALOGUE[n.type].outputs
+        for name, n in pipeline.nodes.items()
+        for port in CATALOG[n.type].outputs
     ]
     inputs = [
         PortRef(name, port.name)
-        for name, n in document.nodes.items()
-        for port in CATALOGUE[n.type].inputs
+        for name, n in pipeline.nodes.items()
+        for port in CATALOG[n.type].inputs
     ]
     yield from (Edge(source=source, target=target) for source in outputs for target in inputs)
     yield Edge.between("n0.nothing", "n1.nothing")
@@ -88,16 +88,16 @@ console.log(JSON.stringify(cases.map(({{ document, edges }}) => edges.map((edge)
 def test_the_canvas_allows_exactly_the_connections_that_the_engine_allows():
     documents = list(pipelines())
     cases = [
-        {"document": wire(document), "edges": [ends(edge) for edge in possible_edges(document)]}
-        for document in documents
+        {"document": wire(pipeline), "edges": [ends(edge) for edge in possible_edges(pipeline)]}
+        for pipeline in documents
     ]
-    asked = json.dumps({"rules": connection_rules(CATALOGUE), "cases": cases})
+    asked = json.dumps({"rules": connection_rules(CATALOG), "cases": cases})
     answers = json.loads(node("--input-type=module", "-e", ASK, given=asked))
     checked = 0
-    for document, reasons in zip(documents, answers, strict=True):
-        for edge, reason in zip(possible_edges(document), reasons, strict=True):
-            assert (reason is None) == can_connect(document, CATALOGUE, edge), (
-                document.edges,
+    for pipeline, reasons in zip(documents, answers, strict=True):
+        for edge, reason in zip(possible_edges(pipeline), reasons, strict=True):
+            assert (reason is None) == can_connect(pipeline, CATALOG, edge), (
+                pipeline.edges,
                 edge,
                 reason,
             )
@@ -109,11 +109,11 @@ def ends(edge: Edge) -> dict[str, str]:
     return {"from": str(edge.source), "to": str(edge.target)}
 
 
-def wire(document: Pipeline) -> dict[str, Any]:
+def wire(pipeline: Pipeline) -> dict[str, Any]:
     data = payload(
-        document,
-        CATALOGUE,
-        pipeline="p",
+        pipeline,
+        CATALOG,
+        pipeline_id="p",
         epoch=0,
         taken=Revision(),
         problems=[],

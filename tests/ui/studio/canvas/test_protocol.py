@@ -20,7 +20,7 @@ from ui.studio.canvas.protocol import (
     selection_in,
 )
 
-CATALOGUE = load_catalog()
+CATALOG = load_catalog()
 DOCUMENT = Pipeline(
     name="Two steps",
     nodes={
@@ -53,22 +53,23 @@ def sent(**changes: Any) -> dict[str, Any]:
     return json.loads(json.dumps(edit))
 
 
-def taken_from(edit: object, document: Pipeline = DOCUMENT, taken: Revision = Revision()):  # noqa: B008
-    return apply_edit(document, edit, pipeline="p", epoch=7, taken=taken)
+def taken_from(edit: object, pipeline: Pipeline = DOCUMENT, taken: Revision = Revision()):  # noqa: B008
+    return apply_edit(pipeline, edit, pipeline_id="p", epoch=7, taken=taken)
 
 
-def payload_of(document: Pipeline = DOCUMENT, **changes: Any) -> dict[str, Any]:
+def payload_of(pipeline: Pipeline = DOCUMENT, **changes: Any) -> dict[str, Any]:
     parts: dict[str, Any] = {
-        "pipeline": "p", "epoch": 7, "taken": Revision(), "problems": [], "states": {}, "reveal": None, "height": 600,
+        "pipeline_id": "p", "epoch": 7, "taken": Revision(), "problems": [], "states": {}, "reveal": None,
+        "height": 600,
     }  # fmt: skip
-    return payload(document, CATALOGUE, **{**parts, **changes})
+    return payload(pipeline, CATALOG, **{**parts, **changes})
 
 
 def test_payload_is_plain_json_with_the_engines_own_connection_rules():
     data = json.loads(json.dumps(payload_of()))
-    assert data["rules"] == connection_rules(CATALOGUE)
+    assert data["rules"] == connection_rules(CATALOG)
     assert data["categories"] == ["Data", "Prepare", "Train", "Predict", "Evaluate", "Save"]
-    assert data["types"]["split"]["title"] == CATALOGUE["split"].title
+    assert data["types"]["split"]["title"] == CATALOG["split"].title
     assert data["document"]["edges"] == [{"from": "load.table", "to": "split.table"}]
     assert data["document"]["nodes"]["load"] == {
         "type": "load-data",
@@ -78,8 +79,8 @@ def test_payload_is_plain_json_with_the_engines_own_connection_rules():
 
 
 def test_problems_are_said_shortly_for_the_badge_of_their_node():
-    document = Pipeline(name="One", nodes={"predict": Node(type="predict")})
-    found = payload_of(document, problems=find_problems(document, CATALOGUE))["problems"]
+    pipeline = Pipeline(name="One", nodes={"predict": Node(type="predict")})
+    found = payload_of(pipeline, problems=find_problems(pipeline, CATALOG))["problems"]
     assert [problem["node"] for problem in found] == ["predict", "predict"]
     assert "'model'" in found[0]["text"] and "predict" not in found[0]["text"], (
         "the badge is at its node already"
@@ -105,8 +106,8 @@ def test_reveal_and_taken_travel_along():
 
 
 def test_no_edit_leaves_the_very_same_document():
-    assert taken_from(None).document is DOCUMENT
-    assert taken_from(sent()).document is DOCUMENT
+    assert taken_from(None).pipeline is DOCUMENT
+    assert taken_from(sent()).pipeline is DOCUMENT
     assert taken_from(sent()).taken == Revision("tab", 3)
 
 
@@ -118,15 +119,15 @@ def test_an_edit_sets_topology_and_keeps_what_python_owns():
     }
     edges = [{"from": "split.train", "to": "mart.table"}]
     edited = taken_from(sent(nodes=nodes, edges=edges, layout={"mart": [16, 32]}, notes=[]))
-    document = edited.document
-    assert list(document.nodes) == ["split", "load", "mart"]
-    assert document.nodes["load"] == DOCUMENT.nodes["load"]
-    assert document.nodes["split"].label == "In two"
-    assert document.edges == (Edge.between("split.train", "mart.table"),)
-    assert document.layout == {"mart": (16, 32)}
-    assert document.notes == ()
+    pipeline = edited.pipeline
+    assert list(pipeline.nodes) == ["split", "load", "mart"]
+    assert pipeline.nodes["load"] == DOCUMENT.nodes["load"]
+    assert pipeline.nodes["split"].label == "In two"
+    assert pipeline.edges == (Edge.between("split.train", "mart.table"),)
+    assert pipeline.layout == {"mart": (16, 32)}
+    assert pipeline.notes == ()
     assert edited.restored == {"mart"}
-    assert document.name == DOCUMENT.name
+    assert pipeline.name == DOCUMENT.name
 
 
 def test_the_same_edit_taken_twice_changes_nothing_more():
@@ -137,8 +138,8 @@ def test_the_same_edit_taken_twice_changes_nothing_more():
         }
     )
     first = taken_from(edit)
-    second = taken_from(edit, first.document, first.taken)
-    assert second.document is first.document
+    second = taken_from(edit, first.pipeline, first.taken)
+    assert second.pipeline is first.pipeline
     assert second.restored == frozenset()
 
 
@@ -148,26 +149,26 @@ def test_parameters_set_by_the_canvas_are_taken_once_and_a_later_form_wins():
         "split": {"type": "split"},
     }
     first = taken_from(sent(nodes=nodes))
-    assert first.document.nodes["load"].params == {"source": "old.csv"}
-    assert first.document.nodes["load"].settings == NodeSettings()
+    assert first.pipeline.nodes["load"].params == {"source": "old.csv"}
+    assert first.pipeline.nodes["load"].settings == NodeSettings()
     assert first.restored == {"load"}
-    by_form = Pipeline(**{**dict(first.document), "nodes": DOCUMENT.nodes})
+    by_form = Pipeline(**{**dict(first.pipeline), "nodes": DOCUMENT.nodes})
     second = taken_from(sent(nodes=nodes), by_form, first.taken)
-    assert second.document.nodes["load"].params == {"source": "sample:digits"}
+    assert second.pipeline.nodes["load"].params == {"source": "sample:digits"}
 
 
 def test_a_new_life_of_the_canvas_counts_from_the_start():
     nodes = {"load": {"type": "load-data", "since": 1, "params": {"source": "new.csv"}}}
     edit = {**sent(nodes=nodes, edges=[], layout={}), "instance": "another tab", "revision": 1}
     edited = taken_from(edit, taken=Revision("tab", 40))
-    assert edited.document.nodes["load"].params == {"source": "new.csv"}
+    assert edited.pipeline.nodes["load"].params == {"source": "new.csv"}
     assert edited.taken == Revision("another tab", 1)
 
 
 @pytest.mark.parametrize("change", [{"epoch": 6}, {"epoch": 8}, {"pipeline": "another"}])
 def test_an_edit_of_another_epoch_or_pipeline_is_left_to_the_canvas(change: dict[str, Any]):
     edited = taken_from({**sent(nodes={}), **change}, taken=Revision("tab", 2))
-    assert edited.document is DOCUMENT
+    assert edited.pipeline is DOCUMENT
     assert edited.taken == Revision("tab", 2)
 
 

@@ -30,7 +30,7 @@ def pipeline(**learners: str) -> Pipeline:
     return Pipeline(name="Pipe", nodes=nodes, edges=tuple(edges))
 
 
-def judged_run(studio: Studio, document: Pipeline, **reports: Report) -> str:
+def judged_run(studio: Studio, pipeline: Pipeline, **reports: Report) -> str:
     """A finished run in which these nodes gave these reports."""
     done = [
         (
@@ -40,4 +40,4 @@ def judged_run(studio: Studio, document: Pipeline, **reports: Report) -> str:
         )
         for node, report in reports.items()
     ]
-    return written(studio, document, [*done, ("run-finished", None, {"state": "done"})])
+    return written(studio, pipeline, [*done, ("run-finished", None, {"state": "done"})])

@@ -18,7 +18,7 @@ from engine.workspace import Files
 from ui.studio.forms.node_form import node_form
 
 state = st.session_state
-catalogue = load_catalog()
+catalog = load_catalog()
 files = Files(Path(os.environ.get("FORMS_WORKSPACE", ".")))
 
 if "document" not in state:
@@ -35,15 +35,15 @@ if "node" not in state:
 
 
 def change(edit: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    document: Pipeline = state.document
-    node = document.nodes[state.node]
+    pipeline: Pipeline = state.document
+    node = pipeline.nodes[state.node]
     node = with_values(node, params=edit(dict(node.params)))
-    state.document = with_values(document, nodes={**document.nodes, state.node: node})
+    state.document = with_values(pipeline, nodes={**pipeline.nodes, state.node: node})
 
 
-document: Pipeline = state.document
-node = document.nodes[state.node]
-problems = [*find_problems(document, catalogue), *find_source_problems(document, catalogue, files)]
+pipeline: Pipeline = state.document
+node = pipeline.nodes[state.node]
+problems = [*find_problems(pipeline, catalog), *find_source_problems(pipeline, catalog, files)]
 panel = st.container()
 if "panel" in st.query_params:
     panel = st.container(width=360, border=True)
@@ -51,8 +51,8 @@ if "panel" in st.query_params:
 with panel:
     node_form(
         node,
-        catalogue[node.type],
-        columns=columns_for(document, catalogue, state.node, files),
+        catalog[node.type],
+        columns=columns_for(pipeline, catalog, state.node, files),
         offered_files=sorted(path.name for path in files.data.iterdir())
         if files.data.is_dir()
         else [],

@@ -35,11 +35,11 @@ def the_app() -> AppTest:
 class Drawn:
     """A drawn form; widgets are found by their labels."""
 
-    def __init__(self, document: Pipeline, node: str) -> None:
+    def __init__(self, pipeline: Pipeline, node: str) -> None:
         self.node = node
         self.app = the_app()
         self.draw_anew()
-        self.app.session_state["document"] = document
+        self.app.session_state["document"] = pipeline
         self.app.session_state["node"] = node
         self.run()
 
@@ -64,11 +64,11 @@ class Drawn:
     @property
     def problems(self) -> list[Problem]:
         """Those of the node but for inputs that nothing is connected to: what the engine says of the document."""
-        document, catalogue = self.app.session_state["document"], load_catalog()
+        pipeline, catalog = self.app.session_state["document"], load_catalog()
         files = Files(Path(os.environ["FORMS_WORKSPACE"]))
         found = [
-            *find_problems(document, catalogue),
-            *find_source_problems(document, catalogue, files),
+            *find_problems(pipeline, catalog),
+            *find_source_problems(pipeline, catalog, files),
         ]
         return [
             each for each in found if each.node == self.node and each.field_word.lower() == "field"

@@ -10,16 +10,16 @@ from engine.node_types import load_catalog
 from ui.studio.forms.fields import specs_of
 
 PEOPLE = "age,city,income\n31,Paris,high\n42,Rome,low\n25,Oslo,low\n"
-CATALOGUE = load_catalog()
+CATALOG = load_catalog()
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", CATALOG)
 def test_every_node_type_has_a_form_whose_labels_are_the_titles(draw, name: str):
     form = draw(name)
     assert form.params == {}
     titles = {
         spec.title
-        for spec in specs_of(CATALOGUE[name].params)
+        for spec in specs_of(CATALOG[name].params)
         if not spec.hint.when and spec.kind != "cards"
     }
     shown = {*form.labels, *(label.removeprefix("Add a column to ") for label in form.labels)}
@@ -133,7 +133,7 @@ def test_a_drawing_that_is_cut_short_leaves_no_widget_with_another_value_than_th
     assert form.params == {"test_share": 0.45, "stratified": False, "seed": 17}
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", CATALOG)
 def test_no_value_however_odd_breaks_a_form(draw, name: str):
     odd = [
         None,
@@ -150,7 +150,7 @@ def test_no_value_however_odd_breaks_a_form(draw, name: str):
         {"a": None, "": []},
         [{"kind": "mart"}],
     ]
-    names = [spec.name for spec in specs_of(CATALOGUE[name].params)]
+    names = [spec.name for spec in specs_of(CATALOG[name].params)]
     for value in odd:
         params = dict.fromkeys(names, value)
         assert draw(name, **params).params == params
@@ -173,9 +173,9 @@ def test_problems_without_a_field_of_the_form_are_at_the_top(draw):
 
 def test_what_the_document_says_otherwise_is_shown_without_another_key(draw):
     form = draw("mart", trees=5)
-    document = form.app.session_state["document"]
+    pipeline = form.app.session_state["document"]
     form.give("Trees", 6)
-    form.app.session_state["document"] = document
+    form.app.session_state["document"] = pipeline
     assert form.run().find("Trees").value == 5
 
 

@@ -23,9 +23,9 @@ from ui.studio.forms.sweep import (
     with_param,
 )
 
-CATALOGUE = load_catalog()
-FOREST = specs_of(CATALOGUE["random-forest"].params)
-DEEP = specs_of(CATALOGUE["deep-forest"].params)
+CATALOG = load_catalog()
+FOREST = specs_of(CATALOG["random-forest"].params)
+DEEP = specs_of(CATALOG["deep-forest"].params)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_range_is_typed_as_one_says_it(text: str, values: Any):
     ],
 )
 def test_what_is_shown_reads_back_as_the_same(values: Any):
-    spec = specs_of(CATALOGUE["evaluate"].params)[1]  # optional text
+    spec = specs_of(CATALOG["evaluate"].params)[1]  # optional text
     spec = (
         spec
         if values and isinstance(values, list) and "plain" in values
@@ -121,7 +121,7 @@ def test_the_other_way_to_try_keeps_the_values():
 )
 def test_a_line_says_what_it_amounts_to(sweep: dict[str, Any], words: str):
     assert (
-        summary("n", Node(type="random-forest", sweep=Sweep.model_validate(sweep)), CATALOGUE)
+        summary("n", Node(type="random-forest", sweep=Sweep.model_validate(sweep)), CATALOG)
         == words
     )
 
@@ -177,9 +177,9 @@ def test_titles_that_two_fields_share_are_told_apart():
     assert offered_settings(twins, {}, {"a": [1]}) == {"Size (b)": "b"}  # the same words as before
 
 
-@pytest.mark.parametrize("name", sorted(CATALOGUE))
+@pytest.mark.parametrize("name", sorted(CATALOG))
 def test_nodes_that_run_for_their_effect_or_have_no_settings_cannot_sweep(name: str):
-    node_type = CATALOGUE[name]
+    node_type = CATALOG[name]
     assert can_sweep(Node(type=name), node_type) == (
         name not in ("save-model", "save-table") and bool(specs_of(node_type.params))
     )
@@ -197,19 +197,17 @@ def app():
     from engine.validation import find_problems
     from ui.studio.forms.sweep import in_sweep, sweep_form
 
-    state, catalogue = st.session_state, load_catalog()
+    state, catalog = st.session_state, load_catalog()
 
     def change(edit, params):  # this function is run by itself, without the imports above
         if params:
-            state.document = revise_params(state.document, catalogue, "node", params)
+            state.document = revise_params(state.document, catalog, "node", params)
         state.document = revise_sweep(state.document, "node", edit)
 
-    problems = [
-        problem for problem in find_problems(state.document, catalogue) if in_sweep(problem)
-    ]
+    problems = [problem for problem in find_problems(state.document, catalog) if in_sweep(problem)]
     node = state.document.nodes["node"]
     sweep_form(
-        "node", node, catalogue, problems=problems, has_evaluation=False, key="form", change=change
+        "node", node, catalog, problems=problems, has_evaluation=False, key="form", change=change
     )
 
 
@@ -324,8 +322,8 @@ def test_a_wrong_value_is_kept_and_its_problem_stands_below_it():
 
 def test_what_someone_else_changed_is_shown():
     form = Form("random-forest", {"grid": {"trees": [10]}})
-    document = form.app.session_state["document"]
+    pipeline = form.app.session_state["document"]
     node = Node(type="random-forest", sweep=Sweep.model_validate({"grid": {"trees": [77]}}))
-    form.app.session_state["document"] = document.model_copy(update={"nodes": {"node": node}})
+    form.app.session_state["document"] = pipeline.model_copy(update={"nodes": {"node": node}})
     form.run()
     assert form.app.text_input[0].value == "77"

@@ -112,7 +112,7 @@ def test_ways_lead_to_run_layers_and_pipeline(
     jobs: ScoringJobs, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ):
     pipeline = Library(workspace).create(document())
-    run = Runs(workspace).create(document(), RunOptions(pipeline=pipeline))
+    run = Runs(workspace).create(document(), RunOptions(pipeline_id=pipeline))
     card = {"run": run, "node": "save", "saved": 1.0}
     (workspace.root / "models" / MODEL / "card.json").write_text(json.dumps(card))
     went: list[tuple[str, ...]] = []

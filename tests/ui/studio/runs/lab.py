@@ -40,13 +40,13 @@ def probes(*names: str, name: str = "Probes", **params: dict[str, Any]) -> Pipel
 
 
 def written(
-    studio: Studio, document: Pipeline, events: Iterable[Event], *, alive: bool = False
+    studio: Studio, pipeline: Pipeline, events: Iterable[Event], *, alive: bool = False
 ) -> str:
     """A run whose log says just this; its supervisor lives or is gone."""
     supervisor = identify().to_dict() if alive else GONE
     with studio.runs.log() as log:
-        run = studio.runs.create(document, RunOptions())
-        append_stored(log, run, "run-started", supervisor=supervisor, todo=list(document.nodes))
+        run = studio.runs.create(pipeline, RunOptions())
+        append_stored(log, run, "run-started", supervisor=supervisor, todo=list(pipeline.nodes))
         for kind, node, facts in events:
             append_stored(log, run, kind, node, **facts)
     return run

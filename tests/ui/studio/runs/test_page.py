@@ -206,8 +206,8 @@ def test_a_finished_run_shows_its_result_and_what_each_node_did(studio: Studio) 
 def test_a_failed_run_tells_the_cause_first_and_a_retry_runs_nothing_twice(
     studio: Studio, traces: Path
 ) -> None:
-    document = probes("a", "b", "c", b={"action": "raise", "first": 1})
-    run = studio.runs.start(document, RunOptions())
+    pipeline = probes("a", "b", "c", b={"action": "raise", "first": 1})
+    run = studio.runs.start(pipeline, RunOptions())
     assert ended(studio, run).state == "failed"
     test = runs_page(run=run)
     assert not test.exception

@@ -78,8 +78,8 @@ def test_the_chosen_node_stands_out_and_nodes_look_like_their_state() -> None:
 
 def test_a_label_is_text_and_nothing_else() -> None:
     bad = "<img src=x> [y](z)"
-    document = Pipeline(name="x", nodes={"a": Node(type="load-data", label=bad)})
-    state = flow_state(drawing(document, load_catalog(), RunState("r", "x", 0.0), None), None)
+    pipeline = Pipeline(name="x", nodes={"a": Node(type="load-data", label=bad)})
+    state = flow_state(drawing(pipeline, load_catalog(), RunState("r", "x", 0.0), None), None)
     content = state.nodes[0].data["content"]
     assert r"\<img" in content and r"\[y\]" in content
 
@@ -91,9 +91,9 @@ def test_nodes_are_called_by_label_title_or_type_and_those_outside_the_run_say_s
         "c": Node(type="of-a-plugin"),
     }
     edges = (Edge.between("a.table", "b.table"), Edge.between("a.table", "b.extra"))
-    document = Pipeline(name="x", nodes=nodes, edges=edges)
+    pipeline = Pipeline(name="x", nodes=nodes, edges=edges)
     state = RunState("r", "x", 0.0, nodes={"a": NodeState("done", seconds=1.5)})
-    drawn = drawing(document, load_catalog(), state, "a")
+    drawn = drawing(pipeline, load_catalog(), state, "a")
     assert [title for title, _, _ in drawn.nodes.values()] == ["Digits", "MART", "of-a-plugin"]
     assert drawn.nodes["a"][1:] == ("✓ done 1.5 s", "done")
     assert drawn.nodes["b"][2] == "not in this run"

@@ -14,8 +14,8 @@ from engine.workspace import Workspace
 from ui.studio.runs.run_graph import drawing, folded_drawing
 from ui.studio.runs.run_view import _one_of_its_branches
 
-CATALOGUE = load_catalog()
-RUNS = Runs(Workspace(Path("unused")), CATALOGUE)
+CATALOG = load_catalog()
+RUNS = Runs(Workspace(Path("unused")), CATALOG)
 DOCUMENT = Pipeline(
     name="Swept",
     nodes={
@@ -24,7 +24,7 @@ DOCUMENT = Pipeline(
     },
     edges=(Edge.between("load.table", "forest.table"),),
 )
-ROW = RunRow(id="r", name="Swept", created=0.0, document=dumps(DOCUMENT), request={})
+ROW = RunRow(id="r", name="Swept", created=0.0, document=dumps(DOCUMENT), options={})
 STATE = RunState(
     "r", "Swept", 0.0, "failed",
     {"load": NodeState("done"), "forest-1": NodeState("done"), "forest-2": NodeState("done"),
@@ -35,7 +35,7 @@ STATE = RunState(
 def test_a_run_is_drawn_with_a_node_for_each_branch():
     planned = RUNS.planned_pipeline(ROW)
     assert planned is not None
-    drawn = drawing(planned.pipeline, CATALOGUE, STATE, "forest-2")
+    drawn = drawing(planned.pipeline, CATALOG, STATE, "forest-2")
     assert {name: node[0] for name, node in drawn.nodes.items()} == {
         "load": "Load data",
         "forest-1": "Random forest trees=1",
@@ -52,7 +52,7 @@ def test_the_pipeline_of_a_run_stays_as_it_was_written():
 def test_too_many_branches_are_drawn_as_one_and_a_click_leads_to_the_one_that_failed():
     planned = RUNS.planned_pipeline(ROW)
     assert planned is not None
-    drawn = folded_drawing(DOCUMENT, CATALOGUE, STATE, planned.copies, "forest-3")
+    drawn = folded_drawing(DOCUMENT, CATALOG, STATE, planned.copies, "forest-3")
     title, said, state = drawn.nodes["forest"]
     assert (title, state) == ("Random forest × 3", "failed") and "1 of 3" in said
     assert drawn.nodes["load"] == ("Load data", "✓ done", "done")

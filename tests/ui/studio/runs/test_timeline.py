@@ -12,11 +12,11 @@ from ui.studio.runs.timeline import (
     SUBTASK_STATES,
     gantt,
     grid_of,
-    job_colour,
-    job_grid,
     layer_lines,
     live_timeline,
     settled,
+    subtask_colour,
+    subtask_grid,
     three_parts,
 )
 
@@ -65,18 +65,18 @@ def test_each_job_has_a_cell_in_the_colour_of_its_state() -> None:
         ("Layer 1", "Forest", f"Fold {number}"): Subtask(state, 1.25, 2)
         for number, state in enumerate(SUBTASK_STATES, start=1)
     }
-    cells = job_grid(found)
+    cells = subtask_grid(found)
     assert [cells.count(f"<td class='{state}'") for state in SUBTASK_STATES] == [1] * len(
         SUBTASK_STATES
     )
-    assert "title='Layer 1 · Forest · Fold 4: reused in 1.2 s, attempt 2'>1.2</td>" in cells
-    assert len({job_colour(state) for state in SUBTASK_STATES}) == len(SUBTASK_STATES)
+    assert "title='Layer 1 · Forest · Fold 4: reused in 1.2 s, execution 2'>1.2</td>" in cells
+    assert len({subtask_colour(state) for state in SUBTASK_STATES}) == len(SUBTASK_STATES)
 
 
 @pytest.mark.parametrize(("size", "written"), [((4, 5, 10), True), ((20, 10, 30), False)])
 def test_seconds_are_written_where_they_fit(size: tuple[int, int, int], written: bool) -> None:
     learners, folds, layers = size
-    cells = job_grid(jobs(learners, folds, layers))
+    cells = subtask_grid(jobs(learners, folds, layers))
     assert (">1.2</td>" in cells) is written
     assert cells.count("<td class='done'") == learners * folds * layers
     assert cells.count("<tr>") == layers + 1
@@ -84,16 +84,16 @@ def test_seconds_are_written_where_they_fit(size: tuple[int, int, int], written:
 
 def test_a_layer_without_a_job_has_an_empty_cell_there() -> None:
     found = {("Layer 1", "A", ""): Subtask("done"), ("Layer 2", "B", ""): Subtask("done")}
-    assert job_grid(found).count("<td></td>") == 2
+    assert subtask_grid(found).count("<td></td>") == 2
 
 
 def test_a_grid_of_nothing_is_empty() -> None:
-    assert "<td" not in job_grid({})
+    assert "<td" not in subtask_grid({})
 
 
 def test_names_are_no_markup() -> None:
     bad = "<a href='javascript:x'>x</a>"
-    drawn = job_grid({(bad, bad, bad): Subtask("done")}) + live_timeline(
+    drawn = subtask_grid({(bad, bad, bad): Subtask("done")}) + live_timeline(
         [Span(bad, 0, 1, "done", 1)], {bad: bad}
     )
     drawn += gantt([Span(bad, 0, 1, "done", 1)], {bad: bad}).to_json()
