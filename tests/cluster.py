@@ -1,4 +1,6 @@
-"""A Dask cluster of real processes on this machine, in the environment of a lab, so that the lab finds all of it.
+"""A Dask cluster of real processes on this machine.
+
+They have the environment of a lab, so that the lab finds all of them.
 
 - ``Cluster``  a scheduler and its workers; who is who among the processes beside them
 """
@@ -27,7 +29,10 @@ START_SECONDS = 60.0
 
 @dataclass
 class Cluster:
-    """A scheduler on a free port. ``within`` is put before a command, to run it in a namespace for instance."""
+    """A scheduler on a free port.
+
+    ``within`` is put before a command, for example to run it in a namespace.
+    """
 
     lab: Lab
     host: str = "127.0.0.1"
@@ -69,7 +74,7 @@ class Cluster:
     def start_worker(
         self, *, host: str | None = None, within: Sequence[str] = ()
     ) -> subprocess.Popen[bytes]:
-        """A worker with one thread, which a nanny starts anew when it dies. Runs wait for it by themselves."""
+        """A worker with one thread. A nanny starts it again when it dies. Runs wait for it."""
         words = [DASK, "worker", self.address, "--host", host or self.host, "--nthreads", "1"]
         nanny = self._start(
             [*within, *words, "--local-directory", str(self.folder / uuid4().hex[:8])]
@@ -121,7 +126,7 @@ class Cluster:
         return [pid for pid, fork_server in parents.items() if parents.get(fork_server) in parents]
 
     def worker_of(self, node: int) -> int:
-        """The Dask worker a node belongs to: above the node are its fork_server, the host and then the worker."""
+        """The Dask worker of a node: the node's parents are its fork server, the host, the worker."""
         return parent(parent(parent(node)))
 
     def left_by_nodes(self) -> list[int]:

@@ -46,7 +46,7 @@ def refused(
 def problems(
     found: Iterable[Problem], *expected: tuple[type[Problem], str | None, str | None]
 ) -> None:
-    """Assert that ``found`` are exactly the problems ``expected``: (class, node, field), in order."""
+    """Assert that ``found`` are the problems ``expected``: (class, node, field), in order."""
     found = list(found)
     places = [(type(each), each.node, each.field) for each in found]
     assert places == list(expected), "\n".join(map(str, found))

@@ -1,4 +1,4 @@
-"""Bad input by the command line: the problem names node and field, the exit code is 2, nothing is written."""
+"""Bad input on the command line: problems name node and field, exit code 2, nothing is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pipelines as Python scripts: the same figures as a run, readable, and no way for a document to put in code."""
+"""Pipelines as Python scripts: the figures of a run, readable; a document cannot inject code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled kernels are saved once for all processes of the user, in a folder that no one else can write to."""
+"""Compiled kernels are saved once for all processes of a user, where only this user can write."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ for number, name in enumerate(classes):
 
 
 def older_processor() -> dict[str, str]:
-    """An environment in which BLAS, numpy, the kernels and the C library use nothing newer than SSE."""
+    """An environment in which BLAS, numpy, the kernels and the C library use at most SSE."""
     from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
     newer = [name for name in __cpu_dispatch__ if __cpu_features__.get(name)]

@@ -1,4 +1,4 @@
-"""The studio in a browser tab, and pipelines to begin with; what Python made of them is read from the workspace."""
+"""The studio in a browser tab, and pipelines to start with. Results are read from the workspace."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def studio_at(workspace: Path) -> Iterator[str]:
 
 
 class Studio(Tab):
-    """A tab with the studio in it; files and run log of its workspace say what Python made of it."""
+    """A tab with the studio in it; files and run log of its workspace show what Python did."""
 
     def __init__(self, page: Any, address: str, workspace: Workspace) -> None:
         super().__init__(page, address)
@@ -133,7 +133,10 @@ class Studio(Tab):
         self.field(label).press("Enter")
 
     def fill_until(self, label: str, value: str, holds: Callable[[Pipeline], Any]) -> None:
-        """Fill a field until the document has the value: one typed while the form is drawn anew can be lost."""
+        """Fill a field until the document has the value.
+
+        What is typed while the form is drawn again can be lost.
+        """
         for _ in range(3):
             self.fill(label, value)
             with suppress(AssertionError):
@@ -164,7 +167,7 @@ WIRES = [
 
 
 def five_steps() -> Pipeline:
-    """The pipeline of the first lesson, each node named by its type, in two rows that fit on the stage."""
+    """The pipeline of the first lesson: nodes named by their types, in two rows on the stage."""
     places = {
         "load-data": (0, 0), "split": (288, 0), "deep-forest": (576, 0), "predict": (288, 224), "evaluate": (576, 224),
     }  # fmt: skip

@@ -139,7 +139,7 @@ class Tab:
         self.node(name).locator(".step-title").click(**options)
 
     def click_until(self, button: Any, holds: Callable[[], Any], what: str = "it") -> None:
-        """Click until it has its effect: a click on what is drawn anew in that moment may be lost."""
+        """Click until it has its effect: a click while the button is drawn again can be lost."""
 
         def clicked() -> bool:
             if not holds() and button.is_visible():
@@ -172,7 +172,10 @@ class Tab:
 
     def places(self) -> dict[str, tuple[float, float]]:
         boxes = self.page.locator(".react-flow__node").evaluate_all(
-            "nodes => nodes.map(n => [n.dataset.id, n.getBoundingClientRect().x, n.getBoundingClientRect().y])"
+            """nodes => nodes.map(node => {
+                const box = node.getBoundingClientRect();
+                return [node.dataset.id, box.x, box.y];
+            })"""
         )
         return {name: (x, y) for name, x, y in boxes}
 

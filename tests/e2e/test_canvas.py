@@ -228,7 +228,7 @@ def test_a_note_is_written_and_stays_text(studio: Studio):
     studio.saved(lambda document: not document.notes)
 
 
-def test_a_long_pipeline_opens_at_its_beginning_is_walked_by_tab_and_looks_the_same_after_a_page_switch(
+def test_a_long_pipeline_opens_at_its_start_is_walked_by_tab_and_is_the_same_after_a_page_switch(
     studio: Studio,
 ):
     studio.begin(many(12, 15))
@@ -309,10 +309,12 @@ def brightness(part: Any, of: str) -> float:
     """How bright a part's colour is as it is drawn, from 0 to 255."""
     drawn: float = part.evaluate(
         """(part, of) => {
-            const context = Object.assign(document.createElement("canvas"), {width: 1, height: 1}).getContext("2d");
+            const canvas = Object.assign(document.createElement("canvas"), {width: 1, height: 1});
+            const context = canvas.getContext("2d");
             context.fillStyle = getComputedStyle(part)[of];
             context.fillRect(0, 0, 1, 1);
-            return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3).reduce((a, b) => a + b) / 3;
+            const [red, green, blue] = context.getImageData(0, 0, 1, 1).data;
+            return (red + green + blue) / 3;
         }""",
         of,
     )

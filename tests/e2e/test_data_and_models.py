@@ -1,4 +1,4 @@
-"""A table's way through the studio in a real browser: uploaded, looked into, learned from; a saved model scores it."""
+"""A table in the studio, in a real browser: uploaded, explored, trained on, scored by a saved model."""
 
 from __future__ import annotations
 

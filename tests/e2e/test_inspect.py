@@ -1,4 +1,4 @@
-"""Inside a deep forest in a real browser: a forest of the list, its maps brushed, one row followed."""
+"""Inspect in a real browser: a forest chosen from the list, its maps brushed, one row followed."""
 
 from __future__ import annotations
 

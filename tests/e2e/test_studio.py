@@ -1,4 +1,4 @@
-"""The whole studio in a real browser: pipelines built by mouse, run by real processes, broken, fixed and retried."""
+"""The whole studio in a real browser: pipelines built by mouse, run, broken, fixed and retried."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_missing_file_is_named_before_anything_runs_and_a_click_leads_to_its_n
     studio.expect_states(**{"load-data": "finished", "sample": "finished"})
 
 
-def test_a_failed_node_tells_its_cause_here_and_in_its_run_is_fixed_and_retried_and_nothing_is_done_twice(
+def test_a_failed_node_shows_its_cause_is_fixed_and_retried_and_nothing_is_done_twice(
     studio: Studio,
 ):
     selection = ("feature-selection", {"trees": 5})  # what it keeps is not known before the run

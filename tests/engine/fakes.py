@@ -1,4 +1,4 @@
-"""A few node types that do nothing, and documents made of them, for tests of the pipeline document."""
+"""A few node types that do nothing, and documents with them, for tests of the pipeline document."""
 
 from __future__ import annotations
 
@@ -91,7 +91,10 @@ CATALOGUE = NodeCatalog([READ, SPLIT, LEARN, SCORE, COMPARE])
 
 
 def make(nodes: dict[str, str | Node], *edges: str, **more: Any) -> Pipeline:
-    """``make({"a": "read", "b": "split"}, "a.table > b.table")``; a type alone gets the parameters it must have."""
+    """``make({"a": "read", "b": "split"}, "a.table > b.table")``.
+
+    A type alone gets the parameters that it must have.
+    """
     return Pipeline(
         name=more.pop("name", "Test"),
         nodes={

@@ -1,4 +1,4 @@
-"""A run on a Dask cluster: the same results, and whatever dies or hangs costs no more than it does on one machine.
+"""A run on a Dask cluster: same results, and what dies or hangs costs no more than on one machine.
 
 The scheduler, its workers and everything else are real processes on this machine. A cluster takes seconds to start, so
 `make test` has one test on it; the others are slow.
@@ -102,7 +102,8 @@ def test_nodes_that_crash_hang_or_eat_memory_fail_alone_and_the_workers_live(
     assert "exit code 3" in answer.message("exit")
     assert "0.5 s" in answer.message("hang")
     assert "200 MB" in answer.message("hungry")
-    assert {name: answer.nodes[name]["error"]["kind"] for name in ("segfault", "exit", "hang", "hungry")} == {
+    failing = ("segfault", "exit", "hang", "hungry")
+    assert {name: answer.nodes[name]["error"]["kind"] for name in failing} == {
         "segfault": "crashed", "exit": "crashed", "hang": "timeout", "hungry": "memory",
     }  # fmt: skip
     assert workers == cluster.workers()

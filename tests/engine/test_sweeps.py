@@ -1,4 +1,4 @@
-"""Sweeps written out: which nodes there are, how they are connected, what they are called, and what is refused."""
+"""Expanded sweeps: which nodes there are, their edges and names, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A workspace to break things in: real ``sylva`` processes, and eyes that do not depend on what Sylva says.
+"""A workspace to break things in: real ``sylva`` processes, observed independently of Sylva.
 
-- ``Lab``              runs commands, reads what nodes really did (their trace), finds every process it caused
+- ``Lab``              runs commands, reads what nodes did (their trace), finds all its processes
 - ``pipeline``         a document out of a few words; ``DIAMOND`` is the usual one
 - ``wait_until``       polls a condition instead of sleeping
 """
@@ -31,7 +31,10 @@ T = TypeVar("T")
 
 
 def pipeline(**nodes: dict[str, Any]) -> Pipeline:
-    """``pipeline(a={}, b={"after": "a", "action": "sleep"})``: probes that add up their values, each value its own."""
+    """Return probes that add up their values, each node with its own value.
+
+    Example: ``pipeline(a={}, b={"after": "a", "action": "sleep"})``.
+    """
     document: Pipeline = {
         "format": "sylva-pipeline",
         "version": 1,
@@ -63,7 +66,7 @@ DIAMOND = diamond()
 
 
 def tame(document: Pipeline) -> Pipeline:
-    """The same pipeline with nodes that behave; their outputs do not depend on how they misbehaved."""
+    """The same pipeline with nodes that work; outputs do not depend on how they failed before."""
     nodes = {
         name: {"type": "probe", "params": _tame(node["params"])}
         for name, node in document["nodes"].items()
@@ -197,7 +200,7 @@ class Lab:
         return []
 
     def executions(self) -> Counter[str]:
-        """How often each node's code was begun; fails if the same work was ever done twice at once."""
+        """How often each node's code was started; fails if the same work was done twice at once."""
         trace = self.trace()
         assert not [line for line in trace if " " in line], trace
         return Counter(trace)
@@ -281,7 +284,7 @@ def _all_processes() -> Iterator[int]:
 
 
 def _command(pid: int, mark: str) -> list[str]:
-    """The command line of a living process that has ``mark`` in its environment; a zombie has neither."""
+    """The command line of a living process with ``mark`` in its environment; a zombie has none."""
     with contextlib.suppress(OSError):
         if f"{MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
             return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]

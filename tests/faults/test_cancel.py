@@ -1,4 +1,4 @@
-"""A cancel ends everything of a run within two seconds, whatever its nodes do, and the run can be resumed."""
+"""A cancel ends all of a run within two seconds, whatever its nodes do; the run can be resumed."""
 
 from __future__ import annotations
 

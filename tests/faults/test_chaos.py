@@ -1,4 +1,4 @@
-"""Whatever is killed, whenever: a run is finished by resuming it, and nothing finished is done twice."""
+"""Whatever is killed, and when: resuming finishes the run, and nothing finished is done twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a Dask cluster besides a killed worker: its scheduler dies, a worker leaves or is cut off."""
+"""Faults of a Dask cluster besides a killed worker: the scheduler dies, a worker leaves or is lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ASLEEP = diamond(action="stubborn", amount=600, first=1)
 """A diamond whose left node, the first time, sleeps for longer than any test."""
 
 SETTINGS = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s"}
-"""How long silence may last before a connection counts as lost: the shortest Dask takes, 30 s by default."""
+"""Seconds of silence after which a connection is lost: the least that Dask takes (default 30)."""
 
 
 def only_left_runs(cluster: Cluster) -> int:
@@ -93,7 +93,7 @@ def test_a_run_resumed_at_once_after_its_supervisor_was_killed_does_nothing_twic
 
 @dataclass(frozen=True)
 class Network:
-    """A switch with three hosts; names are this process's own, so that two test runs do not meet."""
+    """A switch with three hosts. Names contain the process id: two test runs do not collide."""
 
     prefix: str
     hosts: tuple[str, ...] = ("a", "b", "c")

@@ -1,4 +1,4 @@
-"""A full disk fails what needs space, says so plainly, damages nothing, and the run goes on once there is space."""
+"""A full disk fails what needs space, says so, damages nothing; the run resumes with new space."""
 
 from __future__ import annotations
 

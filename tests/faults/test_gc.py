@@ -1,4 +1,4 @@
-"""`sylva gc` never touches a run that is starting or running, and a killed process protects nothing."""
+"""`sylva gc` never touches a run that starts or runs, and a killed process protects nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first deep forest on a machine: its kernels are compiled once, visibly, within the node's limits."""
+"""The first deep forest on a machine: kernels are compiled once, visibly, within the node's limits."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ COMPILE_SECONDS = 300
 TYPICAL_FITS = """
 import numpy as np
 from deepforest import CascadeForestClassifier, CascadeForestRegressor
-from deepforest.forest import HistForestClassifier, HistForestRegressor, binning, kernels, prediction
+from deepforest.forest import HistForestClassifier, HistForestRegressor
+from deepforest.forest import binning, kernels, prediction
 rng = np.random.default_rng(0)
 x = rng.normal(size=(500, 5))
 gaps = np.where(rng.random(x.shape) < 0.1, np.nan, x)
-two, many, number, weight = x[:, 0] > 0, np.digitize(x[:, 0], [-1, -0.5, 0, 0.5, 1]), x[:, 0] + x[:, 1], rng.random(500)
+two, many = x[:, 0] > 0, np.digitize(x[:, 0], [-1, -0.5, 0, 0.5, 1])
+number, weight = x[:, 0] + x[:, 1], rng.random(500)
 for splitter in ("best", "random", "completely_random"):
     for target in (two, many):
         forest = HistForestClassifier(5, splitter=splitter, oob_score=True)

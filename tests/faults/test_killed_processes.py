@@ -1,4 +1,4 @@
-"""Killing the supervisor, the fork server, a worker, the command line or all of them loses nothing and leaves none."""
+"""Killing supervisor, fork server, worker, command line or all loses nothing and leaves none."""
 
 from __future__ import annotations
 

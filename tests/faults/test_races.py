@@ -1,4 +1,4 @@
-"""Many programs on one workspace: work is done once, a run has one supervisor, cleaning waits its turn."""
+"""Many programs on one workspace: work is done once, a run has one supervisor, cleaning waits."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def swept(document: Pipeline, node: str, **sweep: Any) -> Pipeline:
 
 
 def branching(**left: Any) -> Pipeline:
-    """A diamond whose left node has a branch that does nothing and one that does something, the first time."""
+    """A diamond whose left node has a branch without an action and one that acts the first time."""
     action = left.pop("action")
     return swept(diamond(first=1, **left), "left", grid={"action": ["none", action]})
 

@@ -109,7 +109,7 @@ class Case:
 
 
 def cases(seed: int, count: int) -> Iterator[Case]:
-    """Yield damaged files, the formats in turn: mostly one flipped bit, in the footer as often as in the rest."""
+    """Yield damaged files of all formats: mostly one flipped bit, half of them in the footer."""
     whole = {name: write() for name, write in WRITERS.items()}
     for number in range(count):
         name = list(whole)[number % len(whole)]

@@ -1,4 +1,4 @@
-"""A row gets the same probabilities, to the last bit, alone, in any batch, from a file and over REST."""
+"""A row gets the same probabilities, bit by bit, alone, in any batch, from a file and over REST."""
 
 from __future__ import annotations
 

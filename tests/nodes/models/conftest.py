@@ -1,4 +1,4 @@
-"""A table with every kind of column, a model trained on it, and a workspace that holds the model."""
+"""A table with every kind of column, a model trained on it, and a workspace with the model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DECIDING = ["amount", "count", "steady", "member", "when", "colour", "grade"]
 
 
 def make_table(rows: int = 600, seed: int = 0) -> Table:
-    """Numbers with and without gaps, whole numbers, bools, times, categories by name and by number, and an id."""
+    """Numbers with and without gaps, integers, bools, times, categories as text and number, an id."""
     rng = np.random.default_rng(seed)
     amount = rng.lognormal(3, 1, rows).round(2)
     count = rng.integers(0, 9, rows)

@@ -330,7 +330,7 @@ class TestDictionaries:
 
 
 def refuse(model: FittedModel, source: Path, *naming: str, **options) -> None:
-    """Assert that the file is refused with a message that names these, and that nothing is left behind."""
+    """Assert that the file is refused with a message that names these, and nothing is written."""
     target = source.with_name("refused.csv")
     with refused(naming=naming):
         score_file(model, source, target, **options)

@@ -195,7 +195,7 @@ class TestPredict:
 
 
 def mixed_bodies(rows: list[dict[str, Any]]) -> list[bytes]:
-    """Requests of one and of several rows, of none, with rows that do not fit, and that are no requests."""
+    """Requests of one, several and no rows, with rows that do not fit, and malformed requests."""
     bodies: list[bytes] = []
     for place, row in enumerate(rows):
         lacking = {

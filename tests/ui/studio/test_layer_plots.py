@@ -98,7 +98,7 @@ def test_many_cells_stay_without_numbers():
     assert len(plots.agreement(names, [[0.5] * 15] * 15, 1).data) == 1
 
 
-def test_features_come_in_the_order_of_their_greatest_importance_and_have_a_gap_where_a_layer_lacks_them():
+def test_features_are_ordered_by_greatest_importance_and_have_a_gap_where_a_layer_lacks_them():
     stages = [
         {
             "number": 1,

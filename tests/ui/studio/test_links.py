@@ -1,4 +1,4 @@
-"""A page that was left cannot empty the page that is shown. ``tests/e2e`` clicks it in a browser."""
+"""A page that was left cannot empty the page that is shown. ``tests/e2e`` does it in a browser."""
 
 from __future__ import annotations
 

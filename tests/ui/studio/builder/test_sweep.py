@@ -1,4 +1,4 @@
-"""A swept node in the builder: its branches as one on the canvas, and its sweep on the way there and back."""
+"""A swept node in the builder: its branches as one node on the canvas, its sweep in both directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The source of the front end: its rules against the engine's, its own tests, and the bundle made from it."""
+"""The source of the front end: its rules against the engine's, its own tests, and its bundle."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ ASK = f"""
 import fs from "node:fs";
 import {{ refusal }} from {json.dumps((FRONTEND / "src" / "rules.js").as_uri())};
 const {{ rules, cases }} = JSON.parse(fs.readFileSync(0, "utf8"));
-console.log(JSON.stringify(cases.map(({{ document, edges }}) => edges.map((edge) => refusal(document, rules, edge)))));
+const refusals = ({{ document, edges }}) => edges.map((edge) => refusal(document, rules, edge));
+console.log(JSON.stringify(cases.map(refusals)));
 """
 
 

@@ -123,7 +123,7 @@ def test_a_number_set_back_to_its_default_is_no_longer_a_setting(draw):
 
 
 def test_a_drawing_that_is_cut_short_leaves_no_widget_with_another_value_than_the_documents(draw):
-    """The browser may draw a widget only in a later run; it then begins with what that run gives it."""
+    """The browser may draw a widget only in a later run; it then starts with that run's value."""
     form = draw("split", test_share=0.45, stratified=False, seed=17)
     for _ in range(2):
         for label, value in (("Share of test rows", 0.45), ("Seed", 17)):

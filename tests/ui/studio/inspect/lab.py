@@ -1,4 +1,4 @@
-"""Deep forests to look into: made by hand, small and known, or as large as wanted; runs that hold them."""
+"""Deep forests to inspect, made by hand, small and known or of any size, and runs with them."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def stage(
     embedding: Any,
     names: list[str],
 ) -> Any:
-    """What an inspected table shows of a layer; rows that left and those without a class do not count."""
+    """What an inspected table shows of a layer, without rows that left or have no class."""
     there = (left_at > layer) & (truth != UNKNOWN)
     said, leaves = outputs[layer][there], (left_at == layer + 1)
     judged = bool(there.any())

@@ -1,4 +1,4 @@
-"""A workspace with a model: trained on a small table of every kind of column, and saved as the save node does."""
+"""A workspace with a model: trained on every kind of column, and saved as the save node does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A swept run on the Runs page: a node for each branch, or all of them as one where there are too many."""
+"""A swept run on the Runs page: a node for each branch, or one for all if there are too many."""
 
 from __future__ import annotations
 
