@@ -105,8 +105,8 @@ class Cluster:
     def executions(self) -> Counter[str]:
         """How often each node's code was begun.
 
-        Unlike ``Lab.executions`` it does not mind a process that has let go of its work and is about to end when the
-        node begins on another worker.
+        Unlike ``Lab.executions`` it allows a process that has released its work and is about to
+        end when the node starts on another worker.
         """
         return Counter(line.split()[0] for line in self.lab.trace())
 
@@ -126,7 +126,7 @@ class Cluster:
         return [pid for pid, fork_server in parents.items() if parents.get(fork_server) in parents]
 
     def worker_of(self, node: int) -> int:
-        """The Dask worker of a node: the node's parents are its fork server, the host, the worker."""
+        """The Dask worker of a node, its third parent: above it are fork server and host."""
         return parent(parent(parent(node)))
 
     def left_by_nodes(self) -> list[int]:

@@ -3,8 +3,9 @@
 - ``Sylva``    a workspace and the command in it; the runs it starts are real processes
 - ``pipeline_of_probes``  a file with a chain of probes
 
-A call in this process saves the half second that an interpreter needs to load the engine. What only a
-process can show (signals, closed pipes, the installed entry point) is tested by ``Sylva.process``.
+A call in this process saves the half second that an interpreter needs to load the engine. What
+only a process can show (signals, closed pipes, the installed entry point) is tested by
+``Sylva.process``.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Assertions on what was refused and where, not on how the message is worded.
 
-A test that repeats a sentence of the product breaks whenever the sentence gets better. All sentences
-are in ``tests/messages.txt``; a test says which class of error it expects, at which node and field,
+A test that repeats a sentence of the product breaks whenever the sentence gets better. All
+sentences are in ``tests/messages.txt``; a test names the class of the error, its node and field,
 and which values (a column, a file, a number) the message must name.
 
-- ``refused``   a block that must raise an error of a class, at a field, with a message that names values
+- ``refused``   a block that must raise an error of a class, at a field, that names values
 - ``problems``  the problems of a pipeline, compared by class, node and field
 """
 

@@ -6,8 +6,8 @@ in the order of the source. A literal counts as a message if it
 - has two words or more, or is one capitalised word such as a label ("Accuracy"), or
 - is an argument that is always shown, whatever its text: the label of a button, a title, a help;
 
-and is not code: SQL, CSS, HTML tags, a regular expression, a path. Placeholders of f-strings stay as
-they are in the source, so that a reviewer sees what is put in.
+and is not code: SQL, CSS, HTML tags, a regular expression, a path. Placeholders of f-strings stay
+as they are in the source, so that a reviewer sees what is put in.
 
 - ``python_messages``  the messages of one Python module
 - ``script_messages``  the messages of one script of the front end

@@ -313,8 +313,9 @@ def test_every_sample_becomes_a_script_in_good_form(sample: Path, tmp_path: Path
         for check in (["format", "--check"], ["check", "--select", "E,F,W"]):
             done = subprocess.run(
                 [ruff, *check, "--isolated", "--line-length", "100", tmp_path / "script.py"],
-                capture_output=True, text=True,
-            )  # fmt: skip
+                capture_output=True,
+                text=True,
+            )
             assert done.returncode == 0, done.stdout
 
 

@@ -1,4 +1,4 @@
-"""Figures about the inside of a cascade on cases computed by hand, and the pass that collects them."""
+"""Figures about the inside of a cascade on cases computed by hand, and how they are collected."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Both end with the last of these tests: the browser's driver keeps an event loop running, in which
 other tests cannot start their own.
-Each test makes its own pipelines, tables and runs in the workspace that all share, and asks only about these.
+Each test makes its own pipelines, tables and runs in the shared workspace, and checks only these.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_library import Library
 from engine.run_state import RunState, run_state
 from engine.workspace import Workspace
+from tests.crashing_reader import environment
 from tests.e2e.tab import PATIENCE, Tab, expect, free_port, served, until
 
 
@@ -30,7 +31,7 @@ def studio_at(workspace: Path) -> Iterator[str]:
         "--no-browser",
         f"--workspace={workspace}",
     ]
-    with served(command, port, workspace) as address:
+    with served(command, port, workspace, **environment()) as address:
         yield address
 
 
@@ -169,8 +170,12 @@ WIRES = [
 def five_steps() -> Pipeline:
     """The pipeline of the first lesson: nodes named by their types, in two rows on the stage."""
     places = {
-        "load-data": (0, 0), "split": (288, 0), "deep-forest": (576, 0), "predict": (288, 224), "evaluate": (576, 224),
-    }  # fmt: skip
+        "load-data": (0, 0),
+        "split": (288, 0),
+        "deep-forest": (576, 0),
+        "predict": (288, 224),
+        "evaluate": (576, 224),
+    }
     nodes = {name: Node(type=name) for name in places}
     nodes["load-data"] = Node(type="load-data", params={"source": "sample:wine"})
     edges = tuple(Edge.between(*wire) for wire in WIRES)

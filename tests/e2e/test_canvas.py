@@ -281,10 +281,14 @@ def test_hostile_names_are_text_on_the_canvas_in_the_list_and_at_their_output(st
     }
     studio.begin(
         Pipeline(
-            name=SCRIPT, description=SCRIPT, nodes=nodes, edges=(), notes=(Note(text=SCRIPT, x=0, y=200),),
+            name=SCRIPT,
+            description=SCRIPT,
+            nodes=nodes,
+            edges=(),
+            notes=(Note(text=SCRIPT, x=0, y=200),),
             layout={"load": (0, 0), "sample": (288, 0), "stranger": (576, 0)},
         )
-    )  # fmt: skip
+    )
     expect(studio.node("sample").locator(".step-title")).to_have_text(SCRIPT)
     expect(studio.page.locator(".note")).to_have_text(SCRIPT)
     expect(studio.node("stranger")).to_contain_text("no-such-type")

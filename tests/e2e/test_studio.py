@@ -38,9 +38,12 @@ def test_a_first_visitor_finds_a_finished_example_one_click_away(studio: Studio)
 def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
     studio.new()
     places = {
-        "load-data": (140, 130), "split": (400, 130), "deep-forest": (650, 130),
-        "predict": (400, 350), "evaluate": (650, 350),
-    }  # fmt: skip
+        "load-data": (140, 130),
+        "split": (400, 130),
+        "deep-forest": (650, 130),
+        "predict": (400, 350),
+        "evaluate": (650, 350),
+    }
     for name, at in places.items():
         studio.drop(name, *at)
         studio.saved(lambda document, name=name: name in document.nodes)

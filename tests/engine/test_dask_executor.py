@@ -1,7 +1,7 @@
 """A run on a Dask cluster: same results, and what dies or hangs costs no more than on one machine.
 
-The scheduler, its workers and everything else are real processes on this machine. A cluster takes seconds to start, so
-`make test` has one test on it; the others are slow.
+The scheduler, its workers and everything else are real processes on this machine. A cluster takes
+seconds to start, so `make test` has one test on it; the others are slow.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ from tests.faults.lab import Answer, Lab, diamond, duration_of, pipeline, tame, 
 
 SAMPLE = Path(__file__).parents[2] / "sample_pipelines" / "first_pipeline.json"
 TASK = NodeTask(
-    workspace="/ws", run="run", node="node", attempt=1, type="probe", params={}, key="key", inputs={}, sources={},
-    branch=None, branches={}, force=False, allow_absolute=False, threads=8, timeout=None, memory_limit=10**9,
+    workspace="/ws", run="run", node="node", attempt=1, type="probe", params={}, key="key",
+    inputs={}, sources={}, branch=None, branches={}, force=False, allow_absolute=False, threads=8,
+    timeout=None, memory_limit=10**9,
     bytes_left=None, imports=(),
 )  # fmt: skip
 

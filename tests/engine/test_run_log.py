@@ -253,8 +253,10 @@ def old_log(tmp_path: Path) -> Iterator[EventLog]:
 def test_an_old_log_opens_and_reads(old_log: EventLog) -> None:
     found = list(summaries(old_log))
     assert [(run.name, run.state) for run in found] == [
-        ("Old forest", "interrupted"), ("Old failure", "failed"), ("Old log", "done"),
-    ]  # fmt: skip
+        ("Old forest", "interrupted"),
+        ("Old failure", "failed"),
+        ("Old log", "done"),
+    ]
     good, failed = (run_state(old_log, old_log.run(run.id)) for run in (found[2], found[1]))
     assert {node.state for node in good.nodes.values()} == {"done"}
     assert (failed.nodes["slow"].state, failed.nodes["join"].state) == ("failed", "skipped")

@@ -25,11 +25,13 @@ def web() -> Pipeline:
     return pipeline(
         **{
             f"n{index}": {
-                "after": " ".join(f"n{each}" for each in parents.split()), "action": "sleep", "amount": 0.05,
+                "after": " ".join(f"n{each}" for each in parents.split()),
+                "action": "sleep",
+                "amount": 0.05,
             }
             for index, parents in enumerate(after)
         }
-    )  # fmt: skip
+    )
 
 
 def wait_for_work(lab: Lab, command: subprocess.Popen[str]) -> None:

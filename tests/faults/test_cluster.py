@@ -1,4 +1,4 @@
-"""Faults of a Dask cluster besides a killed worker: the scheduler dies, a worker leaves or is lost."""
+"""Faults of a Dask cluster: the scheduler dies, a worker leaves or loses its connection."""
 
 from __future__ import annotations
 

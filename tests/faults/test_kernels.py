@@ -1,4 +1,4 @@
-"""The first deep forest on a machine: kernels are compiled once, visibly, within the node's limits."""
+"""The first deep forest on a machine: kernels are compiled once, visibly, within limits."""
 
 from __future__ import annotations
 

@@ -12,7 +12,9 @@ from tests.command_line import Sylva
 from tests.faults.lab import Lab, Pipeline, diamond, wait_until
 
 FOREST: Pipeline = {
-    "format": "sylva-pipeline", "version": 1, "name": "Flowers",
+    "format": "sylva-pipeline",
+    "version": 1,
+    "name": "Flowers",
     "nodes": {
         "load": {"type": "load-data", "params": {"source": "sample:iris"}},
         "split": {"type": "split"},
@@ -27,7 +29,7 @@ FOREST: Pipeline = {
         {"from": "split.test", "to": "predict.table"},
         {"from": "predict.predictions", "to": "evaluate.predictions"},
     ],
-}  # fmt: skip
+}
 
 
 def swept(document: Pipeline, node: str, **sweep: Any) -> Pipeline:
@@ -78,8 +80,10 @@ def test_what_cannot_be_swept_is_refused_before_anything_runs(lab: Lab) -> None:
         "run", file, "--sweep", "forest.trees=0,many", "--sweep", "split.seeds=1", code=2
     )
     assert [(problem["node"], problem["field"]) for problem in refused["problems"]] == [
-        ("split", "sweep.grid.seeds"), ("forest", "sweep.grid.trees"), ("forest", "sweep.grid.trees"),
-    ]  # fmt: skip
+        ("split", "sweep.grid.seeds"),
+        ("forest", "sweep.grid.trees"),
+        ("forest", "sweep.grid.trees"),
+    ]
     assert "'tree'" in sylva.json("run", file, "--sweep", "tree.x=1", code=2)["error"]
     assert "NODE.PARAM=VALUE" in sylva.json("run", file, "--sweep", "forest", code=2)["error"]
     assert not (lab.workspace / "runs").exists()
@@ -95,8 +99,12 @@ def test_a_branch_that_fails_leaves_the_others_and_is_retried_alone(lab: Lab) ->
     failed = lab.run(branching(action="exit", amount=3))
     assert failed.code == 1
     assert failed.states == {
-        "source": "done", "left-1": "done", "left-2": "failed", "right": "done", "join": "skipped",
-    }  # fmt: skip
+        "source": "done",
+        "left-1": "done",
+        "left-2": "failed",
+        "right": "done",
+        "join": "skipped",
+    }
     assert lab.resume().code == 0
     assert lab.executions() == {"source": 1, "left-1": 1, "left-2": 2, "right": 1, "join": 1}
 

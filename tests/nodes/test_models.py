@@ -1,4 +1,4 @@
-"""Every learner: trained by its node, saved in a folder, read back, and refused when it should be."""
+"""Every learner: trained by its node, saved in a folder, loaded, and refused where it must be."""
 
 from __future__ import annotations
 

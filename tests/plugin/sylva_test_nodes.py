@@ -22,14 +22,15 @@ from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from engine.values import Report, Table
 
 TRACE = "SYLVA_TEST_TRACE"
-"""A file to which every execution of a probe adds a line: its node's id, and ``at the same time`` if
-another process executes the same node."""
+"""A file to which every execution of a probe adds a line: its node's id, and ``at the same time``
+if another process executes the same node."""
 
 
 class ProbeParams(NodeParams):
     action: Literal[
-        "none", "sleep", "exit", "segfault", "allocate", "abort", "raise", "bad-input", "fail-times", "spawn", "big",
-        "gate", "hoard", "signal", "stubborn", "fork", "long-error", "odd-error", "array", "abort-reading",
+        "none", "sleep", "exit", "segfault", "allocate", "abort", "raise", "bad-input",
+        "fail-times", "spawn", "big", "gate", "hoard", "signal", "stubborn", "fork",
+        "long-error", "odd-error", "array", "abort-reading",
     ] = Field("none", title="Action", description="What to do.")  # fmt: skip
     amount: float = Field(
         0, title="Amount", description="Seconds, exit code, signal, megabytes or times."

@@ -288,8 +288,12 @@ class TestDictionaries:
 
     def batches(self, table: Table, path: Path, *colours: list[str | None]) -> Path:
         data, size = table.data.drop_columns(["colour"]), 600 // len(colours)
-        parts = [data.slice(i * size, size).append_column("colour", pa.array((names * size)[:size]).dictionary_encode())
-                 for i, names in enumerate(colours)]  # fmt: skip
+        parts = [
+            data.slice(i * size, size).append_column(
+                "colour", pa.array((names * size)[:size]).dictionary_encode()
+            )
+            for i, names in enumerate(colours)
+        ]
         with pa.ipc.new_stream(path, parts[0].schema) as writer:
             for part in parts:
                 writer.write_table(part)
@@ -484,9 +488,12 @@ class TestProgress:
         done: list[int] = []
         with pytest.raises(Cancelled):
             score_file(
-                model, write(table.data, tmp_path / "t.csv"), tmp_path / "o.csv",
-                progress=lambda rows, total: done.append(rows), cancelled=lambda: len(done) >= 3,
-            )  # fmt: skip
+                model,
+                write(table.data, tmp_path / "t.csv"),
+                tmp_path / "o.csv",
+                progress=lambda rows, total: done.append(rows),
+                cancelled=lambda: len(done) >= 3,
+            )
         assert done == [0, 70, 140] and (tmp_path / "o.csv").read_text() == "old"
         assert {path.name for path in tmp_path.iterdir()} == {"o.csv", "t.csv"}
 

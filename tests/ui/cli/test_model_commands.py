@@ -143,8 +143,13 @@ def test_memory_does_not_grow_with_the_file(kept: Kept, long_file: Path, tmp_pat
         arguments = ["predict", "mart", path, "-o", tmp_path / f"{name}.parquet", "--json"]
         done = subprocess.run(
             [sys.executable, "-c", TELLING_PEAK, *map(str, arguments)],
-            env=environment(kept.workspace), cwd=ROOT, capture_output=True, text=True, timeout=120, check=True,
-        )  # fmt: skip
+            env=environment(kept.workspace),
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
         peaks[name] = int(done.stderr.split()[-2]) / 1024
     assert pq.read_metadata(tmp_path / "large.parquet").num_rows == 1_200_000
     assert peaks["large"] - peaks["small"] < 150, peaks

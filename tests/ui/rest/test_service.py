@@ -492,9 +492,15 @@ def guarded(kept: Kept) -> Iterator[httpx.Client]:
 class TestToken:
     @pytest.mark.parametrize(
         "headers",
-        [{}, {"Authorization": TOKEN}, {"Authorization": "Bearer"}, {"Authorization": f"Bearer {TOKEN}x"},
-         {"Authorization": f"Basic {TOKEN}"}, {"Authorization": b"Bearer s3cr\xe9t"}],
-    )  # fmt: skip
+        [
+            {},
+            {"Authorization": TOKEN},
+            {"Authorization": "Bearer"},
+            {"Authorization": f"Bearer {TOKEN}x"},
+            {"Authorization": f"Basic {TOKEN}"},
+            {"Authorization": b"Bearer s3cr\xe9t"},
+        ],
+    )
     def test_without_the_token_there_is_only_health(self, guarded, headers):
         for path in ("/schema", "/openapi.json"):
             refused(guarded.get(path, headers=headers), 401)

@@ -375,8 +375,11 @@ def test_a_failure_is_brought_into_view_mended_and_retried(studio: Studio, canva
         first, second = (run_state(log, row) for row in reversed(log.runs()))
     assert (first.state, second.state) == ("failed", "done")
     assert {name: node.state for name, node in second.nodes.items()} == {
-        "load": "cached", "sample": "cached", "best": "cached", "pick": "done",
-    }  # fmt: skip
+        "load": "cached",
+        "sample": "cached",
+        "best": "cached",
+        "pick": "done",
+    }
 
 
 def test_a_run_under_way_is_polled_stopped_and_gone_on_with(studio: Studio, canvas: Canvas):

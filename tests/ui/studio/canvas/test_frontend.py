@@ -25,7 +25,8 @@ CATALOGUE = load_catalog()
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
 needs_packages = pytest.mark.skipif(
     not (FRONTEND / "node_modules" / "esbuild").is_dir(),
-    reason="the packages are not installed; run `npm install --no-package-lock` in ui/studio/canvas/frontend",
+    reason="the packages are not installed; run `npm install --no-package-lock` "
+    "in ui/studio/canvas/frontend",
 )
 
 
