@@ -13,7 +13,7 @@ import pytest
 
 from engine.pipeline import Node, Note, Pipeline
 from tests.e2e.studio import WIRES, Studio, five_steps, many
-from tests.e2e.tab import until
+from tests.e2e.tab import ROOT, until
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect
@@ -334,6 +334,36 @@ def test_the_dark_theme_is_dark_everywhere(studio: Studio):
         assert brightness(studio.page.locator(part).first, "backgroundColor") < 70, part
     for part in (".step-title", ".palette-item"):
         assert brightness(studio.page.locator(part).first, "color") > 180, part
+
+
+OVERTAKEN = """async (address) => {
+    const canvas = (await import(address)).default;
+    const place = document.body.appendChild(document.createElement("div"));
+    place.innerHTML = '<div class="sylva-canvas-root"></div>';
+    const empty = {nodes: {}, edges: [], layout: {}, notes: []};
+    const data = {
+        pipeline: "p", epoch: 1, document: empty, taken: null, types: {}, rules: {},
+        categories: [], states: {}, problems: [], height: 300,
+    };
+    const end = canvas({parentElement: place, data, setStateValue() {}, setTriggerValue() {}});
+    const drawn = () => new Promise((done) => setTimeout(
+        () => done(place.querySelectorAll(".sylva-canvas").length), 200));
+    const counts = [await drawn()];
+    end();
+    counts.push(await drawn());
+    place.remove();
+    end();
+    counts.push(await drawn());
+    return counts;
+}"""
+
+
+def test_a_rerun_that_was_overtaken_leaves_the_canvas_in_place(studio: Studio):
+    """Streamlit ends the call of such a rerun; only a canvas that has left the page may go."""
+    studio.open()
+    [script] = (ROOT / "ui/studio/canvas/frontend_dist").glob("index-*.js")
+    address = f"{studio.address}/_stcore/bidi-components/sylva-studio.canvas/{script.name}"
+    assert studio.page.evaluate(OVERTAKEN, address) == [1, 1, 0]
 
 
 def test_the_canvas_does_not_fade_while_python_works_and_the_overview_makes_room(studio: Studio):
