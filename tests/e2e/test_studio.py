@@ -141,7 +141,7 @@ def fits(studio: Studio, state: str) -> list[Any]:
     return [event for event in studio.events("jobs") if event.subtasks[0][1] == state]
 
 
-def test_a_run_is_found_again_after_a_reload_looked_at_stopped_and_gone_on_with(studio: Studio):
+def test_a_run_is_found_after_a_reload_stopped_on_the_runs_page_and_resumed(studio: Studio):
     studio.begin(forest(**SLOW))
     before = studio.document.nodes
     studio.button("Run").click()
@@ -149,22 +149,29 @@ def test_a_run_is_found_again_after_a_reload_looked_at_stopped_and_gone_on_with(
     studio.page.reload()
     studio.page.wait_for_selector(".react-flow__node")
     studio.expect_states(load="finished", forest="running")
-    for node in (
-        "split",
-        "forest",
-        "load",
-        "forest",
-        "split",
-    ):  # however quickly, looking changes nothing
+    # However quickly, looking changes nothing.
+    for node in ("split", "forest", "load", "forest", "split"):
         studio.click(node)
     studio.choose("forest")
     until(lambda: fits(studio, "done"), what="a finished fit")
     expect(studio.node("forest").locator(".step-bar")).to_be_visible()
     studio.shoot("running")
-    studio.button("Stop").click()
-    studio.expect_states(load="finished", forest="skipped")
-    assert studio.run is not None and studio.run.state == "cancelled"
+    assert studio.run is not None
     run = studio.run.id
+
+    studio.page.get_by_role("link", name="Runs").click()
+    expect(studio.page.get_by_role("heading", name="Runs")).to_be_visible()
+    studio.page.goto(f"{studio.address}/runs?run={run}")
+    live = studio.page.locator(".st-key-run-live")
+    expect(live.get_by_text("random forest 1").first).to_be_visible()
+    studio.shoot("run-live")
+    studio.button("Stop").click()
+    expect(studio.button("Resume")).to_be_visible()
+    studio.button("Open this pipeline").click()
+    studio.page.wait_for_selector(".react-flow__node")
+    studio.expect_states(load="finished", forest="skipped")
+    assert studio.run.state == "cancelled"
+
     studio.button("Retry").click()
     until(lambda: fits(studio, "reused"), what="a fit that was reused")
     assert len(studio.events("run-started")) == 2 and studio.run.id == run
@@ -194,25 +201,6 @@ def test_a_run_outlives_the_studio_and_is_found_when_it_comes_back(tmp_path: Pat
         assert [
             entry.event.node for entry in log.events(run) if entry.event.kind == "started"
         ].count("forest") == 1
-
-
-def test_the_runs_page_shows_a_run_while_it_works_and_stops_it(studio: Studio):
-    studio.begin(forest(**{**SLOW, "seed": 11}))
-    studio.button("Run").click()
-    studio.expect_states(forest="running")
-    assert studio.run is not None
-    run = studio.run.id
-    studio.page.get_by_role("link", name="Runs").click()
-    expect(studio.page.get_by_role("heading", name="Runs")).to_be_visible()
-    studio.page.goto(f"{studio.address}/runs?run={run}")
-    live = studio.page.locator(".st-key-run-live")
-    expect(live.get_by_text("random forest 1").first).to_be_visible()
-    studio.shoot("run-live")
-    studio.button("Stop").click()
-    expect(studio.button("Resume")).to_be_visible()
-    studio.button("Open this pipeline").click()
-    studio.page.wait_for_selector(".react-flow__node")
-    studio.expect_states(forest="skipped")
 
 
 def test_a_setting_is_undone_and_redone_and_a_wrong_one_is_marked_and_costs_nothing_else(
