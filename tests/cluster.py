@@ -21,7 +21,8 @@ from uuid import uuid4
 import psutil
 
 from tests.command_line import COMMAND
-from tests.faults.lab import Lab, wait_until
+from tests.faults.lab import Lab
+from tests.waiting import until
 
 DASK = str(Path(sys.executable).with_name("dask"))
 START_SECONDS = 60.0
@@ -58,9 +59,7 @@ class Cluster:
                 str(about),
             ]
         )
-        self.address: str = wait_until(
-            lambda: self._address(about), START_SECONDS, "for a Dask scheduler"
-        )
+        self.address: str = until(lambda: self._address(about), START_SECONDS, "a Dask scheduler")
 
     def __enter__(self) -> Cluster:
         return self
@@ -114,7 +113,7 @@ class Cluster:
 
     def workers(self) -> set[int]:
         """The Dask workers, once all have started; above each is its nanny."""
-        return wait_until(lambda: self._workers(), START_SECONDS, "for all Dask workers")
+        return until(lambda: self._workers(), START_SECONDS, "all Dask workers")
 
     def nodes(self) -> list[int]:
         """The processes in which nodes run."""

@@ -6,13 +6,16 @@ and which values (a column, a file, a number) the message must name.
 
 - ``refused``   a block that must raise an error of a class, at a field, that names values
 - ``problems``  the problems of a pipeline, compared by class, node and field
+- ``assert_same_bits``  two arrays that must be equal to the last bit
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.errors import BadInput, Problem
@@ -50,3 +53,10 @@ def problems(
     found = list(found)
     places = [(type(each), each.node, each.field) for each in found]
     assert places == list(expected), "\n".join(map(str, found))
+
+
+def assert_same_bits(one: Any, other: Any, case: str = "") -> None:
+    """Assert that two arrays have the same shape, type and bytes."""
+    one, other = np.ascontiguousarray(one), np.ascontiguousarray(other)
+    assert (one.shape, one.dtype) == (other.shape, other.dtype), case
+    assert one.tobytes() == other.tobytes(), f"{case}: up to {np.abs(one - other).max()} apart"

@@ -16,7 +16,8 @@ from engine.pipeline_library import Library
 from engine.run_state import RunState, run_state
 from engine.workspace import Workspace
 from tests.crashing_reader import environment
-from tests.e2e.tab import PATIENCE, Tab, expect, free_port, served, until
+from tests.e2e.tab import PATIENCE, Tab, expect, free_port, served
+from tests.waiting import until
 
 
 @contextmanager

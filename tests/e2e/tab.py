@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import until
+
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 ROOT = Path(__file__).parents[2]
 SHOTS = ROOT / "artifacts" / "screenshots"
@@ -20,15 +22,6 @@ SHOTS = ROOT / "artifacts" / "screenshots"
 
 PATIENCE = 60.0
 """Seconds that a busy machine may take for anything."""
-
-
-def until(holds: Callable[[], Any], seconds: float = PATIENCE, what: str = "it") -> Any:
-    """What ``holds`` gives, once that is something."""
-    end = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < end, f"{what} did not happen in time"
-        time.sleep(0.05)
-    return found
 
 
 def waited(holds: Callable[[], Any], seconds: float) -> bool:

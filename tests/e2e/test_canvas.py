@@ -13,7 +13,8 @@ import pytest
 
 from engine.pipeline import Node, Note, Pipeline
 from tests.e2e.studio import WIRES, Studio, five_steps, many
-from tests.e2e.tab import ROOT, until
+from tests.e2e.tab import ROOT
+from tests.waiting import until
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect

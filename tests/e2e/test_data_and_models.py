@@ -12,7 +12,7 @@ from engine.pipeline import Edge, Node, Pipeline
 from engine.workspace import Workspace
 from tests.crashing_reader import CONTENT, NAME
 from tests.e2e.studio import Studio
-from tests.e2e.tab import until
+from tests.waiting import until
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect

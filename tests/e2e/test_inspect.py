@@ -9,8 +9,9 @@ import pytest
 from engine.node_types import load_catalog
 from engine.workspace import Workspace
 from tests.e2e.studio import Studio
-from tests.e2e.tab import until, waited
+from tests.e2e.tab import waited
 from tests.ui.studio.inspect.lab import inspected_run, large
+from tests.waiting import until
 from ui.studio.session import Studio as Workshop
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -13,7 +13,7 @@ from engine.events import EventLog
 from engine.pipeline_library import Library
 from engine.workspace import Workspace
 from tests.e2e.studio import WIRES, Studio, chain, forest, studio_at
-from tests.e2e.tab import until
+from tests.waiting import until
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect

@@ -2,7 +2,6 @@
 
 - ``Lab``              runs commands, reads what nodes did (their trace), finds all its processes
 - ``pipeline``         a document out of a few words; ``DIAMOND`` is the usual one
-- ``wait_until``       polls a condition instead of sleeping
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from uuid import uuid4
 
 from engine.supervisor import PROCESS_NAME
 from tests.command_line import COMMAND, PLUGIN, ROOT
+from tests.waiting import until
 
 MARK = "SYLVA_TEST_MARK"
 
@@ -82,15 +82,6 @@ def duration_of(action: Callable[[], object]) -> float:
     began = time.monotonic()
     action()
     return time.monotonic() - began
-
-
-def wait_until(condition: Callable[[], T], seconds: float = 60.0, what: str = "") -> T:
-    """The first true answer of ``condition``."""
-    deadline = time.monotonic() + seconds
-    while not (answer := condition()):
-        assert time.monotonic() < deadline, f"waited {seconds:g} s in vain {what}"
-        time.sleep(0.01)
-    return answer
 
 
 @dataclass(frozen=True)
@@ -207,9 +198,9 @@ class Lab:
 
     def begun(self, node: str, times: int = 1) -> None:
         """Wait until a node's code runs."""
-        wait_until(
+        until(
             lambda: self.trace().count(node) >= times,
-            what=f"for '{node}' to begin, trace {self.trace()}",
+            what=f"the start of '{node}' (trace: {self.trace()})",
         )
 
     def open_gate(self) -> None:
@@ -232,10 +223,10 @@ class Lab:
         return [pid for pid in self.processes() if _parent(pid) in supervisors]
 
     def supervisor(self) -> int:
-        return wait_until(lambda: next(iter(self.supervisors()), 0), what="for a supervisor")
+        return until(lambda: next(iter(self.supervisors()), 0), what="a supervisor")
 
     def fork_server(self) -> int:
-        return wait_until(lambda: next(iter(self.fork_servers()), 0), what="for a fork server")
+        return until(lambda: next(iter(self.fork_servers()), 0), what="a fork server")
 
     def workers(self) -> list[int]:
         fork_servers = self.fork_servers()
@@ -256,11 +247,11 @@ class Lab:
         self.kill(*self.processes())
 
     def no_process_is_left(self, seconds: float = 5.0) -> None:
-        wait_until(lambda: not self.processes(), seconds, f"for the end of {self.processes()}")
-        wait_until(
+        until(lambda: not self.processes(), seconds, f"the end of {self.processes()}")
+        until(
             lambda: not any(map(_holds_files, self.killed)),
             seconds,
-            "for the locks of killed processes",
+            "the release of the locks of killed processes",
         )
 
     def nothing_is_left(self) -> None:

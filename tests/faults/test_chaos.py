@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.faults.lab import Lab, Outputs, Pipeline, pipeline, wait_until
+from tests.faults.lab import Lab, Outputs, Pipeline, pipeline
+from tests.waiting import until
 
 Undisturbed = Callable[[Pipeline], Outputs]
 
@@ -37,7 +38,7 @@ def web() -> Pipeline:
 def wait_for_work(lab: Lab, command: subprocess.Popen[str]) -> None:
     """Until a node has begun or there is nothing to do."""
     begun = len(lab.trace())
-    wait_until(lambda: len(lab.trace()) > begun or command.poll() is not None)
+    until(lambda: len(lab.trace()) > begun or command.poll() is not None)
 
 
 def kill_something(lab: Lab, chance: random.Random) -> None:

@@ -16,7 +16,8 @@ pytest.importorskip(
 )
 
 from tests.cluster import Cluster, parent
-from tests.faults.lab import Lab, Outputs, Pipeline, diamond, wait_until
+from tests.faults.lab import Lab, Outputs, Pipeline, diamond
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -30,9 +31,7 @@ SETTINGS = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s"}
 
 def only_left_runs(cluster: Cluster) -> int:
     """Wait until all else that can be done is done; the process of the node that sleeps."""
-    wait_until(
-        lambda: {"left", "right"} <= set(cluster.lab.trace()) and len(cluster.nodes()) == 1, 60
-    )
+    until(lambda: {"left", "right"} <= set(cluster.lab.trace()) and len(cluster.nodes()) == 1, 60)
     return cluster.nodes()[0]
 
 
@@ -66,7 +65,7 @@ def test_without_its_scheduler_a_run_fails_plainly_and_its_nodes_end(
     assert (answer.code, answer.states["left"], answer.states["join"]) == (1, "failed", "skipped")
     assert answer.nodes["left"]["error"]["kind"] == "lost"
     assert cluster.address in answer.message("left")
-    wait_until(lambda: not cluster.nodes(), 60, "for the end of a node nobody wants")
+    until(lambda: not cluster.nodes(), 60, "the end of a node that is not needed")
 
 
 def test_a_killed_host_fails_the_node_it_ran_and_is_replaced(lab: Lab, cluster: Cluster) -> None:

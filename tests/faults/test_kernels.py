@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from deepforest.forest.kernel_cache import COMPILING, COUNTS, is_ready
-from tests.faults.lab import Lab, wait_until
+from tests.faults.lab import Lab
 from tests.faults.test_deep_forest import forest
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +83,7 @@ def test_a_run_that_is_cancelled_while_its_kernels_are_compiled_leaves_nothing_b
     lab: Lab, empty_cache: Path
 ) -> None:
     command = lab.start_run(forest(5))
-    wait_until(lab.children_of_workers, 240, "for the process that compiles")
+    until(lab.children_of_workers, 240, "the process that compiles")
     assert lab.sylva("cancel", "last").code == 0
     lab.answer(command)
     lab.nothing_is_left()

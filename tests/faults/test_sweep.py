@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.command_line import Sylva
-from tests.faults.lab import Lab, Pipeline, diamond, wait_until
+from tests.faults.lab import Lab, Pipeline, diamond
+from tests.waiting import until
 
 FOREST: Pipeline = {
     "format": "sylva-pipeline",
@@ -114,7 +115,7 @@ def test_a_run_killed_in_one_branch_resumes_there(lab: Lab) -> None:
     command = lab.start_run(branching(action="sleep", amount=600))
     for node in ("left-1", "left-2", "right"):
         lab.begun(node)
-    wait_until(lambda: len(lab.workers()) == 1)
+    until(lambda: len(lab.workers()) == 1)
     lab.kill(lab.supervisor())
     assert lab.answer(command).json["state"] == "interrupted"
     assert lab.resume().states["join"] == "done"

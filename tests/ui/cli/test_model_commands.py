@@ -24,6 +24,7 @@ import pytest
 from engine.errors import Cancelled
 from tests.expect import refused
 from tests.nodes.models.conftest import ROOT, Kept, environment, make_table, started
+from tests.waiting import until
 from ui.cli.model_commands import _cancel_on_sigterm, _check_token, _ProgressLines
 
 
@@ -78,9 +79,7 @@ def test_a_killed_predict_leaves_no_half_file(
     target = tmp_path / "o.csv"
     arguments = ("predict", "mart", long_file, "-o", target, "--keep-all", "--threads", 1)
     with started(*arguments, workspace=kept.workspace) as process:
-        deadline = time.monotonic() + 90
-        while not list(target.parent.glob(".o.csv.*.unfinished")) and time.monotonic() < deadline:
-            time.sleep(0.005)
+        until(lambda: list(target.parent.glob(".o.csv.*.unfinished")), 90, "the first rows")
         process.send_signal(how)
         process.wait(60)
         assert process.returncode != 0
@@ -101,11 +100,8 @@ def test_asked_to_end_it_stops_once_and_at_the_second_time_ends_at_once():
 
 def wait_for_a_waiter(lock: IO[str]) -> None:
     """Wait until a process waits for this lock, as the kernel's list of locks shows it."""
-    inode, deadline = os.fstat(lock.fileno()).st_ino, time.monotonic() + 60
-    waiter = re.compile(rf"-> FLOCK .*:{inode} ")
-    while not waiter.search(Path("/proc/locks").read_text()):
-        assert time.monotonic() < deadline, "no process waits for the lock"
-        time.sleep(0.02)
+    waiter = re.compile(rf"-> FLOCK .*:{os.fstat(lock.fileno()).st_ino} ")
+    until(lambda: waiter.search(Path("/proc/locks").read_text()), what="a wait for the lock")
 
 
 def test_asked_to_end_while_the_model_is_read_it_ends(kept: Kept, tmp_path: Path):

@@ -20,6 +20,7 @@ from fastapi import HTTPException
 
 from tests.nodes.models.conftest import DECIDING, Kept, make_table, started
 from tests.nodes.models.test_rows import as_rows
+from tests.waiting import until
 from ui.rest.service import RequestLimits, Service
 
 TOKEN = "s3cret"
@@ -437,12 +438,7 @@ class TestConnections:
         assert held[-1].recv(4096).startswith(b"HTTP/1.1 503 ")
         for plain in held:
             plain.close()
-        deadline = time.monotonic() + 30
-        while (
-            not self.is_up(place) and time.monotonic() < deadline
-        ):  # until the service has seen them go
-            time.sleep(0.05)
-        assert self.is_up(place)
+        until(lambda: self.is_up(place), what="the end of the connections")
 
     def test_a_client_that_hangs_up_in_the_middle_is_not_a_failure(self, place):
         for _ in range(3):

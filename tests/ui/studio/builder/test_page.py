@@ -22,7 +22,7 @@ from engine.processes import identify
 from engine.run_state import run_state
 from engine.supervisor_starter import SupervisorStarter
 from engine.workspace import Workspace
-from tests.e2e.tab import until
+from tests.waiting import until
 from ui.studio.builder import builder, node_panel, page, pipeline_list
 from ui.studio.builder.examples import EXAMPLE, prepare_example, samples
 from ui.studio.builder.open_pipeline import OpenPipeline, pipeline_of_run
