@@ -361,7 +361,7 @@ OVERTAKEN = """async (address) => {
 
 def test_a_rerun_that_was_overtaken_leaves_the_canvas_in_place(studio: Studio):
     """Streamlit ends the call of such a rerun; only a canvas that has left the page may go."""
-    studio.open()
+    studio.begin(five_steps())
     [script] = (ROOT / "ui/studio/canvas/frontend_dist").glob("index-*.js")
     address = f"{studio.address}/_stcore/bidi-components/sylva-studio.canvas/{script.name}"
     assert studio.page.evaluate(OVERTAKEN, address) == [1, 1, 0]
