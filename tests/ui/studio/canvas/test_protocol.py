@@ -59,8 +59,14 @@ def taken_from(edit: object, document: Pipeline = DOCUMENT, taken: Revision = Re
 
 def payload_of(document: Pipeline = DOCUMENT, **changes: Any) -> dict[str, Any]:
     parts: dict[str, Any] = {
-        "pipeline": "p", "epoch": 7, "taken": Revision(), "problems": [], "states": {}, "reveal": None, "height": 600,
-    }  # fmt: skip
+        "pipeline": "p",
+        "epoch": 7,
+        "taken": Revision(),
+        "problems": [],
+        "states": {},
+        "reveal": None,
+        "height": 600,
+    }
     return payload(document, CATALOGUE, **{**parts, **changes})
 
 
